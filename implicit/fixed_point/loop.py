@@ -20,6 +20,11 @@ RESOLVED, RESOLVED_IN_HALF = 4, 2.5
 """Relative residuals of so many rounding units can be reached, the latter in half precision.
 
 Trained and random models, with three kinds of cells, stall at 2.6 at most, and at 1.5 in half precision."""
+STALLED, FALLEN = 50, 0.98
+"""In half precision a token ends whose residual did not fall to this share within so many evaluations.
+
+A residual that falls geometrically, and ends there, has reached what half precision resolves after 10,000
+evaluations at least."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,8 @@ class Stopping:
     """When a token's iteration ends: ‖Φ(z) − z‖ ≤ atol + rtol · ‖z‖, or after max_iterations.
 
     A relative tolerance that the element type cannot resolve is raised to 4 rounding units of it (2.5 in half
-    precision), with a warning: 0.02 in bfloat16, 5e-7 in float32. With tolerances of 0 all iterations are
-    made.
+    precision), with a warning: 0.02 in bfloat16, 5e-7 in float32. In half precision a token whose residual
+    stalls ends before the limit, with a warning. With tolerances of 0 all iterations are made.
 
     Attributes:
         rtol: relative tolerance.
@@ -64,9 +69,7 @@ class Stopping:
             >>> caught[0].message
             UserWarning('rtol is 0.0001, which bfloat16 cannot resolve; 0.02 is taken')
         """
-        dtype, device = latent.dtype, latent.device.type
-        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-            dtype = max(dtype, torch.get_autocast_dtype(device), key=lambda kind: torch.finfo(kind).eps)
+        dtype = _coarsest_type(latent)
         least = (RESOLVED_IN_HALF if dtype.itemsize == 2 else RESOLVED) * torch.finfo(dtype).eps
         if self.rtol == 0 or self.rtol >= least:
             return self
@@ -96,6 +99,8 @@ class Stopping:
 
 
 _NORM = partial(vector_norm, dim=-1)
+_GIVEN_UP = -1
+"""The code, during the iteration, of a token whose residual stalls."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +191,19 @@ class Account:
         settled = active & with_all_it_depends_on(met, dependence)
         return Account(self.iterations + active, residual, status.masked_fill(settled, int(Status.CONVERGED)))
 
+    def ended(self, tokens: Tensor) -> "Account":
+        """Return the account with tokens given up; their status is that of the limit at `closed`.
+
+        Args:
+            tokens: which, ``[batch, tokens]``, bool.
+        """
+        return replace(self, status=self.status.masked_fill(self.active & tokens, _GIVEN_UP))
+
+    def closed(self) -> "Account":
+        """Return the account at the end of the iteration."""
+        given_up = self.status == _GIVEN_UP
+        return replace(self, status=self.status.masked_fill(given_up, int(Status.MAX_ITERATIONS)))
+
     def advance(self, latent: Tensor, following: Tensor) -> Tensor:
         """Return the following iterate of every token that is not done, and the latent of one that is.
 
@@ -240,17 +258,63 @@ def solve(
     """
     stopping = stopping.resolved_by(start)
     latent, memory, account = start, solver.start(start), Account.opened(start)
+    may_stall = _coarsest_type(start).itemsize == 2 and (stopping.rtol or stopping.atol)
+    stall = _Stall(account, problem.dependence) if may_stall and not steps_kept else None
     kept_at, earlier = max(1, stopping.max_iterations - steps_kept) if steps_kept else 0, None
     for evaluation in range(1, stopping.max_iterations + 1):
         if evaluation == kept_at:
             earlier = latent
         change = change_of(latent, problem.function(latent))
         account = account.after(latent, change, stopping, problem.dependence)
+        if stall is not None:
+            account = stall.seen(account)
         if evaluation == stopping.max_iterations or not account.remaining:
             break
         following, memory = solver.step(latent, change, account.active, memory)
         latent = account.advance(latent, following)
+    if stall is not None:
+        account = account.closed()
     return Solution(latent, account.iterations, account.residual, account.status, earlier=earlier)
+
+
+class _Stall:
+    """Gives up tokens whose residual no longer falls, and those that depend on them."""
+
+    def __init__(self, account: Account, dependence: Dependence) -> None:
+        self.dependence = dependence
+        self.least = account.residual
+        self.since = torch.zeros_like(account.iterations)
+
+    def seen(self, account: Account) -> Account:
+        """Return the account after an evaluation, with what stalls given up."""
+        settled = with_all_it_depends_on(~account.active, self.dependence)
+        # a token whose predecessors still change may wait long; the first that changes is the one to judge
+        first = account.active & (_shifted(settled, self.dependence))
+        fell = account.residual <= FALLEN * self.least
+        self.since = torch.where(first & ~fell, self.since + 1, 0)
+        self.least = torch.where(first & ~fell, self.least, account.residual)
+        stalls = self.since >= STALLED
+        if not bool(stalls.any()):
+            return account
+        warn_caller("residuals stall in half precision, and their tokens end before the limit", UserWarning)
+        return account.ended(~with_all_it_depends_on(~stalls, self.dependence))
+
+
+def _shifted(settled: Tensor, dependence: Dependence) -> Tensor:
+    """Whether all that a token depends on, besides itself, is settled, ``[batch, tokens]``, bool."""
+    if dependence is Dependence.CAUSAL:
+        return torch.cat([torch.ones_like(settled[:, :1]), settled[:, :-1]], dim=1)
+    if dependence is Dependence.ANTICAUSAL:
+        return torch.cat([settled[:, 1:], torch.ones_like(settled[:, :1])], dim=1)
+    return torch.ones_like(settled)
+
+
+def _coarsest_type(latent: Tensor) -> torch.dtype:
+    """The latent's element type or that of autocast."""
+    dtype, device = latent.dtype, latent.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        dtype = max(dtype, torch.get_autocast_dtype(device), key=lambda kind: torch.finfo(kind).eps)
+    return dtype
 
 
 def unroll(

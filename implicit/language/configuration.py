@@ -1,12 +1,14 @@
 """Configurations of the language models, in the terms of `transformers`, with how fixed points are sought."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from transformers import PreTrainedConfig
+from transformers import GenerationConfig, PreTrainedConfig
 
 from automata.checks import check_integer, check_number, shown
 from automata.errors import InputError, unknown_name
+from implicit.caller import warn_caller
 from implicit.modes import MODES
 
 FIXED: dict[str, Any] = {
@@ -14,11 +16,78 @@ FIXED: dict[str, Any] = {
     **dict.fromkeys(("time_step_limit", "dt_limit"), (0.0, math.inf)),
     **dict.fromkeys(("use_bias", "attention_bias", "mlp_bias"), False),
     **dict.fromkeys(("use_conv_bias", "rms_norm"), True),
-    **dict.fromkeys(("rope_scaling", "sliding_window"), None),
-    "hidden_act": "silu",
-    "attention_dropout": 0.0,
+    **dict.fromkeys(("rope_scaling", "sliding_window", "per_layer_config"), None),
+    **dict.fromkeys(("attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+    **dict.fromkeys(("D_has_hdim", "norm_before_gate"), False),
+    **dict.fromkeys(("hidden_act", "activation"), "silu"),
+    "partial_rotary_factor": 1.0,
+    "attn_layer_idx": (),
+    "attn_cfg": {},
+    "rmsnorm": True,
+    "layer": "Mamba2",
 }
 """What other configurations may choose and all layers here have alike, by the names elsewhere."""
+INITIAL: dict[str, Any] = {
+    **dict.fromkeys(("time_step_min", "dt_min"), 1e-3),
+    **dict.fromkeys(("time_step_max", "dt_max"), 0.1),
+    **dict.fromkeys(("time_step_floor", "dt_init_floor"), 1e-4),
+    "A_init_range": (1, 16),
+    "conv_init": None,
+}
+"""Likewise, what decides of initial weights alone."""
+ELSEWHERE = {
+    **dict.fromkeys(("d_model", "n_embd"), "hidden_size"),
+    **dict.fromkeys(("n_layer", "n_layers"), "num_hidden_layers"),
+    **dict.fromkeys(("n_head", "n_heads"), "num_attention_heads"),
+    **dict.fromkeys(("d_intermediate", "n_inner"), "intermediate_size"),
+    "tie_embeddings": "tie_word_embeddings",
+    "d_state": "state_size",
+    "headdim": "head_dim",
+    "d_conv": "conv_kernel",
+    "ngroups": "n_groups",
+    "bias": "use_bias",
+    "conv_bias": "use_conv_bias",
+    "dt_limit": "time_step_limit",
+}
+"""Names of mamba_ssm and GPT-2, and the same in `transformers`."""
+UNREAD = frozenset(
+    [
+        "chunk_size",
+        "fused_add_norm",
+        "head_dim",
+        "layer_types",
+        "max_position_embeddings",
+        "model_type",
+        "n_positions",
+        "num_heads",
+        "num_labels",
+        "pretraining_tp",
+        "rescale_prenorm_residual",
+        "residual_in_fp32",
+        "rope_theta",
+        "time_step_rank",
+        "use_associative_scan",
+        "use_mambapy",
+        "use_mem_eff_path",
+    ]
+)
+"""Names elsewhere that change no value here, or are compared with the sizes."""
+OF_TRANSFORMERS = frozenset(
+    [
+        "attn_implementation",
+        "auto_map",
+        "experts_implementation",
+        "is_decoder",
+        "name_or_path",
+        "output_attentions",
+        "quantization_config",
+        "tie_encoder_decoder",
+        "torch_dtype",
+        "torchscript",
+        "use_return_dict",
+    ]
+) | frozenset(GenerationConfig._get_default_generation_params())
+"""Names that `transformers` reads itself."""
 Unconverged = Literal["warn", "raise", "ignore"]
 """What is done where a token has no fixed point within the limit."""
 
@@ -57,15 +126,47 @@ class LanguageModelConfig(PreTrainedConfig):
     pad_token_id: int | None = None
 
     def __post_init__(self, **others: Any) -> None:
+        others = self._renamed(others)
         for name in self.sizes:
             check_integer(name, getattr(self, name), 1)
         if not check_number("initializer_range", self.initializer_range) >= 0:
             raise InputError(f"initializer_range is {self.initializer_range}; give a number of at least 0")
-        for name in FIXED.keys() & others.keys():
+        fixed = FIXED | INITIAL
+        for name in sorted(fixed.keys() & others.keys()):
             value = tuple(others[name]) if isinstance(others[name], list) else others[name]
-            if value != FIXED[name]:
-                raise InputError(f"{name} is {shown(value)}; the layers here have {FIXED[name]}, give that")
+            if value != fixed[name]:
+                raise InputError(f"{name} is {shown(value)}; the layers here have {fixed[name]}, give that")
+        for name in others.keys() - fixed.keys() - UNREAD - OF_TRANSFORMERS:
+            if not name.startswith("_"):
+                kind = type(self).__name__
+                warn_caller(
+                    f"{shown(name)} is no field of {kind}, and its value changes nothing", UserWarning
+                )
         super().__post_init__(**others)
+
+    def _renamed(self, others: dict[str, Any]) -> dict[str, Any]:
+        """Enter the fields that are given by a name of mamba_ssm or GPT-2; return what else was given."""
+        others = dict(others)
+        of_the_mixer = others.pop("ssm_cfg", None) or {}
+        if not isinstance(of_the_mixer, Mapping):
+            raise InputError(f"ssm_cfg is {shown(of_the_mixer)}; give a mapping, as mamba_ssm has it")
+        others |= of_the_mixer
+        multiple = check_integer("pad_vocab_size_multiple", others.pop("pad_vocab_size_multiple", 1), 1)
+        self.vocab_size += -check_integer("vocab_size", self.vocab_size) % multiple
+        declared = self.declared()
+        for name in [name for name in others if ELSEWHERE.get(name, name) in (*declared, *FIXED)]:
+            value, here = others.pop(name), ELSEWHERE.get(name, name)
+            if here not in declared:
+                others[here] = value
+                continue
+            if getattr(self, here) not in (value, getattr(type(self), here)):
+                raise InputError(
+                    f"{name} is {shown(value)} and {here} {getattr(self, here)}; give one of them"
+                )
+            setattr(self, here, value)
+        if others.get("intermediate_size", others.pop("d_intermediate", 0)):
+            raise InputError("d_intermediate is not 0; the layers here have no MLP, give 0")
+        return others
 
     sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
     """The fields that hold sizes."""
@@ -114,6 +215,9 @@ class Mamba2Layers(LanguageModelConfig):
     def __post_init__(self, **others: Any) -> None:
         super().__post_init__(**others)
         inner = self.expand * self.hidden_size
+        heads = others.get("num_heads")
+        if heads is not None and heads * self.head_dim != inner:
+            raise InputError(f"num_heads is {shown(heads)}; times head_dim it must be {inner}")
         if inner % self.head_dim:
             raise InputError(f"head_dim is {self.head_dim}; it must divide expand * hidden_size = {inner}")
         if inner // self.head_dim % self.n_groups:
@@ -158,17 +262,17 @@ class LlamaLayers(LanguageModelConfig):
     )
 
     def __post_init__(self, **others: Any) -> None:
+        others = self._renamed(others)
         if self.num_key_value_heads is None:
             self.num_key_value_heads = self.num_attention_heads
         rope = others.pop("rope_parameters", None)
         if rope is not None:
-            if rope.get("rope_type", "default") != "default":
-                raise InputError(
-                    f"rope_type is {rope['rope_type']!r}; only 'default' positions are known here"
-                )
-            self.rope_theta = rope.get("rope_theta", self.rope_theta)
+            self.rope_theta = _rope_theta(rope, self.rope_theta)
         super().__post_init__(**others)
         heads, width = self.num_attention_heads, self.hidden_size
+        size = others.get("head_dim")
+        if size is not None and size * heads != width:
+            raise InputError(f"head_dim is {shown(size)}; it must be hidden_size / heads = {width / heads:g}")
         if width % heads or width // heads % 2:
             raise InputError(
                 f"num_attention_heads is {heads}; it must divide hidden_size = {width} into even parts"
@@ -190,6 +294,23 @@ class LlamaLayers(LanguageModelConfig):
             "mlp_size": self.intermediate_size,
             "rope_base": self.rope_theta,
         }
+
+
+def _rope_theta(rope: Any, usual: float) -> float:
+    """Return the base of rotary positions; refuse all but the usual ones, alike in all layers."""
+    if not isinstance(rope, Mapping) or any(isinstance(part, Mapping) for part in rope.values()):
+        raise InputError(
+            f"rope_parameters is {shown(rope)}; give one mapping for all layers, such as "
+            "{'rope_type': 'default', 'rope_theta': 10000.0}"
+        )
+    expected = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1.0, "factor": 1.0}
+    for name, value in rope.items():
+        if name != "rope_theta" and value != expected.get(name):
+            raise InputError(
+                f"{name} of rope_parameters is {shown(value)}; only 'default' positions are known here"
+            )
+    theta: float = rope.get("rope_theta", usual)
+    return theta
 
 
 class FixedPoints(LanguageModelConfig):

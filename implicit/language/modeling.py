@@ -14,12 +14,14 @@ import math
 import os
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import GenerationMixin, PreTrainedModel
 from transformers import initialization as init
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -51,6 +53,7 @@ from implicit.language.configuration import (
 )
 from implicit.language.padding import Reading
 from implicit.language.prompt import read_prompt
+from implicit.language.quiet import quiet
 from implicit.language.stored_size import check_stored_size
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
@@ -100,6 +103,17 @@ _BORDERS = frozenset(("cu_seq_lens_q", "cu_seq_lens_k"))
 LEFT_OUT = -100
 """The label of a token that the loss leaves out."""
 _OF_THE_LOSS = frozenset(("num_items_in_batch", "ignore_index"))
+
+
+def _keep_name(wrapper: nn.Module, attribute: str, wrapped: nn.Module | None) -> None:
+    """Give what `torch.compile` makes of a language model its name, by which `Trainer` goes, see below."""
+    inner = getattr(getattr(wrapped, "base_model", None), "model", None)  # of an adapted model of peft
+    named = inner if isinstance(inner, LanguageModel) else wrapped
+    if attribute == "_orig_mod" and isinstance(named, LanguageModel):
+        object.__setattr__(wrapper, "_get_name", named._get_name)
+
+
+register_module_module_registration_hook(_keep_name)
 
 
 class LanguageModel(PreTrainedModel, GenerationMixin):
@@ -169,7 +183,11 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         return model
 
     def save_pretrained(
-        self, save_directory: str | os.PathLike[str], is_main_process: bool = True, **options: Any
+        self,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        *others: Any,
+        **options: Any,
     ) -> None:
         """Write a model as `transformers` does; hashes of a folder that has them are written anew.
 
@@ -179,7 +197,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         hashed = is_main_process and has_hashes(hashes.parent)
         if hashed:
             hashes.unlink()  # killed between the two, the folder has no hashes
-        super().save_pretrained(save_directory, is_main_process=is_main_process, **options)
+        super().save_pretrained(save_directory, is_main_process, *others, **options)
         if hashed:
             write_hashes(hashes.parent, "*.safetensors")
 
@@ -301,16 +319,24 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         read: list[StackOutput] = []
         streams: list[list[Tensor]] = []
+        if any(part.is_meta for part in self.model.parameters()):
+            raise InputError(
+                "weights lie on the disk or elsewhere until a module is called, and the layers here are run "
+                "rather than called; load the whole model onto one device"
+            )
         for rows in reading.rows:
             here = solve
             if solve is not None:
                 start = None if solve.start is None else rows.take(solve.start)
                 here = replace(solve, start=start, state_after=use_cache)
             given = rows.take(input_ids), rows.begin(past_key_values)
-            read.append(self._read(*given, here, rows.lengths))
-            self._tell(read[-1].solution)
+            with quiet() if read else nullcontext():  # what is said of the first documents holds for all
+                read.append(self._read(*given, here, rows.lengths))
             if output_hidden_states:
                 streams.append(self._streams(*given, rows.lengths, read[-1].solution))
+
+        solutions = [part.solution for part in read if part.solution is not None]
+        self._tell(solutions)
 
         def back(values: Iterable[Tensor]) -> Tensor:
             return reading.back(list(values), input_ids)
@@ -330,7 +356,6 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if use_cache:
             state = reading.after([part.state for part in read], input_ids)
             held = SequenceState(state, seen, reading.read_so_far(input_ids, past_key_values))
-        solutions = [part.solution for part in read if part.solution is not None]
         output = LanguageModelOutput(
             loss=loss,
             logits=logits,
@@ -434,15 +459,15 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             return labels.long()
         return labels.long().masked_fill(~reading.predicted, LEFT_OUT)
 
-    def _tell(self, solution: SequenceSolution | None) -> None:
+    def _tell(self, solutions: list[SequenceSolution]) -> None:
         """Warn or raise where a token has no fixed point, as configured; never in training."""
-        if solution is None or self.training or self.config.unconverged == "ignore":
+        lacking = [found.message() for found in solutions if not bool(found.converged.all())]
+        if not lacking or self.training or self.config.unconverged == "ignore":
             return
-        if bool(solution.converged.all()):
-            return
+        message = "; ".join(lacking)
         if self.config.unconverged == "raise":
-            raise FixedPointError(f"no fixed point at {solution.message()}")
-        warn_caller(f"outputs without a fixed point at {solution.message()}", NotConvergedWarning)
+            raise FixedPointError(f"no fixed point at {message}")
+        warn_caller(f"outputs without a fixed point at {message}", NotConvergedWarning)
 
 
 class ImplicitMamba2ForCausalLM(LanguageModel):

@@ -7,7 +7,6 @@ sequential mode; from that one on the sequential mode reads. So no answer depend
 prompt has the answer that its tokens have one by one.
 """
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from implicit.cells import AttentionCell
 from implicit.cells.interface import has_hooks
 from implicit.fixed_point import Dependence, FixedPointProblem
 from implicit.fixed_point import solve as solve_alone
+from implicit.language.quiet import quiet
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput
 from implicit.models.stack import of_layer
@@ -57,8 +57,7 @@ def read_prompt(
         [[0, 0, 0]]
     """
     sequential = replace(solve, mode="sequential")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the solve itself warns of a tolerance that is raised
+    with quiet():  # the solve itself warns of a tolerance that is raised
         rtol = (solve.stopping or model.stopping).resolved_by(model.embedding.weight).rtol
     if AGREEMENT * rtol > FAR or any(has_hooks(cell) for cell in model.cells):
         return model.run(tokens, state, sequential, lengths=lengths)

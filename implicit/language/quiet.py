@@ -1,6 +1,7 @@
 """Silence for what libraries say in passing."""
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,3 +22,16 @@ def only_errors_of(logger: str) -> Iterator[None]:
         yield
     finally:
         named.setLevel(before)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Ignore warnings until the block ends.
+
+    Example:
+        >>> with quiet():
+        ...     warnings.warn("said before", UserWarning)
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -20,7 +20,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from automata.checks import check_type
 from automata.errors import InputError
 from implicit.caller import warn_caller
-from implicit.language.configuration import FIXED, LanguageModelConfig, LlamaLayers, Mamba2Layers
+from implicit.language.configuration import ELSEWHERE, FIXED, LanguageModelConfig, LlamaLayers, Mamba2Layers
 from implicit.language.modeling import LanguageModel
 from implicit.models.implicit_model import ImplicitModel
 
@@ -271,9 +271,11 @@ def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[
     name = given.get("model_type", ours.model_type)
     if name not in known | {ours.model_type}:
         raise InputError(f"config has model_type {name!r}; give weights of {' or '.join(sorted(known))}")
-    read = {*layers.declared(), "rope_parameters", *FIXED}
-    own = {name: getattr(ours, name) for name in layers.declared()}
-    theirs = layers(**own | {name: value for name, value in given.items() if name in read})
+    read = {*layers.declared(), "rope_parameters", "head_dim", *ELSEWHERE, *FIXED}
+    told = {name: value for name, value in given.items() if name in read}
+    renamed = {ELSEWHERE.get(name, name) for name in told}
+    own = {name: getattr(ours, name) for name in layers.declared() if name not in renamed}
+    theirs = layers(**own | told)
     for name, value in theirs.layer_sizes.items():
         if value != ours.layer_sizes[name]:
             raise InputError(f"config has {name} {value}, the model {ours.layer_sizes[name]}; give the same")

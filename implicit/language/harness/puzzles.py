@@ -20,7 +20,7 @@ _SITUATION = (
 def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield puzzles of five balls that are swapped, answered with the place of the ball that is named first.
 
-    The question names all balls, so that its number of tokens does not tell which one is asked for.
+    The question names all balls, the others in a random order, so that its number of tokens does not tell which one is asked for.
 
     Args:
         length: swaps, each of two balls drawn uniformly.
@@ -38,7 +38,8 @@ def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     for row, asked in zip(pairs, rng.integers(1, BALLS + 1, size=count).tolist(), strict=True):
         swaps = tuple((first, second) for first, second in row)
         puzzle = BallPuzzle(BALLS, swaps, asked)
-        order = ", ".join(numbers[asked - 1 :] + numbers[: asked - 1])
+        others = rng.permutation([number for number in numbers if number != str(asked)])
+        order = ", ".join([str(asked), *others])
         steps = puzzle.question.rpartition("Where")[0]
         text = f"{_SITUATION}\n{steps}Where do balls {order}, end up, in this order?"
         last = BallPuzzle(BALLS, swaps[-1:], asked).question

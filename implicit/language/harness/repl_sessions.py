@@ -14,7 +14,7 @@ FORM = SessionFormat(variables=5, spacing="end")
 def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield sessions up to the values that they print, answered with the first of these.
 
-    All variables are printed, so that the number of tokens does not tell which one comes first.
+    All variables are printed, the others in a random order, so that the number of tokens does not tell which one comes first.
 
     Args:
         length: swaps of two of five variables.
@@ -31,7 +31,8 @@ def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     for trace in sample_traces(FORM, count, rng, commands=length):
         ((start, end),) = trace.reveal_spans
         variable = names.index(trace.text[:start].rstrip()[-1])
-        order = ", ".join(names[variable:] + names[:variable])
+        others = rng.permutation([name for name in names if name != names[variable]])
+        order = ", ".join([names[variable], *others])
         print_all = f"print('now', {order}, sep=' ')"
         text = "\n".join([*(f">>> {command}" for command in (*trace.commands[:-1], print_all)), "now"])
         first = trace.states[len(names) - 1][variable]

@@ -2,7 +2,7 @@
 
 | task   | token                        | sentence                                                    |
 |--------|------------------------------|-------------------------------------------------------------|
-| parity | 1, 0                         | the switch is pressed and not ignored, or the reverse       |
+| parity | 1, 0                         | the switch is pressed but not ignored, or the reverse       |
 | ring   | right, left, stay            | the cat visits one house of the following, preceding and    |
 |        |                              | current one, and not the other two                          |
 | line   | a permutation σ of 1 … n     | new order: σ(1)th, σ(2)th, …: who was σ(i)th is i-th now    |
@@ -13,6 +13,9 @@ that may be asked; the question comes last, and is about one place drawn uniform
 
 The number of tokens tells nothing of the lamp and the cat under any tokenizer that splits text at spaces: all
 documents of as many steps have the same words, punctuation included, and only the order of the words differs.
+Tokenizers that merge words across spaces may give orders of words different lengths. So what is and
+what is not are named in a random order, as are the two houses that the cat does not visit and the five houses
+themselves.
 All new orders have the same ordinals, and one length under the tokenizers of GPT-2 and GPT-NeoX. The lamp and
 the cat begin in a state drawn uniformly.
 """
@@ -32,15 +35,7 @@ HOUSES = ("gold", "blue", "gray", "pink", "navy")
 _ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
 _ORDERS = "Each new order tells who of the line so far comes first, who second, and so on."
 _LAMPS = ("out", "lit")
-_SWITCH = {
-    "0": "The switch is ignored and not pressed now.",
-    "1": "The switch is pressed and not ignored now.",
-}
-_CAT = {
-    "stay": "The cat visits the current and not the preceding or following house.",
-    "left": "The cat visits the preceding and not the current or following house.",
-    "right": "The cat visits the following and not the preceding or current house.",
-}
+_VISITED = {"stay": "current", "left": "preceding", "right": "following"}
 
 
 def parity_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
@@ -54,18 +49,26 @@ def parity_documents(length: int, count: int, rng: np.random.Generator) -> Itera
     Example:
         >>> document = next(parity_documents(2, 1, np.random.default_rng(0)))
         >>> print(document.text, document.choices[document.answer])
-        The lamp is lit and not out at first.
-        The switch is pressed and not ignored now.
-        The switch is pressed and not ignored now.
+        The lamp is not out but lit at first.
+        The switch is not ignored but pressed now.
+        The switch is not ignored but pressed now.
         Is the lamp lit or out?
         Answer: lit
     """
     for steps, state in _words("parity", length, count, rng):
         first = int(rng.integers(2))
-        sentences = [_SWITCH[step] for step in steps]
-        begin = f"The lamp is {_LAMPS[first]} and not {_LAMPS[1 - first]} at first."
+        done = [_but_not("pressed", "ignored", rng, swapped=step == "0") for step in steps]
+        sentences = [f"The switch is {words} now." for words in done]
+        begin = f"The lamp is {_but_not('lit', 'out', rng, swapped=first == 0)} at first."
         text = "\n".join([begin, *sentences, "Is the lamp lit or out?", "Answer:"])
         yield TrackingDocument(text, _LAMPS, (first + state) % 2, first, sentences[-1])
+
+
+def _but_not(true: str, false: str, rng: np.random.Generator, *, swapped: bool) -> str:
+    """Say that one holds and not the other, in a random order; the other way round if swapped."""
+    if swapped:
+        true, false = false, true
+    return f"{true} but not {false}" if rng.integers(2) else f"not {false} but {true}"
 
 
 def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
@@ -76,19 +79,24 @@ def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     Example:
         >>> document = next(ring_documents(2, 1, np.random.default_rng(0)))
         >>> print(document.text, document.choices[document.answer])
-        Five houses stand in a circle: gray, pink, navy, gold, blue, and so on. A cat ...
-        The cat visits the following and not the preceding or current house.
-        The cat visits the preceding and not the current or following house.
+        Five houses stand in a circle: gray, navy, pink, gold, blue, and so on. A cat ...
+        The cat visits the following and not the current or preceding house.
+        The cat visits the preceding and not the following or current house.
         Which house is the cat at?
         Answer: gray
     """
     for steps, state in _words("cyclic-navigation", length, count, rng):
-        first = int(rng.integers(len(HOUSES)))
-        sentences = [_CAT[step] for step in steps]
-        houses = ", ".join(HOUSES[first:] + HOUSES[:first])
+        order = rng.permutation(len(HOUSES)).tolist()
+        sentences = [_visit(step, rng) for step in steps]
+        houses = ", ".join(HOUSES[house] for house in order)
         begin = f"Five houses stand in a circle: {houses}, and so on. A cat visits the first of these."
         text = "\n".join([begin, *sentences, "Which house is the cat at?", "Answer:"])
-        yield TrackingDocument(text, HOUSES, (first + state) % len(HOUSES), first, sentences[-1])
+        yield TrackingDocument(text, HOUSES, order[state], order[0], sentences[-1])
+
+
+def _visit(step: str, rng: np.random.Generator) -> str:
+    one, other = rng.permutation([house for name, house in _VISITED.items() if name != step])
+    return f"The cat visits the {_VISITED[step]} and not the {one} or {other} house."
 
 
 def line_documents(

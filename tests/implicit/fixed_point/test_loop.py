@@ -386,3 +386,44 @@ def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
 
 def test_dependences_have_the_names_of_the_documentation() -> None:
     assert [one.value for one in Dependence] == ["own", "causal", "anticausal"]
+
+
+def in_half(rates: list[float]) -> FixedPointProblem:
+    rate = torch.tensor(rates, dtype=torch.bfloat16).view(-1, 1, 1)
+    return FixedPointProblem(lambda z: rate * z + 1)
+
+
+HALF = Stopping(rtol=0.02, max_iterations=1000)
+
+
+def test_a_residual_that_stalls_in_half_precision_ends_its_token_alone() -> None:
+    """Before: 1000 evaluations, where z ↦ 1 − z goes to and fro for ever."""
+    start = torch.zeros(3, 1, 1, dtype=torch.bfloat16)
+    with pytest.warns(UserWarning, match="residuals stall in half precision"):
+        found = solve(in_half([-1.0, 0.5, 0.9]), DampedPicard(1.0), HALF, start)
+    assert found.status.flatten().tolist() == [1, 0, 0]
+    assert found.iterations[0].item() < 60
+    for row, rate in ((1, 0.5), (2, 0.9)):
+        alone = solve(in_half([rate]), DampedPicard(1.0), HALF, start[:1])
+        assert torch.equal(alone.value[0], found.value[row])
+        assert alone.iterations[0] == found.iterations[row]
+    exact = solve(affine(torch.full((1, 1, 1), -1.0)), DampedPicard(1.0), HALF, torch.zeros(1, 1, 1))
+    assert exact.iterations.item() == 1000  # float32 has its limit
+
+
+@pytest.mark.parametrize("dependence", [Dependence.CAUSAL, Dependence.ANTICAUSAL])
+def test_a_token_waits_for_those_before_it_and_ends_with_one_that_stalls(dependence: Dependence) -> None:
+    tokens = 90
+
+    def passed_on(z: Tensor) -> Tensor:  # token t is right after t + 1 evaluations
+        z = z if dependence is Dependence.CAUSAL else z.flip(1)
+        image = torch.cat([torch.ones_like(z[:, :1]), z[:, :-1]], dim=1)
+        image = torch.cat([image[:, : tokens - 2], -image[:, tokens - 2 :] - z[:, tokens - 2 :]], dim=1)
+        return image if dependence is Dependence.CAUSAL else image.flip(1)
+
+    start = torch.zeros(1, tokens, 1, dtype=torch.bfloat16)
+    with pytest.warns(UserWarning, match="residuals stall"):
+        found = solve(FixedPointProblem(passed_on, dependence), DampedPicard(1.0), HALF, start)
+    status = found.status[0].tolist()
+    assert (status if dependence is Dependence.CAUSAL else status[::-1]) == [0] * (tokens - 2) + [1, 1]
+    assert found.iterations.max() < 250

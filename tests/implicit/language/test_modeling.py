@@ -455,3 +455,12 @@ def test_evaluation_in_bfloat16_raises_a_tolerance_out_of_reach_and_says_so(auto
         output = model(tokens_of(4, 32))
     assert bool((output.status == 0).all())
     assert int(output.iterations.max()) < 100
+
+
+def test_packed_documents_in_half_precision_warn_once() -> None:
+    """Before: once for every group of documents of like lengths."""
+    model = small_model("ImplicitLlamaForCausalLM").to(torch.bfloat16)
+    places = torch.tensor([[0, 1, 0, 1, 2, 3, 4, 5, 6, 0, 0, 1]])
+    with pytest.warns(UserWarning, match="bfloat16 cannot resolve") as told:
+        model(tokens_of(1, 12), position_ids=places)
+    assert len(told) == 1

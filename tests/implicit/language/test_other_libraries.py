@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import disk_offload
 from peft import LoraConfig, get_peft_model
+from torch import nn
 from torch.nn import functional
 from transformers import Trainer, TrainingArguments
 
 from automata.errors import InputError
-from implicit.language import ExplicitMamba2ForCausalLM
+from implicit.language import ExplicitLlamaForCausalLM, ExplicitMamba2ForCausalLM
 from tests.implicit.language.small_language_models import MODELS, config_of, small_model, tokens_of
 
 
@@ -29,6 +31,42 @@ def test_label_smoothing_is_of_the_next_token(name: str, tmp_path: Path) -> None
     found = trainer.compute_loss(model, {"input_ids": tokens, "labels": tokens.clone()})
     assert isinstance(found, torch.Tensor)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
+def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path) -> None:
+    """Before: `Trainer` knew it as an OptimizedModule, and trained it to copy."""
+    model = small_model("ExplicitMamba2ForCausalLM")
+    options: dict[str, Any] = {"use_cpu": True, "report_to": [], "label_smoothing_factor": 0.1}
+    trainer = Trainer(model, TrainingArguments(str(tmp_path), **options))
+    tokens = tokens_of(2, 6)
+    lora = LoraConfig(target_modules="all-linear")
+    for whole in (model, get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)):
+        wrapper = torch.compile(whole, backend="eager")
+        assert wrapper._get_name() == "ExplicitMamba2ForCausalLM"
+    assert torch.compile(nn.Linear(2, 2), backend="eager")._get_name() == "OptimizedModule"
+    compiled = torch.compile(model, backend="eager")
+    compiled.forward = model.forward  # the name is what is tested, and not the compiler
+    logits = model(tokens).logits[:, :-1].transpose(1, 2)
+    expected = functional.cross_entropy(logits, tokens[:, 1:], label_smoothing=0.1)
+    found = trainer.compute_loss(compiled, {"input_ids": tokens, "labels": tokens.clone()})
+    assert isinstance(found, torch.Tensor)
+    torch.testing.assert_close(found, expected)
+
+
+def test_arguments_of_save_pretrained_may_go_by_position(tmp_path: Path) -> None:
+    model = small_model("ExplicitLlamaForCausalLM")
+    changed = {name: part + 1 if "final_norm" in name else part for name, part in model.state_dict().items()}
+    model.save_pretrained(tmp_path, True, changed)
+    again = ExplicitLlamaForCausalLM.from_pretrained(tmp_path).state_dict()
+    assert all(torch.equal(again[name], part) for name, part in changed.items())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_on_the_disk_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    model = disk_offload(small_model(name), str(tmp_path), execution_device=torch.device("cpu"))
+    with pytest.raises(InputError, match="weights lie on the disk or elsewhere until a module is called"):
+        model(tokens_of(1, 3))
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it

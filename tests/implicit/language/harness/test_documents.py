@@ -13,7 +13,9 @@ from tests.implicit.language.harness.small_harness_models import DATA, needs_dat
 
 
 def lamp(text: str) -> str:
-    return ("out", "lit")[(text.count("is pressed") + text.startswith("The lamp is lit and")) % 2]
+    first, *steps = [line for line in text.splitlines() if " but " in line]
+    lit = "not lit" not in first
+    return ("out", "lit")[(sum("not pressed" not in step for step in steps) + lit) % 2]
 
 
 def cat(text: str) -> str:
