@@ -306,9 +306,7 @@ def _rope_theta(rope: Any, usual: float) -> float:
     expected = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1.0, "factor": 1.0}
     for name, value in rope.items():
         if name != "rope_theta" and value != expected.get(name):
-            raise InputError(
-                f"{name} of rope_parameters is {shown(value)}; only 'default' positions are known here"
-            )
+            raise InputError(f"{name} is {shown(value)}; only 'default' positions are known here")
     theta: float = rope.get("rope_theta", usual)
     return theta
 

@@ -20,7 +20,8 @@ _SITUATION = (
 def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield puzzles of five balls that are swapped, answered with the place of the ball that is named first.
 
-    The question names all balls, the others in a random order, so that its number of tokens does not tell which one is asked for.
+    The question names all balls, the others in a random order, so that its number of tokens does not tell
+    which one is asked for.
 
     Args:
         length: swaps, each of two balls drawn uniformly.
@@ -31,7 +32,7 @@ def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
         >>> document = next(ball_documents(2, 1, np.random.default_rng(0)))
         >>> print(document.text, document.choices[document.answer])
         Balls 1 to 5 lie at places 1 to 5, each at the place of its number. To swap two balls is to let ...
-        swap ball 5 and 3, swap ball 4 and 1. Where do balls 2, 3, 4, 5, 1, end up, in this order? 2
+        swap ball 5 and 3, swap ball 4 and 1. Where do balls 2, 4, 1, 5, 3, end up, in this order? 2
     """
     numbers = tuple(str(number) for number in range(1, BALLS + 1))
     pairs = sample_swaps(BALLS, (count, length), rng).tolist()

@@ -14,7 +14,8 @@ FORM = SessionFormat(variables=5, spacing="end")
 def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield sessions up to the values that they print, answered with the first of these.
 
-    All variables are printed, the others in a random order, so that the number of tokens does not tell which one comes first.
+    All variables are printed, the others in a random order, so that the number of tokens does not tell which
+    one comes first.
 
     Args:
         length: swaps of two of five variables.
@@ -24,7 +25,7 @@ def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     Example:
         >>> document = next(repl_documents(1, 1, np.random.default_rng(1)))
         >>> document.text.splitlines()[-3:], document.choices[document.answer]
-        (['>>> b, c = c, b', ">>> print('now', d, e, a, b, c, sep=' ')", 'now'], '4')
+        (['>>> b, c = c, b', ">>> print('now', d, c, a, b, e, sep=' ')", 'now'], '4')
     """
     names = FORM.variable_names
     values = tuple(str(number) for number in range(1, len(names) + 1))

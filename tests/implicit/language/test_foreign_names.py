@@ -44,7 +44,7 @@ def test_configurations_of_transformers_are_read() -> None:
         (ExplicitLlamaLMConfig, {"rope_parameters": "x"}, "rope_parameters is 'x'; give one mapping"),
         (ExplicitLlamaLMConfig, {"rope_parameters": {"full_attention": {}}}, "one mapping for all layers"),
         (ExplicitLlamaLMConfig, {"rope_parameters": {"rope_type": "linear"}}, "'default' positions"),
-        (ExplicitLlamaLMConfig, {"rope_parameters": {"factor": 2.0}}, "factor of rope_parameters is 2.0"),
+        (ExplicitLlamaLMConfig, {"rope_parameters": {"factor": 2.0}}, "factor is 2.0"),
         (ExplicitLlamaLMConfig, {"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5"),
     ],
 )

@@ -42,10 +42,11 @@ def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path
     tokens = tokens_of(2, 6)
     lora = LoraConfig(target_modules="all-linear")
     for whole in (model, get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)):
-        wrapper = torch.compile(whole, backend="eager")
+        wrapper: Any = torch.compile(whole, backend="eager")
         assert wrapper._get_name() == "ExplicitMamba2ForCausalLM"
-    assert torch.compile(nn.Linear(2, 2), backend="eager")._get_name() == "OptimizedModule"
-    compiled = torch.compile(model, backend="eager")
+    other: Any = torch.compile(nn.Linear(2, 2), backend="eager")
+    assert other._get_name() == "OptimizedModule"
+    compiled: Any = torch.compile(model, backend="eager")
     compiled.forward = model.forward  # the name is what is tested, and not the compiler
     logits = model(tokens).logits[:, :-1].transpose(1, 2)
     expected = functional.cross_entropy(logits, tokens[:, 1:], label_smoothing=0.1)
