@@ -176,12 +176,12 @@ def test_the_seed_draws_other_documents(folders: Folders, tmp_path: Path) -> Non
 def test_documents_with_the_same_text_count_once_in_the_standard_error(
     folders: Folders, tmp_path: Path
 ) -> None:
-    """One step of parity has four documents: 400 drawn ones tell no more than these."""
+    """One step of parity has 16 documents: 400 drawn ones tell no more than these."""
     flags = ["--tasks", "tracking_parity", "--documents", "400", "--length", "1"]
     figures = evaluated(folders("gpt2"), tmp_path / "found.json", *flags)["results"]["tracking_parity"]
     accuracy = figures["acc,none"]
     assert 0.2 < accuracy < 0.8
-    assert figures["acc_stderr,none"] == pytest.approx((accuracy * (1 - accuracy) / 3) ** 0.5, rel=0.1)
+    assert figures["acc_stderr,none"] == pytest.approx((accuracy * (1 - accuracy) / 15) ** 0.5, rel=0.1)
 
 
 def test_the_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
