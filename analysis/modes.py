@@ -9,23 +9,21 @@ are part of what is checked.
 import copy
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
-from rich.table import Table
-from rich.text import Text
 from tqdm import tqdm
 
 from analysis.framework.analysis import EachRunAnalysis
+from analysis.framework.finding import Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
-from analysis.length_generalization.measurement import last_answers
+from analysis.length_generalization import last_answers
 from automata.checks import printable
 from implicit.checked_config import CheckedConfig
 from implicit.models.interface import FixedPointModel, ModelOutput
@@ -134,12 +132,41 @@ class ModesAnalysis:
             f"(demanded: {DEMANDED:.1%}; the least at length {worst.length})"
         )
 
+    @property
+    def is_demanded(self) -> bool:
+        """Whether at least 99.9% of the tokens are answered alike at every length."""
+        return all(entry.is_demanded for entry in self.lengths)
+
+    @property
+    def finding(self) -> Finding:
+        """Answers, accuracies and times at every length."""
+        rows = []
+        for entry in self.lengths:
+            pair = (entry.called, entry.sequential)
+            rows.append(
+                [
+                    str(entry.length),
+                    entry.called.mode,
+                    f"{entry.equal:.3%}",
+                    " / ".join(number(answers.accuracy) for answers in pair),
+                    f"{min(answers.share_converged for answers in pair):.2%}",
+                    " / ".join(f"{answers.seconds:.2f}" for answers in pair),
+                ]
+            )
+        columns = ["length", "mode", "equal", "accuracy", "converged", "seconds"]
+        return Finding(
+            self.sentence,
+            [Rows(columns, rows, title="model(tokens) / sequential mode")],
+            limits="Measured on these sequences; each time was taken once.",
+            holds=self.is_demanded,
+        )
+
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON, by length."""
         return {
             "sentence": self.sentence,
             "demanded": DEMANDED,
-            "is_demanded": all(entry.is_demanded for entry in self.lengths),
+            "is_demanded": self.is_demanded,
             "lengths": {entry.length: asdict(entry) for entry in self.lengths},
         }
 
@@ -206,43 +233,12 @@ def _answers(output: ModelOutput, batch: TokenBatch, seconds: float) -> ModeAnsw
     return ModeAnswers(output.solution.mode, accuracy, output.solution.share_converged, seconds)
 
 
-def tables(*found: ModesAnalysis) -> Sequence[Table | str]:
-    """Return a line for every run and length, for the terminal.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> table = tables(analyse(load_run("parity-small"), lengths=(16,), sequences=2))[0]
-        >>> [list(column.cells)[0] for column in table.columns][:6]
-        ['parity-small', '16', 'sequential', '100.000%', '1 / 1', '100.00%']
-    """
-    table = Table(title="model(tokens) / sequential mode", title_justify="left")
-    table.add_column("run", overflow="fold")
-    for heading in ("length", "mode", "equal", "accuracy", "converged", "seconds"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for result in found:
-        for entry in result.lengths:
-            pair = (entry.called, entry.sequential)
-            equal = f"{entry.equal:.3%}"
-            table.add_row(
-                result.run.name,
-                str(entry.length),
-                entry.called.mode,
-                equal if entry.is_demanded else Text(equal, "bold red"),
-                " / ".join(number(answers.accuracy) for answers in pair),
-                f"{min(answers.share_converged for answers in pair):.2%}",
-                " / ".join(f"{answers.seconds:.2f}" for answers in pair),
-            )
-    return [table, *(f"{result.run.name}: {result.sentence}" for result in found)]
-
-
 ANALYSIS = EachRunAnalysis(
     name="modes",
     question="Does model(tokens) answer as the sequential mode does, also at 4,096 tokens? How fast?",
     description="Compare the answers of model(tokens) with those of the sequential mode, and time both.",
     settings=ModesSettings,
     measure=analyse,
-    draw=None,
-    tables=tables,
     needs=FIXED_POINTS,
 )
 main = ANALYSIS.main

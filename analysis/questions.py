@@ -22,8 +22,7 @@ from analysis import (
     mechanism,
     modes,
 )
-from analysis.framework.analysis import Analysis
-from analysis.framework.report_section import ReportSection
+from analysis.framework.analysis import Analysis, ReportSection
 from automata.errors import unknown_name
 
 QUESTIONS: tuple[Analysis[Any, Any], ...] = (
@@ -77,8 +76,8 @@ def section_of(analysis: Analysis[Any, Any]) -> ReportSection:
     """Return the section of an analysis that the report has.
 
     Example:
-        >>> section_of(question_named("jacobian")).key
-        'theorem1'
+        >>> section_of(question_named("jacobian")).title
+        'Theorem 1'
     """
     assert analysis.section is not None, f"{analysis.name} has no section in the report"
     return analysis.section

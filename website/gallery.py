@@ -98,11 +98,14 @@ def _of_analysis(name: str) -> Picture:
     settings = settings_from(question.settings, chosen)
     measure: Any = question.compare if isinstance(question, Comparison) else getattr(question, "measure")  # noqa: B009
     assert question.draw is not None
-    answer = measure(load_run(run), settings)
+    loaded = load_run(run)
+    answer = measure(loaded, settings)
     drawn = question.draw(answer, TEXT_WIDTH)
     title = f"{name.replace('_', ' ').capitalize()} of {run}"
-    told = getattr(question, "caption")(answer)  # noqa: B009 (a field that holds a function)
-    caption = f"{question.question} {told} See [`analysis.{name}`](commands.md#{anchor(f'analysis.{name}')})."
+    caption = (
+        f"{question.question} {question.caption_of([loaded], answer)}\n\nSee [`analysis.{name}`]"
+        f"(commands.md#{anchor(f'analysis.{name}')})."
+    )
     flags = " ".join(f"--{key.replace('_', '-')} {_flag(value)}" for key, value in chosen.items())
     return Picture(
         f"analysis-{name}", title, caption, f"python -m analysis.{name} {run} {flags}".rstrip(), _png(drawn)

@@ -64,8 +64,8 @@ class TokenFixedPoints:
     Example:
         >>> point = FoundFixedPoint(answer=1, spectral_radius=0.7, smallest_singular_value=0.2, starts=9)
         >>> found = TokenFixedPoints(3, 17, 0, 1, "sample", (point,), unconverged=0)
-        >>> found.line(["even", "odd"])
-        'sequence 3, position 17 (sample): odd ✓ (9 starts, spectral radius 0.700)'
+        >>> found.rows(["even", "odd"])
+        [['3, 17', 'sample', 'odd', 'odd', '9', 'random starts or zero only', '0.700']]
     """
 
     sequence: int
@@ -76,21 +76,29 @@ class TokenFixedPoints:
     fixed_points: tuple[FoundFixedPoint, ...]
     unconverged: int
 
-    def line(self, names: Sequence[str]) -> str:
-        """Return the finding as a line of text; a tick marks the correct answer.
+    def rows(self, names: Sequence[str]) -> list[list[str]]:
+        """Return a row for every fixed point, under the headings `SEARCHED`.
 
         Args:
             names: of the classes.
         """
-        points = [
-            f"{names[point.answer]} {'✓' if point.answer == self.label else '✗'} "
-            + (f"by {' and '.join(point.reached_by)} " if point.reached_by else "")
-            + f"({point.starts} starts, spectral radius {point.spectral_radius:.3f})"
+        where = [f"{self.sequence}, {self.position}", self.reason, names[self.label]]
+        rows = [
+            [
+                *where,
+                names[point.answer],
+                str(point.starts),
+                " and ".join(point.reached_by) or "random starts or zero only",
+                f"{point.spectral_radius:.3f}",
+            ]
             for point in self.fixed_points
         ]
-        missing = [f"{self.unconverged} starts did not converge"] if self.unconverged else []
-        where = f"sequence {self.sequence}, position {self.position} ({self.reason})"
-        return f"{where}: {'; '.join(points + missing)}"
+        lost = [*where, "not converged", str(self.unconverged), "–", "–"]
+        return [*rows, lost] if self.unconverged else rows
+
+
+SEARCHED = ("sequence, position", "why", "right answer", "decodes", "starts", "reached by", "spectral radius")
+"""Headings of a table of fixed points."""
 
 
 @torch.no_grad()

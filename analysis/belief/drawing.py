@@ -13,8 +13,7 @@ from analysis.belief.norms import shown_positions
 from analysis.belief.statistics import Bins, Estimate
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, powers_of_two, styled
 from analysis.framework.palette import GREY, Look
-from analysis.framework.run_groups import group_looks, seed_groups
-from analysis.framework.run_lines import breadths, draw_runs
+from analysis.framework.run_lines import breadths, draw_runs, group_looks, seed_groups
 from automata.drawn_labels import in_legend
 
 FloatArray = NDArray[np.float64]
@@ -197,44 +196,3 @@ def _finish(found: BeliefAnalysis, panels: Sequence[Axes]) -> None:
     for axes in panels:
         if axes.get_legend_handles_labels()[0]:
             legend_below(axes)
-
-
-def caption(found: BeliefAnalysis) -> str:
-    """Tell what is drawn.
-
-    Example:
-        >>> from analysis.belief.measurement import analyse
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> caption(analyse(run, sequences=4, multiples=(1,), probe=False))[:50]
-        'Predictions against the exact posterior on 4 test '
-    """
-    settings = found.settings
-    probes = [
-        f"{result.run.name}: λ = {result.probe.regularisation:g}, {result.features.size} features"
-        + (" of a random projection" if result.features.projected else "")
-        for result in found.runs
-        if result.probe is not None and result.features is not None
-    ]
-    left_out = [
-        f"{result.run.name} has no probe: {result.left_out}" for result in found.runs if result.left_out
-    ]
-    return (
-        f"Predictions against the exact posterior on {settings.sequences} test sequences (data seed "
-        f"{settings.seed}), implicit models in {settings.mode} mode: KL in nats at every place where "
-        "something is asked, by tokens read, and by tokens and reveals since the last full reveal or a known "
-        "beginning; loss above Bayes: log loss less that of the exact filter on the same answers, from the "
-        "length before to this one. Decoded belief: total variation, at the last "
-        f"{settings.window} tokens of each length, between the belief that a linear probe decodes from the "
-        "state and the exact one (from b), and between it and the Bayes update of the one decoded a token "
-        "before (one step); dotted grey what a constant, the mean belief, reaches for the first run. The "
-        f"probe is fitted by ridge least squares to {settings.probe_sequences} other sequences of the "
-        f"training length (seed {settings.probe_seed}), its regularisation chosen on "
-        f"{settings.probe_validation} more. "
-        f"{'; '.join([*probes, *left_out])}. "
-        "Norm: Euclidean, of the recurrent state, median over the sequences, each layer a line; dash-dotted "
-        "the log mass of the exact linear filter, as far as float32 holds it. Thin lines are single runs, "
-        "thick ones their median, and bands reach from the lowest to the highest run; a run without others "
-        f"of its kind has {settings.confidence:.0%} confidence intervals (Student's, of a ratio, over "
-        "sequences)."
-    )

@@ -29,10 +29,11 @@ from analysis.belief.probe import Features, Probe
 from analysis.belief.reading import read_in_blocks
 from analysis.belief.settings import BeliefSettings
 from analysis.belief.statistics import Estimate
+from analysis.framework.finding import Finding, Findings, Rows
 from analysis.framework.needs import observed_task_of
-from analysis.framework.output import RunIdentity, require_different_names
+from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.settings import settings_from
-from automata.checks import check_type
+from analysis.framework.terminal import number
 from automata.errors import InputError
 from implicit.runs.loading import Run
 
@@ -77,6 +78,101 @@ class RunBelief:
     def kl(self, length: int) -> Estimate:
         """Return KL(exact ‖ model) from the length before to this one, with its interval."""
         return self.predictions.estimate("kl", self.lengths, self.settings.confidence)[length]
+
+    @property
+    def finding(self) -> Finding:
+        """How far predictions and decoded beliefs are from the exact ones, and how fast norms fall."""
+        last, settings = self.lengths[-1], self.settings
+        sentence = f"KL(exact ‖ model) is {self.kl(last).cell} nats up to {last} tokens"
+        if self.decoded:
+            found = self.decoded[last]
+            sentence += (
+                f"; the decoded belief is {found.distance.cell} from the exact one in total variation, a "
+                f"constant one {number(found.constant.mean)}"
+            )
+        else:
+            sentence += f"; no belief was decoded: {self.left_out}"
+        lost = (
+            f"{self.unconverged or 0:.2%} of the tokens have no converged fixed point, and later ones rest "
+            "on them; raise max_iterations or loosen rtol"
+        )
+        return Finding(
+            sentence,
+            [self._prediction_rows, *self._probe_rows, self._rate_rows],
+            limits=f"±: {settings.confidence:.0%} intervals over {settings.sequences} sequences (Student's, "
+            "of a ratio). What no linear probe decodes may still be in the state.",
+            warnings=[lost] if self.unconverged else [],
+        )
+
+    @property
+    def _prediction_rows(self) -> Rows:
+        names = ("kl", "right", "best", "excess")
+        of = {name: self.predictions.estimate(name, self.lengths, self.settings.confidence) for name in names}
+        rows = [
+            [
+                str(length),
+                of["kl"][length].cell,
+                number(of["right"][length].mean),
+                number(of["best"][length].mean),
+                of["excess"][length].cell,
+            ]
+            for length in self.lengths
+        ]
+        return Rows(
+            ["length", "KL", "accuracy", "Bayes", "excess"],
+            rows,
+            title="predictions, from the length before to this one",
+            note="KL: KL(exact ‖ model) in nats. Bayes: accuracy of the exact filter. excess: log loss "
+            "above it.",
+        )
+
+    @property
+    def _probe_rows(self) -> list[Rows]:
+        if self.probe is None or self.features is None:
+            return []
+        rows = [
+            [
+                str(length),
+                found.distance.cell,
+                number(found.divergence.mean),
+                found.inconsistency.cell,
+                number(found.constant.mean),
+            ]
+            for length, found in self.decoded.items()
+        ]
+        projected = "a random projection" if self.features.projected else "the state"
+        return [
+            Rows(
+                ["length", "decoded", "KL", "one step", "mean"],
+                rows,
+                title="decoded beliefs: total variation from the exact one, and KL in nats",
+                note="one step: from the Bayes update of the belief decoded a token before. mean: of a "
+                "constant belief from the exact one.",
+            ),
+            Rows(
+                ["of", "features", "λ"],
+                [[projected, str(self.features.size), number(self.probe.regularisation)]],
+                title="linear probes",
+            ),
+        ]
+
+    @property
+    def _rate_rows(self) -> Rows:
+        rates: list[list[str]] = [["–", "no, it grows", "–", "–"]]
+        if self.norms is not None:
+            linear = "yes" if self.norms.linear else "no"
+            found = zip(self.norms.rates(self.settings.confidence), self.norms.vanished(), strict=True)
+            rates = [
+                [str(layer), linear, rate.cell, "–" if end is None else str(end)]
+                for layer, (rate, end) in enumerate(found)
+            ]
+        return Rows(
+            ["layer", "linear", "log norm", "gone", "log mass"],
+            [[*cells, self.mass.fitted.cell] for cells in rates],
+            title="rates per token, in nats",
+            note="log norm: of each layer's state; linear: in its own state; gone: tokens after which it "
+            "is 0 or overflows. log mass: of the linear filter.",
+        )
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -128,6 +224,11 @@ class BeliefAnalysis:
     settings: BeliefSettings
     runs: tuple[RunBelief, ...]
 
+    @property
+    def findings(self) -> Findings:
+        """What was found of every run."""
+        return {found.run.name: found.finding for found in self.runs}
+
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON, by the name of the run."""
         return {found.run.name: found.numbers() for found in self.runs}
@@ -153,11 +254,7 @@ def analyse(
         automata.errors.InputError: runs is empty; give at least one loaded run, implicit.load_run(...)
     """
     settings = settings_from(BeliefSettings, chosen, settings)
-    check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
-    several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
-    if not several:
-        raise InputError("runs is empty; give at least one loaded run, implicit.load_run(...)")
-    require_different_names(several)
+    several = loaded_runs(runs)
     for run in several:
         observed_task_of(run)
     drawn: dict[str, _Drawn] = {}

@@ -1,12 +1,44 @@
-"""Are errors corrected, or do they add up with length? ``python -m analysis.error_control RUN``."""
+"""Are errors corrected, or do they add up with length? ``python -m analysis.error_control RUN``.
 
-from analysis.error_control.command import ANALYSIS, main
-from analysis.error_control.drawing import draw
-from analysis.error_control.following import Followed, Gains, follow_errors
-from analysis.error_control.measurement import ErrorControlAnalysis, ErrorControlSettings, analyse
+Three measurements of one run: q along words (`analysis.error_control.spread`), with the model as it runs; and
+in float64 the gains of words that return two states, and errors followed along random words
+(`analysis.error_control.following`). All of it is measured on some words, and none of it is a bound.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+from analysis.error_control.following import Followed, Gains, follow_errors, median
 from analysis.error_control.pairs import Pairs, choose_pairs
-from analysis.error_control.reporting import tables
-from analysis.error_control.spread import Horizon, Spread, measure_spread, visit_ratios
+from analysis.error_control.spread import (
+    SHARE_BELOW,
+    Horizon,
+    Spread,
+    measure_spread,
+    visit_ratios,
+)
+from analysis.framework.analysis import EachRunAnalysis
+from analysis.framework.figures import (
+    TEXT_WIDTH,
+    legend_below,
+    log_axis,
+    new_panels,
+    styled,
+)
+from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.needs import CONSTANT_STATE, word_problem_of
+from analysis.framework.output import RunIdentity
+from analysis.framework.palette import GREY, QUANTITY_LOOKS, RED
+from analysis.framework.settings import SampleSettings, settings_from
+from analysis.framework.terminal import number
+from analysis.framework.visited_states import in_double_precision, sample_sequences
+from automata.drawing import COLORS
+from implicit.runs.loading import Run
 
 __all__ = [
     "ANALYSIS",
@@ -23,6 +55,306 @@ __all__ = [
     "follow_errors",
     "main",
     "measure_spread",
-    "tables",
     "visit_ratios",
 ]
+
+Verdict = Literal["corrected", "partly corrected", "kept", "growing", "unknown"]
+CORRECTED, KEPT, GROWING = 0.1, 0.9, 1.1
+"""An error is corrected if less than a tenth of it is left, and kept if it is the same to within a tenth."""
+ROUNDING = 1e-9
+"""Gains below this are rounding and the tolerance of the fixed points."""
+NOT_A_BOUND = (
+    "Measured, not a bound: other words may do worse. What is proved of a model for words of every length "
+    "stands in its certificate (analysis.all_lengths)."
+)
+
+
+COLUMNS = (
+    "q: 90% of the visits stay below it, in the last block. predicted: tokens after which it reaches its "
+    "limit (~: extrapolated). failed: tokens after which accuracy was below 90%. between, within: factor "
+    "by which words that return both states change their distance, and a small error along it. left: share "
+    "of the smallest error after the last token (1 for an affine layer)."
+)
+
+
+class ErrorControlSettings(SampleSettings):
+    """Which words are read, and which errors are injected.
+
+    Example:
+        >>> ErrorControlSettings(pairs=8).errors
+        (0.001, 0.01, 0.1, 0.4)
+    """
+
+    sequences: PositiveInt = Field(default=64, description="words along which q is measured")
+    length: PositiveInt = Field(default=256, description="tokens of these words")
+    block: PositiveInt = Field(default=16, description="positions whose visits are taken together for q")
+    every: PositiveInt = Field(default=4, description="a state is visited after every so many tokens")
+    pairs: PositiveInt = Field(default=32, description="pairs of states between which errors are injected")
+    follow: PositiveInt = Field(default=32, description="tokens for which the errors are followed")
+    errors: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(1e-3, 1e-2, 0.1, 0.4),
+        min_length=1,
+        description="sizes of the errors, as shares of the way to the other state",
+    )
+    max_iterations: PositiveInt = Field(
+        default=1000, description="the most self-iterations per token, of the errors that are followed"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorControlAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        spread: q and accuracy along words.
+        followed: what becomes of errors.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity-small"), sequences=8, length=48, block=8, pairs=4, follow=16)
+        >>> found.verdict, found.horizon.how, found.spread.failure
+        ('corrected', 'none', None)
+    """
+
+    run: RunIdentity
+    settings: ErrorControlSettings
+    spread: Spread
+    followed: Followed
+
+    @property
+    def smallest(self) -> float:
+        """The smallest of the errors."""
+        return min(self.settings.errors)
+
+    @property
+    def left(self) -> float:
+        """What is left of the smallest error after the last token, in the median; 1 for an affine layer."""
+        return self.followed.left(self.smallest)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What becomes of the smallest error in the median."""
+        if np.isnan(self.left):
+            return "unknown"
+        if self.left < CORRECTED:
+            return "corrected"
+        if self.left < KEPT:
+            return "partly corrected"
+        return "kept" if self.left <= GROWING else "growing"
+
+    @property
+    def horizon(self) -> Horizon:
+        """The length at which q says that the model fails."""
+        return self.spread.horizon
+
+    @property
+    def sentence(self) -> str:
+        """The finding, with what it was measured on."""
+        settings, spread = self.settings, self.spread
+        count, failed = len(self.followed.shares[self.smallest]), spread.failure
+        accuracy = (
+            f"accuracy was never below {spread.accuracy.min():.3f}"
+            if failed is None
+            else f"accuracy fell below {SHARE_BELOW:.0%} after {failed:.0f} tokens"
+        )
+        return (
+            f"an error of {self.smallest:g} of the way to a state of another class is {self.verdict}: "
+            f"{_small(self.left)} of it is left after {settings.follow} tokens (median of {count} pairs; an "
+            f"affine layer leaves 1); for 90% of the visits q was below {spread.upper[0]:.2g} at first and "
+            f"{spread.upper[-1]:.2g} at last (limit {spread.limit:.2g}); {self.horizon.sentence}; {accuracy}"
+        )
+
+    @property
+    def finding(self) -> Finding:
+        """The verdict, and what was measured of q, gains and errors."""
+        gains, horizon, failure = self.followed.gains, self.horizon, self.spread.failure
+        sign = "~" if horizon.how == "extrapolated" else ""
+        row = [
+            number(self.spread.upper[-1]),
+            "–" if horizon.length is None else f"{sign}{horizon.length:.0f}",
+            "–" if failure is None else f"{failure:.0f}",
+            "–" if gains is None else number(median(gains.between)),
+            "–" if gains is None else number(median(gains.within)),
+            number(self.left),
+            self.verdict,
+        ]
+        columns = ["q", "predicted", "failed", "between", "within", "left", "errors are"]
+        converged = min(self.followed.share_converged, self.spread.share_converged)
+        lost = f"up to {1 - converged:.2%} of the fixed points were not found"
+        return Finding(
+            self.sentence,
+            [Rows(columns, [row], title="error control", note=COLUMNS)],
+            limits=NOT_A_BOUND,
+            warnings=[] if converged == 1 else [lost],
+            verdict=self.verdict,
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "limits": NOT_A_BOUND,
+            "left_of_the_smallest_error": self.left,
+            "predicted_failure": {"tokens": self.horizon.length, "how": self.horizon.how},
+            "measured_failure": self.spread.failure,
+            "spread": self.spread.numbers(),
+            "followed": self.followed.numbers(),
+        }
+
+
+def _small(value: float) -> str:
+    return f"less than {ROUNDING:g}" if value < ROUNDING else f"{value:.2g}"
+
+
+def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: Any) -> ErrorControlAnalysis:
+    """Measure what a model does to errors.
+
+    Args:
+        run: a loaded run of a word problem.
+        settings: what to look at.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, a model whose state grows, a task that is no word problem, or words
+            that visit too few classes.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity-small"), sequences=8, length=16, block=8, pairs=4, follow=16)
+        >>> found.left < 0.1, 0.5 < found.followed.gains.numbers()["between"]["median"] < 2
+        (True, True)
+    """
+    settings = settings_from(ErrorControlSettings, chosen, settings)
+    CONSTANT_STATE.require(run)
+    task = word_problem_of(run)
+    drawn = sample_sequences(task, settings.sequences, settings.length, settings.seed)
+    tokens, labels = (part.to(run.model.device) for part in drawn)
+    spread = measure_spread(run, tokens, labels, settings.block, settings.every)
+    pairs = choose_pairs(
+        task,
+        settings.pairs,
+        min(settings.length, run.config.length),
+        settings.follow,
+        np.random.default_rng(settings.seed),
+    )
+    model = in_double_precision(run.model)
+    followed = follow_errors(model, pairs, settings.errors, settings.max_iterations, settings.seed)
+    return ErrorControlAnalysis(RunIdentity.of(run), settings, spread, followed)
+
+
+FLOOR = 1e-12
+"""What is smaller is drawn here: rounding, and the tolerance of the fixed points."""
+
+
+def draw(found: ErrorControlAnalysis, width: float = TEXT_WIDTH) -> Figure:
+    """Draw q and accuracy along words, gains of words that return, and what is left of errors.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity-small"), sequences=8, length=16, block=8, pairs=4, follow=4)
+        >>> [axes.get_xlabel() for axes in draw(found).axes]
+        ['tokens read', 'tokens read', 'gain between the classes', 'tokens after the error']
+    """
+    with styled():
+        figure, (spread, accuracy, gains, errors) = new_panels(
+            width, 4, **for_title(found.run.title, found.finding), height=2.75, columns=2
+        )
+        _draw_spread(spread, found)
+        _draw_accuracy(accuracy, found)
+        _draw_gains(gains, found)
+        _draw_errors(errors, found)
+        for axes in (spread, accuracy, gains, errors):
+            legend_below(axes, columns=2)
+        return figure
+
+
+def _draw_spread(axes: Axes, found: ErrorControlAnalysis) -> None:
+    tokens, ratios = found.spread.tokens, found.spread.ratios
+    axes.fill_between(tokens, ratios[:, 0], ratios[:, 3], color=COLORS[0], alpha=0.2, linewidth=0)
+    axes.plot(tokens, ratios[:, 1], color=COLORS[0], marker="o", markersize=3, label="median (band: 5–95%)")
+    axes.plot(tokens, ratios[:, 2], color=COLORS[0], linestyle="--", label="90% are below")
+    limit = found.spread.limit
+    axes.axhline(limit, color=RED, linewidth=1, label=f"limit {limit:.2g}")
+    axes.axvline(
+        found.run.training_length, color=GREY, linewidth=0.8, linestyle="--", label="training length"
+    )
+    axes.set(title="spread / distance of classes", xlabel="tokens read", ylabel="q")
+    log_axis(axes)
+
+
+def _draw_accuracy(axes: Axes, found: ErrorControlAnalysis) -> None:
+    look = QUANTITY_LOOKS["accuracy"]
+    axes.plot(
+        found.spread.tokens,
+        found.spread.accuracy,
+        color=look.color,
+        marker=look.marker,
+        markersize=3,
+        label="accuracy",
+    )
+    axes.axhline(SHARE_BELOW, color=GREY, linewidth=0.8, linestyle=":", label=f"{SHARE_BELOW:.0%}")
+    horizon = found.horizon
+    if horizon.length is not None and horizon.length <= found.settings.length:
+        axes.axvline(horizon.length, color=RED, linewidth=1, label=f"failure by q ({horizon.how})")
+    axes.axvline(
+        found.run.training_length, color=GREY, linewidth=0.8, linestyle="--", label="training length"
+    )
+    axes.set(title="accuracy", xlabel="tokens read", ylabel="share of right answers", ylim=(-0.02, 1.05))
+
+
+def _draw_gains(axes: Axes, found: ErrorControlAnalysis) -> None:
+    gains = found.followed.gains
+    axes.set(
+        title="words that return both states",
+        xlabel="gain between the classes",
+        ylabel="gain of a small error",
+    )
+    if gains is None:
+        axes.text(0.5, 0.5, "none found", ha="center", transform=axes.transAxes)
+        return
+    known = np.maximum(gains.between, FLOOR)
+    for values, color, marker, label in (
+        (gains.within, COLORS[0], "o", "along the difference"),
+        (gains.sideways, COLORS[1], "^", "random direction"),
+    ):
+        axes.scatter(
+            known, np.maximum(values, FLOOR), s=14, color=color, marker=marker, label=label, alpha=0.8
+        )
+    ends = min(np.nanmin(known), 1.0) / 1.5, max(np.nanmax(known), 1.0) * 1.5
+    axes.plot(ends, ends, color=GREY, linewidth=0.8, label="equal: affine")
+    axes.set_xlim(*ends)
+    log_axis(axes, "x")
+    log_axis(axes)
+
+
+def _draw_errors(axes: Axes, found: ErrorControlAnalysis) -> None:
+    tokens = np.arange(found.settings.follow + 1)
+    for place, size in enumerate(sorted(found.settings.errors, reverse=True)):
+        low, middle, high = np.maximum(found.followed.quantiles(size), FLOOR)
+        color = COLORS[place % len(COLORS)]
+        axes.fill_between(tokens, low, high, color=color, alpha=0.15, linewidth=0)
+        axes.plot(tokens, middle, color=color, label=f"error {size:g}")
+    axes.set(
+        title="errors along the difference",
+        xlabel="tokens after the error",
+        ylabel="distance / distance of the pair",
+    )
+    log_axis(axes)
+
+
+ANALYSIS = EachRunAnalysis(
+    name="error_control",
+    question="Are errors between the states of an automaton corrected, or do they add up with length?",
+    description="Follow errors in the state of a model, and how far states of one class lie apart.",
+    settings=ErrorControlSettings,
+    measure=analyse,
+    draw=draw,
+    shows="q: distance of a state from the mean of its class, over that of the nearest other mean. Gains: "
+    "factor by which words that return both states change their distance (horizontal) and an error "
+    "(vertical). Errors: medians, 5–95%.",
+    needs=CONSTANT_STATE,
+)
+main = ANALYSIS.main

@@ -1,9 +1,47 @@
-"""Which automaton did a model learn? ``python -m analysis.extraction RUN``."""
+"""What automaton did the network learn? ``python -m analysis.extraction RUN [RUN ...]``.
 
-from analysis.extraction.command import ANALYSIS, main
-from analysis.extraction.drawing import draw
-from analysis.extraction.measurement import Difference, ExtractionAnalysis, ExtractionSettings, analyse
-from analysis.extraction.reporting import tables
+The automaton behind the model (`analysis.extraction.state_merging`) is compared with the task's: either no
+word tells them apart, or a shortest one does, and then the model itself is asked that word. How well the
+automaton describes the model is measured on fresh words: the share of tokens at which both answer alike.
+"""
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from analysis.extraction.behaviour import (
+    Difference,
+    Reader,
+    first_difference,
+    shortest_difference,
+)
+from analysis.extraction.state_merging import Effort, Extraction, extract_machine
+from analysis.framework.analysis import EachRunAnalysis
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
+from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.needs import CONSTANT_STATE, word_problem_of
+from analysis.framework.output import RunIdentity
+from analysis.framework.palette import GREY, QUANTITY_LOOKS
+from analysis.framework.settings import settings_from
+from analysis.framework.visited_states import sample_sequences
+from automata.drawing import COLORS, draw_dfa_or_table
+from automata.drawn_labels import in_legend, show_plainly
+from automata.machines.dfa import DFA
+from automata.machines.mealy import MealyMachine
+from automata.tasks.word_problem import WordProblem
+from implicit.checked_config import CheckedConfig
+from implicit.fixed_point import Stopping
+from implicit.runs.loading import Run
+from implicit.training.streams import Stream, draw_batch
 
 __all__ = [
     "ANALYSIS",
@@ -13,5 +51,416 @@ __all__ = [
     "analyse",
     "draw",
     "main",
-    "tables",
 ]
+
+Verdict = Literal["equivalent", "differs", "inconclusive"]
+COLUMNS = (
+    "against: votes against the majority. fidelity, longest: share of tokens at which model and automaton "
+    "agree on fresh words, of the length of the sequences and of the longest. departs: tokens after which "
+    "it is less than demanded."
+)
+
+
+class ExtractionSettings(CheckedConfig):
+    """How an automaton is extracted and what is asked of it.
+
+    Example:
+        >>> ExtractionSettings(seed=1).sequences
+        128
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
+    length: PositiveInt | None = Field(
+        default=None, description="tokens per sequence; the training length if none"
+    )
+    votes: PositiveInt = Field(default=4, description="the least votes for a transition")
+    inconsistent: float = Field(
+        default=1e-3, ge=0, lt=1, description="share of votes against the majority that is put up with"
+    )
+    max_suffixes: NonNegativeInt = Field(
+        default=12, description="suffixes that states are told apart by, beyond the single tokens"
+    )
+    max_states: PositiveInt = Field(default=1000, description="more classes than this are not looked at")
+    fresh_words: PositiveInt = Field(default=64, description="fresh words on which the automaton is checked")
+    times: PositiveInt = Field(
+        default=4, description="length of the fresh words, as a multiple of that of the sequences"
+    )
+    demanded: float = Field(
+        default=0.99,
+        gt=0,
+        le=1,
+        description="share of tokens of that length at which automaton and model must agree",
+    )
+    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
+    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the fresh words")
+
+
+@dataclass(frozen=True, eq=False)
+class ExtractionAnalysis:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        task: what the model was trained on.
+        length: tokens of the sequences whose states were looked at.
+        extraction: the automaton and how it came about.
+        agrees: where model and automaton give the same answer on fresh words, ``[words, longest]``; nowhere
+            if there is no automaton.
+        correct: where the model gives the task's answer, ``[words, longest]``.
+        difference: on a shortest word that tells the extracted from the task's automaton; None if no word
+            does, or there is no automaton.
+        departure: the earliest token of the fresh words at which model and automaton differ; None if none.
+        first_error: the earliest token of the fresh words at which the model is wrong; None if none.
+        share_converged: of all tokens that were read.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity"), sequences=8, length=8, fresh_words=4, times=2)
+        >>> found.verdict, found.extraction.machine.state_count, found.fidelity(16)
+        ('equivalent', 2, 1.0)
+    """
+
+    run: RunIdentity
+    settings: ExtractionSettings
+    task: WordProblem
+    length: int
+    extraction: Extraction
+    agrees: NDArray[np.bool_]
+    correct: NDArray[np.bool_]
+    difference: Difference | None
+    departure: Difference | None
+    first_error: Difference | None
+    share_converged: float
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths at which figures are given: that of the sequences, and its doubles."""
+        doubles = [self.length * 2**power for power in range(self.settings.times.bit_length())]
+        return tuple(sorted({*doubles, self.agrees.shape[1]}))
+
+    def fidelity(self, length: int) -> float:
+        """Return the share of tokens, in fresh words of a length, at which model and automaton agree."""
+        return float(self.agrees[:, :length].mean())
+
+    def accuracy(self, length: int) -> float:
+        """Return the share of tokens, in fresh words of a length, at which the model is right."""
+        return float(self.correct[:, :length].mean())
+
+    @property
+    def describes(self) -> bool:
+        """Whether the automaton describes the model up to the length of the sequences."""
+        return self.fidelity(self.length) >= self.settings.demanded
+
+    @property
+    def verdict(self) -> Verdict:
+        """*differs* only if the model itself does; *equivalent* only if the automaton describes the model."""
+        if self.difference is not None and self.difference.model_is_wrong:
+            return "differs"
+        if self.extraction.machine is not None and self.difference is None and self.describes:
+            return "equivalent"
+        return "inconclusive"
+
+    @property
+    def departs_after(self) -> int | None:
+        """The tokens after which fresh words fall below the demanded fidelity; None if they do not.
+
+        The fidelity of a position is that of the ten positions around it.
+        """
+        window = np.full(min(10, self.agrees.shape[1]), 1.0) / min(10, self.agrees.shape[1])
+        running = np.convolve(self.agrees.mean(axis=0), window, mode="valid")
+        below = np.flatnonzero(running < self.settings.demanded)
+        return int(below[0]) if below.size else None
+
+    @property
+    def sentence(self) -> str:
+        """The finding with its numbers."""
+        machine = self.extraction.machine
+        follows = (
+            f"the model follows it at {self.fidelity(self.length):.2%} of tokens at length {self.length} "
+            f"and {self.fidelity(self.agrees.shape[1]):.2%} at {self.agrees.shape[1]}"
+        )
+        if machine is None:
+            return (
+                f"inconclusive: more than {self.settings.max_states} classes of states after "
+                f"{len(self.extraction.suffixes)} suffixes; the model does not act like a smaller automaton"
+            )
+        if self.verdict == "equivalent":
+            return f"equivalent to the automaton of {self.task.name}: {machine.state_count} states; {follows}"
+        if self.difference is not None and self.verdict == "differs":
+            return f"differs: {self.difference.sentence(self.task)}; {machine.state_count} states; {follows}"
+        why = (
+            f"the automaton, of {machine.state_count} states, is that of {self.task.name}"
+            if self.difference is None
+            else f"no automaton of {machine.state_count} states describes the model"
+        )
+        where = self.departure or self.difference
+        return f"inconclusive: {why}, but {follows}{f'; {where.sentence(self.task)}' if where else ''}"
+
+    @property
+    def finding(self) -> Finding:
+        """The verdict, the size of the automaton, and how well it describes the model."""
+        machine, departs = self.extraction.machine, self.departs_after
+        row = [
+            "–" if machine is None else str(machine.state_count),
+            f"{self.extraction.inconsistent:.2%}",
+            f"{self.fidelity(self.length):.2%}",
+            f"{self.fidelity(self.agrees.shape[1]):.2%}",
+            "–" if departs is None else str(departs),
+            self.verdict,
+        ]
+        columns = ["states", "against", "fidelity", "longest", "departs", "verdict"]
+        lost = (
+            f"{1 - self.share_converged:.2%} of the tokens that were read have no converged fixed point, and "
+            "later ones rest on them; raise max_iterations or loosen rtol"
+        )
+        return Finding(
+            self.sentence,
+            [Rows(columns, [row], title="automata behind the models", note=COLUMNS)],
+            limits="The two automata are compared exactly. That the model follows its automaton is "
+            "measured on fresh words, and says nothing of other words.",
+            warnings=[lost] if self.share_converged < 1 else [],
+            holds=self.verdict == "equivalent",
+            verdict=self.verdict,
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON; states are numbers, answers and tokens too, with their names beside."""
+        found, machine = self.extraction, self.extraction.machine
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "automaton": None
+            if machine is None
+            else {
+                "states": machine.state_count,
+                "table": machine.table,
+                "answers": machine.answers,
+                "initial": machine.initial,
+                "token_names": self.task.token_names,
+                "answer_names": self.task.state_names,
+            },
+            "classes": found.classes,
+            "reachable_classes": found.reachable,
+            "suffixes": found.suffixes,
+            "votes": found.votes,
+            "inconsistent_votes": found.inconsistent,
+            "stray_states": found.stray,
+            "length": self.length,
+            "fidelity": {length: self.fidelity(length) for length in self.lengths},
+            "accuracy": {length: self.accuracy(length) for length in self.lengths},
+            "fidelity_by_position": self.agrees.mean(axis=0),
+            "accuracy_by_position": self.correct.mean(axis=0),
+            "departs_after": self.departs_after,
+            "difference": None if self.difference is None else asdict(self.difference),
+            "departure": None if self.departure is None else asdict(self.departure),
+            "first_error": None if self.first_error is None else asdict(self.first_error),
+            "share_converged": self.share_converged,
+        }
+
+
+def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any) -> ExtractionAnalysis:
+    """Extract the automaton behind a model and compare it with the task's.
+
+    Args:
+        run: a loaded run, of any model whose state has a constant size, on a word problem.
+        settings: how.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, a task that is no word problem, or a model whose state grows.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity"), sequences=8, length=8, fresh_words=4, times=2)
+        >>> found.sentence
+        'equivalent to the automaton of parity: 2 states; the model follows it at 100.00% of tokens at ...'
+    """
+    settings = settings_from(ExtractionSettings, chosen, settings)
+    CONSTANT_STATE.require(run)
+    task, length = word_problem_of(run), settings.length or run.config.length
+    reader = Reader(run.model, Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations))
+    tokens, _ = sample_sequences(task, settings.sequences, length, settings.seed)
+    effort = Effort(settings.votes, settings.inconsistent, settings.max_suffixes, settings.max_states)
+    extraction = extract_machine(reader, tokens, task.vocabulary_size, effort)
+    # Another batch of the test stream than that of the sequences, whose number is 0.
+    fresh, labels = draw_batch(
+        task, settings.fresh_words, settings.times * length, settings.seed, Stream.TEST, 1
+    )[:2]
+    answers = reader.answers(fresh)
+    machine, difference, departure, first_error = extraction.machine, None, None, None
+    correct = answers == labels.numpy()
+    agrees = np.zeros(answers.shape, dtype=np.bool_)
+    if machine is not None:
+        replies = machine.read(fresh.numpy())
+        agrees = answers == replies
+        first = partial(first_difference, fresh.numpy(), answers, replies, labels.numpy())
+        departure, first_error = first(agrees), first(correct)
+        difference = shortest_difference(reader, machine, task)
+    return ExtractionAnalysis(
+        RunIdentity.of(run),
+        settings,
+        task,
+        length,
+        extraction,
+        agrees,
+        correct,
+        difference,
+        departure,
+        first_error,
+        1 - reader.counts["unconverged"] / reader.counts["tokens"],
+    )
+
+
+LARGEST_SHOWN = 24
+"""An automaton of more states is given in the JSON only."""
+
+
+def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
+    """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> figure = draw(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
+        >>> [axes.get_title() for axes in figure.axes]
+        ['extracted automaton', 'visited states by class', 'fresh words']
+    """
+    with styled():
+        figure, (automaton, states, positions) = new_panels(
+            width,
+            3,
+            **for_title(found.run.title, found.finding),
+            height=2.7,
+        )
+        automaton.set_title("extracted automaton")
+        _draw_states(states, found)
+        _draw_positions(positions, found)
+        show_plainly(*figure.findobj(Text))
+        _draw_automaton(automaton, found)
+        return figure
+
+
+def drawn_dfa(machine: MealyMachine) -> DFA:
+    """Return the transition graph of a machine as an automaton to draw, states by number.
+
+    Example:
+        >>> drawn_dfa(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])).states
+        ('0', '1')
+    """
+    return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
+
+
+def state_labels(found: ExtractionAnalysis) -> list[str]:
+    """Return for every state of the automaton the answers that lead to it, at most three.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> state_labels(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
+        ['0', '1']
+    """
+    machine, names = found.extraction.machine, found.task.state_names
+    if machine is None:
+        return []
+    answers: defaultdict[int, set[int]] = defaultdict(set)
+    for target, answer in zip(machine.table.ravel().tolist(), machine.answers.ravel().tolist(), strict=True):
+        answers[target].add(answer)
+    return [
+        "/".join(names[answer] for answer in sorted(answers[state])[:3]) or "-"
+        for state in range(machine.state_count)
+    ]
+
+
+def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
+    machine = found.extraction.machine
+    if machine is None or machine.state_count > LARGEST_SHOWN:
+        size = "too many" if machine is None else str(machine.state_count)
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, f"{size} states", ha="center", va="center", transform=axes.transAxes)
+    else:
+        labels: dict[object, str] = {str(state): label for state, label in enumerate(state_labels(found))}
+        dfa = drawn_dfa(machine)
+        symbols = dict(zip(dfa.alphabet, found.task.token_names, strict=True))
+        transitions = {
+            state: {symbols[symbol]: target for symbol, target in row.items()}
+            for state, row in dfa.transitions.items()
+        }
+        draw_dfa_or_table(DFA(dfa.states, symbols.values(), transitions, dfa.initial, ()), axes, labels)
+        if axes.tables:
+            axes.set_title("extracted automaton:\nnext state by state and token")
+
+
+def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
+    """Project the visited states to their first two principal components."""
+    vectors, classes = found.extraction.vectors, found.extraction.visited_class
+    centred = vectors - vectors.mean(dim=0)
+    # The eigenvectors of the smaller of the two matrices of inner products are the cheaper way.
+    if centred.shape[0] < centred.shape[1]:
+        values, basis = torch.linalg.eigh(centred @ centred.T)
+        places = basis[:, -2:] * values[-2:].clamp_min(0).sqrt()
+    else:
+        values, basis = torch.linalg.eigh(centred.T @ centred)
+        places = centred @ basis[:, -2:]
+    reachable = classes < found.extraction.reachable
+    # a state of one number has one component only
+    first, second = (places.flip(dims=(1,)) if places.shape[1] > 1 else places.repeat(1, 2)).T.numpy()
+    labels = state_labels(found)
+    # more classes than colours cannot be told apart, and merged ones have no name of their own
+    named = len(labels) == found.extraction.reachable <= len(COLORS)
+    for number in np.unique(classes[reachable]).tolist():
+        axes.scatter(
+            first[classes == number],
+            second[classes == number],
+            s=5,
+            color=COLORS[number % len(COLORS)],
+            linewidths=0,
+            label=in_legend(labels[number]) if named else None,
+        )
+    if not reachable.all():
+        axes.scatter(first[~reachable], second[~reachable], s=10, c=GREY, marker="x", label="stray")
+    if axes.get_legend_handles_labels()[1]:
+        legend_below(axes, columns=3)
+    share = float(values[-2:].sum() / values.sum().clamp_min(torch.finfo(values.dtype).tiny))
+    axes.set(
+        title="visited states by class",
+        xlabel="first principal component",
+        ylabel=f"second ({share:.0%} of variance in both)",
+    )
+
+
+def _draw_positions(axes: Axes, found: ExtractionAnalysis) -> None:
+    x = np.arange(1, found.agrees.shape[1] + 1)
+    axes.plot(
+        x,
+        found.correct.mean(axis=0),
+        color=QUANTITY_LOOKS["accuracy"].color,
+        linewidth=3,
+        label="accuracy (model right)",
+    )
+    axes.plot(
+        x,
+        found.agrees.mean(axis=0),
+        color=QUANTITY_LOOKS["fidelity"].color,
+        label="fidelity (model as automaton)",
+    )
+    axes.axvline(found.length, color=GREY, linestyle="--", linewidth=0.8, label="length of the sequences")
+    axes.set(title="fresh words", xlabel="position of the token", ylabel="share of words", ylim=(-0.02, 1.03))
+    legend_below(axes)
+
+
+ANALYSIS = EachRunAnalysis(
+    name="extraction",
+    question="Which automaton did the model learn, and which shortest word tells it from its task?",
+    description="Extract the automaton behind a model and compare it with that of its task.",
+    settings=ExtractionSettings,
+    measure=analyse,
+    draw=draw,
+    shows="Left: the automaton extracted from the states that sequences visit. A state is named by the "
+    "answers that lead to it. A graph whose labels would overlap is given as its transition table: a row "
+    "for every state, the initial one first, and a column for every token. Middle: visited states by "
+    "class, on their first two principal components. Right: shares of fresh words.",
+    needs=CONSTANT_STATE,
+)
+main = ANALYSIS.main

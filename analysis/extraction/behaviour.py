@@ -14,6 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from automata.machines.mealy import MealyMachine, distinguishing_tokens, word_in_names
+from automata.tasks.allowed_traces import allowed_traces
+from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
@@ -223,3 +226,65 @@ class ObservationTable:
 
 def _goes_on(read: Suffix, suffix: Suffix) -> bool:
     return len(suffix) > len(read) and suffix[: len(read)] == read
+
+
+SHOWN_TOKENS = 40
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A word after whose last token two answers differ.
+
+    Attributes:
+        word: token numbers.
+        model: the model's answer to the last token.
+        automaton: that of the extracted automaton.
+        task: that of the task's automaton.
+
+    Example:
+        >>> Difference((1, 1), model=1, automaton=1, task=0).model_is_wrong
+        True
+    """
+
+    word: tuple[int, ...]
+    model: int
+    automaton: int
+    task: int
+
+    @property
+    def model_is_wrong(self) -> bool:
+        """Whether the model itself differs from the task on this word."""
+        return self.model != self.task
+
+    def sentence(self, task: WordProblem) -> str:
+        """The word and the answers by name."""
+        names = task.state_names
+        shown = word_in_names(self.word[:SHOWN_TOKENS], task.token_names)
+        word = shown if len(self.word) <= SHOWN_TOKENS else f"{shown}… ({len(self.word)} tokens)"
+        return (
+            f"after {word} the model answers {names[self.model]}, its automaton {names[self.automaton]}, "
+            f"the task {names[self.task]}"
+        )
+
+
+def first_difference(
+    tokens: IntArray, model: IntArray, automaton: IntArray, labels: IntArray, agrees: NDArray[np.bool_]
+) -> Difference | None:
+    """The shortest beginning of a word that ends where ``agrees`` is False, with all answers there."""
+    places = np.argwhere(~agrees)
+    if not places.size:
+        return None
+    row, column = min(places.tolist(), key=lambda place: (place[1], place[0]))
+    answers = (int(answer[row, column]) for answer in (model, automaton, labels))
+    return Difference(tuple(tokens[row, : column + 1].tolist()), *answers)
+
+
+def shortest_difference(reader: Reader, machine: MealyMachine, task: WordProblem) -> Difference | None:
+    """A shortest word that tells the automata apart, with the model's own answer to it."""
+    exact = task.machine()
+    spoken = {*machine.answers.ravel().tolist(), *exact.answers.ravel().tolist()}
+    word = distinguishing_tokens(machine, exact, allowed_traces(task, spoken))
+    if word is None:
+        return None
+    last = [int(replies[0, -1]) for replies in (machine.read([word]), exact.read([word]))]
+    return Difference(word, int(reader.answers(torch.tensor([word]))[0, -1]), *last)

@@ -2,18 +2,19 @@
 
 - A question: `RunAnalysis` for one run, `EachRunAnalysis` for each of several, `Comparison` for several runs
   together. It gives its command, its files and, with a `ReportSection`, its place in the report.
+- Its answer tells what was found once, as a `Finding` with tables of `Rows`.
 - What it needs of a model: `Need`, `FIXED_POINTS`, `CONSTANT_STATE`, `BALL_ARITHMETIC`.
 - Its settings: `SampleSettings`, `settings_from`.
 - What it looks at: `sample_sequences`, `in_double_precision`.
-- Its figure: `new_figure`, `new_panels`, `legend_below`, `styled`, `save_figure`.
+- Its figure: `new_figure`, `new_panels`, `for_title`, `legend_below`, `styled`, `save_figure`.
 
 Nothing here imports a question; `analysis.questions` lists them.
 """
 
-from analysis.framework.analysis import Comparison, EachRunAnalysis, RunAnalysis
+from analysis.framework.analysis import Comparison, EachRunAnalysis, ReportSection, RunAnalysis
 from analysis.framework.figures import legend_below, new_figure, new_panels, save_figure, styled
+from analysis.framework.finding import Finding, Rows, for_title
 from analysis.framework.needs import BALL_ARITHMETIC, CONSTANT_STATE, FIXED_POINTS, Need
-from analysis.framework.report_section import ReportSection
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 
@@ -23,10 +24,13 @@ __all__ = [
     "FIXED_POINTS",
     "Comparison",
     "EachRunAnalysis",
+    "Finding",
     "Need",
     "ReportSection",
+    "Rows",
     "RunAnalysis",
     "SampleSettings",
+    "for_title",
     "in_double_precision",
     "legend_below",
     "new_figure",

@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -11,20 +11,20 @@ from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
-from analysis.framework.figures import TEXT_WIDTH, checked_width
+from analysis.framework.figures import TEXT_WIDTH, checked_width, save_figure
+from analysis.framework.finding import Finding, Findings, for_caption, for_terminal
 from analysis.framework.needs import ANY_MODEL, Need
 from analysis.framework.output import (
     RunIdentity,
     analysis_content,
     check_writable,
     default_folder,
+    full_caption,
     refuse_other_runs,
     require_different_names,
     run_name,
-    write_analysis,
     written_together,
 )
-from analysis.framework.report_section import ReportSection
 from analysis.framework.settings import Settings
 from analysis.framework.terminal import add_output_flag, add_runs_argument, add_width_flag, print_tables
 from implicit.checked_config import validated
@@ -35,6 +35,8 @@ from implicit.runs.loading import Run, load_run
 
 class Result(Protocol):
     """What an analysis returns.
+
+    That of one run has a `Finding` as ``finding``; that of several has ``findings`` by their names.
 
     Example:
         >>> class Nothing:
@@ -52,6 +54,27 @@ Outcome = TypeVar("Outcome", bound=Result)
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReportSection:
+    """The part of an analysis in the report, which shows its finding and its figure.
+
+    Attributes:
+        title: of the verdict's column in the table "In short", if a finding has a verdict.
+        settings: the analysis's settings that follow one of the report's, by its name.
+        priority: analyses that take longer have a higher one, and start first.
+        content: from a run and the analysis's numbers to what the run's entry in ``report.json`` gets.
+
+    Example:
+        >>> ReportSection(content=lambda _run, found: {"words": found["count"]}).content(None, {"count": 8})
+        {'words': 8}
+    """
+
+    title: str = ""
+    settings: Mapping[str, str] = field(default_factory=lambda: {"seed": "seed"})
+    priority: int = 0
+    content: Callable[[Run, Mapping[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Analysis(ABC, Generic[Settings, Outcome]):
     """What questions about one run and about several have in common.
 
@@ -63,10 +86,11 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         draw: makes the figure of an answer, so many inches wide; None if it has none.
         file: what the command names as written, in place of ``<name>.json``, which without a figure is not
             written then.
-        caption: tells what the figure shows; runs and settings are added to it.
-        tables: makes tables and lines for the terminal, from one answer or several.
+        shows: what the figure shows, for its caption; finding, limits, runs and settings are added to it.
         needs: what the models must have.
         section: its part in the report; None if it has none.
+        tables: makes tables and lines for the terminal of answers without a finding: those of proofs.
+        caption: likewise what the figure shows.
 
     Example:
         >>> from analysis.jacobian import ANALYSIS
@@ -82,12 +106,13 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     question: str
     description: str
     settings: type[Settings]
-    draw: Callable[[Outcome, float], Figure] | None
-    tables: Callable[..., Sequence[Table | Text | str]]
+    draw: Callable[[Outcome, float], Figure] | None = None
+    shows: str = ""
     needs: Need = ANY_MODEL
     section: ReportSection | None = None
-    caption: Callable[[Outcome], str] = lambda _outcome: ""
     file: str | None = None
+    tables: Callable[..., Sequence[Table | Text | str]] | None = None
+    caption: Callable[[Outcome], str] | None = None
 
     @abstractmethod
     def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
@@ -111,8 +136,18 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         """
 
     @abstractmethod
-    def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:
-        """Return the numbers of a run from a folder of results as the report lays it out.
+    def findings(self, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> Findings:
+        """Return what was found of every run, by its name; nothing for proofs, which have no finding."""
+
+    def caption_of(self, runs: Sequence[Run], outcome: Outcome) -> str:
+        """Return the text beside the figure of an answer."""
+        if self.caption is not None:
+            return self.caption(outcome)
+        return for_caption(self.shows, self.findings(runs, [outcome]))
+
+    @abstractmethod
+    def stored_result(self, folder: Path, run: str) -> tuple[Mapping[str, Any], Finding]:
+        """Return the numbers of a run and its finding from a folder of results as the report lays it out.
 
         Args:
             folder: that holds a comparison's files, and a folder for each run.
@@ -122,25 +157,31 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     def _write(
         self,
         folder: Path,
-        runs: RunIdentity | tuple[RunIdentity, ...],
+        runs: Sequence[Run],
         settings: Settings,
         outcome: Outcome,
         began: float,
         width: float,
     ) -> None:
         """Write the numbers of an answer, and its figure beside them if there is one."""
-        answered: dict[str, Any] = {
-            "runs": runs,
-            "settings": settings.model_dump(),
-            "result": outcome.numbers(),
-            "seconds": time.monotonic() - began,
-        }
+        seconds = time.monotonic() - began
+        several = tuple(RunIdentity.of(run) for run in runs)
+        identities = several if isinstance(self, Comparison) else several[0]
+        chosen = settings.model_dump()
         if self.draw is not None:
-            figure = self.draw(outcome, width)
-            write_analysis(folder, self.name, **answered, figure=figure, caption=self.caption(outcome))
+            caption = full_caption(self.caption_of(runs, outcome), identities, chosen)
+            save_figure(self.draw(outcome, width), folder, self.name, caption)
+        elif self.file is not None:
             return
-        if self.file is None:
-            write_json(folder / f"{self.name}.json", analysis_content(self.name, **answered))
+        content = analysis_content(
+            self.name,
+            runs=identities,
+            settings=chosen,
+            result=outcome.numbers(),
+            seconds=seconds,
+            findings=self.findings(runs, [outcome]),
+        )
+        write_json(folder / f"{self.name}.json", content)
 
     def ask(
         self, runs: Sequence[Run], settings: Settings, out: Path | None = None, width: float = TEXT_WIDTH
@@ -195,7 +236,8 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         runs = [load_run(run, allow_code=arguments.allow_code) for run in arguments.runs]
         out = None if arguments.out is None else Path(arguments.out)
         outcomes, folders = self.ask(runs, settings, out, width)
-        print_tables(self.tables(*outcomes), self._files(folders), with_figure=self.draw is not None)
+        shown = for_terminal(self.findings(runs, outcomes)) if self.tables is None else self.tables(*outcomes)
+        print_tables(shown, self._files(folders), with_figure=self.draw is not None)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the command and return its exit code.
@@ -251,15 +293,21 @@ class RunAnalysis(Analysis[Settings, Outcome]):
         resumed = self.measure_resumed
         outcome = self.measure(run, settings) if resumed is None else resumed(run, settings, folder)
         with written_together(folder) as fresh:
-            self._write(fresh, RunIdentity.of(run), settings, outcome, began, width)
+            self._write(fresh, [run], settings, outcome, began, width)
             for name, content in self.documents(run, outcome).items():
                 write_json(fresh / name, content)
         return outcome
 
-    def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:
-        """Return the numbers in the run's own folder."""
-        result: Mapping[str, Any] = read_json(folder / run / f"{self.name}.json")["result"]
-        return result
+    def findings(self, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> Findings:
+        """Return the finding of every answer by the name of its run."""
+        found = [getattr(outcome, "finding", None) for outcome in outcomes]
+        named = zip(map(run_name, runs), found, strict=True)
+        return {name: finding for name, finding in named if finding is not None}
+
+    def stored_result(self, folder: Path, run: str) -> tuple[Mapping[str, Any], Finding]:
+        """Return what is in the run's own folder."""
+        stored = read_json(folder / run / f"{self.name}.json")
+        return stored["result"], Finding.from_json(stored["findings"][run])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,12 +354,16 @@ class Comparison(Analysis[Settings, Outcome]):
         """Compare the runs."""
         began = time.monotonic()
         outcome = self.compare(runs, settings)
-        identities = tuple(RunIdentity.of(run) for run in runs)
         with written_together(folders[0]) as fresh:
-            self._write(fresh, identities, settings, outcome, began, width)
+            self._write(fresh, runs, settings, outcome, began, width)
         return [outcome]
 
-    def stored_result(self, folder: Path, run: str) -> Mapping[str, Any]:
-        """Return the numbers of the run in the file of all."""
-        result: Mapping[str, Any] = read_json(folder / f"{self.name}.json")["result"][run]
-        return result
+    def findings(self, _runs: Sequence[Run], outcomes: Sequence[Outcome]) -> Findings:
+        """Return the findings of the one answer."""
+        found: Findings = getattr(outcomes[0], "findings", {})
+        return found
+
+    def stored_result(self, folder: Path, run: str) -> tuple[Mapping[str, Any], Finding]:
+        """Return what the file of all runs says of one."""
+        stored = read_json(folder / f"{self.name}.json")
+        return stored["result"][run], Finding.from_json(stored["findings"][run])

@@ -68,8 +68,8 @@ STYLE: Any = {
     "ytick.major.width": 0.7,
 }
 
-_LETTER = 0.53
-"""Width of a letter of the font, in parts of its size: a little more than the mean."""
+_LETTER = 0.56
+"""Width of a letter of the font, in parts of its size: more than the mean, for titles with many digits."""
 _BELOW_LABEL = 31.0
 """Points from an axis to below its label: ticks and their labels 13, the label 10, and gaps."""
 

@@ -7,22 +7,21 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from analysis.framework.figures import save_figure
+from analysis.framework.finding import Findings
 from automata.checks import check_type, printable
 from automata.data_files import read_file
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import refuse_links, tensor_bytes, write_json
+from implicit.runs.files import refuse_links, tensor_bytes
 from implicit.runs.loading import STORED_RUNS, Run
 
 
@@ -127,6 +126,25 @@ def json_ready(value: Any) -> Any:
     return value
 
 
+def loaded_runs(runs: Run | Iterable[Run]) -> list[Run]:
+    """Return one run or several with different names as a list.
+
+    Raises:
+        InputError: for what is no run, no run at all, or two of the same name.
+
+    Example:
+        >>> loaded_runs([])
+        Traceback (most recent call last):
+        automata.errors.InputError: runs is empty; give at least one loaded run, implicit.load_run(...)
+    """
+    check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
+    several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
+    if not several:
+        raise InputError("runs is empty; give at least one loaded run, implicit.load_run(...)")
+    require_different_names(several)
+    return several
+
+
 def require_different_names(runs: Sequence[Run]) -> None:
     """Refuse two runs whose folders have the same name, by which results tell them apart.
 
@@ -208,6 +226,7 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
 
     Example:
         >>> from tempfile import TemporaryDirectory
+        >>> from implicit.runs.files import write_json
         >>> from implicit.runs.loading import load_run
         >>> with TemporaryDirectory() as folder:
         ...     file = Path(folder) / "jacobian.json"
@@ -251,8 +270,17 @@ def analysis_content(
     settings: Mapping[str, Any],
     result: Mapping[str, Any],
     seconds: float,
+    findings: Findings | None = None,
 ) -> dict[str, Any]:
-    """Return what the JSON file of an analysis holds; the arguments are those of `write_analysis`.
+    """Return what the JSON file of an analysis holds.
+
+    Args:
+        name: of the analysis.
+        runs: the run, or the runs, that were analysed.
+        settings: everything that was chosen, the seed included.
+        result: the numbers.
+        seconds: how long the analysis took.
+        findings: what the numbers say of every run.
 
     Example:
         >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
@@ -270,6 +298,8 @@ def analysis_content(
         "seconds": seconds,
         "result": result,
     }
+    if findings:
+        content["findings"] = {run: finding.json() for run, finding in findings.items()}
     ready: dict[str, Any] = json_ready(content)
     return ready
 
@@ -282,18 +312,16 @@ def full_caption(
     Example:
         >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
         >>> print(full_caption("Accuracy.", identity, {"lengths": (32, 64), "seed": 1}))
-        Accuracy. Training runs: 1 (mine: lstm on parity, trained at length 32 with seed 0, 178 parameters).
+        Accuracy.
+        <BLANKLINE>
+        Training runs: 1 (mine: lstm on parity, trained at length 32 with seed 0, 178 parameters).
         Settings: lengths 32 64, seed 1.
     """
     several = runs if isinstance(runs, tuple) else (runs,)
     listed = "; ".join(f"{run.name}: {run.title}, {run.parameters} parameters" for run in several)
     chosen = ", ".join(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in settings.items())
-    sentences = [
-        caption,
-        f"Training runs: {len(several)} ({listed}).",
-        f"Settings: {chosen}." if chosen else "",
-    ]
-    return " ".join(sentence for sentence in sentences if sentence)
+    lines = [f"Training runs: {len(several)} ({listed}).", f"Settings: {chosen}." if chosen else ""]
+    return "\n\n".join(filter(None, [caption, "\n".join(filter(None, lines))]))
 
 
 def _in_words(value: Any) -> str:
@@ -311,6 +339,7 @@ def written_together(folder: Path) -> Iterator[Path]:
 
     Example:
         >>> from tempfile import TemporaryDirectory
+        >>> from implicit.runs.files import write_json
         >>> with TemporaryDirectory() as out:
         ...     with written_together(Path(out) / "modes") as fresh:
         ...         write_json(fresh / "modes.json", 1)
@@ -345,50 +374,3 @@ def _lives(process: int) -> bool:
     except OSError:  # it is another user's
         pass
     return True
-
-
-def write_analysis(
-    folder: Path,
-    name: str,
-    *,
-    runs: RunIdentity | tuple[RunIdentity, ...],
-    settings: Mapping[str, Any],
-    result: Mapping[str, Any],
-    seconds: float,
-    figure: Figure,
-    caption: str = "",
-) -> tuple[Path, Path, Path]:
-    """Write ``<name>.json``, ``<name>.png``, ``<name>.pdf`` and ``<name>.caption.txt``.
-
-    Args:
-        folder: made if it does not exist.
-        name: of the analysis.
-        runs: the run, or the runs, that were analysed.
-        settings: everything that was chosen, the seed included.
-        result: the numbers.
-        seconds: how long the analysis took.
-        figure: the figure of these numbers.
-        caption: what it shows; runs, seeds and settings are added.
-
-    Returns:
-        The three paths.
-
-    Raises:
-        OSError: if they cannot be written.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> numbers = {"settings": {"seed": 0}, "result": {"accuracy": 1.0}, "seconds": 0.1}
-        >>> with TemporaryDirectory() as folder:
-        ...     paths = write_analysis(
-        ...         Path(folder), "length", runs=identity, figure=Figure((1, 1)), **numbers
-        ...     )
-        ...     [path.name for path in paths]
-        ['length.json', 'length.png', 'length.pdf']
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    png, pdf = save_figure(figure, folder, name, full_caption(caption, runs, settings))
-    content = analysis_content(name, runs=runs, settings=settings, result=result, seconds=seconds)
-    write_json(folder / f"{name}.json", content)
-    return folder / f"{name}.json", png, pdf

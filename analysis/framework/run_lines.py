@@ -1,11 +1,13 @@
-"""Runs that differ in their seed only, as lines: every run thin, their mean or median thick, and a band."""
+"""Runs that differ in their seed only: which these are, and how they are drawn together."""
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.framework.palette import Look
+from analysis.framework.output import RunIdentity
+from analysis.framework.palette import Look, distinct_looks, model_looks
 from automata.drawn_labels import in_legend
 
 RUN_LINES = (
@@ -70,3 +72,64 @@ def breadths(count: int) -> list[float]:
         ([1.8], [3.2, 2.1, 1.0])
     """
     return [1.8] if count < 2 else [round(1.0 + 2.2 * (1 - place / (count - 1)), 3) for place in range(count)]
+
+
+class OfRun(Protocol):
+    """What was found of a run, and which run that is.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> identity = RunIdentity("a", "parity", "lstm", 178, 32, 0, "0" * 64)
+        >>> found: OfRun = SimpleNamespace(run=identity)  # accepted by the type checker
+    """
+
+    @property
+    def run(self) -> RunIdentity:
+        """Which run."""
+        ...
+
+
+Found = TypeVar("Found", bound=OfRun)
+
+
+def seed_groups(runs: Sequence[Found]) -> list[list[Found]]:
+    """Group runs that differ in nothing but their seed, in the order in which the first of each is given.
+
+    Runs of one model, task, size and training length with the same seed differ in something else: each of
+    these is a group of its own.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> def run(name: str, model: str, seed: int) -> OfRun:
+        ...     return SimpleNamespace(run=RunIdentity(name, "parity", model, 178, 32, seed, "0" * 64))
+        >>> runs = [run("a", "lstm", 0), run("b", "gru", 0), run("c", "lstm", 1)]
+        >>> [len(group) for group in seed_groups(runs)]
+        [2, 1]
+        >>> [len(group) for group in seed_groups([run("a", "lstm", 0), run("b", "lstm", 0)])]
+        [1, 1]
+    """
+    groups: dict[tuple[object, ...], list[Found]] = {}
+    for found in runs:
+        run = found.run
+        groups.setdefault(
+            (run.task, run.model, run.parameters, run.training_length, run.compiled), []
+        ).append(found)
+    split: list[list[Found]] = []
+    for group in groups.values():
+        different = len({found.run.seed for found in group}) == len(group)
+        split += [group] if different else [[found] for found in group]
+    return split
+
+
+def group_looks(firsts: Sequence[OfRun]) -> list[Look]:
+    """Return looks for groups, of which the first runs are given: that of the model; no two are the same.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> found = SimpleNamespace(run=RunIdentity("a", "parity", "lstm", 178, 32, 0, "0" * 64))
+        >>> one, other = group_looks([found, found])
+        >>> one.color == other.color, one.dashes == other.dashes
+        (True, False)
+    """
+    of_model = model_looks(found.run.model for found in firsts)
+    return distinct_looks([of_model[found.run.model] for found in firsts])

@@ -6,15 +6,22 @@ on the diagonal of each head, and from the window to the heads, and nowhere else
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse.linalg
 import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
+from analysis.framework.figures import legend_below, power_of_ten
+from analysis.framework.palette import GREY
+from automata.drawing import COLORS
 from theory import State, Transition, full_state_jacobian, layer_jacobians
 
 FULL_STATE_LIMIT = 4096
@@ -183,9 +190,37 @@ class BlockStructure:
             tuple(block.label for block in first.blocks), masses, groups, len(jacobians), first.has_windows
         )
 
+    @property
+    def named_groups(self) -> dict[str, float]:
+        """The masses by meaning, under the names of what the state has."""
+        return named_groups(self.blocks, self.groups, has_windows=self.has_windows)
+
     def numbers(self) -> dict[str, Any]:
         """Return the fields for JSON."""
         return dataclasses.asdict(self)
+
+
+def named_groups(
+    blocks: Sequence[str], groups: Mapping[str, float], *, has_windows: bool
+) -> dict[str, float]:
+    """Return the masses under the names of what the state has: nothing of heads or windows where none are.
+
+    Example:
+        >>> groups = {"diagonal": 0.6, "within heads, off the diagonal": 0.8, "across heads": 0.0}
+        >>> named_groups(["head 0", "head 1"], groups, has_windows=False) == groups
+        True
+        >>> named_groups(["hidden.0"], groups, has_windows=False)
+        {'diagonal': 0.6, 'off the diagonal': 0.8}
+        >>> list(named_groups(["hidden.0", "cell.0"], groups, has_windows=False))
+        ['diagonal', 'within parts of the state, off the diagonal', 'across parts of the state']
+    """
+    masses = {name: mass for name, mass in groups.items() if has_windows or "window" not in name}
+    if any(block.startswith("head ") for block in blocks):
+        return masses
+    if len(blocks) == 1:
+        masses.pop("across heads", None)
+        return {name.removeprefix("within heads, "): mass for name, mass in masses.items()}
+    return {name.replace("heads", "parts of the state"): mass for name, mass in masses.items()}
 
 
 def _blocks(state: State, names: Sequence[str], states: Sequence[str]) -> tuple[Block, ...]:
@@ -203,3 +238,149 @@ def _blocks(state: State, names: Sequence[str], states: Sequence[str]) -> tuple[
             blocks.append(Block(label, kind, start, start + size))
             start += size
     return tuple(blocks)
+
+
+PIXELS = 256
+"""Cells along a side of the heat map; a larger matrix is averaged down to them."""
+DECADES = 6
+"""Range of the colours: below the largest entry by more than this is drawn as the smallest."""
+DENSE_SPECTRUM_LIMIT = 1500
+"""The largest matrix whose eigenvalues are all computed (under two seconds on one core)."""
+LEADING_EIGENVALUES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues of ∂h'/∂h at one state.
+
+    Attributes:
+        values: complex.
+        complete: whether they are all of them, or only those of largest modulus.
+
+    Example:
+        >>> Spectrum.of(torch.tensor([[0.0, 1.0], [-1.0, 0.0]]).double()).values.round(12)
+        array([0.+1.j, 0.-1.j])
+    """
+
+    values: NDArray[np.complex128]
+    complete: bool
+
+    @classmethod
+    def of(cls, matrix: Tensor) -> "Spectrum":
+        """Compute all eigenvalues of a matrix up to the limit, else the leading ones by Arnoldi iteration.
+
+        Those of a matrix that is not finite are NaN.
+        """
+        if not matrix.isfinite().all():
+            return cls(np.full(len(matrix), np.nan, dtype=np.complex128), complete=True)
+        if len(matrix) <= DENSE_SPECTRUM_LIMIT:
+            return cls(torch.linalg.eigvals(matrix).numpy(), complete=True)
+        start = np.ones(len(matrix))  # the default is random
+        values = scipy.sparse.linalg.eigs(
+            matrix.numpy(), k=LEADING_EIGENVALUES, v0=start, return_eigenvectors=False
+        )
+        return cls(np.asarray(values), complete=False)
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {"complete": self.complete, "real": self.values.real, "imaginary": self.values.imag}
+
+
+def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
+    """Draw the absolute entries of a Jacobian in logarithmic colours, its blocks outlined.
+
+    Example:
+        >>> import torch
+        >>> from matplotlib.figure import Figure
+        >>> from analysis.framework.figures import styled
+        >>> with styled():
+        ...     axes = Figure((3, 3)).subplots()
+        ...     jacobian = StateJacobian(torch.eye(4), (Block("h", "state", 0, 4),), has_windows=False)
+        ...     draw_matrix(axes, jacobian, "identity")
+        >>> axes.images[0].get_array().shape
+        (4, 4)
+    """
+    image, cell = averaged(jacobian.matrix)
+    size = len(jacobian.matrix)
+    largest = image.max() or 1.0
+    picture = axes.imshow(
+        np.maximum(image, largest * 10.0**-DECADES),
+        norm=LogNorm(largest * 10.0**-DECADES, largest),
+        cmap="magma",
+        extent=(0, size, size, 0),
+        interpolation="nearest",
+    )
+    if axes.figure is not None:
+        what = f"RMS over {cell}×{cell} entries" if cell > 1 else "absolute value"
+        bar = axes.figure.colorbar(
+            picture,
+            cax=axes.inset_axes((1.04, 0, 0.05, 1)),
+            label=what,
+            ticks=LogLocator(numticks=6),
+            format=FuncFormatter(power_of_ten),
+        )
+        bar.ax.yaxis.set_minor_locator(NullLocator())
+    for block in jacobian.blocks[1:]:
+        for line in (axes.axhline, axes.axvline):
+            line(block.start, color="white", linewidth=1.2 if block.kind == "window" else 0.5, alpha=0.7)
+    axes.set(title=title, xlabel="state before the token", ylabel="state after the token")
+    axes.set_xticks(*_block_ticks(jacobian), rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(*_block_ticks(jacobian))
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+
+
+def averaged(matrix: Tensor) -> tuple[NDArray[np.float64], int]:
+    """Return the absolute entries, averaged down to at most `PIXELS` a side, and the side of a cell.
+
+    Example:
+        >>> import torch
+        >>> image, cell = averaged(torch.full((512, 512), 3.0))
+        >>> image.shape, cell, float(image[0, 0])
+        ((256, 256), 2, 3.0)
+    """
+    size = len(matrix)
+    cell = -(-size // PIXELS)
+    count = -(-size // cell)
+    sums = np.zeros((count, count))
+    squares = matrix.detach().numpy().astype(np.float64) ** 2
+    starts = np.arange(0, size, cell)
+    sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+    widths = np.minimum(cell, size - starts)
+    return np.sqrt(sums / np.outer(widths, widths)), cell
+
+
+def _block_ticks(jacobian: StateJacobian) -> tuple[list[float], list[str]]:
+    return (
+        [(block.start + block.stop) / 2 for block in jacobian.blocks],
+        [block.label for block in jacobian.blocks],
+    )
+
+
+def draw_spectra(axes: Axes, spectra: dict[str, Spectrum]) -> None:
+    r"""Draw the eigenvalues of several states in the complex plane with the unit circle.
+
+    Example:
+        >>> import torch
+        >>> from matplotlib.figure import Figure
+        >>> from analysis.framework.figures import styled
+        >>> with styled():
+        ...     axes = Figure((3, 3)).subplots()
+        ...     draw_spectra(axes, {"token 0": Spectrum.of(torch.eye(2))})
+        >>> axes.get_title().split("\n")
+        ["spectrum of ∂h'/∂h", '(all 2 eigenvalues)']
+    """
+    circle = np.exp(1j * np.linspace(0, 2 * np.pi, 361))
+    axes.plot(circle.real, circle.imag, color=GREY, linewidth=0.8)
+    for (label, spectrum), color, marker in zip(spectra.items(), COLORS, "osD^v<>", strict=False):
+        values = spectrum.values
+        axes.plot(values.real, values.imag, marker, color=color, alpha=0.6, markeredgewidth=0, label=label)
+    first = next(iter(spectra.values()))
+    which = "all" if first.complete else "the leading"
+    axes.set(
+        title=f"spectrum of ∂h'/∂h\n({which} {len(first.values)} eigenvalues)",
+        xlabel="real part",
+        ylabel="imaginary part",
+    )
+    axes.set_aspect("equal", adjustable="datalim")
+    legend_below(axes)

@@ -1,20 +1,45 @@
-"""By which mechanism do models track an automaton? ``python -m analysis.mechanism RUN [RUN ...]``."""
+"""By which mechanism do models track the same automaton? ``python -m analysis.mechanism RUN [RUN ...]``.
 
-from analysis.mechanism.codes import Codes, alignment, chance_alignment, codes_of
-from analysis.mechanism.command import ANALYSIS, main
-from analysis.mechanism.drawing import draw
-from analysis.mechanism.dynamics import Dynamics, measure_dynamics, share_written
-from analysis.mechanism.measurement import (
+Models differ in size and basis. What is compared is what no change of basis alters: which part of the state
+carries the answers when it is exchanged (`swapping`), how the codes of the automaton's states lie to each
+other (`codes`, `symmetry`), and what one token writes, keeps and corrects (`dynamics`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+from analysis.error_control.pairs import choose_pairs
+from analysis.framework.analysis import Comparison
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
+from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.needs import CONSTANT_STATE, word_problem_of
+from analysis.framework.output import RunIdentity, loaded_runs
+from analysis.framework.palette import GREY
+from analysis.framework.settings import SampleSettings, settings_from
+from analysis.framework.terminal import number
+from analysis.mechanism.codes import (
+    ROUNDING,
+    Codes,
+    FloatArray,
     Likeness,
-    MechanismAnalysis,
-    MechanismSettings,
-    RunMechanism,
-    compare,
+    alignment,
+    chance_alignment,
+    codes_of,
 )
-from analysis.mechanism.reporting import tables
+from analysis.mechanism.dynamics import Dynamics, measure_dynamics, share_written
 from analysis.mechanism.swapping import Swap, swap_parts
-from analysis.mechanism.symmetry import Symmetry, symmetry_of
-from analysis.mechanism.visits import Visits, visit_classes
+from analysis.mechanism.symmetry import Geometry, Symmetry, symmetry_of
+from analysis.mechanism.visits import IntArray, Visits, visit_classes
+from automata.drawing import COLORS
+from automata.drawn_labels import in_legend
+from automata.errors import InputError
+from implicit.runs.loading import Run
 
 __all__ = [
     "ANALYSIS",
@@ -37,6 +62,433 @@ __all__ = [
     "share_written",
     "swap_parts",
     "symmetry_of",
-    "tables",
     "visit_classes",
 ]
+
+
+class MechanismSettings(SampleSettings):
+    """Which states are visited.
+
+    Example:
+        >>> MechanismSettings(pairs=8).sequences
+        8
+    """
+
+    sequences: PositiveInt = Field(
+        default=8,
+        ge=4,
+        description="words that lead to every automaton state, half of them to check the others",
+    )
+    length: PositiveInt = Field(
+        default=24, description="tokens of a word before the four that all have in common"
+    )
+    pairs: PositiveInt = Field(default=64, description="pairs of states between which a part is exchanged")
+    follow: PositiveInt = Field(default=16, description="tokens that are read after that")
+    states: PositiveInt = Field(default=8, description="states at which derivatives are taken")
+    max_iterations: PositiveInt = Field(
+        default=1000, description="the most self-iterations per token, where errors are followed in float64"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RunMechanism:
+    """What is found of one run.
+
+    Attributes:
+        run: which run.
+        classes: the automaton states that have codes.
+        codes: by kind of state part, and of all kinds side by side as ``all``.
+        geometry: of the codes of each of these, what the symmetry of the automaton makes of them.
+        swaps: by kind of state part.
+        dynamics: from one token to the next.
+        iterations: per token, in the mean; None for an explicit model.
+        share_converged: of the fixed points that were sought.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = compare([load_run("parity")], sequences=4, length=8, pairs=8, follow=4, states=2).runs[0]
+        >>> found.kept_in, sorted(found.codes)
+        ('conv', ['all', 'conv', 'ssm'])
+    """
+
+    run: RunIdentity
+    classes: IntArray
+    codes: dict[str, Codes]
+    geometry: dict[str, Geometry]
+    swaps: dict[str, Swap]
+    dynamics: Dynamics
+    iterations: float | None
+    share_converged: float
+
+    @property
+    def kept_in(self) -> str:
+        """The kind of part that takes the answers with it when it is exchanged; "several" if none does."""
+        for kind, swap in self.swaps.items():
+            if swap.last >= DECIDES:
+                return kind
+        return "several"
+
+    @property
+    def coded_in(self) -> str:
+        """Whose codes are looked at: those of the kind that holds the automaton state, or of all."""
+        return self.kept_in if self.kept_in in self.codes else "all"
+
+    @property
+    def held(self) -> Codes:
+        """The codes of what holds the automaton state."""
+        return self.codes[self.coded_in]
+
+    @property
+    def sentence(self) -> str:
+        """The finding, in words."""
+        codes, dynamics = self.held, self.dynamics
+        swaps = ", ".join(
+            f"{kind} takes {swap.first:.0%} of the answers with it at once and {swap.last:.0%} at last"
+            for kind, swap in self.swaps.items()
+        )
+        return (
+            f"exchanged between states, {swaps}; the {len(self.classes)} codes in {self.coded_in} span "
+            f"{codes.dimension:.3g} directions (participation ratio; {len(self.classes) - 1} for equal "
+            f"distances) and hold {codes.between:.1%} of its variance; of a small error "
+            f"{dynamics.left_after_one:.2g} is left after one token and {dynamics.left_after_all:.2g} at last"
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {
+            "sentence": self.sentence,
+            "kept_in": self.kept_in,
+            "classes": self.classes,
+            "coded_in": self.coded_in,
+            "codes": {
+                kind: codes.numbers() | self.geometry[kind].numbers() for kind, codes in self.codes.items()
+            },
+            "swaps": {kind: swap.numbers() for kind, swap in self.swaps.items()},
+            "dynamics": self.dynamics.numbers(),
+            "iterations": self.iterations,
+            "share_converged": self.share_converged,
+        }
+
+
+DECIDES = 0.9
+"""The share of the answers that a part has to take with it to be what holds the automaton state."""
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismAnalysis:
+    """What `compare` returns.
+
+    Attributes:
+        settings: what was chosen.
+        runs: in the order given.
+        likeness: of every two runs of the same automaton, by the places of both in ``runs``.
+        chance: the share of every component for codes at equal distances; empty without a symmetry.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = compare(load_run("parity"), sequences=4, length=8, pairs=8, follow=4, states=2)
+        >>> found.likeness, found.chance
+        ({}, {'1′': 1.0})
+    """
+
+    settings: MechanismSettings
+    runs: tuple[RunMechanism, ...]
+    likeness: dict[tuple[int, int], Likeness]
+    chance: dict[str, float]
+
+    @property
+    def findings(self) -> Findings:
+        """What was found of every run, and of how alike its codes and those of later runs are."""
+        alike: dict[int, list[list[str]]] = {}
+        for (one, other), likeness in self.likeness.items():
+            by_chance = ", ".join(f"{value:.3f}" for value in likeness.by_chance)
+            row = [self.runs[other].run.name, number(likeness.distances), f"{likeness.alignment:.3f}"]
+            alike.setdefault(one, []).append([*row, by_chance])
+        columns = ["codes like those of", "distances correlate by", "alignment", "by chance: mean, 95%"]
+        return {
+            run.run.name: Finding(
+                run.sentence,
+                [
+                    Rows(
+                        ["quantity", "value"],
+                        list(map(list, _quantities(run, self.chance).items())),
+                        note=QUANTITIES,
+                    ),
+                    *([Rows(columns, alike[place])] if place in alike else []),
+                ],
+                limits="Measured on some words, not a bound: it shows where mechanisms differ and does not "
+                "prove that they are the same.",
+                warnings=[f"{1 - run.share_converged:.2%} of the fixed points on the way were not found"]
+                if run.share_converged < 1
+                else [],
+            )
+            for place, run in enumerate(self.runs)
+        }
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything for JSON, by the name of the run."""
+        found = {run.run.name: run.numbers() | {"against": {}} for run in self.runs}
+        for (one, other), likeness in self.likeness.items():
+            names = self.runs[one].run.name, self.runs[other].run.name
+            found[names[0]]["against"][names[1]] = likeness.numbers()
+            found[names[1]]["against"][names[0]] = likeness.numbers()
+        return found
+
+
+def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
+    """Every measured quantity in words."""
+    codes, dynamics, geometry = run.held, run.dynamics, run.geometry[run.coded_in]
+    rows = {"held in": run.kept_in}
+    for kind, swap in run.swaps.items():
+        rows[f"taken by {kind}"] = f"{swap.first:.1%}, {swap.last:.1%}"
+    for kind in run.swaps:
+        rows[f"variance between codes, {kind}"] = f"{run.codes[kind].between:.1%}"
+    rows |= {
+        "dimension of the codes": f"{codes.dimension:.1f} of {len(run.classes) - 1}",
+        "directions for 90%": f"{codes.directions_for(0.9)}",
+        "unevenness": number(codes.unevenness),
+        "reliability": number(codes.reliability),
+        **{
+            f"share of {name} (equal: {chance[name]:.1%}), dimension": (
+                f"{share:.1%}, {number(geometry.dimensions[name])}"
+            )
+            for name, share in geometry.shares.items()
+        },
+        "distances by words": number(geometry.by_words),
+        "distances by renaming": number(geometry.by_renaming),
+        "turned by tokens": number(geometry.turned),
+        "written": number(dynamics.written),
+        "left after one token": number(dynamics.left_after_one),
+        "left at last": number(dynamics.left_after_all),
+        "iterations per token": "–" if run.iterations is None else f"{run.iterations:.1f}",
+        "norm of ∂zΦ": number(dynamics.contraction),
+        "second term / direct": number(dynamics.second_term),
+        "rank of the second term": number(dynamics.second_rank),
+    }
+    if dynamics.decay is not None:
+        rows["decay: 5%, 50%, 95%"] = ", ".join(number(value) for value in dynamics.decay)
+    return rows
+
+
+QUANTITIES = """\
+held in: the part that takes 90% of the answers with it when it is exchanged with that of another word.
+taken by: share of the answers, at the first and the last token after the exchange.
+codes: means of that part after words that lead to one automaton state and end alike.
+dimension: their participation ratio.
+unevenness: spread of their distances over the mean, 0 for one-hot codes.
+reliability: correlation of the distances of two halves of the words.
+share of 4: of the variance, in the irreducible representation of 4 dimensions, and the dimension there.
+distances by words, by renaming: share of their differences that reading a word, or renaming states, keeps.
+turned: share of the variance that one orthogonal matrix for each token explains.
+written: share of the codes in the recurrent state that the last token wrote.
+left: of an error of 1% of the way to another state (an affine layer leaves 1).
+alignment: linear CKA of the codes; by chance: with random names of the states."""
+
+
+def compare(
+    runs: Run | Iterable[Run], settings: MechanismSettings | None = None, **chosen: Any
+) -> MechanismAnalysis:
+    """Measure by which mechanism models track an automaton.
+
+    Args:
+        runs: a loaded run, or several of one word problem.
+        settings: what to look at.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, a model whose state grows, tasks that are no word problems or of
+            different automata, or words that reach too few automaton states.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> runs = [load_run("parity"), load_run("parity-small")]
+        >>> found = compare(runs, sequences=4, length=8, pairs=8, follow=4, states=2)
+        >>> [run.kept_in for run in found.runs], round(found.likeness[0, 1].alignment, 6)
+        (['conv', 'conv'], 1.0)
+    """
+    settings = settings_from(MechanismSettings, chosen, settings)
+    several = loaded_runs(runs)
+    for run in several:
+        CONSTANT_STATE.require(run)
+    tasks = [word_problem_of(run) for run in several]
+    for run, task in zip(several, tasks, strict=True):
+        if task.table.shape != tasks[0].table.shape or (task.table != tasks[0].table).any():
+            raise InputError(
+                f"run {run.path.name} is of {task.name} and {several[0].path.name} of {tasks[0].name}, which "
+                "are not the same automaton; give runs of one"
+            )
+    symmetry = symmetry_of(tasks[0])
+    found = tuple(_measure(run, settings, symmetry) for run in several)
+    likeness = {
+        (one, other): Likeness.of(found[one].held, found[other].held, settings.seed)
+        for one in range(len(found))
+        for other in range(one + 1, len(found))
+        if np.array_equal(found[one].classes, found[other].classes)
+    }
+    return MechanismAnalysis(settings, found, likeness, {} if symmetry is None else symmetry.chance())
+
+
+def _measure(run: Run, settings: MechanismSettings, symmetry: Symmetry | None) -> RunMechanism:
+    task = word_problem_of(run)
+    visits = visit_classes(run, settings.sequences, settings.length, settings.seed)
+    rng = np.random.default_rng(settings.seed)
+    pairs = choose_pairs(task, settings.pairs, settings.length, settings.follow, rng)
+    codes = {kind: codes_of(states, visits.label, visits.half) for kind, states in visits.parts.items()}
+    whole = np.concatenate([_scaled(states) for states in visits.parts.values()], axis=1)
+    codes["all"] = codes_of(whole, visits.label, visits.half)
+    complete = symmetry if len(visits.classes) == task.state_count else None
+    return RunMechanism(
+        run=RunIdentity.of(run),
+        classes=visits.classes,
+        codes=codes,
+        geometry={kind: Geometry.of(each, complete, task.table) for kind, each in codes.items()},
+        swaps=swap_parts(run.model, task, pairs),
+        dynamics=measure_dynamics(
+            run.model, visits, pairs, settings.states, settings.max_iterations, settings.seed
+        ),
+        iterations=visits.iterations,
+        share_converged=visits.share_converged,
+    )
+
+
+def _scaled(states: FloatArray) -> FloatArray:
+    """States whose mean squared distance from their mean is 1, unless they are all the same."""
+    spread = float(np.sqrt(((states - states.mean(axis=0)) ** 2).sum() / len(states)))
+    return states / spread if spread > ROUNDING else states
+
+
+DASHES = ("-", "--", ":", "-.")
+MARKERS = "os^Dv<>P"
+
+
+def draw(found: MechanismAnalysis, width: float = TEXT_WIDTH) -> Figure:
+    """Draw how the codes of every run lie, and whose answers follow an exchanged part.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = compare([load_run("parity")], sequences=4, length=8, pairs=8, follow=4, states=2)
+        >>> [axes.get_title() for axes in draw(found).axes][:2]
+        ['directions of the codes', 'representations']
+    """
+    names = ", ".join(run.run.name for run in found.runs)
+    with styled():
+        figure, panels = new_panels(width, 4, f"mechanism: {names}", height=2.75, columns=2)
+        for axes, fill in zip(panels, (_directions, _components, _distances, _swaps), strict=True):
+            fill(axes, found)
+            legend_below(axes, columns=1)
+    return figure
+
+
+def _color(place: int) -> str:
+    return COLORS[place % len(COLORS)]
+
+
+def _directions(axes: Axes, found: MechanismAnalysis) -> None:
+    for place, run in enumerate(found.runs):
+        lengths = np.maximum(run.held.spectrum, 0)[: len(run.classes) - 1]
+        shares = lengths.cumsum() / max(lengths.sum(), 1e-300)
+        axes.plot(
+            np.arange(1, len(shares) + 1),
+            shares,
+            color=_color(place),
+            marker=MARKERS[place % len(MARKERS)],
+            markevery=max(1, len(shares) // 8),
+            label=in_legend(run.run.name),
+        )
+    axes.set(
+        title="directions of the codes",
+        xlabel="principal directions",
+        ylabel="share of variance",
+        ylim=(-0.02, 1.05),
+    )
+
+
+def _components(axes: Axes, found: MechanismAnalysis) -> None:
+    axes.set(title="representations", xlabel="irreducible representation", ylabel="share of variance")
+    names = list(found.chance)
+    places = np.arange(len(names))
+    if not names:
+        axes.text(0.5, 0.5, "no group", ha="center", transform=axes.transAxes)
+        axes.plot([], [], color=GREY, label="equal distances")
+        return
+    axes.plot(
+        places,
+        [found.chance[name] for name in names],
+        "_",
+        color=GREY,
+        markersize=14,
+        label="equal distances",
+    )
+    for place, run in enumerate(found.runs):
+        shares = run.geometry[run.coded_in].shares
+        if shares:
+            axes.plot(
+                places,
+                [shares[name] for name in names],
+                linestyle="",
+                color=_color(place),
+                marker=MARKERS[place % len(MARKERS)],
+                label=in_legend(run.run.name),
+            )
+    axes.set_xticks(places, names)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_ylim(-0.02, 1.05)
+
+
+def _distances(axes: Axes, found: MechanismAnalysis) -> None:
+    """How many pairs lie closer than a multiple of the mean distance."""
+    for place, run in enumerate(found.runs):
+        distances = np.sort(run.held.distances)
+        if distances.mean() > 0:
+            axes.plot(
+                distances / distances.mean(),
+                np.arange(1, len(distances) + 1) / len(distances),
+                color=_color(place),
+                linestyle=DASHES[place % len(DASHES)],
+                marker=MARKERS[place % len(MARKERS)] if len(distances) < 3 else "",
+                label=in_legend(run.run.name),
+            )
+    axes.axvline(1, color=GREY, linewidth=0.8, linestyle=":", label="all equal")
+    axes.set(
+        title="distances of the codes",
+        xlabel="distance / mean distance",
+        ylabel="share of pairs below",
+        xlim=(0, 2),
+        ylim=(-0.02, 1.05),
+    )
+
+
+def _swaps(axes: Axes, found: MechanismAnalysis) -> None:
+    for place, run in enumerate(found.runs):
+        for kind_place, (kind, swap) in enumerate(run.swaps.items()):
+            axes.plot(
+                np.arange(1, len(swap.giver) + 1),
+                swap.giver,
+                color=_color(place),
+                linestyle=DASHES[kind_place % len(DASHES)],
+                marker=MARKERS[place % len(MARKERS)],
+                markersize=2.5,
+                label=in_legend(f"{run.run.name}: {kind}"),
+            )
+    axes.set(
+        title="answers that follow an exchanged part",
+        xlabel="tokens after the exchange",
+        ylabel="share of the giver's",
+        ylim=(-0.05, 1.05),
+    )
+
+
+ANALYSIS = Comparison(
+    name="mechanism",
+    question="By which mechanism do models track an automaton, and is it the same one?",
+    description="Compare how models of one automaton hold its states, whatever their basis.",
+    settings=MechanismSettings,
+    compare=compare,
+    draw=draw,
+    shows="Top left: variance of the codes along the first principal directions. Top right: its share in "
+    "each irreducible representation of the tokens' group; bars: codes at equal distances. Bottom left: "
+    "distances between the codes. Bottom right: answers that are right for the word that a part was taken "
+    "from.",
+    needs=CONSTANT_STATE,
+)
+main = ANALYSIS.main

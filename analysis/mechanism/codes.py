@@ -246,3 +246,36 @@ def _squared_distances(gram: FloatArray) -> FloatArray:
 
 def _distances(gram: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(_squared_distances(gram)[np.triu_indices(len(gram), 1)]))
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike the codes of two runs of one automaton are.
+
+    Attributes:
+        distances: correlation of the distances between codes; NaN if those of one are all equal.
+        alignment: linear CKA of the codes.
+        by_chance: mean of it over random renamings of the automaton states, and its 95% quantile.
+
+    Example:
+        >>> Likeness(0.5, 0.9, (0.8, 0.85)).numbers()["alignment_by_chance"]
+        (0.8, 0.85)
+    """
+
+    distances: float
+    alignment: float
+    by_chance: tuple[float, float]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {
+            "correlation_of_distances": self.distances,
+            "alignment": self.alignment,
+            "alignment_by_chance": self.by_chance,
+        }
+
+    @classmethod
+    def of(cls, one: Codes, other: Codes, seed: int) -> "Likeness":
+        """Compare the codes of two runs; the seed is that of the renamings."""
+        aligned = alignment(one, other)
+        return cls(correlation(one.distances, other.distances), aligned, chance_alignment(one, other, seed))

@@ -1,10 +1,12 @@
 """The symmetry of an automaton whose tokens permute its states: representations, and orbits of pairs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.mechanism.codes import Codes
 from automata.errors import InputError
 from automata.monoids.characters import LARGEST_ORDER, IsotypicComponent, isotypic_components
 from automata.monoids.transformations import transformation_closure
@@ -87,3 +89,52 @@ def _orbits(permutations: IntArray) -> IntArray:
     first, second = permutations[:, :, None], permutations[:, None, :]
     smallest: IntArray = np.minimum(first * states + second, second * states + first).min(axis=0)
     return smallest
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What the symmetry of the automaton makes of codes.
+
+    Attributes:
+        shares: of their variance in every irreducible component; empty without a symmetry.
+        dimensions: the participation ratio within each of these; likewise.
+        by_words: the share of the variance of their squared distances that reading the same word in both
+            states does not alter; None without a symmetry, NaN for equal distances.
+        by_renaming: likewise that no renaming alters which the automaton does not notice.
+        turned: how well one orthogonal matrix for each token moves the codes, of the token of which that is
+            least true; None without a symmetry.
+
+    Example:
+        >>> Geometry({"1′": 1.0}, {"1′": 1.0}, None, None, None).numbers()["shares_of_components"]
+        {'1′': 1.0}
+    """
+
+    shares: dict[str, float]
+    dimensions: dict[str, float]
+    by_words: float | None
+    by_renaming: float | None
+    turned: float | None
+
+    @classmethod
+    def of(cls, codes: Codes, symmetry: Symmetry | None, table: IntArray) -> "Geometry":
+        """Return that of codes of all automaton states."""
+        if symmetry is None:
+            return cls({}, {}, None, None, None)
+        projections = {part.name: part.projection for part in symmetry.components}
+        return cls(
+            codes.shares(projections),
+            codes.dimensions(projections),
+            codes.explained_by(symmetry.by_words),
+            None if symmetry.by_renaming is None else codes.explained_by(symmetry.by_renaming),
+            min(codes.turned_by(following) for following in table.T),
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {
+            "shares_of_components": self.shares,
+            "dimensions_in_components": self.dimensions,
+            "distances_by_words": self.by_words,
+            "distances_by_renaming": self.by_renaming,
+            "turned_by_tokens": self.turned,
+        }

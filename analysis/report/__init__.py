@@ -1,10 +1,9 @@
 """All analyses of one run or several, in one report: ``python -m analysis.report RUN``."""
 
-from analysis.report.collection import collect, print_report, write_report
 from analysis.report.command import main
-from analysis.report.markdown import markdown
-from analysis.report.settings import ReportSettings
+from analysis.report.document import collect, markdown, print_report, write_report
 from analysis.report.tasks import (
+    ReportSettings,
     Task,
     comparison_tasks,
     finish_tasks,

@@ -12,9 +12,15 @@ from analysis.framework.output import (
     written_together,
 )
 from analysis.framework.terminal import Terminal, add_output_flag, add_runs_argument
-from analysis.report.collection import collect, print_report, write_report
-from analysis.report.settings import ReportSettings
-from analysis.report.tasks import comparison_tasks, finish_tasks, perform_quietly, tasks_of, two_processes
+from analysis.report.document import collect, print_report, write_report
+from analysis.report.tasks import (
+    ReportSettings,
+    comparison_tasks,
+    finish_tasks,
+    perform_quietly,
+    tasks_of,
+    two_processes,
+)
 from automata.checks import printable
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command

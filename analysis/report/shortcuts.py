@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.framework.markdown import table
+from analysis.framework.finding import Rows
 from automata.tasks.audit import shortcut_audit
 from implicit.runs.loading import Run
 
@@ -59,7 +59,7 @@ def shortcut_paragraphs(tasks: Mapping[str, Any]) -> list[str]:
     return [
         "What accuracy is no evidence of tracking: the share of right answers, in the last tokens, of the "
         "best classifier that sees only the last k tokens and, where that helps, the position.",
-        table(
+        Rows(
             ["task", "length", "most frequent answer", *(f"k = {window}" for window in windows), "figures"],
             [
                 [
@@ -71,7 +71,7 @@ def shortcut_paragraphs(tasks: Mapping[str, Any]) -> list[str]:
                 ]
                 for name, audit in tasks.items()
             ],
-        ),
+        ).markdown(),
     ]
 
 

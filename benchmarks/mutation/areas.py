@@ -47,7 +47,7 @@ AREAS = {
         ),
     ),
     "evaluation": Area(
-        ("implicit/training/evaluation.py", "analysis/length_generalization/measurement.py"),
+        ("implicit/training/evaluation.py", "analysis/length_generalization.py"),
         (
             "tests/implicit/training/test_evaluation.py",
             "tests/implicit/training/test_loop.py",
@@ -129,9 +129,9 @@ AREAS = {
     ),
     "statistics": Area(
         (
-            "analysis/agreement/measurement.py",
-            "analysis/convergence/measurement.py",
-            "analysis/jacobian/measurement.py",
+            "analysis/agreement/__init__.py",
+            "analysis/convergence.py",
+            "analysis/jacobian/__init__.py",
             "theory/status.py",
             "theory/testing",
             "theory/theorem1/check.py",

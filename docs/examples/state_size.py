@@ -8,7 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.framework import (
+    Finding,
     Need,
+    Rows,
     RunAnalysis,
     SampleSettings,
     in_double_precision,
@@ -25,6 +27,15 @@ class StateSize:
     """The mean norm of every part of the state before each token and after the last."""
 
     norms: dict[str, np.ndarray]
+
+    @property
+    def finding(self) -> Finding:
+        """Return what terminal, caption and JSON say of it."""
+        rows = [[part, f"{norms[0]:.3g}", f"{norms[-1]:.3g}"] for part, norms in self.norms.items()]
+        largest = max(self.norms, key=lambda part: self.norms[part][-1])
+        return Finding(
+            f"{largest} is the largest part at last", [Rows(["part", "norm at first", "at last"], rows)]
+        )
 
     def numbers(self) -> dict[str, Any]:
         """Return what is stored as JSON."""
@@ -49,13 +60,6 @@ def draw(found: StateSize, width: float) -> Figure:
     return figure
 
 
-def tables(found: StateSize) -> list[str]:
-    """Return what the terminal shows."""
-    return [
-        f"{part}: {norms[0]:.3g} at first, {norms[-1]:.3g} at last" for part, norms in found.norms.items()
-    ]
-
-
 ANALYSIS = RunAnalysis(
     name="state_size",
     question="How large does the state become along a sequence?",
@@ -63,7 +67,7 @@ ANALYSIS = RunAnalysis(
     settings=SampleSettings,
     measure=measure,
     draw=draw,
-    tables=tables,
+    shows="Mean norm of every part of the state, by the tokens read.",
     needs=Need(lambda model: not model.state_grows, "whose state grows", "give a model whose state does not"),
 )
 main = ANALYSIS.main

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from analysis.framework.figures import log_axis, power_of_ten
 from analysis.framework.palette import GREY, model_label
-from analysis.jacobian.measurement import JacobianSettings
+from analysis.jacobian import JacobianSettings
 from paper_figures import figure as pf
 from paper_figures.measurements.jacobians import FloatArray, jacobians
 from theory.fixed_point import ERROR_MARGIN

@@ -18,8 +18,8 @@ from analysis.belief.statistics import binned, doubling_edges
 from analysis.error_control import Pairs, follow_errors
 from analysis.error_control.pairs import COMMON_TOKENS
 from analysis.framework.visited_states import in_double_precision
-from analysis.jacobian.measurement import JacobianSettings
-from analysis.jacobian.measurement import analyse as analyse_jacobians
+from analysis.jacobian import JacobianSettings
+from analysis.jacobian import analyse as analyse_jacobians
 from automata.checks import check_type
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from analysis.agreement import analyse as compare_modes
 from analysis.convergence import analyse as follow_both
-from analysis.jacobian.measurement import analyse
+from analysis.jacobian import analyse
 from analysis.length_generalization import LengthSettings
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig

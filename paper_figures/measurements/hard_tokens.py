@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from analysis.convergence.explained import group_means
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import sample_sequences
 from automata.errors import InputError
@@ -20,6 +19,7 @@ from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
+from paper_figures.measurements.explained import group_means
 from paper_figures.measurements.iterations import MODES
 
 NO_LIMIT = "none"

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from analysis.convergence.explained import explained_variance
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import sample_sequences
 from analysis.length_generalization import LengthSettings
@@ -20,6 +19,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.loading import Run
+from paper_figures.measurements.explained import explained_variance
 from paper_figures.measurements.lengths import accuracy
 
 Counts = NDArray[np.int64]

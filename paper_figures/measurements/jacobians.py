@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.jacobian.measurement import JacobianSettings, analyse
+from analysis.jacobian import JacobianSettings, analyse
 from implicit.runs.loading import Run
 
 CELLS = 128

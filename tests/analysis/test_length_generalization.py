@@ -63,8 +63,8 @@ def test_where_nothing_is_asked_there_is_no_accuracy(make_run: Any) -> None:
     found = length_generalization.analyse(run, lengths=(2, 200), sequences=4)
     assert np.isnan(found.runs[0].accuracy(2))
     assert np.isnan(found.runs[0].interval(2)).all()
-    table: Any = length_generalization.tables(found)[0]
-    assert list(table.columns[1].cells) == ["–", "–"]
+    (rows,) = found.findings["lstm"].rows
+    assert rows.rows[0][0] == "–"
     assert length_generalization.draw(found).axes
 
 
@@ -127,10 +127,8 @@ def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:
     run = make_run("implicit-mamba2")
     found = length_generalization.analyse(run, lengths=(4, 8), sequences=4, max_iterations=1)
     assert found.runs[0].share_converged == {4: 0.0, 8: 0.0}
-    assert any(
-        "100.00% of the tokens up to length" in str(line) and "(mode " in str(line)
-        for line in length_generalization.tables(found)
-    )
+    (warning,) = found.findings[run.path.name].warnings
+    assert "100.00% of the tokens up to length 8 have no converged fixed point (mode auto)" in warning
     assert length_generalization.draw(found).axes
 
 

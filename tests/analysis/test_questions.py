@@ -14,9 +14,9 @@ from rich.console import Console
 import analysis
 from analysis import __main__ as listing
 from analysis import questions, report
-from analysis.framework.analysis import Analysis, Comparison, EachRunAnalysis, RunAnalysis
+from analysis.framework.analysis import Analysis, Comparison, EachRunAnalysis, ReportSection, RunAnalysis
+from analysis.framework.finding import Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, Need
-from analysis.framework.report_section import ReportSection
 from analysis.framework.settings import SampleSettings
 from implicit.runs.loading import Run
 
@@ -29,6 +29,14 @@ class Count:
     def __init__(self, settings: SampleSettings, runs: Sequence[Run] = ()) -> None:
         self.count = settings.sequences * settings.length
         self.runs = [run.path.name for run in runs]
+        self.finding = Finding(
+            f"counted: {self.count}",
+            [Rows(["tokens"], [[str(self.count)]])],
+            limits="Counting is exact.",
+            warnings=[f"has {self.count} tokens"],
+            verdict=str(self.count),
+        )
+        self.findings = dict.fromkeys(self.runs, self.finding)
 
     def numbers(self) -> dict[str, Any]:
         found = {"count": self.count}
@@ -36,14 +44,9 @@ class Count:
 
 
 SECTION = ReportSection(
-    key="tokens",
+    title="tokens",
     content=lambda _run, found: {"tokens": found["count"]},
     settings={"sequences": "sequences", "length": "states_length"},
-    columns=lambda entry: {"tokens": str(entry["tokens"])},
-    warnings=lambda name, entry: [f"{name} has {entry['tokens']} tokens"],
-    paragraphs=lambda name, entry: [f"{name} was counted: {entry['tokens']}."],
-    lines=lambda entry: [f"{entry['tokens']} tokens"],
-    limits="- **Counting** is exact.",
 )
 COMMON: dict[str, Any] = {
     "name": "count",
@@ -51,7 +54,7 @@ COMMON: dict[str, Any] = {
     "description": "Count.",
     "settings": SampleSettings,
     "draw": lambda _found, width: Figure((width, 1)),
-    "tables": lambda *found: [f"{sum(each.count for each in found)} tokens in all"],
+    "shows": "A count.",
 }
 
 
@@ -155,12 +158,12 @@ def test_a_new_row_is_all_that_the_report_needs(
     assert content["models"]["lstm"]["tokens"] == 3 * 5
     assert "tokens" not in content["models"]["mamba2"]
     text = report.markdown(content)
-    assert "🔴 **lstm has 15 tokens.**" in text
+    assert "🔴 **lstm: has 15 tokens.**" in text
     sizes = [content["models"][name]["parameters"] for name in ("lstm", "mamba2")]
     rows = f"| lstm | {sizes[0]} | 15 |\n| mamba2 | {sizes[1]} | – |"
     assert f"| run | parameters | tokens |\n| --- | --- | --- |\n{rows}" in text
-    assert "lstm was counted: 15." in text
-    assert "mamba2 was counted" not in text
-    assert "- **Counting** is exact.\n- Each figure" in text
+    assert ("Counted: 15." in text) == (kind == "run")
+    assert ("![How many?](analysis/count.png)" in text) == (kind != "run")
+    assert "- **count**: Counting is exact.\n- Each figure" in text
     report.print_report(content, folder, Console(width=200))
-    assert "lstm: 15 tokens\nmamba2: no analysis has" in capsys.readouterr().out
+    assert "lstm: counted: 15\n  has 15 tokens\nmamba2: no analysis has" in capsys.readouterr().out

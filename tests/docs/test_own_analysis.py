@@ -22,7 +22,7 @@ def test_the_command_of_the_page_runs(
 ) -> None:
     assert is_quoted(TITLE, "state_size.py")
     run_page(TITLE)
-    assert "ssm.0: 0 at first" in capsys.readouterr().out
+    assert "is the largest part at last" in capsys.readouterr().out
     folder = Path("out/parity/state_size")
     content = json.loads((folder / "state_size.json").read_text())
     assert content["run"]["name"] == "parity"

@@ -29,7 +29,7 @@ def test_numbers_stand_beside_a_figure(tmp_path: Path, capsys: pytest.CaptureFix
     png = (out / "belief.png").read_bytes()
     assert int.from_bytes(png[16:20], "big") == 990
     assert (out / "belief.pdf").is_file()
-    assert "seed 1), its regularisation chosen on 4 more" in (out / "belief.caption.txt").read_text()
+    assert "probe validation 4" in (out / "belief.caption.txt").read_text()
     assert "log mass" in capsys.readouterr().out
 
 

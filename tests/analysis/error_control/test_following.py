@@ -109,7 +109,7 @@ def test_unconverged_fixed_points_are_told(make_run: Any) -> None:
     run = make_run("implicit-mamba2", max_iterations=5)
     found = error_control.analyse(run, **{**SMALL, "follow": 2}, max_iterations=2)
     assert found.followed.share_converged == 0
-    assert "up to 100.00% of the fixed points were not found" in found.sentence
+    assert found.finding.warnings == ["up to 100.00% of the fixed points were not found"]
 
 
 @pytest.mark.parametrize("task", ["parity", "S3", "S5-generators", "flip-flop"])

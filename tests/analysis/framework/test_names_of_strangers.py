@@ -12,13 +12,12 @@ from rich.table import Table
 
 from analysis import extraction, length_generalization
 from analysis.framework.figures import new_panels, save_figure, styled
+from analysis.framework.finding import Finding, Rows
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import Look
 from analysis.framework.run_lines import draw_runs
 from analysis.framework.terminal import Terminal
-from analysis.report.markdown import markdown
-from analysis.report.settings import ReportSettings
-from analysis.report.tasks import tasks_of
+from analysis.report import ReportSettings, markdown, tasks_of
 from automata.checks import printable
 from automata.drawing import draw_cayley_graph, draw_dfa_or_table, draw_transition_table
 from automata.machines.dfa import DFA
@@ -88,11 +87,13 @@ def test_a_user_keeps_formulas_in_a_title_of_a_drawing() -> None:
 def test_a_report_holds_no_element_of_a_name() -> None:
     run = {"model": "lstm", "task": "<b>[x](y)", "training_length": 1, "training_steps": 1, "seed": 0}
     run |= {"training_seconds": 1, "weights_sha256": "0" * 64, "parameters": 1}
-    run |= {"accuracy": {"8": 0.5}, "accuracy_interval": {"8": [0, 1]}, "majority_baseline": {"8": 0.5}}
+    finding = Finding("<u> is right", [Rows(["<b>"], [["[x](y)"]])], warnings=["<b> fails"])
+    run |= {"findings": {"length_generalization": finding.json(), "jacobian": finding.json()}}
     settings = {"settings": {"seed": 0, "sequences": 1}, "environment": {}, "parts": {}, "seconds": 1.0}
     text = markdown({"models": {"<script>": run}, "command": "analysis <in>", **settings})
     assert "<script" not in text
     assert "<b" not in text
+    assert "<u" not in text
     assert "[x]" not in text
     assert "\nanalysis <in>\n" in text
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.convergence.command import ANALYSIS
+from analysis.convergence import ANALYSIS
 
 FILES = {f"convergence.{kind}" for kind in ("caption.txt", "json", "pdf", "png")}
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from analysis import jacobian
 from analysis.framework.output import json_ready
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
-from analysis.jacobian import measurement
+from analysis.jacobian import block_structure
 from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
-from analysis.jacobian.reporting import content, paragraphs
 from automata.errors import InputError
 from theory import Transition, solve_fixed_point
 from theory.theorem1.conditions import STATEMENTS
@@ -49,11 +48,10 @@ def test_the_kind_of_the_transition_is_in_what_is_shown(make_run: Any, name: str
     assert found.report.kind == kind
     sentence = found.report.kind_sentence
     assert kind in sentence
-    assert sentence in jacobian.tables(found)
+    assert sentence in [rows.note for rows in found.finding.rows]
     assert found.numbers()["theorem1"]["kind_sentence"] == sentence
     assert found.numbers()["theorem1"]["verdict"] == found.verdict.value
-    entry = content(run, found.numbers())
-    assert sentence in paragraphs(name, json_ready(entry))
+    assert found.finding.verdict == found.verdict.value
     assert jacobian.draw(found).axes
 
 
@@ -109,7 +107,7 @@ def test_a_state_is_compared_with_nearer_ones_only_where_the_farther_have_no_fix
     transition = Transition(
         lambda z, s: torch.where(s["h"] < limit, s["h"], z + 1), lambda z, s: {"h": z.sin()}, 1, (("h",),)
     )
-    check = measurement._check(transition, STATES[0], STATES, 100, seed=0)
+    check = jacobian._check(transition, STATES[0], STATES, 100, seed=0)
     farthest = 4.0 if limit == 5 else 0.25  # the three farthest are tried, then the nearer half
     assert check.nonlinearity == pytest.approx(1 - math.cos(farthest), rel=1e-9)
 
@@ -197,9 +195,9 @@ def test_an_explicit_model_has_no_mass_off_the_diagonal_of_its_heads(make_run: A
 
 
 def test_leading_eigenvalues_of_a_large_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measurement, "DENSE_SPECTRUM_LIMIT", 10)
-    monkeypatch.setattr(measurement, "LEADING_EIGENVALUES", 3)
-    found = measurement.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
+    monkeypatch.setattr(block_structure, "DENSE_SPECTRUM_LIMIT", 10)
+    monkeypatch.setattr(block_structure, "LEADING_EIGENVALUES", 3)
+    found = jacobian.Spectrum.of(torch.diag(torch.arange(1.0, 21.0, dtype=torch.float64)))
     assert not found.complete
     # Arnoldi iteration runs to machine precision by default
     np.testing.assert_allclose(np.sort(found.values.real), [18, 19, 20], rtol=1e-10)

@@ -8,7 +8,7 @@ import torch
 
 from analysis.agreement import analyse as compare_modes
 from analysis.convergence import analyse as follow_both
-from analysis.jacobian.measurement import analyse
+from analysis.jacobian import analyse
 from automata.errors import InputError
 from implicit import recipe
 from implicit.runs.loading import Run, initial_model

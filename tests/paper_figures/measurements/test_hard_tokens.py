@@ -25,8 +25,9 @@ from paper_figures.measurements.hard_tokens import (
 )
 from paper_figures.measurements.iterations import MODES
 from paper_figures.registry import figure_named
-from tests.drawn_figures import SUM_ORDER
 
+SUM_ORDER = 1e-12
+"""Means are sums of the same numbers in another order."""
 LIMITS = HardTrainingSettings(limits=(1, 3), length=12, shorter=(6,), sequences=8, swept_sequences=4)
 SMALL = HardTokenSettings(budgets=(2, 5), shares=(0.0, 0.5, 1.0), length=12, sequences=8, full_budget=50)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from analysis.jacobian.measurement import JacobianSettings, analyse
+from analysis.jacobian import JacobianSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
 from paper_figures.measurements import jacobians

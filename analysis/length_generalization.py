@@ -6,21 +6,29 @@ last ten tokens; where a task does not ask after every token, over the last ten 
 """
 
 import math
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.special
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from tqdm import tqdm
 
-from analysis.framework.output import RunIdentity, require_different_names
+from analysis.framework.analysis import Comparison, ReportSection
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, powers_of_two, styled
+from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.output import RunIdentity, loaded_runs
+from analysis.framework.palette import GREY, Look
+from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs, group_looks, seed_groups
 from analysis.framework.settings import settings_from
-from automata.checks import check_type, printable
-from automata.errors import InputError
+from analysis.framework.terminal import number
+from automata.checks import printable
+from automata.drawn_labels import in_legend
 from automata.tasks.interface import Task
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
@@ -28,6 +36,18 @@ from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from implicit.training.streams import Stream, draw_batch
+
+__all__ = [
+    "ANALYSIS",
+    "LengthAnalysis",
+    "LengthSettings",
+    "RunAccuracy",
+    "analyse",
+    "draw",
+    "last_answers",
+    "main",
+    "wilson_interval",
+]
 
 
 class LengthSettings(CheckedConfig):
@@ -180,6 +200,29 @@ class LengthAnalysis:
     settings: LengthSettings
     runs: tuple[RunAccuracy, ...]
 
+    @property
+    def findings(self) -> Findings:
+        """The accuracies of every run."""
+        return {found.run.name: self._finding(found) for found in self.runs}
+
+    def _finding(self, found: RunAccuracy) -> Finding:
+        settings = self.settings
+        accuracy = {length: found.accuracy(length) for length in settings.lengths}
+        chance = number(found.baseline[max(accuracy)])
+        reached = ", ".join(f"{number(value)} at {length}" for length, value in accuracy.items())
+        rows = Rows(
+            [*(f"accuracy at {length}" for length in accuracy), "most frequent answer"],
+            [[*(_cell(found, length, settings.confidence) for length in accuracy), chance]],
+            title=f"accuracy over the last {REPORTED_TOKENS} tokens of {settings.sequences} sequences, with "
+            f"{settings.confidence:.0%} intervals",
+        )
+        return Finding(
+            f"accuracy {reached} tokens; the most frequent answer reaches {chance}",
+            [rows],
+            limits=LIMITS,
+            warnings=_unconverged(found.share_converged or {}, settings.mode),
+        )
+
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON, by the name of the run."""
         return {found.run.name: self._run_numbers(found) for found in self.runs}
@@ -195,6 +238,31 @@ class LengthAnalysis:
             "majority_baseline": found.baseline,
             "chance": found.baseline[max(lengths)],
         }
+
+
+LIMITS = (
+    "Intervals are Wilson's, with sequences as the independent units. Nothing follows for other seeds, or "
+    "for longer sequences than those measured."
+)
+
+
+def _cell(found: RunAccuracy, length: int, confidence: float) -> str:
+    """An accuracy with its interval; a dash where nothing is asked."""
+    accuracy, (low, high) = found.accuracy(length), found.interval(length, confidence)
+    return "–" if math.isnan(accuracy) else f"{accuracy:.3f} ({low:.3f}–{high:.3f})"
+
+
+def _unconverged(shares: Mapping[int, float], mode: str) -> list[str]:
+    """What is said of tokens without a fixed point at the longest length."""
+    longest = max(shares, default=None)
+    if longest is None or shares[longest] == 1:
+        return []
+    simpler = ", or take the mode auto, which needs fewer iterations" if mode == "simultaneous" else ""
+    return [
+        f"{1 - shares[longest]:.2%} of the tokens up to length {longest} have no converged fixed point (mode "
+        f"{mode}), and later ones rest on them: their answers do not count as the model's; raise "
+        f"max_iterations or loosen rtol{simpler}"
+    ]
 
 
 def analyse(
@@ -221,11 +289,7 @@ def analyse(
         (8, 16)
     """
     settings = settings_from(LengthSettings, chosen, settings)
-    check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
-    several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
-    if not several:
-        raise InputError("runs is empty; give at least one loaded run, implicit.load_run(...)")
-    require_different_names(several)
+    several = loaded_runs(runs)
     return LengthAnalysis(settings, tuple(_measure(run, settings) for run in several))
 
 
@@ -273,3 +337,108 @@ def _baseline(task: Task, length: int, asked: NDArray[np.bool_], answers: NDArra
         return task.majority_baseline(length, last=REPORTED_TOKENS)
     given = answers[last_answers(asked, length)]
     return float(np.bincount(given).max() / given.size) if given.size else math.nan
+
+
+def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
+    """Draw accuracy against length, and against the position in the longest sequences.
+
+    Runs that differ in their seed only are drawn together; a run by itself has its confidence intervals.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity"), lengths=(16,), sequences=2)
+        >>> [axes.get_xlabel() for axes in draw(found).axes]
+        ['length (tokens)', 'position of the token']
+    """
+    settings = found.settings
+    lengths = sorted(settings.lengths)
+    tasks = sorted({result.run.task for result in found.runs})
+    groups = seed_groups(found.runs)
+    looks = group_looks([group[0] for group in groups])
+    with styled():
+        figure, (by_length, by_position) = new_panels(
+            width, 2, f"accuracy on {', '.join(tasks)}", height=2.5 + 0.13 * len(groups)
+        )
+        for group, look, breadth in zip(groups, looks, breadths(len(groups)), strict=True):
+            accuracies = np.array([[result.accuracy(length) for length in lengths] for result in group])
+            along = [_running(result) for result in group]
+            places = np.arange(1, len(along[0]) + 1)
+            line = Look(look.color, dashes=look.dashes)
+            label = group[0].run.model if len(group) > 1 else in_legend(group[0].run.name)
+            draw_runs(by_length, lengths, accuracies, look, label, breadth=breadth)
+            draw_runs(by_position, places, along, line, label, breadth=breadth)
+            if len(group) == 1:
+                bounds = np.array([group[0].interval(length, settings.confidence) for length in lengths]).T
+                by_length.errorbar(
+                    lengths,
+                    accuracies[0],
+                    yerr=np.abs(bounds - accuracies[0]),
+                    fmt="none",
+                    ecolor=look.color,
+                    capsize=2 + breadth,
+                    elinewidth=1,
+                )
+        for axes in (by_length, by_position):
+            baselines = sorted(
+                {tuple(result.baseline[length] for length in lengths) for result in found.runs}
+            )
+            for number, baseline in enumerate(baselines):
+                label = "most frequent answer" if number == 0 else ""
+                axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=label)
+            trained = {result.run.training_length for result in found.runs if not result.run.compiled}
+            for number, length in enumerate(sorted(trained)):
+                label = "training length" if number == 0 else ""
+                axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
+            axes.set_ylim(-0.02, 1.05)
+            axes.set_ylabel("accuracy (share of tokens)")
+        by_length.set(title=f"last {REPORTED_TOKENS} tokens", xlabel="length (tokens)")
+        by_position.set(
+            title=f"longest sequences, mean of {REPORTED_TOKENS} tokens", xlabel="position of the token"
+        )
+        powers_of_two(by_length, lengths)
+        legend_below(by_length)
+        legend_below(by_position)
+        return figure
+
+
+def _running(result: RunAccuracy) -> NDArray[np.float64]:
+    """Mean over a token and the nine before it: what the accuracy of a sequence that ends there would be."""
+    ends = np.arange(1, result.correct.shape[1] + 1)
+    starts = np.maximum(0, ends - REPORTED_TOKENS)
+    right, asked = (
+        np.concatenate([[0], part.sum(axis=0).cumsum()])
+        for part in (result.correct & result.asked, result.asked)
+    )
+    counts = asked[ends] - asked[starts]
+    return np.where(counts > 0, (right[ends] - right[starts]) / np.maximum(counts, 1), np.nan)
+
+
+def _content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "accuracy": result["accuracy"],
+        "accuracy_interval": result["interval"],
+        "majority_baseline": result["majority_baseline"],
+        "accuracy_share_converged": result["share_converged"],
+    }
+
+
+ANALYSIS = Comparison(
+    name="length_generalization",
+    question="How does accuracy change with length?",
+    description="Measure accuracy against sequence length, with confidence intervals, for one run or "
+    "several.",
+    settings=LengthSettings,
+    compare=analyse,
+    draw=draw,
+    shows=f"Left: share of right answers among the last {REPORTED_TOKENS} tokens, by length. Right: the mean "
+    f"over a token and the {REPORTED_TOKENS - 1} before it, along the longest sequences. {RUN_LINES} A run "
+    "without others of its kind has confidence intervals (Wilson, one value a sequence). Lines are drawn "
+    "broader the earlier they stand in the legend, so that equal ones show.",
+    section=ReportSection(
+        settings={"lengths": "lengths", "sequences": "sequences", "seed": "seed"}, content=_content
+    ),
+)
+main = ANALYSIS.main
+
+if __name__ == "__main__":
+    sys.exit(main())

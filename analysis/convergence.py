@@ -6,26 +6,53 @@ stops by itself, so the first L tokens of a sequence are found exactly as if it 
 """
 
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from analysis.framework.needs import as_implicit
+from analysis.framework.analysis import ReportSection, RunAnalysis
+from analysis.framework.figures import (
+    TEXT_WIDTH,
+    legend_below,
+    log_axis,
+    mark_quantiles,
+    new_panels,
+    powers_of_two,
+    styled,
+)
+from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
+from analysis.framework.palette import GREY, MODE_LOOKS
 from analysis.framework.settings import SampleSettings, settings_from
+from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
 
-MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
+__all__ = [
+    "ANALYSIS",
+    "MODES",
+    "ConvergenceAnalysis",
+    "ConvergenceSettings",
+    "ModeConvergence",
+    "RecordingPicard",
+    "analyse",
+    "draw",
+    "follow",
+    "main",
+]
 
+MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
 FloatArray = NDArray[np.float64]
 
 
@@ -152,6 +179,28 @@ class ConvergenceAnalysis:
         powers = [2**k for k in range(int(math.log2(self.settings.length)) + 1)]
         return tuple(sorted({*powers, self.settings.length}))[-6:]
 
+    @property
+    def finding(self) -> Finding:
+        """The shares of converged tokens, and what the search takes in both modes."""
+        sentence = "; ".join(
+            f"{mode} mode: {found.share_converged:.2%} of tokens converged, "
+            f"{found.iterations.mean():.1f} iterations per token"
+            for mode, found in self.modes.items()
+        )
+        rows = [
+            [
+                mode,
+                str(length),
+                f"{found.converged[:, :length].mean():.2%}",
+                f"{np.median(found.until(length)):.0f} (at most {found.until(length).max()})",
+                number(found.evaluations(length, shared=mode == "simultaneous"), 6),
+            ]
+            for mode, found in self.modes.items()
+            for length in self.lengths
+        ]
+        columns = ["mode", "length", "converged", "iterations", "token evaluations"]
+        return Finding(sentence, [Rows(columns, rows)], limits="Measured on these sequences, in float64.")
+
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON: quantiles of the residuals, iterations by position and by length."""
         return {mode: self._mode_numbers(mode) for mode in self.modes}
@@ -243,3 +292,88 @@ def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stoppin
         final.cpu().numpy(),
         history.flatten(0, 1).cpu().numpy(),
     )
+
+
+def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
+    """Draw residuals, iterations by position, and what a sequence costs.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity"), sequences=1, length=4)
+        >>> [axes.get_xlabel() for axes in draw(found).axes]
+        ['self-iteration', 'position of the token', 'length (tokens)']
+    """
+    settings = found.settings
+    with styled():
+        figure, (residual, position, cost) = new_panels(
+            width, 3, **for_title(found.run.title, found.finding), height=2.6
+        )
+        for mode, result in found.modes.items():
+            look = MODE_LOOKS[mode]
+            mark_quantiles(
+                residual, np.arange(1.0, result.history.shape[1] + 1), result.history, look.color, mode
+            )
+            mark_quantiles(
+                position,
+                np.arange(1.0, settings.length + 1),
+                result.iterations.astype(float),
+                look.color,
+                f"{mode}: {result.share_converged:.1%} converged",
+            )
+            evaluations = [
+                result.evaluations(length, shared=mode == "simultaneous") for length in found.lengths
+            ]
+            cost.plot(found.lengths, evaluations, marker=look.marker, color=look.color, label=mode)
+        residual.axhline(settings.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
+        residual.set(
+            title="residual over tokens",
+            xlabel="self-iteration",
+            ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
+        )
+        position.set(
+            title="iterations until the tolerance",
+            xlabel="position of the token",
+            ylabel="self-iterations",
+            ylim=(0, None),
+        )
+        cost.set(title="cost of a sequence", xlabel="length (tokens)", ylabel="token evaluations of Φ")
+        log_axis(residual)
+        log_axis(cost)
+        powers_of_two(cost, found.lengths)
+        for axes in (residual, position, cost):
+            legend_below(axes)
+        return figure
+
+
+ANALYSIS = RunAnalysis(
+    name="convergence",
+    question="How does the search for the fixed points go, and what does it cost?",
+    description="Follow the fixed-point iteration of a trained implicit model: residuals, iterations, cost.",
+    settings=ConvergenceSettings,
+    measure=analyse,
+    draw=draw,
+    shows="Left: the relative residual of all tokens after each iteration, as the median with bands of the "
+    "middle 50% and 98%. Middle: iterations until the tolerance, by position, over the sequences. Right: "
+    "evaluations of Φ per sequence (mean). The simultaneous mode evaluates all tokens until the last one is "
+    "done, the sequential mode each token until it is done.",
+    needs=FIXED_POINTS,
+    section=ReportSection(
+        settings={
+            "sequences": "convergence_sequences",
+            "length": "mode_length",
+            "max_iterations": "max_iterations",
+            "seed": "seed",
+        },
+        priority=1,
+        content=lambda _run, result: {
+            "convergence": {
+                mode: {key: found[key] for key in ("share_converged", "mean_iterations", "by_length")}
+                for mode, found in result.items()
+            }
+        },
+    ),
+)
+main = ANALYSIS.main
+
+if __name__ == "__main__":
+    sys.exit(main())

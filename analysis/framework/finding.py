@@ -1,0 +1,215 @@
+"""What an analysis found, told once. Terminal, report, caption, figure title and JSON are made from it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from analysis.framework.palette import RED
+
+LONGEST_TITLE = 220
+"""Letters that fit into two lines of a whole page: of a longer sentence the first parts are the title."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    r"""A table of cells in words.
+
+    Attributes:
+        columns: headings.
+        rows: cells, as many as headings.
+        title: one line.
+        note: what the columns mean.
+
+    Example:
+        >>> Rows(["token", "share"], [["0", "50%"]]).markdown()
+        '| token | share |\n| --- | --- |\n| 0 | 50% |'
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    note: str = ""
+
+    def terminal(self) -> Table:
+        """Return the table for a terminal: names to the left, numbers to the right."""
+        table = Table(title=self.title or None, title_justify="left")
+        for place, heading in enumerate(self.columns):
+            if place == 0:
+                table.add_column(heading, overflow="fold")
+            else:
+                table.add_column(heading, justify="right")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """Return the table as Markdown; bars inside of cells are escaped."""
+        lines = [self.columns, ["---"] * len(self.columns), *self.rows]
+        escaped = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+        return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+    def paragraphs(self) -> list[str]:
+        """Return title, table and note as Markdown, as far as they are there."""
+        title = f"{self.title[:1].upper()}{self.title[1:]}:" if self.title else ""
+        return [text for text in (title, self.markdown() if self.rows else "", self.note) if text]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one run.
+
+    Attributes:
+        sentence: with its numbers, without a full stop.
+        rows: tables of the same, in more detail.
+        limits: what does not follow from it.
+        warnings: what a reader must not miss, without full stops.
+        holds: whether it is what is hoped for; else it is shown in red.
+        verdict: a word or two, for a table of runs.
+
+    Example:
+        >>> found = Finding("the modes agree at 99% of tokens", holds=False)
+        >>> found.color, found.json()["sentence"]
+        ('#C00000', 'the modes agree at 99% of tokens')
+    """
+
+    sentence: str
+    rows: Sequence[Rows] = ()
+    limits: str = ""
+    warnings: Sequence[str] = ()
+    holds: bool = True
+    verdict: str = ""
+
+    @property
+    def color(self) -> str:
+        """The colour of a figure's title."""
+        return "black" if self.holds else RED
+
+    def json(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {**vars(self), "rows": [vars(rows) for rows in self.rows]}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Finding":
+        """Return the finding that `json` wrote.
+
+        Example:
+            >>> found = Finding("all agree", [Rows(["run"], [["one"]])])
+            >>> Finding.from_json(found.json()) == found
+            True
+        """
+        return cls(**{**content, "rows": [Rows(**rows) for rows in content["rows"]]})
+
+
+Findings = Mapping[str, Finding]
+"""Findings by the name of the run."""
+
+
+def merged_rows(findings: Findings) -> list[Rows]:
+    """Return the tables of a run, or of several: those with the same headings as one with a column of names.
+
+    Tables of two columns, a quantity and its value, become one with a column for each run.
+
+    Example:
+        >>> one, other = (Finding("", [Rows(["share"], [[share]])]) for share in ("1%", "2%"))
+        >>> merged_rows({"a": one, "b": other})[0].rows
+        [['a', '1%'], ['b', '2%']]
+    """
+    if len(findings) == 1:
+        return [rows for finding in findings.values() for rows in finding.rows]
+    groups: dict[tuple[str, ...], dict[str, Rows]] = {}
+    for name, finding in findings.items():
+        for rows in finding.rows:
+            groups.setdefault((rows.title, *rows.columns), {})[name] = rows
+    return [_side_by_side(of) if len(columns) == 3 else _below(of) for columns, of in groups.items()]
+
+
+def _below(tables: Mapping[str, Rows]) -> Rows:
+    first = next(iter(tables.values()))
+    rows = [[name, *row] for name, table in tables.items() for row in table.rows]
+    return replace(first, columns=["run", *first.columns], rows=rows)
+
+
+def _side_by_side(tables: Mapping[str, Rows]) -> Rows:
+    first = next(iter(tables.values()))
+    values = {name: {row[0]: row[1] for row in table.rows} for name, table in tables.items()}
+    quantities = dict.fromkeys(quantity for cells in values.values() for quantity in cells)
+    rows = [[quantity, *(cells.get(quantity, "–") for cells in values.values())] for quantity in quantities]
+    return replace(first, columns=[first.columns[0], *values], rows=rows)
+
+
+def for_terminal(findings: Findings) -> Iterator[Table | Text | str]:
+    """Yield tables, what their columns mean, every sentence, the warnings in red, and the limits.
+
+    Example:
+        >>> print(*for_terminal({"mine": Finding("all agree", limits="Measured, not proved.")}), sep="; ")
+        mine: all agree.; Measured, not proved.
+    """
+    tables = merged_rows(findings)
+    for rows in tables:
+        yield rows.terminal()
+    yield from dict.fromkeys(rows.note for rows in tables if rows.note)
+    for name, finding in findings.items():
+        if finding.sentence:
+            yield Text(f"{name}: {finding.sentence}.", "" if finding.holds else "bold red")
+        for warning in finding.warnings:
+            yield Text(f"{name}: {warning}.", "bold red")
+    yield from dict.fromkeys(finding.limits for finding in findings.values() if finding.limits)
+
+
+def for_caption(shows: str, findings: Findings) -> str:
+    """Return the text beside a figure: what it shows and, for one run, what was found; then the limits.
+
+    Args:
+        shows: what is drawn.
+        findings: of the runs that are drawn.
+
+    Example:
+        >>> print(for_caption("Accuracy by length.", {"mine": Finding("it is 1", limits="Up to 64 tokens.")}))
+        Accuracy by length. Found: it is 1.
+        <BLANKLINE>
+        Limits: Up to 64 tokens.
+    """
+    one = next(iter(findings.values())) if len(findings) == 1 else None
+    found = f"Found: {one.sentence}." if one is not None and one.sentence else ""
+    limits = dict.fromkeys(finding.limits for finding in findings.values() if finding.limits)
+    parts = [" ".join(filter(None, [shows, found])), *(f"Limits: {text}" for text in limits)]
+    return "\n\n".join(filter(None, parts))
+
+
+def for_title(title: str, finding: Finding) -> dict[str, Any]:
+    r"""Return title and colour of a figure of one run, as `new_panels` takes them.
+
+    Example:
+        >>> for_title("lstm on parity", Finding("all agree"))
+        {'title': 'lstm on parity\nall agree', 'color': 'black'}
+    """
+    sentence = finding.sentence
+    if len(sentence) > LONGEST_TITLE:
+        cut = sentence.rfind("; ", 0, LONGEST_TITLE)
+        sentence = sentence[:cut] if cut > 0 else f"{sentence[: LONGEST_TITLE - 1]}…"
+    return {"title": f"{title}\n{sentence}", "color": finding.color}
+
+
+def red(sentence: str) -> str:
+    """Return a sentence, given without its full stop, in red; some viewers drop the colour: the mark stays.
+
+    Example:
+        >>> red("The modes differ")
+        '<span style="color:#c00000">🔴 **The modes differ.**</span>'
+    """
+    return f'<span style="color:#c00000">🔴 **{sentence}.**</span>'
+
+
+def for_report(finding: Finding) -> list[str]:
+    """Return the paragraphs of a report's section: the sentence, in red where it does not hold, and tables.
+
+    Example:
+        >>> for_report(Finding("both agree"))
+        ['Both agree.']
+    """
+    sentence = finding.sentence[:1].upper() + finding.sentence[1:]
+    first = [f"{sentence}." if finding.holds else red(sentence)] if sentence else []
+    return [*first, *(text for rows in finding.rows for text in rows.paragraphs())]

@@ -1,0 +1,244 @@
+"""``report.json`` and ``report.md``, made from the results that the tasks leave in ``FOLDER/analysis``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from analysis.framework.analysis import Analysis, Comparison
+from analysis.framework.finding import Finding, Rows, for_report, merged_rows, red
+from analysis.framework.output import RunIdentity, json_ready
+from analysis.questions import reported_questions, section_of
+from analysis.report.shortcuts import shortcut_paragraphs, task_shortcuts
+from analysis.report.tasks import RESULTS, ReportSettings
+from implicit.runs.environment import describe_environment
+from implicit.runs.files import write_bytes, write_json
+from implicit.runs.loading import Run
+
+ONE_TRAINING_RUN = "- Each figure is of one training run. How other seeds fare is not part of this report."
+
+_ENTITIES = {
+    ord(letter): f"&{name};" for letter, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ("[", "#91"))
+}
+
+
+def without_html(value: Any) -> Any:
+    """Return JSON whose names and texts are shown as they are: none begins an element, a link or code.
+
+    Example:
+        >>> without_html({"<script>": [1, "a < b"]})
+        {'&lt;script&gt;': [1, 'a &lt; b']}
+    """
+    if isinstance(value, Mapping):
+        return {without_html(name): without_html(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_html(part) for part in value]
+    return value.translate(_ENTITIES) if isinstance(value, str) else value
+
+
+def collect(
+    runs: Sequence[Run],
+    folder: Path,
+    settings: ReportSettings,
+    seconds: float,
+    parts: dict[str, float],
+    command: str,
+) -> dict[str, Any]:
+    """Return the content of ``report.json``, from the results that the tasks left in the folder.
+
+    Args:
+        runs: the runs, in the order in which they are shown.
+        folder: of the report.
+        settings: that were given.
+        seconds: that everything took.
+        parts: seconds by part.
+        command: that makes the report again.
+
+    Example:
+        >>> report = collect([], Path("out"), ReportSettings(), seconds=1.0, parts={}, command="demo")
+        >>> report["models"], report["command"]
+        ({}, 'demo')
+    """
+    models = {}
+    for run in runs:
+        identity = RunIdentity.of(run)
+        entry: dict[str, Any] = {
+            "parameters": identity.parameters,
+            "model": identity.model,
+            "task": identity.task,
+            "training_length": None if identity.compiled else identity.training_length,
+            "training_steps": run.metrics[-1]["step"] if run.metrics else None,
+            "training_seconds": run.metrics[-1].get("seconds") if run.metrics else None,
+            "seed": identity.seed,
+            "weights_sha256": identity.weights_sha256,
+            "findings": {},
+        }
+        for analysis in reported_questions():
+            if analysis.needs.met_by(run.model):
+                result, finding = analysis.stored_result(folder / RESULTS, identity.name)
+                entry |= section_of(analysis).content(run, result)
+                entry["findings"][analysis.name] = finding.json()
+        models[identity.name] = entry
+    return {
+        "seconds": seconds,
+        "parts": parts,
+        "command": command,
+        "settings": settings.model_dump(),
+        "environment": describe_environment(),
+        "tasks": task_shortcuts(runs),
+        "models": models,
+    }
+
+
+def write_report(report: dict[str, Any], folder: Path) -> None:
+    """Write ``report.json`` and ``report.md``.
+
+    Raises:
+        OSError: if they cannot be written.
+    """
+    report = json_ready(report)
+    write_bytes(folder / "report.md", markdown(report).encode())
+    write_json(folder / "report.json", report)
+
+
+def print_report(report: dict[str, Any], folder: Path, console: Console) -> None:
+    """Print what was found of every run, in red what has to be seen, and where the report is.
+
+    Example:
+        >>> print_report({"models": {}, "seconds": 1.0}, Path("out"), Console())
+        Report after 1 s: out/report.md
+    """
+    for name in report["models"]:
+        found = _findings(report, name).values()
+        lines = [Text(finding.sentence, "" if finding.holds else "bold red") for finding in found]
+        lines += [Text(warning, "bold red") for finding in found for warning in finding.warnings]
+        first, *rest = lines or [Text("no analysis has anything to say of it")]
+        console.print(Text.assemble((name, "bold"), ": ", first), highlight=False)
+        for line in rest:
+            console.print(Text.assemble("  ", line), highlight=False)
+    console.print(
+        f"Report after {report['seconds']:.0f} s: {folder / 'report.md'}", highlight=False, soft_wrap=True
+    )
+
+
+def _findings(report: Mapping[str, Any], name: str) -> dict[str, Finding]:
+    """What was found of a run, by analysis, in the order of the report."""
+    found = report["models"][name]["findings"]
+    questions = [analysis.name for analysis in reported_questions()]
+    return {question: Finding.from_json(found[question]) for question in questions if question in found}
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """Return the report as Markdown; figures are linked by paths relative to its folder.
+
+    Args:
+        report: the content of ``report.json``.
+
+    Example:
+        >>> model = {
+        ...     "model": "mamba2", "task": "parity", "parameters": 9, "training_length": 32,
+        ...     "training_steps": 5, "training_seconds": 1.5, "seed": 0, "weights_sha256": "ab" * 32,
+        ...     "findings": {"jacobian": Finding("it fails at 64 states", verdict="fails").json()},
+        ... }
+        >>> text = markdown({
+        ...     "seconds": 60, "parts": {}, "command": "make demo", "settings": {"sequences": 256, "seed": 0},
+        ...     "environment": {"python": "3.11"}, "models": {"mamba2": model},
+        ... })
+        >>> "| mamba2 | 9 | fails |" in text, "It fails at 64 states." in text
+        (True, True)
+    """
+    report = {**without_html(report), "command": report["command"]}
+    models: dict[str, Any] = dict(report["models"])
+    findings = {name: _findings(report, name) for name in models}
+    made = [
+        analysis for analysis in reported_questions() if any(analysis.name in of for of in findings.values())
+    ]
+    sections = [
+        f"# State tracking on {', '.join(dict.fromkeys(model['task'] for model in models.values()))}",
+        "Is the state transition of a trained model non-linear and non-diagonal, as Theorem 1 says of "
+        "implicit state-space models, and does the model generalise to longer sequences? Runs analysed: "
+        f"{len(models)}, on sequences of a stream that no training draws from.",
+        *(
+            red(f"{name}: {warning}")
+            for name, of in findings.items()
+            for finding in of.values()
+            for warning in finding.warnings
+        ),
+        "## In short",
+        *_in_short(models, findings, made),
+        *shortcut_paragraphs(report.get("tasks", {})),
+        "## What was trained",
+        _trained(models),
+    ]
+    for name, of in findings.items():
+        sections.append(f"## {name}")
+        for analysis in made:
+            if analysis.name in of and not isinstance(analysis, Comparison):
+                sections += [f"### {analysis.question}", *for_report(of[analysis.name])]
+                sections.append(f"![{analysis.name} of {name}](analysis/{name}/{analysis.name}.png)")
+    limits = {
+        analysis.name: next(of[analysis.name].limits for of in findings.values() if analysis.name in of)
+        for analysis in made
+    }
+    sections += [
+        "## What is verified and what is not",
+        "\n".join([*(f"- **{name}**: {text}" for name, text in limits.items() if text), ONE_TRAINING_RUN]),
+        "## How to reproduce",
+        *_reproduce(report),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _in_short(
+    models: Mapping[str, Any],
+    findings: Mapping[str, Mapping[str, Finding]],
+    made: Sequence[Analysis[Any, Any]],
+) -> list[str]:
+    """The verdicts of every run in a table, then the tables and figures of comparisons."""
+    verdicts = {section_of(analysis).title: analysis.name for analysis in made if section_of(analysis).title}
+    rows = [
+        [
+            name,
+            str(models[name]["parameters"]),
+            *(of[question].verdict if question in of else "–" for question in verdicts.values()),
+        ]
+        for name, of in findings.items()
+    ]
+    paragraphs = [Rows(["run", "parameters", *verdicts], rows).markdown()]
+    for analysis in made:
+        if isinstance(analysis, Comparison):
+            of_runs = {name: of[analysis.name] for name, of in findings.items() if analysis.name in of}
+            paragraphs += [text for rows in merged_rows(of_runs) for text in rows.paragraphs()]
+            paragraphs.append(f"![{analysis.question}](analysis/{analysis.name}.png)")
+    return paragraphs
+
+
+def _trained(models: Mapping[str, Any]) -> str:
+    columns = ["run", "model", "task", "length", "steps", "seconds", "seed", "SHA-256 of the weights"]
+    keys = ("model", "task", "training_length", "training_steps", "training_seconds", "seed")
+    rows = [
+        [name, *(_shown(model[key]) for key in keys), f"`{model['weights_sha256'][:16]}…`"]
+        for name, model in models.items()
+    ]
+    return Rows(columns, rows).markdown()
+
+
+def _shown(value: Any) -> str:
+    """A number with three digits, a whole number with all, and a dash where there is none."""
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _reproduce(report: Mapping[str, Any]) -> list[str]:
+    environment = ", ".join(
+        f"{key} {value}" for key, value in report["environment"].items() if value is not None
+    )
+    seconds = Rows(["part", "seconds"], [[part, f"{taken:.1f}"] for part, taken in report["parts"].items()])
+    return [
+        f"```\n{report['command']}\n```",
+        f"It took {report['seconds']:.0f} seconds. Test sequences: seed {report['settings']['seed']}. "
+        f"Environment: {environment}.",
+        "All numbers are in `report.json` and in the JSON beside each figure, which is also there as PDF.",
+        *([seconds.markdown()] if report["parts"] else []),
+    ]

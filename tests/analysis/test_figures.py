@@ -1,0 +1,259 @@
+"""The figures of all analyses: legible at paper width, their curves are the numbers, their captions short."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
+from matplotlib.text import Text
+from numpy.typing import NDArray
+
+from analysis import extraction, length_generalization, questions
+from analysis.framework.output import RunIdentity, json_ready
+from analysis.length_generalization import LengthAnalysis, LengthSettings, RunAccuracy
+from automata.tasks.specification import task_from
+from implicit.config.recipes import recipe
+from implicit.runs.loading import Run, initial_model, load_run
+from tests.small_models import small_sizes
+
+SUM_ORDER = 1e-12
+"""Means are sums of the same numbers in another order."""
+SMALLEST = 7.0
+"""Points that every text has at least."""
+STORED = "lazy-swaps-gated-deltanet"
+
+
+def runs_with_a_belief() -> list[Run]:
+    """A trained linear model, three seeds of an untrained LSTM, and a Transformer, whose state grows."""
+    runs, task = [load_run(STORED)], task_from("lazy-swaps-3-reveals")
+    for model, seed in (("lstm", 0), ("lstm", 1), ("lstm", 2), ("transformer", 0)):
+        config = recipe("lazy-swaps-3-reveals", model, seed=seed, length=32, **small_sizes(model))
+        runs.append(Run(Path(f"{model}-{seed}"), config, initial_model(config, task).eval(), task, []))
+    return runs
+
+
+SMALL: dict[str, tuple[str, dict[str, Any]]] = {
+    "convergence": ("parity", {"sequences": 3, "length": 16}),
+    "agreement": ("parity", {"sequences": 4, "length": 16, "examples": 3, "starts": 4}),
+    "extraction": ("s3", {"sequences": 32, "length": 24, "fresh_words": 8, "times": 2}),
+    "belief": (STORED, {"sequences": 6, "multiples": (1, 2), "probe_sequences": 16, "probe_validation": 4}),
+    "error_control": ("parity-small", {"sequences": 16, "length": 48, "block": 8, "pairs": 6, "follow": 8}),
+    "front_speed": ("parity-small", {"sequences": 3, "length": 48, "walls": 16, "window": 16}),
+    "mechanism": ("s3", {"sequences": 4, "length": 8, "pairs": 6, "follow": 4, "states": 2}),
+    "jacobian": ("parity", {"sequences": 3, "length": 16, "states": 6}),
+    "length_generalization": ("parity", {"sequences": 4, "lengths": (16, 64)}),
+    "all_words": ("parity-small", {"length": 3}),
+}
+"""A run and settings for every analysis with a figure; a cover is drawn in test_all_lengths."""
+
+
+@cache
+def found(name: str) -> Any:
+    """What an analysis finds, made once."""
+    question: Any = questions.question_named(name)
+    run, chosen = SMALL[name]
+    settings = question.settings(**chosen)
+    if not question.takes_several or hasattr(question, "measure"):
+        return question.measure(load_run(run), settings)
+    runs = {"belief": runs_with_a_belief(), "mechanism": [load_run("s3"), load_run("s3-gated-deltanet")]}
+    return question.compare(runs.get(name, [load_run(run)]), settings)
+
+
+@cache
+def drawn(name: str, width: float = 6.75) -> Figure:
+    """Its figure, drawn once."""
+    draw = questions.question_named(name).draw
+    assert draw is not None
+    figure: Figure = draw(found(name), width)
+    return figure
+
+
+def panel(figure: Figure, title: str) -> Axes:
+    """The one panel whose title begins like that."""
+    (axes,) = [axes for axes in figure.axes if axes.get_title().startswith(title)]
+    return axes
+
+
+def labelled(axes: Axes) -> dict[str, NDArray[np.float64]]:
+    """The y-data of every line that the legend names, found by the look that a reader goes by."""
+    legend = axes.get_legend()
+    assert legend is not None
+    curves = {}
+    for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+        if isinstance(handle, Line2D):
+            same = [line for line in axes.lines if look(line) == look(handle)]
+            assert same, f"no line looks like {text.get_text()!r}"
+            curves[text.get_text()] = np.asarray(same[-1].get_ydata(), dtype=float)
+    return curves
+
+
+def look(line: Line2D) -> tuple[Any, ...]:
+    """What tells a line from others: colour, dashes relative to its breadth, marker, breadth."""
+    offset, dashes = line._unscaled_dash_pattern  # type: ignore[attr-defined]
+    return str(line.get_color()), offset, tuple(dashes or ()), line.get_marker(), line.get_linewidth()
+
+
+def test_every_analysis_with_a_figure_is_drawn() -> None:
+    with_figure = {question.name for question in questions.QUESTIONS if question.draw is not None}
+    assert with_figure == {*SMALL, "all_lengths"}
+
+
+@pytest.mark.parametrize("width", [3.3, 6.75])
+@pytest.mark.parametrize("name", SMALL)
+def test_texts_are_large_enough_and_cover_no_other(name: str, width: float) -> None:
+    figure = drawn(name, width)
+    figure.draw_without_rendering()
+    assert figure.get_size_inches()[0] == width
+    shown = texts(figure)
+    assert min(float(text.get_fontsize()) for text in shown) >= SMALLEST
+    # the renderer places letters on whole pixels
+    boxes = [(text.get_text(), text.get_window_extent().padded(-1)) for text in shown]
+    assert [one for one, box in boxes if not figure.bbox.padded(2).contains(box.x0, box.y0)] == []
+    assert [(one, other) for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)] == []
+
+
+def texts(figure: Figure) -> list[Text]:
+    """All texts of a figure that the renderer gets; labels of ticks out of view it does not."""
+    hidden: set[Text] = set()
+    for outer in figure.axes:
+        for axes in (outer, *outer.child_axes):
+            both: list[Any] = [getattr(axes, name) for name in ("xaxis", "yaxis")]
+            for axis in both:
+                ticks = axis._update_ticks() if getattr(axes, "axison", True) else []
+                drawn_labels = {axis.label, axis.offsetText, *(tick.label1 for tick in ticks)}
+                hidden |= {label for label in axis.findobj(Text) if label not in drawn_labels}
+    found = [text for text in figure.findobj(Text) if isinstance(text, Text) and text not in hidden]
+    return [text for text in found if text.get_visible() and text.get_text().strip()]
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name not in ("all_words", "front_speed")])
+def test_a_caption_has_at_most_120_words_and_limits_below(name: str) -> None:
+    question: Any = questions.question_named(name)
+    runs = [load_run(SMALL[name][0])]
+    outcome = (
+        found(name)
+        if name not in ("belief", "mechanism")
+        else question.compare(runs, question.settings(**SMALL[name][1]))
+    )
+    caption, _, limits = question.caption_of(runs, outcome).partition("\n\nLimits: ")
+    assert len(caption.split()) <= 120
+    assert "Found: " in caption
+    assert limits
+
+
+def test_the_search_is_that_of_the_mode_that_the_legend_names() -> None:
+    numbers, figure = json_ready(found("convergence").numbers()), drawn("convergence")
+    residual = labelled(panel(figure, "residual over tokens"))
+    cost = labelled(panel(figure, "cost of a sequence"))
+    for mode, of_mode in numbers.items():
+        np.testing.assert_allclose(residual[mode], of_mode["residual_by_iteration"]["0.5"], rtol=SUM_ORDER)
+        spent = [entry["token_evaluations"] for entry in of_mode["by_length"].values()]
+        np.testing.assert_array_equal(cost[mode], spent)
+
+
+def test_error_control_draws_what_was_measured() -> None:
+    numbers, figure = json_ready(found("error_control").numbers()), drawn("error_control")
+    spread = labelled(panel(figure, "spread / distance"))
+    np.testing.assert_array_equal(spread["median (band: 5–95%)"], numbers["spread"]["q"]["0.5"])
+    np.testing.assert_array_equal(spread["90% are below"], numbers["spread"]["q"]["0.9"])
+    errors = labelled(panel(figure, "errors along"))
+    for size, entry in numbers["followed"]["errors"].items():
+        np.testing.assert_array_equal(errors[f"error {float(size):g}"], np.maximum(entry["0.5"], 1e-12))
+
+
+def test_mechanism_draws_what_was_measured() -> None:
+    numbers, figure = json_ready(found("mechanism").numbers()), drawn("mechanism")
+    shares, answers = (labelled(panel(figure, title)) for title in ("representations", "answers that follow"))
+    for name, measured in numbers.items():
+        codes = measured["codes"][measured["coded_in"]]
+        np.testing.assert_array_equal(shares[name], list(codes["shares_of_components"].values()))
+        for kind, swap in measured["swaps"].items():
+            np.testing.assert_array_equal(answers[f"{name}: {kind}"], swap["giver"])
+
+
+def test_beliefs_are_drawn_by_run_and_by_the_median_of_seeds() -> None:
+    numbers, figure = json_ready(found("belief").numbers()), drawn("belief")
+    shown = labelled(panel(figure, "divergence along"))
+    means = {
+        run: [entry["mean"] for entry in numbers[run]["predictions"]["kl_by_position"]] for run in numbers
+    }
+    together = np.median([means[f"lstm-{seed}"] for seed in range(3)], axis=0)
+    for label, expected in ((f"{STORED}, 1 run", means[STORED]), ("lstm, median of 3 runs", together)):
+        curve = np.asarray(shown[label])
+        np.testing.assert_allclose(curve[~np.isnan(curve)], expected, rtol=SUM_ORDER)
+    excess = numbers[STORED]["predictions"]["by_length"].values()
+    curve = labelled(panel(figure, "loss above"))[f"{STORED}, 1 run"]
+    np.testing.assert_allclose(curve, [entry["excess_log_loss"]["mean"] for entry in excess], rtol=SUM_ORDER)
+
+
+def test_conclusions_are_those_of_the_quantity_that_the_legend_names() -> None:
+    layers = [layer for state in found("jacobian").numbers()["states"] for layer in state["layers"]]
+    shown = labelled(panel(drawn("jacobian"), "conclusions"))
+    for label, quantity in (("off-diagonal mass", "off_diagonal_mass"), ("nonlinearity", "nonlinearity")):
+        np.testing.assert_allclose(shown[label], sorted(layer[quantity] for layer in layers), rtol=SUM_ORDER)
+
+
+def test_a_dense_automaton_is_the_multiplication_table_of_its_group() -> None:
+    """36 arrows between 6 states would cover each other: the table is that of S3, from its definition."""
+    axes = panel(drawn("extraction"), "extracted automaton")
+    assert not [patch for patch in axes.patches if isinstance(patch, Circle)]
+    cells = {place: cell.get_text().get_text() for place, cell in axes.tables[0].get_celld().items()}
+    tokens = [cells[0, column] for column in range(1, 7)]
+    rows = [cells[row, 0] for row in range(1, 7)]
+    assert sorted(rows) == sorted(tokens) == ["123", "132", "213", "231", "312", "321"]
+    for row, state in enumerate(rows, start=1):
+        for column, token in enumerate(tokens, start=1):
+            assert cells[row, column] == "".join(state[int(place) - 1] for place in token)
+
+
+def test_accuracy_and_fidelity_are_not_mixed_up() -> None:
+    analysis = found("extraction")
+    correct = analysis.correct.copy()
+    correct[:4, 10:] = False  # right at half of the words only
+    shown = labelled(panel(extraction.draw(dataclasses.replace(analysis, correct=correct)), "fresh words"))
+    np.testing.assert_array_equal(shown["accuracy (model right)"], correct.mean(axis=0))
+    np.testing.assert_array_equal(shown["fidelity (model as automaton)"], analysis.agrees.mean(axis=0))
+
+
+def test_seeds_of_a_model_are_one_group_with_a_band() -> None:
+    rng, runs = np.random.default_rng(0), []
+    for number, (model, seed) in enumerate([("lstm", 0), ("gru", 0), ("lstm", 1), ("lstm", 2)]):
+        identity = RunIdentity(f"run-{number}", "parity", model, 10, 16, seed, "0" * 64)
+        correct = rng.random((40, 64)) < 0.5 + 0.1 * number
+        runs.append(RunAccuracy(identity, correct, None, {16: 0.5, 64: 0.5}))
+    analysis = LengthAnalysis(LengthSettings(lengths=(16, 64), sequences=40), tuple(runs))
+    axes = panel(length_generalization.draw(analysis), "last 10 tokens")
+    seeds = np.array([[runs[number].accuracy(length) for length in (16, 64)] for number in (0, 2, 3)])
+    np.testing.assert_allclose(labelled(axes)["lstm, mean of 3 runs"], seeds.mean(axis=0), rtol=SUM_ORDER)
+    band = np.asarray(axes.collections[0].get_paths()[0].vertices)
+    for place, values in zip((16, 64), seeds.T, strict=True):
+        at = band[band[:, 0] == place, 1]
+        assert (at.min(), at.max()) == (values.min(), values.max())
+
+
+def test_a_command_writes_its_figure_as_wide_as_asked_with_a_caption(
+    make_run: Callable[..., Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = make_run("lstm"), tmp_path / "out"
+    flags = ["--lengths", "4", "--sequences", "4", "--seed", "3", "--out", str(out)]
+    assert length_generalization.main([str(run.path), *flags, "--width", "3.3"]) == 0
+    png = (out / "length_generalization.png").read_bytes()
+    assert int.from_bytes(png[16:20], "big") == 990
+    caption = (out / "length_generalization.caption.txt").read_text(encoding="utf-8")
+    content = json.loads((out / "length_generalization.json").read_text())
+    sentence = content["findings"]["lstm"]["sentence"]
+    assert f"Found: {sentence}." in caption
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    assert f"with seed 2, {content['runs'][0]['parameters']} parameters" in caption
+    assert "Settings: lengths 4, sequences 4" in caption
+    assert length_generalization.main([str(run.path), *flags, "--width", "wide"]) == 2
+    assert "width is 'wide'; give inches from 3 to 20" in capsys.readouterr().err
