@@ -135,7 +135,7 @@ def texts(figure: Figure) -> list[Text]:
     return [text for text in found if text.get_visible() and text.get_text().strip()]
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if name not in ("all_words", "front_speed")])
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "all_words"])
 def test_a_caption_has_at_most_120_words_and_limits_below(name: str) -> None:
     question: Any = questions.question_named(name)
     runs = [load_run(SMALL[name][0])]

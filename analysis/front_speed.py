@@ -1,6 +1,6 @@
-"""How fast do right answers advance in the simultaneous mode, and can that be foretold?
+"""How fast do right answers advance in the simultaneous mode? ``python -m analysis.front_speed RUN…``.
 
-Measured: sweeps of whole sequences from z = 0, against the fixed point of the sequential mode. Foretold in
+Measured: sweeps of whole sequences from z = 0, against the fixed point of the sequential mode. Predicted in
 two ways (``docs/when_modes_agree.md``):
 
 - *linear*: from the derivatives at the fixed point, how a small error spreads (`theory.mode_agreement`).
@@ -11,23 +11,29 @@ two ways (``docs/when_modes_agree.md``):
   passes.
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 from tqdm import tqdm
 
+from analysis.framework.analysis import Comparison
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
+from analysis.framework.finding import Finding, Findings, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
-from analysis.framework.output import RunIdentity, require_different_names
+from analysis.framework.output import RunIdentity, loaded_runs
+from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
-from analysis.front_speed.fronts import Front, arrivals
-from automata.checks import check_type, printable
+from automata.checks import printable
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
@@ -37,13 +43,94 @@ from implicit.runs.loading import Run
 from theory import State
 from theory.mode_agreement import linear_response, linear_speed
 
+__all__ = [
+    "ANALYSIS",
+    "Front",
+    "FrontSpeedAnalysis",
+    "FrontSpeedSettings",
+    "RunFront",
+    "analyse",
+    "arrivals",
+    "draw",
+    "main",
+]
+
+
+def arrivals(errors: NDArray[np.float64], level: float) -> NDArray[np.int64]:
+    """Return after how many sweeps a token and all before it stay below an error.
+
+    Args:
+        errors: before every sweep, ``[sweeps, B, L]``; what is below at the end counts as arrived.
+        level: of the error.
+
+    Returns:
+        ``[B, L]``, never falling along a sequence.
+
+    Raises:
+        InputError: if a token is not below the level at the end.
+
+    Example:
+        >>> errors = np.array([[[1.0, 1.0, 0.0]], [[0.0, 1.0, 1.0]], [[0.0, 0.0, 0.0]]])
+        >>> arrivals(errors, 0.5).tolist()
+        [[1, 2, 2]]
+    """
+    late = errors > level
+    if late[-1].any():
+        raise InputError(f"errors ends above the level {level}; give more sweeps or a larger level")
+    last = len(errors) - np.argmax(late[::-1], axis=0)  # sweeps up to the last one that began above the level
+    sweeps = np.where(late.any(axis=0), last, 0)
+    return np.maximum.accumulate(sweeps, axis=1).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """Arrivals at the tokens of several sequences, and the speed that they show.
+
+    Attributes:
+        arrivals: sweeps, ``[B, L]``.
+        begin: tokens that are left out at the beginning, where the front forms.
+
+    Example:
+        >>> front = Front(np.array([[1, 2, 3, 4, 5], [1, 3, 5, 7, 9]]), begin=0)
+        >>> round(front.speed, 3), round(front.error, 3)
+        (0.667, 0.222)
+    """
+
+    arrivals: NDArray[np.int64]
+    begin: int
+
+    @property
+    def sweeps(self) -> NDArray[np.int64]:
+        """Sweeps from the token where the front has formed to the last one, ``[B]``."""
+        sweeps: NDArray[np.int64] = self.arrivals[:, -1] - self.arrivals[:, self.begin]
+        return sweeps
+
+    @property
+    def speed(self) -> float:
+        """Tokens per sweep: all tokens over all sweeps; infinite if the last ones arrive together."""
+        mean = float(self.sweeps.mean())
+        return self._tokens / mean if mean else float("inf")
+
+    @property
+    def error(self) -> float:
+        """Standard error of the speed, from the spread between sequences; NaN for a single one."""
+        count = len(self.sweeps)
+        if count == 1 or not self.sweeps.mean():
+            return float("nan")
+        relative = float(self.sweeps.std(ddof=1) / np.sqrt(count) / self.sweeps.mean())
+        return self.speed * relative
+
+    @property
+    def _tokens(self) -> int:
+        return self.arrivals.shape[1] - 1 - self.begin
+
+
 PREFIX = 8
 """Tokens that are read before a wall; states of both its sides are visited ones."""
 RADII, ANGLES = (1.0, 1.02, 1.05, 1.1, 1.2), 3
 """|ω| at which the linear response is taken, and ω on each half circle: the other half is conjugate."""
 RESPONSE_TOKENS, ALIGNING = 64, 8
 """Tokens along which the linear response is followed, and the first of them, left out, where it aligns."""
-
 FloatArray = NDArray[np.float64]
 
 
@@ -101,10 +188,24 @@ class RunFront:
         """The finding."""
         measured, wall = self.measured, self.wall
         return (
-            f"measured {measured.speed:.3f} ± {measured.error:.3f} tokens per sweep; foretold "
+            f"measured {measured.speed:.3f} ± {measured.error:.3f} tokens per sweep; predicted "
             f"{wall.speed:.3f} ± {wall.error:.3f} from walls ({wall.speed / measured.speed - 1:+.0%}), "
-            f"{'no front at all' if np.isinf(self.linear) else f'{self.linear:.2f}'} from derivatives"
+            f"{self._linear_in_words} from derivatives"
         )
+
+    @property
+    def finding(self) -> Finding:
+        """The speeds, measured and predicted."""
+        cells = [f"{front.speed:.3f} ± {front.error:.3f}" for front in (self.measured, self.wall)]
+        columns = ["measured", "from walls", "from derivatives"]
+        rows = Rows(columns, [[*cells, self._linear_in_words]], title="tokens per sweep")
+        return Finding(
+            self.sentence, [rows], limits="Measured, with standard errors over sequences; no bound."
+        )
+
+    @property
+    def _linear_in_words(self) -> str:
+        return "no front" if np.isinf(self.linear) else f"{self.linear:.2f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +225,11 @@ class FrontSpeedAnalysis:
 
     settings: FrontSpeedSettings
     runs: tuple[RunFront, ...]
+
+    @property
+    def findings(self) -> Findings:
+        """What was found of every run."""
+        return {found.run.name: found.finding for found in self.runs}
 
     def numbers(self) -> dict[str, Any]:
         """Return everything but the errors of the image, for JSON, by the name of the run."""
@@ -167,11 +273,7 @@ def analyse(
         automata.errors.InputError: length is 4; it should be greater than or equal to 8
     """
     settings = settings_from(FrontSpeedSettings, chosen, settings)
-    check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
-    several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
-    if not several:
-        raise InputError("runs is empty; give at least one loaded run, implicit.load_run(...)")
-    require_different_names(several)
+    several = loaded_runs(runs)
     for run in several:
         FIXED_POINTS.require(run)
     return FrontSpeedAnalysis(settings, tuple(_measure(run, settings) for run in several))
@@ -275,3 +377,77 @@ def _response(
     found = linear_response(model.transitions(tokens), before, latents, frequencies, start)
     radii, exponents = found.circle_exponents(min(ALIGNING, tokens.shape[1] // 2))
     return radii, exponents, float(found.spectral_radii.max())
+
+
+def draw(found: FrontSpeedAnalysis, width: float = TEXT_WIDTH) -> Figure:
+    """Draw for every run the errors of one sequence with the front that walls foretell.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = analyse(load_run("parity-small"), sequences=1, length=8, walls=4, window=8)
+        >>> [axes.get_xlabel() for axes in draw(found).axes if axes.get_xlabel()]
+        ['position of the token', 'relative error']
+    """
+    level = found.settings.level
+    with styled():
+        figure, panels = new_panels(width, len(found.runs), height=2.9)
+        for axes, each in zip(panels, found.runs, strict=True):
+            length = each.errors.shape[1]
+            shading = axes.imshow(
+                np.maximum(each.errors, 1e-12),
+                norm=LogNorm(level / 1e3, 2, clip=True),
+                aspect="auto",
+                origin="lower",
+                cmap="Greys",
+                extent=(0.5, length + 0.5, -0.5, len(each.errors) - 0.5),
+            )
+            begin = each.measured.begin
+            arrival = each.measured.arrivals[0]
+            axes.step(
+                np.arange(1, length + 1),
+                arrival,
+                where="mid",
+                color="black",
+                label=f"below {level:g}: {each.measured.speed:.2f} ± {each.measured.error:.2f}",
+            )
+            # what is foretold is a slope; it is drawn from where the measured front has formed
+            tokens = np.array([begin, length - 1])
+            axes.plot(
+                tokens + 1,
+                arrival[begin] + (tokens - begin) / each.wall.speed,
+                "--",
+                color=RED,
+                label=f"walls: {each.wall.speed:.2f} ± {each.wall.error:.2f}",
+            )
+            axes.set(title=each.run.name, xlabel="position of the token", ylabel="sweep")
+            axes.grid(visible=False)
+            legend_below(axes, title="tokens per sweep")
+        figure.colorbar(
+            shading,
+            ax=panels[-1],
+            label="relative error",
+            orientation="horizontal",
+            location="top",
+            format="%g",  # powers of ten would be smaller than the rest
+        )
+        return figure
+
+
+ANALYSIS = Comparison(
+    name="front_speed",
+    question="How fast do right answers advance in the simultaneous mode, and can that be predicted?",
+    description="Measure the tokens per sweep of the simultaneous mode; predict them from short windows.",
+    settings=FrontSpeedSettings,
+    compare=analyse,
+    draw=draw,
+    shows="Error ‖z − z*‖ / ‖z*‖ of one sequence of each run over the sweeps of the simultaneous mode from "
+    "z = 0, with z* the sequential answer, in float64. Line: the error here and at all tokens before stays "
+    "below the level. Speeds are means over all sequences, without their first quarter, with standard "
+    "errors. Dashed: the slope predicted from walls in windows of other tokens, from where the front has "
+    "formed.",
+    needs=FIXED_POINTS,
+)
+main = ANALYSIS.main
+
+if __name__ == "__main__":
+    sys.exit(main())
