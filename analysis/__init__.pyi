@@ -18,8 +18,7 @@ from . import length_generalization as length_generalization
 from . import mechanism as mechanism
 from . import modes as modes
 from . import report as report
-from .asking import ask as ask
 from .framework.figures import save_figure as save_figure, styled as styled
-from .questions import QUESTIONS as QUESTIONS
+from .questions import QUESTIONS as QUESTIONS, ask as ask
 
 __version__: str

@@ -186,14 +186,10 @@ class LengthAnalysis:
         runs: one entry per run.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> found = analyse(run, lengths=(16, 32), sequences=64)
-        >>> list(found.numbers()["lstm"]["accuracy"])
+        >>> list(found.numbers()[run.path.name]["accuracy"])
         [16, 32]
     """
 
@@ -279,12 +275,8 @@ def analyse(
         InputError: for a bad setting, or two runs of the same name.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import Run, initial_model
-        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> analyse(run, lengths=(16,), sequences=8).runs[0].correct.shape
         (8, 16)
     """

@@ -117,21 +117,13 @@ class ObservationTable:
         Angluin 1987, "Learning regular sets from queries and counterexamples".
 
     Example:
-        A running sum modulo 3 that tells only whether it is 0: one more token tells all states apart.
-
-        >>> from analysis.extraction.machine_model import MachineModel
-        >>> from automata.machines.mealy import MealyMachine
-        >>> sums = [[0, 1], [1, 2], [2, 0]]
-        >>> model = MachineModel(MealyMachine(sums, [[0, 1], [1, 1], [1, 0]]))
-        >>> table = ObservationTable(Reader(model), tokens=2)
-        >>> states, _ = table.reader.walk(torch.tensor([[0, 1, 1, 1]]))
+        >>> from implicit.runs.loading import load_run
+        >>> table = ObservationTable(Reader(load_run("parity-small").model), tokens=2)
+        >>> states, _ = table.reader.walk(torch.tensor([[0, 1, 1, 0]]))
         >>> table.add(join(states)).tolist()
-        [0, 0, 1, 2, 0]
-
-        The classes of sums 1 and 2 differ in what they answer to the token 1.
-
-        >>> table.differing_suffixes(1, 2), table.answer_of(1, (1,)), table.answer_of(2, (1,))
-        ([(1,)], 1, 0)
+        [0, 0, 1, 0, 0]
+        >>> table.differing_suffixes(0, 1), table.answer_of(0, (1,)), table.answer_of(1, (1,))
+        ([(0,), (1,)], 1, 0)
     """
 
     def __init__(self, reader: Reader, tokens: int) -> None:

@@ -59,10 +59,9 @@ class Extraction:
         visited_class: their classes, ``[states]``; reachable ones are numbered first.
 
     Example:
-        >>> from analysis.extraction.machine_model import MachineModel
-        >>> four = MealyMachine([[0, 1], [1, 2], [2, 3], [3, 0]], [[0, 1], [1, 0], [0, 1], [1, 0]])
+        >>> from implicit.runs.loading import load_run
         >>> tokens = torch.tensor([[0, 1, 1, 1, 1, 0], [1, 0, 1, 1, 0, 1]])
-        >>> found = extract_machine(Reader(MachineModel(four)), tokens, 2)
+        >>> found = extract_machine(Reader(load_run("parity-small").model), tokens, 2)
         >>> found.machine, found.reachable, found.inconsistent
         (<MealyMachine: 2 states, 2 tokens>, 2, 0.0)
     """
@@ -100,10 +99,9 @@ def extract_machine(
         of states where the automaton misleads: Weiss, Goldberg & Yahav 2018, arXiv 1711.09576.
 
     Example:
-        >>> from analysis.extraction.machine_model import MachineModel
-        >>> parity = MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])
+        >>> from implicit.runs.loading import load_run
         >>> tokens = torch.tensor([[0, 1, 1, 0, 1]])
-        >>> extract_machine(Reader(MachineModel(parity)), tokens, 2).machine.table.tolist()
+        >>> extract_machine(Reader(load_run("parity-small").model), tokens, 2).machine.table.tolist()
         [[0, 1], [1, 0]]
     """
     effort = effort or Effort()

@@ -38,14 +38,11 @@ class Need:
             InputError: naming the run, its model and the remedy; for what is no run.
 
         Example:
-            >>> from pathlib import Path
-            >>> from automata.tasks.registry import make_task
-            >>> from implicit.config.recipes import recipe
-            >>> from implicit.runs.loading import initial_model
-            >>> config, task = recipe("parity", "lstm"), make_task("parity")
-            >>> FIXED_POINTS.require(Run(Path("runs/a"), config, initial_model(config, task), task, []))
+            >>> from implicit.runs.loading import load_run
+            >>> run = load_run("lazy-swaps-gated-deltanet")
+            >>> FIXED_POINTS.require(run)
             Traceback (most recent call last):
-            automata.errors.InputError: the model of run a is lstm, which has no fixed points; give ...
+            automata.errors.InputError: the model of run ... is gated-deltanet, which has no fixed points; ...
         """
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         if not self.met_by(run.model):
@@ -101,14 +98,11 @@ def as_implicit(run: Run) -> FixedPointModel:
         InputError: if it has none.
 
     Example:
-        >>> from pathlib import Path
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> from automata.tasks.registry import make_task
-        >>> config, task = recipe("parity", "lstm"), make_task("parity")
-        >>> as_implicit(Run(Path("runs/lstm"), config, initial_model(config, task), task, []))
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
+        >>> as_implicit(run)
         Traceback (most recent call last):
-        automata.errors.InputError: the model of run lstm is lstm, which has no fixed points; give the run ...
+        automata.errors.InputError: the model of run ... is gated-deltanet, which has no fixed points; ...
     """
     FIXED_POINTS.require(run)
     model = run.model.implicit

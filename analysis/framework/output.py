@@ -152,15 +152,11 @@ def require_different_names(runs: Sequence[Run]) -> None:
         InputError: naming it.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import Run, initial_model
-        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> require_different_names([run, run])
         Traceback (most recent call last):
-        automata.errors.InputError: run name lstm is given twice; rename one of the run folders
+        automata.errors.InputError: run name lazy-swaps-gated-deltanet is given twice; rename one ...
     """
     seen = set()
     for run in runs:

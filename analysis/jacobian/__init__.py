@@ -100,15 +100,11 @@ class JacobianAnalysis:
         spectra: the eigenvalues of ∂h'/∂h where the blocks were measured, by the label of the state.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
-        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> found = analyse(run, states=4, length=8)
         >>> found.verdict.value, found.report.reasons
-        ('fails', {'fails: the transition is diagonal and linear, to within the measured error': 4})
+        ('fails', {'fails: the transition is linear, to within the measured error': 4})
     """
 
     run: RunIdentity
@@ -238,12 +234,8 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
         InputError: for a bad setting, or a model whose state grows.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import Run, initial_model
-        >>> config, task = recipe("parity", "lstm", d_model=4), make_task("parity")
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> analyse(run, states=4, length=8).theorem1()["states"]
         4
     """
@@ -319,12 +311,8 @@ def draw(found: JacobianAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw a matrix, its blocks, its spectrum, and every measured state.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import Run, initial_model
-        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
-        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> [axes.get_xlabel() for axes in draw(analyse(run, states=4, length=8)).axes[:2]]
         ['state before the token', 'source']
     """

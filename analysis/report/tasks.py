@@ -104,13 +104,10 @@ def tasks_of(run: Run, folder: Path, settings: ReportSettings) -> list[Task]:
     """Return the tasks of one run, the longest first.
 
     Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config, task = recipe("parity", "lstm"), make_task("parity")
-        >>> run = Run(Path("runs/lstm"), config, initial_model(config, task), task, [])
+        >>> from implicit.runs.loading import load_run
+        >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> [task.label for task in tasks_of(run, Path("out"), ReportSettings())]
-        ['jacobian of lstm']
+        ['jacobian of lazy-swaps-gated-deltanet']
     """
     asked = [
         analysis

@@ -20,7 +20,7 @@ from analysis.framework.needs import FIXED_POINTS, Need
 from analysis.framework.settings import SampleSettings
 from implicit.runs.loading import Run
 
-NO_COMMANDS = {"asking", "framework", "certificates", "questions", "__main__"}
+NO_COMMANDS = {"framework", "certificates", "questions", "__main__"}
 
 
 class Count:

@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from analysis import extraction
 from analysis.extraction.behaviour import Reader
-from analysis.extraction.machine_model import MachineModel, StepwiseModel
 from analysis.extraction.state_merging import Effort, extract_machine
 from analysis.framework.visited_states import sample_sequences
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
@@ -21,6 +20,7 @@ from implicit.config.recipes import recipe
 from implicit.models.interface import ModelConfig, SequenceModel
 from implicit.runs.loading import Run, load_run
 from implicit.train import train
+from tests.analysis.machine_models import MachineModel, StepwiseModel
 from theory import State
 from theory.transition_batch import TransitionBatch
 

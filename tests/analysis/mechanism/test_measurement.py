@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from analysis.error_control.pairs import choose_pairs, common_ending
-from analysis.extraction.machine_model import MachineModel
 from analysis.mechanism import alignment, compare, share_written, swap_parts, visit_classes
 from analysis.mechanism.codes import Codes
 from automata.errors import InputError
@@ -18,6 +17,7 @@ from automata.tasks.word_problem import WordProblem
 from implicit import Run, load_run
 from implicit.compiled import compile_run
 from implicit.config.recipes import recipe
+from tests.analysis.machine_models import MachineModel
 from theory import State
 
 SMALL: dict[str, Any] = {"sequences": 4, "length": 10, "pairs": 12, "follow": 6, "states": 3}

@@ -15,18 +15,13 @@ from theory.transition_batch import TransitionBatch
 
 
 class StepwiseModel(SequenceModel):
-    """A model that is given by its step alone: sequences are read token by token.
-
-    Example:
-        >>> issubclass(MachineModel, StepwiseModel)
-        True
-    """
+    """A model that is given by its step alone: sequences are read token by token."""
 
     def run(
         self,
         tokens: Tensor,
         state: State | None = None,
-        solve: Solve | None = None,  # noqa: ARG002
+        solve: Solve | None = None,
         *,
         lengths: Tensor | None = None,
     ) -> ModelOutput:
@@ -47,11 +42,6 @@ class MachineModel(StepwiseModel):
     Args:
         machine: what the model does.
         answer_count: classes of the model; those that the machine gives if None.
-
-    Example:
-        >>> model = MachineModel(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]]))
-        >>> model(torch.tensor([[1, 0, 1, 1]])).argmax(-1)
-        tensor([[1, 1, 0, 1]])
     """
 
     name: ClassVar[str] = "machine"
