@@ -1,8 +1,6 @@
 """What model(tokens) answers against the sequential mode, on models of which both are known."""
 
 import dataclasses
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,16 +66,6 @@ def test_only_real_tokens_are_compared(make_run: Any) -> None:
     found = modes.analyse(run, lengths=(40,), sequences=2).lengths[0]
     assert found.tokens == batch.lengths.sum() < batch.tokens.numel()
     assert found.equal == 1
-
-
-def test_the_command_writes_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["parity-small", "--lengths", "4", "--sequences", "2", "--out", str(tmp_path)]
-    assert modes.main(argv) == 0
-    content = json.loads((tmp_path / "modes.json").read_text())
-    assert content["run"]["name"] == "parity-small"
-    assert content["settings"]["lengths"] == [4]
-    assert content["result"]["lengths"]["4"]["equal"] == 1
-    assert "100.000%" in capsys.readouterr().out
 
 
 def test_a_kernel_that_errs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

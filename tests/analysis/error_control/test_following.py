@@ -1,6 +1,5 @@
 """Errors in models of which is known what they do to them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,6 @@ def test_every_model_with_a_constant_state_is_looked_at(make_run: Any, model: st
     found = error_control.analyse(run, **{**SMALL, "follow": 3, "length": 8})
     assert np.isfinite(found.left)
     assert found.followed.share_converged == 1
-    json.dumps(found.sentence)
 
 
 def test_unconverged_fixed_points_are_told(make_run: Any) -> None:
@@ -164,15 +162,3 @@ def test_a_task_without_two_states_is_refused() -> None:
     one = WordProblem([[0, 0]], 0, ["a", "b"], ["q"], name="one")
     with pytest.raises(InputError, match="at which no two words of one with the same 3 last tokens lead"):
         choose_pairs(one, 2, length=4, follow=2, rng=np.random.default_rng(0))
-
-
-def test_what_is_printed_says_that_it_is_measured(make_run: Any, capsys: Any) -> None:
-    run = make_run("lstm")
-    argv = [f"--{name}={value}" for name, value in SMALL.items()]
-    assert error_control.main([str(run.path), *argv]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "Measured, not a bound: other words may do worse." in printed
-    written = json.loads((run.path / "analysis" / "error_control" / "error_control.json").read_text())
-    assert written["result"]["limits"].startswith("Measured, not a bound")
-    assert written["result"]["sentence"] in printed
-    assert (run.path / "analysis" / "error_control" / "error_control.caption.txt").is_file()

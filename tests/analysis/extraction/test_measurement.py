@@ -1,6 +1,5 @@
 """Extraction from models whose automaton is known, and from models that are no automata."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -183,16 +182,3 @@ def test_the_result_is_the_same_twice_and_another_with_another_seed(make_run: An
     tokens = [sample_sequences(run.task, 16, 12, seed)[0] for seed in (0, 1)]
     assert not torch.equal(*tokens)
     assert other.settings.seed == 1
-
-
-def test_the_command_writes_a_folder_for_every_run(make_run: Any, tmp_path: Path) -> None:
-    runs = [str(make_run(model).path) for model in ("lstm", "mamba2")]
-    flags = ["--length", "8", "--sequences", "8", "--fresh-words", "4", "--out", str(tmp_path / "out")]
-    assert extraction.main([*runs, *flags]) == 0
-    for name in ("lstm", "mamba2"):
-        content = json.loads((tmp_path / "out" / name / "extraction.json").read_text())
-        assert content["result"]["verdict"] == "differs"
-        assert content["settings"]["sequences"] == 8
-        machine = content["result"]["automaton"]
-        assert np.shape(machine["table"]) == (machine["states"], 2)
-        assert (tmp_path / "out" / name / "extraction.pdf").is_file()
