@@ -57,12 +57,7 @@ FloatArray = NDArray[np.float64]
 
 
 class ConvergenceSettings(SampleSettings):
-    """How far the iteration is followed.
-
-    Example:
-        >>> ConvergenceSettings(rtol=1e-8).sequences
-        8
-    """
+    """How far the iteration is followed."""
 
     sequences: PositiveInt = Field(default=8, description="sequences of the task that are looked at")
     length: PositiveInt = Field(
@@ -160,13 +155,6 @@ class ConvergenceAnalysis:
         run: which run.
         settings: what was chosen.
         modes: by name of the mode.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity")
-        >>> found = analyse(run, sequences=2, length=4, rtol=1e-4)
-        >>> found.modes["sequential"].iterations.shape, found.lengths
-        ((2, 4), (1, 2, 4))
     """
 
     run: RunIdentity

@@ -41,12 +41,7 @@ CONTROLS = ("mamba2", "lstm")
 
 
 class DemoSettings(ReportSettings):
-    """How the demo trains and how much it looks at.
-
-    Example:
-        >>> DemoSettings().training_seed
-        0
-    """
+    """How the demo trains and how much it looks at."""
 
     training_seed: NonNegativeInt = Field(default=0, description="seed of the three training runs")
     steps: PositiveInt | None = Field(

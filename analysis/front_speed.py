@@ -21,7 +21,7 @@ import torch
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 from tqdm import tqdm
 
@@ -31,11 +31,10 @@ from analysis.framework.finding import Finding, Findings, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import RED
-from analysis.framework.settings import settings_from
+from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from automata.checks import printable
 from automata.errors import InputError
-from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
@@ -134,15 +133,8 @@ RESPONSE_TOKENS, ALIGNING = 64, 8
 FloatArray = NDArray[np.float64]
 
 
-class FrontSpeedSettings(CheckedConfig):
-    """What is measured, and from what it is foretold.
-
-    Example:
-        >>> FrontSpeedSettings(level=0.01).window
-        32
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class FrontSpeedSettings(AnalysisSettings):
+    """What is measured, and from what it is foretold."""
 
     sequences: PositiveInt = Field(default=4, description="sequences that are swept as a whole")
     length: int = Field(default=256, ge=8, description="tokens of each")
@@ -165,9 +157,6 @@ class RunFront:
         exponents: the largest growth per token of it on each circle.
         spectral_radius: the largest of one token's damped iteration.
         errors: of the first sequence, relative, ``[sweeps, length]``.
-
-    Example:
-        `analyse` makes them.
     """
 
     run: RunIdentity
@@ -215,12 +204,6 @@ class FrontSpeedAnalysis:
     Attributes:
         settings: what was chosen.
         runs: one entry per run.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), sequences=2, length=24, walls=4, window=8)
-        >>> bool(0.4 < found.runs[0].measured.speed < 1.5), found.runs[0].linear
-        (True, inf)
     """
 
     settings: FrontSpeedSettings
@@ -268,9 +251,9 @@ def analyse(
 
     Example:
         >>> from implicit.runs.loading import load_run
-        >>> analyse(load_run("parity-small"), length=4)
-        Traceback (most recent call last):
-        automata.errors.InputError: length is 4; it should be greater than or equal to 8
+        >>> found = analyse(load_run("parity-small"), sequences=2, length=24, walls=4, window=8)
+        >>> bool(0.4 < found.runs[0].measured.speed < 1.5), found.runs[0].linear
+        (True, inf)
     """
     settings = settings_from(FrontSpeedSettings, chosen, settings)
     several = loaded_runs(runs)

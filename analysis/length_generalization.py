@@ -16,7 +16,7 @@ import scipy.special
 import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison, ReportSection
@@ -25,12 +25,11 @@ from analysis.framework.finding import Finding, Findings, Rows
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs, group_looks, seed_groups
-from analysis.framework.settings import settings_from
+from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
 from automata.checks import printable
 from automata.drawn_labels import in_legend
 from automata.tasks.interface import Task
-from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
@@ -50,15 +49,8 @@ __all__ = [
 ]
 
 
-class LengthSettings(CheckedConfig):
-    """What is measured.
-
-    Example:
-        >>> LengthSettings().lengths
-        (32, 64, 128, 256)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class LengthSettings(AnalysisSettings):
+    """What is measured."""
 
     lengths: tuple[PositiveInt, ...] = Field(
         default=(32, 64, 128, 256), min_length=1, description="lengths of the sequences, in tokens"
@@ -184,13 +176,6 @@ class LengthAnalysis:
     Attributes:
         settings: what was chosen.
         runs: one entry per run.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> found = analyse(run, lengths=(16, 32), sequences=64)
-        >>> list(found.numbers()[run.path.name]["accuracy"])
-        [16, 32]
     """
 
     settings: LengthSettings

@@ -14,18 +14,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 from tqdm import tqdm
 
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.finding import Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
-from analysis.framework.settings import settings_from
+from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
 from analysis.length_generalization import last_answers
 from automata.checks import printable
-from implicit.checked_config import CheckedConfig
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Solve
 from implicit.runs.loading import Run
@@ -35,15 +34,8 @@ DEMANDED = 0.999
 """The share of tokens that both have to answer alike."""
 
 
-class ModesSettings(CheckedConfig):
-    """Which sequences are read.
-
-    Example:
-        >>> ModesSettings().lengths
-        (64, 1024, 4096)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class ModesSettings(AnalysisSettings):
+    """Which sequences are read."""
 
     lengths: tuple[PositiveInt, ...] = Field(
         default=(64, 1024, 4096), min_length=1, description="lengths of the sequences, in tokens"
@@ -61,10 +53,6 @@ class ModeAnswers:
         accuracy: over the last ten answers that are asked for.
         share_converged: of the real tokens.
         seconds: that reading all sequences took, once.
-
-    Example:
-        >>> ModeAnswers("windowed", accuracy=1.0, share_converged=1.0, seconds=0.5).mode
-        'windowed'
     """
 
     mode: str
@@ -110,12 +98,6 @@ class ModesAnalysis:
         run: which run.
         settings: what was chosen.
         lengths: one entry per length.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), lengths=(4, 16), sequences=2)
-        >>> [(entry.length, entry.equal, entry.called.mode) for entry in found.lengths]
-        [(4, 1.0, 'sequential'), (16, 1.0, 'sequential')]
     """
 
     run: RunIdentity

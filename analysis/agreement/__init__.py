@@ -67,12 +67,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class AgreementSettings(SampleSettings):
-    """How the modes are compared.
-
-    Example:
-        >>> AgreementSettings(starts=0).sequences
-        32
-    """
+    """How the modes are compared."""
 
     sequences: PositiveInt = Field(default=32, description="sequences of the task that are compared")
     length: PositiveInt = Field(default=256, description="tokens per sequence")
@@ -98,13 +93,6 @@ class AgreementAnalysis:
         same_answer: tokens from which both modes decode the same class.
         searches: the fixed points of example tokens.
         state_names: of the classes.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity")
-        >>> found = analyse(run, sequences=2, length=4, examples=1)
-        >>> round(sum(found.shares.values()), 12), len(found.searches)
-        (1.0, 1)
     """
 
     run: RunIdentity

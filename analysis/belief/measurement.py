@@ -54,13 +54,6 @@ class RunBelief:
         norms: of the recurrent state; None for a model whose state grows.
         left_out: why there is no probe; empty if there is one.
         unconverged: share of the tokens without a converged fixed point; None for an explicit model.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> found = measure_belief(run, sequences=4, multiples=(1,), probe_sequences=16, probe_validation=4)
-        >>> 0 < found.kl(64).mean < 0.2, found.decoded[64].distance.mean < found.decoded[64].constant.mean
-        (True, True)
     """
 
     run: RunIdentity
@@ -212,13 +205,6 @@ class BeliefAnalysis:
     Attributes:
         settings: what was chosen.
         runs: one entry per run.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> found = analyse(run, sequences=4, multiples=(1,), probe=False)
-        >>> list(found.numbers()), found.runs[0].left_out
-        (['lazy-swaps-gated-deltanet'], 'no probe was asked for')
     """
 
     settings: BeliefSettings

@@ -1,22 +1,15 @@
 """What `analysis.belief` looks at: how many sequences, how long, and what the probe is fitted to."""
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from implicit.checked_config import CheckedConfig
+from analysis.framework.settings import AnalysisSettings
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
 
 
-class BeliefSettings(CheckedConfig):
-    """What is measured.
-
-    Example:
-        >>> BeliefSettings(sequences=32).multiples
-        (1, 2, 4, 8)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class BeliefSettings(AnalysisSettings):
+    """What is measured."""
 
     sequences: int = Field(default=64, ge=2, description="test sequences; they are the independent units")
     multiples: tuple[PositiveInt, ...] = Field(

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from analysis.extraction.behaviour import (
     Difference,
@@ -31,14 +31,13 @@ from analysis.framework.finding import Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
-from analysis.framework.settings import settings_from
+from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.visited_states import sample_sequences
 from automata.drawing import COLORS, draw_dfa_or_table
 from automata.drawn_labels import in_legend, show_plainly
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 from automata.tasks.word_problem import WordProblem
-from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
@@ -61,15 +60,8 @@ COLUMNS = (
 )
 
 
-class ExtractionSettings(CheckedConfig):
-    """How an automaton is extracted and what is asked of it.
-
-    Example:
-        >>> ExtractionSettings(seed=1).sequences
-        128
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class ExtractionSettings(AnalysisSettings):
+    """How an automaton is extracted and what is asked of it."""
 
     sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
     length: PositiveInt | None = Field(
@@ -116,12 +108,6 @@ class ExtractionAnalysis:
         departure: the earliest token of the fresh words at which model and automaton differ; None if none.
         first_error: the earliest token of the fresh words at which the model is wrong; None if none.
         share_converged: of all tokens that were read.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), sequences=8, length=8, fresh_words=4, times=2)
-        >>> found.verdict, found.extraction.machine.state_count, found.fidelity(16)
-        ('equivalent', 2, 1.0)
     """
 
     run: RunIdentity

@@ -12,15 +12,19 @@ from implicit.checked_config import CheckedConfig, validated
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-class SampleSettings(CheckedConfig):
+class AnalysisSettings(CheckedConfig):
+    """Settings that nothing changes, of known names and finite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class SampleSettings(AnalysisSettings):
     """What most analyses choose: which sequences of the task they look at.
 
     Example:
         >>> SampleSettings(length=128)
         SampleSettings(sequences=16, length=128, seed=0)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     sequences: PositiveInt = Field(default=16, description="sequences of the task that are looked at")
     length: PositiveInt = Field(default=64, description="tokens per sequence")

@@ -67,12 +67,7 @@ __all__ = [
 
 
 class MechanismSettings(SampleSettings):
-    """Which states are visited.
-
-    Example:
-        >>> MechanismSettings(pairs=8).sequences
-        8
-    """
+    """Which states are visited."""
 
     sequences: PositiveInt = Field(
         default=8,
@@ -103,12 +98,6 @@ class RunMechanism:
         dynamics: from one token to the next.
         iterations: per token, in the mean; None for an explicit model.
         share_converged: of the fixed points that were sought.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = compare([load_run("parity")], sequences=4, length=8, pairs=8, follow=4, states=2).runs[0]
-        >>> found.kept_in, sorted(found.codes)
-        ('conv', ['all', 'conv', 'ssm'])
     """
 
     run: RunIdentity
@@ -183,12 +172,6 @@ class MechanismAnalysis:
         runs: in the order given.
         likeness: of every two runs of the same automaton, by the places of both in ``runs``.
         chance: the share of every component for codes at equal distances; empty without a symmetry.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = compare(load_run("parity"), sequences=4, length=8, pairs=8, follow=4, states=2)
-        >>> found.likeness, found.chance
-        ({}, {'1′': 1.0})
     """
 
     settings: MechanismSettings

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
 from analysis.framework.analysis import Comparison
 from analysis.framework.output import run_name
-from analysis.framework.settings import settings_from
+from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.questions import question_named, reported_questions, section_of
 from automata.processes import spawned_workers
-from implicit.checked_config import CheckedConfig
 from implicit.runs.loading import Run, load_run
 
 PROCESSES = 2
@@ -26,17 +25,11 @@ RESULTS = "analysis"
 """The folder below that of the report which holds the results of the analyses."""
 
 
-class ReportSettings(CheckedConfig):
+class ReportSettings(AnalysisSettings):
     """How much is looked at; the defaults take about two minutes of one core for the models of the demo.
 
     Which of them an analysis follows stands in its `ReportSection`.
-
-    Example:
-        >>> ReportSettings().lengths
-        (32, 64, 128, 256)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     seed: NonNegativeInt = Field(default=0, description="seed of all test sequences and random starts")
     states: PositiveInt = Field(default=64, description="states at which Theorem 1 is checked")

@@ -60,7 +60,7 @@ RUNS: dict[str, Row] = {
     "belief: a model": (lambda: A.belief.measure_belief(model()), ["run is of type", "load_run"]),
     "belief: typo": (lambda: A.belief.measure_belief(run(), multiplse=(1,)), ["'multiplse'", "'multiples'"]),
     "belief: a word problem": (lambda: A.belief.measure_belief(run()), ["no hidden state", "lazy-swaps"]),
-    "mechanism: None": (lambda: A.mechanism.compare(None), ["runs is None", "load_run"]),
+    "mechanism: None": (lambda: A.mechanism.compare(None), ["run is None", "load_run"]),
     "mechanism: no runs": (lambda: A.mechanism.compare([]), ["runs is empty", "at least one"]),
     "mechanism: a model": (lambda: A.mechanism.compare([model()]), ["run is of type", "load_run"]),
     "length generalization: None": (
