@@ -51,41 +51,20 @@ class Need:
             )
 
 
-def seeks_fixed_points(model: SequenceModel) -> bool:
-    """Return whether a model seeks fixed points.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
-        >>> seeks_fixed_points(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
-        False
-    """
-    return model.implicit is not None
-
-
-def has_ball_arithmetic_form(model: SequenceModel) -> bool:
-    """Return whether a model may be evaluated on balls, so that statements about it can be proved.
-
-    An explicit model needs a form written by hand; of an implicit one, what its cell calls decides.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
-        >>> has_ball_arithmetic_form(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
-        False
-    """
-    return is_mamba2(model) or (isinstance(model, CellStack) and model.implicit is not None)
-
-
 ANY_MODEL = Need(lambda _model: True, "", "")
-FIXED_POINTS = Need(seeks_fixed_points, "which has no fixed points", "give the run of an implicit model")
+FIXED_POINTS = Need(
+    lambda model: model.implicit is not None,
+    "which has no fixed points",
+    "give the run of an implicit model",
+)
 CONSTANT_STATE = Need(
     lambda model: not model.state_grows,
     "whose state grows with every token",
     "give the run of a model whose state has a constant size",
 )
 BALL_ARITHMETIC = Need(
-    has_ball_arithmetic_form,
+    # an explicit model needs a form written by hand; of an implicit one, what its cell calls decides
+    lambda model: is_mamba2(model) or (isinstance(model, CellStack) and model.implicit is not None),
     "of which there is no ball-arithmetic form",
     "give the run of an implicit model of a cell, or of a mamba2",
 )

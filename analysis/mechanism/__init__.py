@@ -152,8 +152,8 @@ class RunMechanism:
             "codes": {
                 kind: codes.numbers() | self.geometry[kind].numbers() for kind, codes in self.codes.items()
             },
-            "swaps": {kind: swap.numbers() for kind, swap in self.swaps.items()},
-            "dynamics": self.dynamics.numbers(),
+            "swaps": {kind: vars(swap) for kind, swap in self.swaps.items()},
+            "dynamics": vars(self.dynamics),
             "iterations": self.iterations,
             "share_converged": self.share_converged,
         }

@@ -1,7 +1,6 @@
 """What a model does from one token to the next: what it writes anew, forgets, and passes on through z."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -37,7 +36,7 @@ class Dynamics:
         decay: the entries of the direct term: their 5%, 50% and 95% quantiles; likewise.
 
     Example:
-        >>> Dynamics(0.9, 0.1, 0.0, 0.01, 2.0, 1.5, (0.0, 0.06, 0.1)).numbers()["written"]
+        >>> Dynamics(0.9, 0.1, 0.0, 0.01, 2.0, 1.5, (0.0, 0.06, 0.1)).written
         0.9
     """
 
@@ -48,10 +47,6 @@ class Dynamics:
     second_term: float | None
     second_rank: float | None
     decay: tuple[float, float, float] | None
-
-    def numbers(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return asdict(self)
 
 
 def share_written(visits: Visits) -> float | None:

@@ -1,7 +1,6 @@
 """Which part of a state holds what is tracked: one part is exchanged, and the answers tell whose they are."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -41,10 +40,6 @@ class Swap:
     def last(self) -> float:
         """The share of the giver's answers at the last token."""
         return float(self.giver[-1])
-
-    def numbers(self) -> dict[str, Any]:
-        """Return everything for JSON."""
-        return {"giver": self.giver, "receiver": self.receiver}
 
 
 @torch.no_grad()
