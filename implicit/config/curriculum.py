@@ -12,8 +12,7 @@ growth_accuracy, as soon as the model is right at the length it has. Then the ru
 right at the training length, at the latest after its steps, and the learning rate falls in these steps only.
 
 In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
-makes the fixed point unique and quick to reach, an attraction penalty
-(`implicit.training.penalties.attraction`), which draws all other latents to it, an image ball penalty
+makes the fixed point unique and quick to reach, an image ball penalty
 (`implicit.training.penalties.image_ball`), which bounds where all latents go, and a forgetting penalty
 (`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
 
@@ -54,7 +53,6 @@ LATER_FIELDS = (
     "random_starts",
     "contraction_scales",
     "contraction_power",
-    "attraction_weight",
     "image_ball_weight",
     "loss_until_error",
 )
@@ -74,7 +72,6 @@ class Phase:
         contraction_scales: the distances at which it measures.
         contraction_power: the power of which it is the mean.
         forgetting_weight: weight of the forgetting penalty in the loss.
-        attraction_weight: weight of the attraction penalty in the loss.
         image_ball_weight: weight of the image ball penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
@@ -102,7 +99,6 @@ class Phase:
     loss_until_error: bool = False
     random_starts: float = 0.0
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
-    attraction_weight: float = 0.0
     image_ball_weight: float = 0.0
 
 
@@ -187,11 +183,6 @@ class Curriculum(CheckedConfig):
     )
     forgetting_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
-    )
-    attraction_weight: NonNegativeFloat = Field(
-        default=0.0,
-        description="weight of the attraction penalty, which is measured at latents from everywhere, in the "
-        "free phase; 0 for none",
     )
     image_ball_weight: NonNegativeFloat = Field(
         default=0.0,
@@ -305,7 +296,6 @@ class Curriculum(CheckedConfig):
             contraction_scales=self.contraction_scales,
             contraction_power=self.contraction_power,
             forgetting_weight=self.forgetting_weight if learnt else 0.0,
-            attraction_weight=self.attraction_weight,
             image_ball_weight=self.image_ball_weight,
             carried_share=self.carried_share if learnt else 0.0,
             carried_right=self.carried_right,

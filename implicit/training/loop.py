@@ -281,8 +281,6 @@ def _entry(
         entry["contraction_penalty"] = result.penalty.item()
     if result.forgetting is not None:
         entry["forgetting_penalty"] = result.forgetting.item()
-    if result.attraction is not None:
-        entry["attraction_penalty"] = result.attraction.item()
     if result.image_ball is not None:
         entry["image_ball_penalty"] = result.image_ball.item()
     if result.solution is not None:

@@ -10,7 +10,6 @@ from automata.errors import InputError
 from implicit.config.curriculum import TRAINING_WINDOWS, Phase
 from implicit.models.interface import SequenceModel
 from implicit.modes import SequenceSolution, Solve
-from implicit.training.penalties.attraction import attraction_penalty
 from implicit.training.penalties.contraction import contraction_penalty
 from implicit.training.penalties.forgetting import forgetting_penalty
 from implicit.training.penalties.image_ball import image_ball_penalty
@@ -28,7 +27,6 @@ class Objective:
             of the tokens that no wrong answer of their sequence comes before.
         penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
         forgetting: weighted forgetting penalty, likewise.
-        attraction: weighted attraction penalty, likewise.
         image_ball: weighted image ball penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
         late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
@@ -56,13 +54,12 @@ class Objective:
     right: Tensor
     state: State
     solution: SequenceSolution | None
-    attraction: Tensor | None = None
     image_ball: Tensor | None = None
 
     @property
     def total(self) -> Tensor:
         """The loss with its penalties."""
-        parts = (self.penalty, self.forgetting, self.attraction, self.image_ball)
+        parts = (self.penalty, self.forgetting, self.image_ball)
         return self.loss + sum(part for part in parts if part is not None)
 
 
@@ -92,7 +89,7 @@ def objective(
         >>> found.accuracy, bool(found.loss < 0.1), found.penalty is None
         (1.0, True, False)
     """
-    penalty, forgetting, attraction, image_ball = None, None, None, None
+    penalty, forgetting, image_ball = None, None, None
     implicit = model.implicit
     solve = Solve(
         phase.mode,
@@ -122,17 +119,6 @@ def objective(
             )
             penalty = phase.contraction_weight * measured
         before = model.init_state(len(batch.tokens)) if state is None else state
-        if phase.attraction_weight > 0:
-            away = attraction_penalty(
-                implicit,
-                batch.tokens,
-                before,
-                solution.latents.detach(),
-                generator=noise,
-                lengths=batch.lengths,
-                mask=solution.mask,
-            )
-            attraction = phase.attraction_weight * away
         if phase.image_ball_weight > 0:
             spread = image_ball_penalty(
                 implicit, batch.tokens, before, solution.latents.detach(), batch.lengths, solution.mask
@@ -169,7 +155,6 @@ def objective(
         everywhere,
         output.state,
         solution,
-        attraction,
         image_ball,
     )
 

@@ -90,7 +90,6 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
         ("random_starts", (0.0, 1.0), (-0.001, 1.001)),
         ("contraction_weight", (0.0, 100.0), (-0.001,)),
         ("contraction_power", (1.0, 4.0), (0.999,)),
-        ("attraction_weight", (0.0, 100.0), (-0.001,)),
         ("image_ball_weight", (0.0, 100.0), (-0.001,)),
         ("forgetting_weight", (0.0, 100.0), (-0.001,)),
         ("free_rtol", (1e-12, 1.0), (0.0, -1.0)),

@@ -78,11 +78,11 @@ def test_later_fields_are_said_only_if_they_say_something() -> None:
     plain = TrainConfig.of(task="parity", model="implicit-mamba2")
     assert not set(LATER_FIELDS) & set(plain.as_json()["curriculum"])
     penalised = TrainConfig.of(
-        task="parity", model="implicit-mamba2", attraction_weight=0.25, contraction_scales=(0.1, 0.2)
+        task="parity", model="implicit-mamba2", image_ball_weight=0.25, contraction_scales=(0.1, 0.2)
     )
     said = penalised.as_json()["curriculum"]
-    assert set(LATER_FIELDS) & set(said) == {"attraction_weight", "contraction_scales"}
-    assert (said["attraction_weight"], said["contraction_scales"]) == (0.25, [0.1, 0.2])
+    assert set(LATER_FIELDS) & set(said) == {"image_ball_weight", "contraction_scales"}
+    assert (said["image_ball_weight"], said["contraction_scales"]) == (0.25, [0.1, 0.2])
     assert TrainConfig.from_json(penalised.as_json()) == penalised
     assert TrainConfig.from_json(plain.as_json()) == plain
 

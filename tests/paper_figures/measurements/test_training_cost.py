@@ -90,7 +90,7 @@ def test_random_starts_are_sought_twice() -> None:
     ("settings", "said"),
     [
         ({"start_length": 4}, "growth_accuracy"),
-        ({"attraction_weight": 0.1}, "penalty"),
+        ({"forgetting_weight": 0.1}, "forgetting_weight"),
         ({"evaluation_rtol": 0.1}, "evaluation_rtol"),
     ],
 )
