@@ -47,18 +47,6 @@ What is left to the tolerance of training gains nothing from a solve that is ver
 keep the calls of narrow windows large (figures in docs/solvers.md)."""
 
 
-LATER_FIELDS = (
-    "carried_right",
-    "carried_always",
-    "random_starts",
-    "contraction_scales",
-    "contraction_power",
-    "image_ball_weight",
-    "loss_until_error",
-)
-"""Fields of the curriculum that earlier versions had not; what was stored then has their defaults."""
-
-
 @dataclass(frozen=True)
 class Phase:
     """What holds at one training step.

@@ -16,7 +16,7 @@ from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
 from implicit.checked_config import CheckedConfig, validated
-from implicit.config.curriculum import LATER_FIELDS, Curriculum
+from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
 from implicit.config.growth import Growth
@@ -270,24 +270,11 @@ class TrainConfig(CheckedConfig):
     def as_json(self) -> dict[str, Any]:
         """Return the format version and the fields as JSON values.
 
-        ``algorithm``, ``compiled``, ``initial`` and the curriculum's `LATER_FIELDS` are there only if they
-        say something: a certificate holds the configuration, and one from before they were fields stays true.
-
         Example:
             >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
             ['format_version', 'task', 'model']
         """
-        unsaid: dict[str, Any] = {
-            name: True
-            for name in ("algorithm", "compiled", "initial")
-            if getattr(self, name) == TrainConfig.model_fields[name].default
-        }
-        unsaid["curriculum"] = {
-            name
-            for name in LATER_FIELDS
-            if getattr(self.curriculum, name) == Curriculum.model_fields[name].default
-        }
-        return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json", exclude=unsaid)}
+        return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json")}
 
     @classmethod
     def from_json(

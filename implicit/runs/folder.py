@@ -239,4 +239,4 @@ class RunFolder:
 
 def _flat_json(config: TrainConfig) -> dict[str, Any]:
     """The fields by their flat names, as JSON values."""
-    return flatten(TrainConfig, {"compiled": None, "initial": None, **config.as_json()})
+    return flatten(TrainConfig, config.as_json())

@@ -161,6 +161,7 @@ def test_folder_of_a_killed_beginning_is_taken_over(tmp_path: Path) -> None:
         ({"seed": 4}, "seed", "4", "0"),
         ({"d_model": 16}, "d_model", "16", "8"),
         ({"bounded_steps": 7}, "bounded_steps", "7", str(RECIPES["parity"]["bounded_steps"])),
+        ({"carried_always": True}, "carried_always", "True", "False"),
         ({"gradient_clip": None}, "gradient_clip", "None", "0.25"),
         ({"betas": (0.9, 0.99)}, "betas", r"\[0.9, 0.99\]", r"\[0.9, 0.95\]"),
     ],
