@@ -19,6 +19,7 @@ from implicit.fixed_point import Stopping
 from implicit.gradients import FactoredImplicit, GradientRule, Phantom
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Windowed
+from implicit.penalties.contraction import Contraction
 from implicit.training.objective import Objective, objective
 from implicit.training.streams import Stream, TokenBatch, draw_batch
 
@@ -82,7 +83,14 @@ def step(
         for cell in model.cells:
             assert isinstance(cell, Mamba2Cell)
             cell.backend = "auto"
-    phase = Phase("free", batch.tokens.shape[1], rule, stopping, contraction_weight=PENALTY, mode=mode)  # type: ignore[arg-type]
+    phase = Phase(
+        "free",
+        batch.tokens.shape[1],
+        rule,
+        stopping,
+        penalties={"contraction": Contraction(weight=PENALTY)},
+        mode=mode,
+    )  # type: ignore[arg-type]
     model.zero_grad()
     result = objective(model, batch, phase, torch.Generator().manual_seed(0))
     result.total.backward()

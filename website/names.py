@@ -30,6 +30,7 @@ PACKAGES: tuple[str, ...] = (
     "implicit.fixed_point",
     "implicit.gradients",
     "implicit.ops",
+    "implicit.penalties",
     "implicit.config",
     "implicit.training",
     "implicit.runs",

@@ -11,16 +11,16 @@ Sequences grow from start_length to the training length: every length_growth_eve
 growth_accuracy, as soon as the model is right at the length it has. Then the run ends final_steps after it is
 right at the training length, at the latest after its steps, and the learning rate falls in these steps only.
 
-In the free phase the loss may hold a contraction penalty (`implicit.training.penalties.contraction`), which
-makes the fixed point unique and quick to reach, an image ball penalty
-(`implicit.training.penalties.image_ball`), which bounds where all latents go, and a forgetting penalty
+In the free phase the loss may hold penalties (`implicit.penalties`), whose options are fields here, and a
+forgetting penalty
 (`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -28,15 +28,16 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    field_validator,
+    create_model,
+    model_validator,
 )
 
-from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.config.growth import Growth
 from implicit.fixed_point import Stopping
 from implicit.gradients import FactoredImplicit, GradientRule, Phantom, Unrolled
 from implicit.modes import Windowed
+from implicit.penalties import PENALTIES, Penalty
 
 PhaseName = Literal["bounded", "free"]
 
@@ -56,11 +57,8 @@ class Phase:
         length: tokens per sequence.
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
-        contraction_weight: weight of the contraction penalty in the loss.
-        contraction_scales: the distances at which it measures.
-        contraction_power: the power of which it is the mean.
+        penalties: those in the loss, by name.
         forgetting_weight: weight of the forgetting penalty in the loss.
-        image_ball_weight: weight of the image ball penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
         carried_always: whether those go on, too, that did not reach their fixed points.
@@ -77,9 +75,7 @@ class Phase:
     length: int
     gradient: GradientRule
     stopping: Stopping
-    contraction_weight: float = 0.0
-    contraction_scales: tuple[float, float] = (0.1, 0.1)
-    contraction_power: float = 1.0
+    penalties: Mapping[str, Penalty] = field(default_factory=dict)
     forgetting_weight: float = 0.0
     carried_share: float = 0.0
     carried_right: bool = False
@@ -87,10 +83,21 @@ class Phase:
     loss_until_error: bool = False
     random_starts: float = 0.0
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
-    image_ball_weight: float = 0.0
 
 
-class Curriculum(CheckedConfig):
+PenaltyOptions: Any = create_model(
+    "PenaltyOptions",
+    __base__=CheckedConfig,
+    **{
+        f"{name}_{option}": (field.annotation, field)
+        for name, penalty in PENALTIES.items()
+        for option, field in penalty.model_fields.items()
+    },
+)
+"""The options of every penalty, as fields of one level: ``contraction_weight``, …"""
+
+
+class Curriculum(PenaltyOptions):  # type: ignore[misc]
     """The curriculum of a training run: what follows from the step and, with growth_accuracy, its `Growth`.
 
     Example:
@@ -157,25 +164,8 @@ class Curriculum(CheckedConfig):
         description="differentiated steps after the solve in the free phase (with the phantom gradient)",
     )
     phantom_damping: PositiveFloat = Field(default=0.8, le=1, description="damping of those steps")
-    contraction_weight: NonNegativeFloat = Field(
-        default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
-    )
-    contraction_scales: tuple[PositiveFloat, PositiveFloat] = Field(
-        default=(0.1, 0.1),
-        description="distances at which it measures, the least and the largest, in units of the latent",
-    )
-    contraction_power: float = Field(
-        default=1.0,
-        ge=1,
-        description="power of the amplification that it averages; above 1 for the tokens that contract least",
-    )
     forgetting_weight: NonNegativeFloat = Field(
         default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
-    )
-    image_ball_weight: NonNegativeFloat = Field(
-        default=0.0,
-        description="weight of the image ball penalty, which bounds the images of all latents, the epsilon "
-        "of the norms left out, in the free phase; for implicit-mamba2 with one layer and no MLP; 0 for none",
     )
     carried_share: float = Field(
         default=0.0,
@@ -226,12 +216,27 @@ class Curriculum(CheckedConfig):
         "(with growth_accuracy)",
     )
 
-    @field_validator("contraction_scales")
-    @classmethod
-    def _in_order(cls, scales: tuple[float, float]) -> tuple[float, float]:
-        if scales[0] > scales[1]:
-            raise InputError(f"contraction_scales are {scales[0]} and {scales[1]}; give the least first")
-        return scales
+    @model_validator(mode="after")
+    def _penalties_accept_their_options(self) -> Self:
+        self.penalties()
+        return self
+
+    def penalties(self, learnt: bool = True) -> dict[str, Penalty]:
+        """Return the penalties with a positive weight, by name; while the task is not learnt, without some.
+
+        Example:
+            >>> Curriculum(contraction_weight=0.01).penalties()
+            {'contraction': Contraction(weight=0.01, scales=(0.1, 0.1), power=1.0)}
+        """
+        every = {
+            name: penalty(**{option: getattr(self, f"{name}_{option}") for option in penalty.model_fields})
+            for name, penalty in PENALTIES.items()
+        }
+        return {
+            name: penalty
+            for name, penalty in every.items()
+            if penalty.weight > 0 and (learnt or not penalty.after_learning)
+        }
 
     def first_step_at(self, length: int) -> int:
         """Return the first training step whose sequences have the training length.
@@ -280,11 +285,8 @@ class Curriculum(CheckedConfig):
             length,
             gradient,
             stopping,
-            contraction_weight=self.contraction_weight,
-            contraction_scales=self.contraction_scales,
-            contraction_power=self.contraction_power,
+            penalties=self.penalties(learnt),
             forgetting_weight=self.forgetting_weight if learnt else 0.0,
-            image_ball_weight=self.image_ball_weight,
             carried_share=self.carried_share if learnt else 0.0,
             carried_right=self.carried_right,
             carried_always=self.carried_always,

@@ -23,7 +23,7 @@ has the Lipschitz constant 1/N along a segment on which (mean s² + ε)^½ ≥ N
 
 with the least N and λ of each set. No latent is sampled and no cell is halved: it costs a few evaluations of
 the block, whatever d is. It takes a block that reads little of the latent, for what it adds to the stream;
-`implicit.training.penalties.image_ball` trains for that.
+`implicit.penalties.image_ball` trains for that.
 """
 
 from dataclasses import dataclass

@@ -277,12 +277,9 @@ def _entry(
     }
     if model.implicit is not None:
         entry["phase"] = phase.name
-    if result.penalty is not None:
-        entry["contraction_penalty"] = result.penalty.item()
+    entry |= {f"{name}_penalty": penalty.item() for name, penalty in result.penalties.items()}
     if result.forgetting is not None:
         entry["forgetting_penalty"] = result.forgetting.item()
-    if result.image_ball is not None:
-        entry["image_ball_penalty"] = result.image_ball.item()
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():

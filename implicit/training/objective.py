@@ -10,9 +10,8 @@ from automata.errors import InputError
 from implicit.config.curriculum import TRAINING_WINDOWS, Phase
 from implicit.models.interface import SequenceModel
 from implicit.modes import SequenceSolution, Solve
-from implicit.training.penalties.contraction import contraction_penalty
+from implicit.penalties import Solved
 from implicit.training.penalties.forgetting import forgetting_penalty
-from implicit.training.penalties.image_ball import image_ball_penalty
 from implicit.training.random_starts import starts_from_everywhere
 from implicit.training.streams import TokenBatch
 from theory.transition import State
@@ -25,9 +24,8 @@ class Objective:
     Attributes:
         loss: weighted mean of the cross-entropy, in nats, a scalar with gradient; with ``loss_until_error``
             of the tokens that no wrong answer of their sequence comes before.
-        penalty: weighted contraction penalty, a scalar with gradient; None where the phase asks for none.
+        penalties: those that the phase asks for, weighted, each a scalar with gradient, by name.
         forgetting: weighted forgetting penalty, likewise.
-        image_ball: weighted image ball penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
         late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
         right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
@@ -47,20 +45,19 @@ class Objective:
     """
 
     loss: Tensor
-    penalty: Tensor | None
+    penalties: dict[str, Tensor]
     forgetting: Tensor | None
     accuracy: float
     late_accuracy: float
     right: Tensor
     state: State
     solution: SequenceSolution | None
-    image_ball: Tensor | None = None
 
     @property
     def total(self) -> Tensor:
         """The loss with its penalties."""
-        parts = (self.penalty, self.forgetting, self.image_ball)
-        return self.loss + sum(part for part in parts if part is not None)
+        parts = [*self.penalties.values(), *([] if self.forgetting is None else [self.forgetting])]
+        return self.loss + sum(parts)
 
 
 def objective(
@@ -86,10 +83,10 @@ def objective(
         >>> phase = Curriculum(bounded_steps=0, contraction_weight=0.01).phase(1, length=3)
         >>> run = load_run("parity")
         >>> found = objective(run.model, draw_batch(run.task, 1, 3, 0, Stream.TRAIN, 1), phase)
-        >>> found.accuracy, bool(found.loss < 0.1), found.penalty is None
-        (1.0, True, False)
+        >>> found.accuracy, bool(found.loss < 0.1), list(found.penalties)
+        (1.0, True, ['contraction'])
     """
-    penalty, forgetting, image_ball = None, None, None
+    penalties, forgetting = {}, None
     implicit = model.implicit
     solve = Solve(
         phase.mode,
@@ -106,24 +103,12 @@ def objective(
     output = model.run(batch.tokens, state, solve, lengths=batch.lengths)
     solution = output.solution
     if implicit is not None and solution is not None:
-        if phase.contraction_weight > 0:
-            problem = implicit.problem(batch.tokens, state, batch.lengths)
-            latents = solution.latents.detach()
-            measured = contraction_penalty(
-                problem,
-                latents,
-                phase.contraction_scales,
-                generator=noise,
-                mask=solution.mask,
-                power=phase.contraction_power,
-            )
-            penalty = phase.contraction_weight * measured
         before = model.init_state(len(batch.tokens)) if state is None else state
-        if phase.image_ball_weight > 0:
-            spread = image_ball_penalty(
-                implicit, batch.tokens, before, solution.latents.detach(), batch.lengths, solution.mask
-            )
-            image_ball = phase.image_ball_weight * spread
+        solved = Solved(
+            implicit, batch.tokens, before, solution, phase.gradient, phase.stopping, batch.lengths, noise
+        )
+        for name, penalty in phase.penalties.items():
+            penalties[name] = penalty.weight * penalty.measure(solved)
         if phase.forgetting_weight > 0:
             left = forgetting_penalty(
                 implicit,
@@ -148,14 +133,13 @@ def objective(
     everywhere = (right | ~late).all(dim=1)
     return Objective(
         loss,
-        penalty,
+        penalties,
         forgetting,
         accuracy,
         late_accuracy,
         everywhere,
         output.state,
         solution,
-        image_ball,
     )
 
 

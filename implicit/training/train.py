@@ -15,7 +15,6 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from implicit.training.initial import load_initial_weights
 from implicit.training.loop import Watch, majority_baselines, take_steps
-from implicit.training.penalties.image_ball import check_one_mamba2_layer
 from implicit.training.state_passing import check_state_passing
 from implicit.training.termination import noted_termination
 
@@ -60,7 +59,7 @@ def train(
 
     Raises:
         InputError: for a device that is not there, sizes that do not divide, state passing that task or model
-            cannot do, an image ball penalty of another model than it is for, weights to begin with that are
+            cannot do, a penalty of another model than it is for, weights to begin with that are
             no longer there, a folder that holds something else or a run of another configuration, one that
             another process trains in, or a loss that is no longer finite.
         OSError: if the folder cannot be written; what was there stays whole.
@@ -88,8 +87,8 @@ def train(
     built_task = config.build_task()
     built_model = initial_model(config, built_task).to(available_device(device))
     check_state_passing(config.curriculum, built_task, built_model)
-    if config.curriculum.image_ball_weight > 0:
-        check_one_mamba2_layer(built_model)
+    for penalty in config.curriculum.penalties().values():
+        penalty.check(built_model)
     if folder.begun:
         folder.check_same(config)
     if folder.begun and folder.finished:

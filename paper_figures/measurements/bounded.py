@@ -131,7 +131,7 @@ def _with_gradient(phase: Phase) -> int:
     if isinstance(phase.gradient, Unrolled):
         return phase.gradient.iterations
     steps = phase.gradient.steps if isinstance(phase.gradient, Phantom) else 1
-    return steps + (2 if phase.contraction_weight > 0 else 0)
+    return steps + sum(penalty.evaluations or 0 for penalty in phase.penalties.values())
 
 
 BOUNDED_ITERATIONS = 4

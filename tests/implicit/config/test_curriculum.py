@@ -10,6 +10,7 @@ from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
 from implicit.modes import Windowed
+from implicit.penalties.contraction import Contraction
 
 
 def test_bounded_then_free() -> None:
@@ -120,10 +121,10 @@ def test_scales_are_two_positive_numbers_in_order(scales: tuple[float, ...]) -> 
 
 
 def test_what_the_penalty_and_the_loss_are_told_reaches_the_phases() -> None:
-    curriculum = Curriculum(
-        bounded_steps=1, contraction_scales=(0.2, 0.9), contraction_power=3.0, loss_until_error=True
-    )
+    options = {"contraction_weight": 0.1, "contraction_scales": (0.2, 0.9), "contraction_power": 3.0}
+    curriculum = Curriculum(bounded_steps=1, loss_until_error=True, **options)
     bounded, free = curriculum.phase(1, length=8), curriculum.phase(2, length=8)
     assert bounded.loss_until_error
     assert free.loss_until_error
-    assert (free.contraction_scales, free.contraction_power) == ((0.2, 0.9), 3.0)
+    expected = Contraction(weight=0.1, scales=(0.2, 0.9), power=3.0)
+    assert (bounded.penalties, free.penalties) == ({}, {"contraction": expected})

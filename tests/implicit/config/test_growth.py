@@ -62,9 +62,9 @@ def test_who_grows_where_the_final_phase_has_to_begin_still_ends_with_the_steps(
 
 
 def test_bounded_up_to_its_length_at_any_step() -> None:
-    for length, name, weight in ((4, "bounded", 0.0), (8, "bounded", 0.0), (9, "free", 0.25)):
+    for length, name, penalties in ((4, "bounded", []), (8, "bounded", []), (9, "free", ["contraction"])):
         phase = GROWING.phase(400, 12, Growth(length=length))
-        assert (phase.name, phase.length, phase.contraction_weight) == (name, length, weight)
+        assert (phase.name, phase.length, list(phase.penalties)) == (name, length, penalties)
 
 
 def test_sequences_go_on_in_the_final_phase_only() -> None:

@@ -117,7 +117,7 @@ def test_metrics_are_those_of_the_step_and_of_its_objective(
         assert entry["loss"] == found.loss.item()
         assert entry["accuracy"] == found.accuracy
         for name, part in (
-            ("contraction_penalty", found.penalty),
+            ("contraction_penalty", found.penalties.get("contraction")),
             ("forgetting_penalty", found.forgetting),
         ):
             assert entry.get(name) == (None if part is None else part.item())

@@ -9,6 +9,7 @@ not asked for. So a penalty of 0 proves nothing: that is for `image_balls`.
 import math
 
 import torch
+from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 from torch.nn import functional
 
@@ -16,6 +17,7 @@ from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.models.stack import CellStack
+from implicit.penalties.interface import Penalty, Solved
 from theory.transition import State
 
 SILU_SLOPE = 1.1
@@ -26,6 +28,29 @@ TINY = 1e-6
 """Instead of a norm of zero in a quotient."""
 Interval = tuple[Tensor, Tensor]
 """Centres and radii."""
+
+
+class ImageBall(Penalty):
+    """The options of `image_ball_penalty`."""
+
+    weight: NonNegativeFloat = Field(
+        default=0.0,
+        description="weight of the image ball penalty, which bounds the images of all latents, the epsilon "
+        "of the norms left out, in the free phase; for implicit-mamba2 with one layer and no MLP; 0 for none",
+    )
+
+    def measure(self, solved: Solved) -> Tensor:
+        """Return the mean logarithm of the bound."""
+        mask = solved.solution.mask
+        tokens, state, lengths = solved.tokens, solved.state, solved.lengths
+        return image_ball_penalty(solved.model, tokens, state, solved.latents, lengths, mask)
+
+    def check(self, model: SequenceModel) -> None:
+        """Refuse models without a bound."""
+        check_one_mamba2_layer(model)
+
+
+PENALTY = ImageBall
 
 
 def image_ball_penalty(

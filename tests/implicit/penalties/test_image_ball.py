@@ -14,7 +14,7 @@ from implicit.config.recipes import recipe
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import build_model
 from implicit.training.objective import objective
-from implicit.training.penalties.image_ball import GOAL, image_ball_penalty
+from implicit.penalties.image_ball import GOAL, image_ball_penalty
 from implicit.training.streams import Stream, draw_batch, noise_generator
 from implicit.training.train import train
 
@@ -112,15 +112,15 @@ def test_it_enters_in_the_free_phase_only(step: int) -> None:
     phase = Curriculum(bounded_steps=1, image_ball_weight=0.25).phase(step, length=4)
     result = objective(model, batch, phase, noise_generator(0, step))
     if step == 1:
-        assert result.image_ball is None
+        assert result.penalties == {}
         return
     assert result.solution is not None
-    assert result.image_ball is not None
     assert model.implicit is not None
     latents = result.solution.latents.detach()
     expected = image_ball_penalty(model.implicit, batch.tokens, model.init_state(2), latents)
-    assert result.image_ball.item() == 0.25 * expected.item()
-    assert result.total.item() == pytest.approx(result.loss.item() + result.image_ball.item(), rel=1e-6)
+    penalty = result.penalties["image_ball"].item()
+    assert penalty == 0.25 * expected.item()
+    assert result.total.item() == pytest.approx(result.loss.item() + penalty, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,53 @@ away: distances up to the size of a latent ask for contraction there, too.
 import math
 
 import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, field_validator
 from torch import Tensor
 
+from automata.errors import InputError
 from implicit.fixed_point import FixedPointProblem
+from implicit.penalties.interface import Penalty, Solved
+
+
+class Contraction(Penalty):
+    """The options of `contraction_penalty`.
+
+    Example:
+        >>> Contraction(weight=0.01, scales=(1.0, 0.1))
+        Traceback (most recent call last):
+        automata.errors.InputError: contraction_scales are 1.0 and 0.1; give the least first
+    """
+
+    evaluations = 2
+
+    weight: NonNegativeFloat = Field(
+        default=0.0, description="weight of the contraction penalty in the free phase; 0 for none"
+    )
+    scales: tuple[PositiveFloat, PositiveFloat] = Field(
+        default=(0.1, 0.1),
+        description="distances at which it measures, the least and the largest, in units of the latent",
+    )
+    power: float = Field(
+        default=1.0,
+        ge=1,
+        description="power of the amplification that it averages; above 1 for the tokens that contract least",
+    )
+
+    @field_validator("scales")
+    @classmethod
+    def _in_order(cls, scales: tuple[float, float]) -> tuple[float, float]:
+        if scales[0] > scales[1]:
+            raise InputError(f"contraction_scales are {scales[0]} and {scales[1]}; give the least first")
+        return scales
+
+    def measure(self, solved: Solved) -> Tensor:
+        """Return the mean amplification of random perturbations."""
+        problem = solved.model.problem(solved.tokens, solved.state, solved.lengths)
+        mask = solved.solution.mask
+        return contraction_penalty(problem, solved.latents, self.scales, solved.noise, mask, self.power)
+
+
+PENALTY = Contraction
 
 
 def contraction_penalty(

@@ -10,7 +10,7 @@ from implicit.fixed_point import FixedPointProblem
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import build_model
 from implicit.training.objective import objective
-from implicit.training.penalties.contraction import contraction_penalty
+from implicit.penalties.contraction import contraction_penalty
 from implicit.training.streams import Stream, draw_batch, noise_generator
 
 
@@ -58,14 +58,13 @@ def test_penalty_enters_in_the_free_phase_only(step: int) -> None:
     phase = Curriculum(bounded_steps=1, contraction_weight=0.25).phase(step, length=4)
     result = objective(model, batch, phase, noise_generator(0, step))
     if step == 1:
-        assert result.penalty is None
+        assert result.penalties == {}
         return
     assert result.solution is not None
     expected = contraction_penalty(
         model.problem(tokens), result.solution.value.detach(), generator=noise_generator(0, step)
     )
-    assert result.penalty is not None
-    assert result.penalty.item() == 0.25 * expected.item()
+    assert result.penalties["contraction"].item() == 0.25 * expected.item()
 
 
 def test_padding_counts_in_neither_penalty() -> None:
