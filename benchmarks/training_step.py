@@ -83,14 +83,8 @@ def step(
         for cell in model.cells:
             assert isinstance(cell, Mamba2Cell)
             cell.backend = "auto"
-    phase = Phase(
-        "free",
-        batch.tokens.shape[1],
-        rule,
-        stopping,
-        penalties={"contraction": Contraction(weight=PENALTY)},
-        mode=mode,
-    )  # type: ignore[arg-type]
+    penalties = {"contraction": Contraction(weight=PENALTY)}
+    phase = Phase("free", batch.tokens.shape[1], rule, stopping, penalties, mode=mode)  # type: ignore[arg-type]
     model.zero_grad()
     result = objective(model, batch, phase, torch.Generator().manual_seed(0))
     result.total.backward()

@@ -36,11 +36,11 @@ implicit.config.optimizer:OptimizerConfig learning_rate=0.001, betas=(0.9, 0.95)
 implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128, rtol=None,
     max_iterations=None, target_accuracy=None, patience=3
 implicit.config.curriculum:Curriculum contraction_weight=0.0, contraction_scales=(0.1, 0.1),
-    contraction_power=1.0, image_ball_weight=0.0, bounded_steps=1000, bounded_iterations=4, bounded_length=0,
-    free_max_iterations=24, free_mode='auto', free_rtol=0.05, random_starts=0.0, free_gradient='phantom',
-    phantom_steps=4, phantom_damping=0.8, forgetting_weight=0.0, carried_share=0.0, carried_after=0, carried_right=False, carried_always=False, loss_until_error=False,
+    contraction_power=1.0, forgetting_weight=0.0, image_ball_weight=0.0, bounded_steps=1000,
+    bounded_iterations=4, bounded_length=0, free_max_iterations=24, free_mode='auto', free_rtol=0.05, random_starts=0.0, free_gradient='phantom',
+    phantom_steps=4, phantom_damping=0.8, carried_share=0.0, carried_after=0, carried_right=False, carried_always=False, loss_until_error=False,
     start_length=None, length_growth=8, length_growth_every=1000, growth_accuracy=None, final_steps=300
-implicit.config.curriculum:Phase forgetting_weight=0.0, carried_share=0.0,
+implicit.config.curriculum:Phase penalties=<factory>, carried_share=0.0,
     carried_right=False, carried_always=False, loss_until_error=False, random_starts=0.0, mode='simultaneous'
 implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stream=<Stream.TEST: 2>,
     number=(), solve=None, warn=True
@@ -56,7 +56,7 @@ implicit.training.checkpoint:Progress step=0, seconds=0.0, target_met=0,
     growth=Growth(length=None, accuracy=0.0, final_from=None)
 implicit.penalties.contraction:contraction_penalty scales=(0.1, 0.1), generator=None,
     mask=None, power=1.0
-implicit.training.penalties.forgetting:forgetting_penalty scale=0.2, generator=None, lengths=None
+implicit.penalties.forgetting:forgetting_penalty scale=0.2, generator=None, lengths=None
 implicit.models.mamba2:ImplicitMamba2Config expand=2, d_state=16, head_size=16, d_conv=4, groups=1,
     d_model=32, layers=1, mlp_size=0, residual=True, damping=0.8, rtol=0.0001, max_iterations=1000
 implicit.models.lstm:LSTMConfig d_model=32, layers=1

@@ -11,9 +11,7 @@ Sequences grow from start_length to the training length: every length_growth_eve
 growth_accuracy, as soon as the model is right at the length it has. Then the run ends final_steps after it is
 right at the training length, at the latest after its steps, and the learning rate falls in these steps only.
 
-In the free phase the loss may hold penalties (`implicit.penalties`), whose options are fields here, and a
-forgetting penalty
-(`implicit.training.penalties.forgetting`), which makes disturbances of the state die out.
+In the free phase the loss may hold penalties (`implicit.penalties`), whose options are fields here.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """
@@ -24,7 +22,6 @@ from typing import Any, Literal, Self
 
 from pydantic import (
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -58,7 +55,6 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         penalties: those in the loss, by name.
-        forgetting_weight: weight of the forgetting penalty in the loss.
         carried_share: probability that a sequence goes on from where one of the last step ended.
         carried_right: whether only those go on that were right.
         carried_always: whether those go on, too, that did not reach their fixed points.
@@ -76,7 +72,6 @@ class Phase:
     gradient: GradientRule
     stopping: Stopping
     penalties: Mapping[str, Penalty] = field(default_factory=dict)
-    forgetting_weight: float = 0.0
     carried_share: float = 0.0
     carried_right: bool = False
     carried_always: bool = False
@@ -85,19 +80,16 @@ class Phase:
     mode: Literal["auto", "simultaneous"] | Windowed = "simultaneous"
 
 
-PenaltyOptions: Any = create_model(
-    "PenaltyOptions",
-    __base__=CheckedConfig,
-    **{
-        f"{name}_{option}": (field.annotation, field)
-        for name, penalty in PENALTIES.items()
-        for option, field in penalty.model_fields.items()
-    },
-)
+_OPTIONS: dict[str, Any] = {
+    f"{name}_{option}": (field.annotation, field)
+    for name, penalty in PENALTIES.items()
+    for option, field in penalty.model_fields.items()
+}
+PenaltyOptions: Any = create_model("PenaltyOptions", __base__=CheckedConfig, **_OPTIONS)
 """The options of every penalty, as fields of one level: ``contraction_weight``, …"""
 
 
-class Curriculum(PenaltyOptions):  # type: ignore[misc]
+class Curriculum(PenaltyOptions):
     """The curriculum of a training run: what follows from the step and, with growth_accuracy, its `Growth`.
 
     Example:
@@ -164,9 +156,6 @@ class Curriculum(PenaltyOptions):  # type: ignore[misc]
         description="differentiated steps after the solve in the free phase (with the phantom gradient)",
     )
     phantom_damping: PositiveFloat = Field(default=0.8, le=1, description="damping of those steps")
-    forgetting_weight: NonNegativeFloat = Field(
-        default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
-    )
     carried_share: float = Field(
         default=0.0,
         ge=0,
@@ -286,7 +275,6 @@ class Curriculum(PenaltyOptions):  # type: ignore[misc]
             gradient,
             stopping,
             penalties=self.penalties(learnt),
-            forgetting_weight=self.forgetting_weight if learnt else 0.0,
             carried_share=self.carried_share if learnt else 0.0,
             carried_right=self.carried_right,
             carried_always=self.carried_always,

@@ -1,9 +1,10 @@
 """A penalty that asks, at the states of a batch, that Φ maps all latents into a small ball.
 
 Sampled latents say nothing of those that were not drawn. Here what the block computes is enclosed for all of
-them at once, by centres and radii, as is done to train networks whose robustness can be proved (Gowal et al. 2018, arXiv 1810.12715). It is the first of the two bounds of
-`implicit.enclosed.image_ball`, with the ε of the norms left out; that Φ contracts in the ball, the second, is
-not asked for. So a penalty of 0 proves nothing: that is for `image_balls`.
+them at once, by centres and radii, as is done to train networks whose robustness can be proved (Gowal et al.
+2018, arXiv 1810.12715). It is the first of the two bounds of `implicit.enclosed.image_ball`, with the ε of
+the norms left out; that Φ contracts in the ball, the second, is not asked for. So a penalty of 0 proves
+nothing: that is for `image_balls`.
 """
 
 import math

@@ -47,7 +47,7 @@ class Solved:
 
 
 class Penalty(CheckedConfig):
-    """A term of the loss in the free phase, with its options; those of NAME are NAME_weight, … in a curriculum.
+    """A term of the loss in the free phase, with its options, which in a curriculum are NAME_weight, …
 
     Attributes:
         weight: factor in the loss; none is measured where it is 0.

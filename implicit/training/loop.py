@@ -278,8 +278,6 @@ def _entry(
     if model.implicit is not None:
         entry["phase"] = phase.name
     entry |= {f"{name}_penalty": penalty.item() for name, penalty in result.penalties.items()}
-    if result.forgetting is not None:
-        entry["forgetting_penalty"] = result.forgetting.item()
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():

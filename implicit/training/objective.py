@@ -11,7 +11,6 @@ from implicit.config.curriculum import TRAINING_WINDOWS, Phase
 from implicit.models.interface import SequenceModel
 from implicit.modes import SequenceSolution, Solve
 from implicit.penalties import Solved
-from implicit.training.penalties.forgetting import forgetting_penalty
 from implicit.training.random_starts import starts_from_everywhere
 from implicit.training.streams import TokenBatch
 from theory.transition import State
@@ -25,7 +24,6 @@ class Objective:
         loss: weighted mean of the cross-entropy, in nats, a scalar with gradient; with ``loss_until_error``
             of the tokens that no wrong answer of their sequence comes before.
         penalties: those that the phase asks for, weighted, each a scalar with gradient, by name.
-        forgetting: weighted forgetting penalty, likewise.
         accuracy: share of the counted targets that are the most probable class.
         late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
         right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
@@ -46,7 +44,6 @@ class Objective:
 
     loss: Tensor
     penalties: dict[str, Tensor]
-    forgetting: Tensor | None
     accuracy: float
     late_accuracy: float
     right: Tensor
@@ -56,8 +53,7 @@ class Objective:
     @property
     def total(self) -> Tensor:
         """The loss with its penalties."""
-        parts = [*self.penalties.values(), *([] if self.forgetting is None else [self.forgetting])]
-        return self.loss + sum(parts)
+        return self.loss + sum(self.penalties.values())
 
 
 def objective(
@@ -86,7 +82,7 @@ def objective(
         >>> found.accuracy, bool(found.loss < 0.1), list(found.penalties)
         (1.0, True, ['contraction'])
     """
-    penalties, forgetting = {}, None
+    penalties = {}
     implicit = model.implicit
     solve = Solve(
         phase.mode,
@@ -109,18 +105,6 @@ def objective(
         )
         for name, penalty in phase.penalties.items():
             penalties[name] = penalty.weight * penalty.measure(solved)
-        if phase.forgetting_weight > 0:
-            left = forgetting_penalty(
-                implicit,
-                batch.tokens,
-                before,
-                solution,
-                phase.gradient,
-                phase.stopping,
-                generator=noise,
-                lengths=batch.lengths,
-            )
-            forgetting = phase.forgetting_weight * left
     with torch.no_grad():
         right = output.logits.argmax(dim=-1) == batch.targets
         weights = (
@@ -134,7 +118,6 @@ def objective(
     return Objective(
         loss,
         penalties,
-        forgetting,
         accuracy,
         late_accuracy,
         everywhere,

@@ -82,8 +82,9 @@ def training_cost(run: Run) -> TrainingCost:
     config, curriculum = run.config, run.config.curriculum
     if curriculum.growth_accuracy is not None and curriculum.start_length is not None:
         raise InputError("growth_accuracy is set; give a run whose lengths follow the number of the step")
-    if curriculum.forgetting_weight > 0:
-        raise InputError("forgetting_weight is set, which solves for fixed points; give a run without it")
+    for name, penalty in curriculum.penalties().items():
+        if penalty.evaluations is None:
+            raise InputError(f"{name}_weight is set, which solves for fixed points; give a run without it")
     updates = run.metrics[-1]["step"]
     phases = [curriculum.phase(step, config.length) for step in range(1, updates + 1)]
     tokens = np.array([config.batch_size * phase.length for phase in phases])

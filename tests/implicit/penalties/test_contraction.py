@@ -9,8 +9,8 @@ from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import FixedPointProblem
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import build_model
-from implicit.training.objective import objective
 from implicit.penalties.contraction import contraction_penalty
+from implicit.training.objective import objective
 from implicit.training.streams import Stream, draw_batch, noise_generator
 
 

@@ -13,8 +13,8 @@ from implicit.config.curriculum import Curriculum
 from implicit.config.recipes import recipe
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import build_model
-from implicit.training.objective import objective
 from implicit.penalties.image_ball import GOAL, image_ball_penalty
+from implicit.training.objective import objective
 from implicit.training.streams import Stream, draw_batch, noise_generator
 from implicit.training.train import train
 

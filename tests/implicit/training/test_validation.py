@@ -116,11 +116,9 @@ def test_metrics_are_those_of_the_step_and_of_its_objective(
         found = calls[entry["step"] - 1]["result"]
         assert entry["loss"] == found.loss.item()
         assert entry["accuracy"] == found.accuracy
-        for name, part in (
-            ("contraction_penalty", found.penalties.get("contraction")),
-            ("forgetting_penalty", found.forgetting),
-        ):
-            assert entry.get(name) == (None if part is None else part.item())
+        for name in ("contraction", "forgetting"):
+            part = found.penalties.get(name)
+            assert entry.get(f"{name}_penalty") == (None if part is None else part.item())
     assert "contraction_penalty" in run.metrics[1]
     assert "forgetting_penalty" in run.metrics[1]
     again = evaluate(

@@ -7,16 +7,45 @@ small sets hold all that can be reached, which is what a proof for sequences of 
 """
 
 import torch
+from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule
 from implicit.models.interface import FixedPointModel
 from implicit.modes import SequenceSolution, Solve
+from implicit.penalties.interface import Penalty, Solved
 from theory.transition import State
 
 LARGEST_GROWTH = 50.0
 """A sequence counts with at most this much, lest one whose answer flips outweigh all others."""
+
+
+class Forgetting(Penalty):
+    """The options of `forgetting_penalty`."""
+
+    after_learning = True
+    evaluations = None
+
+    weight: NonNegativeFloat = Field(
+        default=0.0, description="weight of the forgetting penalty, where sequences may go on; 0 for none"
+    )
+
+    def measure(self, solved: Solved) -> Tensor:
+        """Return the mean of what is left of a disturbance."""
+        return forgetting_penalty(
+            solved.model,
+            solved.tokens,
+            solved.state,
+            solved.solution,
+            solved.gradient,
+            solved.stopping,
+            generator=solved.noise,
+            lengths=solved.lengths,
+        )
+
+
+PENALTY = Forgetting
 
 
 def forgetting_penalty(

@@ -8,9 +8,9 @@ from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve
+from implicit.penalties.forgetting import LARGEST_GROWTH, forgetting_penalty
 from implicit.runs.loading import load_run
 from implicit.training.objective import objective
-from implicit.training.penalties.forgetting import LARGEST_GROWTH, forgetting_penalty
 from implicit.training.streams import TokenBatch
 from tests.solving import solved
 
@@ -91,17 +91,17 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
 
 def test_penalty_enters_after_the_task_is_learnt_only() -> None:
     curriculum = Curriculum(bounded_steps=2, forgetting_weight=0.5, carried_after=4)
-    weights = [curriculum.phase(step, length=5).forgetting_weight for step in range(1, 7)]
-    assert weights == [0, 0, 0, 0, 0.5, 0.5]
+    phases = [curriculum.phase(step, length=5) for step in range(1, 7)]
+    assert ["forgetting" in phase.penalties for phase in phases] == 4 * [False] + 2 * [True]
     model = small_model().float()
     labels = TOKENS.cumsum(1) % 2
     for step in (3, 5):
         phase = curriculum.phase(step, length=5)
         batch = TokenBatch(TOKENS, labels, torch.ones(TOKENS.shape))
         result = objective(model, batch, phase, torch.Generator().manual_seed(0))
-        assert (result.forgetting is None) == (step == 3)
-        if result.forgetting is not None:
-            assert result.total.item() == pytest.approx(result.loss.item() + result.forgetting.item())
+        assert list(result.penalties) == ([] if step == 3 else ["forgetting"])
+        for penalty in result.penalties.values():
+            assert result.total.item() == pytest.approx(result.loss.item() + penalty.item())
             result.total.backward()
             gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
             assert any(bool(gradient.abs().max() > 0) for gradient in gradients)

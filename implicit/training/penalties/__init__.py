@@ -1,1 +1,0 @@
-"""Penalties that a training objective may hold."""
