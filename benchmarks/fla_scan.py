@@ -7,8 +7,7 @@ over the heads of a group; that is part of what it costs here.
 
 from torch import Tensor
 
-from implicit.ops.backends import Backend
-from implicit.ops.needs import on_cuda, package
+from implicit.ops.backends import Backend, on_cuda, package
 from implicit.ops.ssd import Request, Scan
 
 

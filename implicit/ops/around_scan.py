@@ -3,9 +3,9 @@
 import torch
 
 from implicit.ops.backends import Explanation, default_device
-from implicit.ops.gated_norm import backends as gated_norm
-from implicit.ops.mamba2_mixer import backends as mamba2_mixer
-from implicit.ops.short_convolution import backends as short_convolution
+from implicit.ops.gated_norm import dispatch as gated_norm
+from implicit.ops.mamba2_mixer import dispatch as mamba2_mixer
+from implicit.ops.short_convolution import dispatch as short_convolution
 
 
 def explain_around_scan(

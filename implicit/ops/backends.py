@@ -1,18 +1,285 @@
-"""The choice among the backends of an op: one chooser for all ops, each of which declares its table.
+"""The choice among the backends of an op: one mechanism for all ops, each of which declares its table.
 
 An op describes a call by a request (device, element types, sizes). A backend names what it needs of a
-request, so that it can be refused before it runs, with the way to get it (`needs` has what several need).
-Importing this module does not import Triton: that happens when a kernel is asked about or used.
+request, so that it can be refused before it runs. A need is a function of a request that returns None where
+it is met, and else one sentence with the remedy. Importing this module does not import numba or Triton: that
+happens when a kernel is asked about or used.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+import importlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from importlib.util import find_spec
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
+from torch import Tensor
 
 from automata.errors import InputError, unknown_name
-from implicit.ops.request import Request
+
+
+class Request(Protocol):
+    """What decides who can run a call; each op adds what its backends ask about.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> request: Request = SimpleNamespace(device="cpu")
+    """
+
+    @property
+    def device(self) -> str:
+        """Type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``."""
+        ...
+
+
+@dataclass(frozen=True)
+class TensorsRequest:
+    """The request of an op whose tensors all have to be of certain element types; an op adds sizes.
+
+    Attributes:
+        device: type of the device that holds the tensors.
+        dtypes: their element types.
+        entries: of the first of them, which is about as large as the output.
+
+    Example:
+        >>> TensorsRequest.of({"y": torch.ones(3), "weight": torch.ones(1).double()})
+        TensorsRequest(device='cpu', dtypes=(torch.float32, torch.float64), entries=3)
+    """
+
+    device: str
+    dtypes: tuple[torch.dtype, ...]
+    entries: int = 1
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor], **sizes: int) -> Self:
+        """Read a request off the named tensors of a call.
+
+        Args:
+            tensors: the first of them about as large as the output.
+            sizes: what the op adds.
+
+        Raises:
+            InputError: for tensors on several devices.
+        """
+        dtypes = tuple(tensor.dtype for tensor in tensors.values())
+        return cls(common_device(tensors), dtypes, next(iter(tensors.values())).numel(), **sizes)
+
+
+def common_device(tensors: Mapping[str, Tensor]) -> str:
+    """Return the type of the device that holds the named tensors of a call.
+
+    Raises:
+        InputError: for tensors on several devices.
+
+    Example:
+        >>> common_device({"x": torch.ones(1), "y": torch.ones(1)})
+        'cpu'
+    """
+    (name, first), *others = tensors.items()
+    for other, tensor in others:
+        if tensor.device != first.device:
+            raise InputError(
+                f"{other} is on {tensor.device} and {name} on {first.device}; move both to one device"
+            )
+    return first.device.type
+
+
+def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
+    """Return the type of the device of the named tensors that are given, all of them floating.
+
+    Raises:
+        InputError: for a tensor that is not floating, and for tensors on several devices.
+
+    Example:
+        >>> floating_device({"x": torch.ones(1), "state": None})
+        'cpu'
+    """
+    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    for name, tensor in given.items():
+        if not tensor.is_floating_point():
+            raise InputError(f"{name} is {tensor.dtype}; cast it to a floating dtype")
+    return common_device(given)
+
+
+Need = Callable[[Any], str | None]
+TRITON_DTYPES = (torch.float32, torch.bfloat16)
+"""Element types that our kernels take; their sums are in float32 with either."""
+
+
+def package(name: str, command: str, module: str | None = None) -> Need:
+    """Need an installed package.
+
+    Args:
+        name: of the package.
+        command: how to install it.
+        module: a module that has to be importable besides; it is imported only if the package is there.
+
+    Example:
+        >>> print(package("nowhere", "pip install nowhere")(None))
+        the package nowhere is not installed; install it with pip install nowhere
+        >>> package("torch", "pip install torch", module="torch.nn")(None) is None
+        True
+    """
+
+    def need(_request: Any) -> str | None:
+        if find_spec(name) is None:
+            return f"the package {name} is not installed; install it with {command}"
+        if module is not None:
+            fault = _import_fault(module, name)
+            if fault is not None:
+                return f"{fault}; mend that, or reinstall it with {command}"
+        return None
+
+    return need
+
+
+@functools.cache
+def _import_fault(module: str, package: str) -> str | None:
+    """Import a module that needs a package; say once in a process why that fails, and return it."""
+    try:
+        importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # of any class where packages do not fit the machine
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, SystemExit):
+            reason = f"it would end Python: {reason}"
+        fault = f"{package} cannot be imported ({reason})"
+        warnings.warn(f"{fault}; kernels that need it give way to PyTorch", RuntimeWarning, stacklevel=2)
+        return fault
+    return None
+
+
+def on_cuda(subject: str = "the tensors") -> Need:
+    """Need a CUDA device.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> on_cuda()(SimpleNamespace(device="cpu"))
+        'the tensors are on cpu; move them to a CUDA device'
+    """
+
+    def need(request: Any) -> str | None:
+        if request.device == "cuda":
+            return None
+        return f"{subject} are on {request.device}; move them to a CUDA device"
+
+    return need
+
+
+def on_cpu(subject: str = "the tensors") -> Need:
+    """Need tensors in main memory.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> on_cpu()(SimpleNamespace(device="cuda"))
+        'the tensors are on cuda; move them to the CPU'
+    """
+
+    def need(request: Any) -> str | None:
+        if request.device == "cpu":
+            return None
+        return f"{subject} are on {request.device}; move them to the CPU"
+
+    return need
+
+
+def on_gpu_or_interpreted(subject: str = "the tensors") -> Need:
+    """Need a device on which Triton kernels run: a GPU, or any where they are interpreted.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> on_gpu_or_interpreted()(SimpleNamespace(device="cuda")) is None
+        True
+    """
+
+    def need(request: Any) -> str | None:
+        if request.device == "cuda":
+            return None
+        from implicit.ops.triton_shared.launch import INTERPRETED
+
+        if INTERPRETED:
+            return None
+        return f"{subject} are on {request.device}; move them to a GPU, or debug with TRITON_INTERPRET=1"
+
+    return need
+
+
+def element_types(allowed: Sequence[torch.dtype] = TRITON_DTYPES, subject: str = "the tensors") -> Need:
+    """Need tensors of certain element types; the request has them as ``dtypes``.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> print(element_types()(SimpleNamespace(dtypes=(torch.float32, torch.float64))))
+        the tensors are torch.float32, torch.float64; cast them to torch.float32 or torch.bfloat16
+    """
+    *first, last = map(str, allowed)
+
+    def need(request: Any) -> str | None:
+        if all(dtype in allowed for dtype in request.dtypes):
+            return None
+        return f"{subject} are {_listed(request.dtypes)}; cast them to {', '.join(first)} or {last}"
+
+    return need
+
+
+def one_element_type(subject: str = "the tensors") -> Need:
+    """Need tensors of one element type, whichever it is; the request has theirs as ``dtypes``.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> one_element_type("x and B")(SimpleNamespace(dtypes=(torch.float32, torch.float64)))
+        'x and B are torch.float32, torch.float64; cast them to one dtype'
+    """
+
+    def need(request: Any) -> str | None:
+        if len(set(request.dtypes)) == 1:
+            return None
+        return f"{subject} are {', '.join(map(str, request.dtypes))}; cast them to one dtype"
+
+    return need
+
+
+def at_most(largest: int, *sizes: str) -> Need:
+    """Need sizes from 1 to a limit; the request has them under these names.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> at_most(8, "width")(SimpleNamespace(width=9))
+        'width is 9; choose one of 1 to 8'
+    """
+
+    def need(request: Any) -> str | None:
+        for name in sizes:
+            size = getattr(request, name)
+            if not 1 <= size <= largest:
+                return f"{name} is {size}; choose one of 1 to {largest}"
+        return None
+
+    return need
+
+
+def entries(request: Any) -> str | None:
+    """Need tensors that are not empty; the request has the number of their ``entries``.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> entries(SimpleNamespace(entries=0))
+        'the tensors are empty; give at least one sequence and one token'
+    """
+    if request.entries:
+        return None
+    return "the tensors are empty; give at least one sequence and one token"
+
+
+NUMBA = package("numba", "pip install numba", module="implicit.ops.numba_shared.tiles")
+TRITON = package("triton", "pip install triton (Linux only)", module="implicit.ops.triton_shared.launch")
+
+
+def _listed(dtypes: Sequence[torch.dtype]) -> str:
+    """Each of them once."""
+    return ", ".join(str(dtype) for dtype in dict.fromkeys(dtypes))
+
 
 AUTO = "auto"
 
@@ -31,7 +298,6 @@ class Backend(Generic[R, Run]):
 
     Example:
         >>> from types import SimpleNamespace
-        >>> from implicit.ops.needs import on_cuda
         >>> doubled = Backend(run=lambda x: 2 * x, needs=(on_cuda(),))
         >>> doubled.refusal(SimpleNamespace(device="cpu"))
         'the tensors are on cpu; move them to a CUDA device'
@@ -100,7 +366,6 @@ class Backends(Mapping[str, Backend[R, Run]]):
 
     Example:
         >>> from types import SimpleNamespace
-        >>> from implicit.ops.needs import on_cuda
         >>> double = Backends(
         ...     {"sum": Backend(lambda x: x + x), "kernel": Backend(lambda x: 2 * x, (on_cuda(),))},
         ...     on_gpu=Preference("kernel", "where it is the fastest"),
@@ -177,7 +442,6 @@ def first_refusal(needs: tuple[Callable[[R], str | None], ...], request: R) -> s
 
     Example:
         >>> from types import SimpleNamespace
-        >>> from implicit.ops.needs import on_cuda, package
         >>> first_refusal((package("numpy", "pip install numpy"), on_cuda()), SimpleNamespace(device="mps"))
         'the tensors are on mps; move them to a CUDA device'
     """

@@ -2,10 +2,13 @@
 
 from torch import Tensor
 
-from automata.errors import InputError
-from implicit.ops.backends import AUTO
-from implicit.ops.delta_rule.backends import BACKENDS, Request
-from implicit.ops.request import floating_device
+from automata.errors import InputError, unknown_name
+from implicit.ops.backends import AUTO, floating_device
+from implicit.ops.delta_rule.chunked import delta_rule_chunked
+from implicit.ops.delta_rule.reference import delta_rule_reference
+
+FORMS = {"chunked": delta_rule_chunked, "reference": delta_rule_reference}
+"""By name, the one that ``"auto"`` takes first."""
 
 
 def delta_rule(
@@ -44,11 +47,13 @@ def delta_rule(
         (torch.Size([1, 2, 4, 3]), torch.Size([1, 4, 8, 3]))
     """
     _check_shapes(q, k, v, beta, log_decay, initial_state)
-    device = floating_device(
+    floating_device(
         {"q": q, "k": k, "v": v, "beta": beta, "log_decay": log_decay, "initial_state": initial_state}
     )
-    chosen = BACKENDS.choose(Request(device), backend)
-    return BACKENDS[chosen].run(q, k, v, beta, log_decay, initial_state)
+    if backend not in (AUTO, *FORMS):
+        raise unknown_name("backend", backend, [AUTO, *FORMS])
+    form = FORMS["chunked" if backend == AUTO else backend]
+    return form(q, k, v, beta, log_decay, initial_state)
 
 
 def _check_shapes(

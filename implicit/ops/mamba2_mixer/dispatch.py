@@ -1,12 +1,57 @@
 """The public function of the mixer: arguments checked, a backend chosen and run."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO
-from implicit.ops.mamba2_mixer.backends import BACKENDS, Request
-from implicit.ops.mamba2_mixer.definition import MixerTensors
+from implicit.ops.backends import (
+    AUTO,
+    NUMBA,
+    Backend,
+    Backends,
+    Preference,
+    TensorsRequest,
+    element_types,
+    on_cpu,
+    one_element_type,
+)
+from implicit.ops.hand_written_passes import Op
+from implicit.ops.mamba2_mixer.definition import MixerTensors, one_by_one
 from implicit.ops.uncompiled import uncompiled
+
+
+@dataclass(frozen=True)
+class Request(TensorsRequest):
+    """What decides whether the kernels can run the op.
+
+    Example:
+        >>> import torch
+        >>> BACKENDS.choose(Request.of({"projected": torch.ones(4).half()}))
+        'ops'
+    """
+
+
+def _numba_op(norm_groups: int, epsilon: float) -> Op:
+    from implicit.ops.mamba2_mixer.numba_op import numba_op
+
+    return numba_op(norm_groups, epsilon)
+
+
+BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
+    {
+        "ops": Backend(one_by_one),
+        "numba": Backend(
+            _numba_op,
+            (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64))),
+        ),
+    },
+    on_gpu=Preference("ops", "for which each of the ops has kernels"),
+    on_cpu=Preference("numba", "where all of a sequence stays in the cache"),
+    elsewhere=Preference("ops", "where they run as they are"),
+)
 
 
 @uncompiled

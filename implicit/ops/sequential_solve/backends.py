@@ -7,8 +7,19 @@ from dataclasses import dataclass
 
 import torch
 
-from implicit.ops.backends import Backend, Backends, Explanation, Preference, default_device
-from implicit.ops.needs import NUMBA, TRITON, at_most, element_types, on_cpu, on_gpu_or_interpreted
+from implicit.ops.backends import (
+    NUMBA,
+    TRITON,
+    Backend,
+    Backends,
+    Explanation,
+    Preference,
+    at_most,
+    default_device,
+    element_types,
+    on_cpu,
+    on_gpu_or_interpreted,
+)
 
 LARGEST = 4096
 """Largest d_model and d_state: a program holds a whole vector of either in registers."""

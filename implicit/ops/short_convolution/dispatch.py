@@ -1,11 +1,63 @@
 """The public function of the short convolution: arguments checked, a backend chosen and run."""
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO
-from implicit.ops.short_convolution.backends import BACKENDS, Request
+from implicit.ops.backends import (
+    AUTO,
+    TRITON,
+    Backend,
+    Backends,
+    Preference,
+    TensorsRequest,
+    at_most,
+    element_types,
+    entries,
+    on_gpu_or_interpreted,
+)
+from implicit.ops.hand_written_passes import Op, Tensors
+from implicit.ops.short_convolution.passes import torch_op
 from implicit.ops.uncompiled import uncompiled
+
+LARGEST = 8
+"""Largest width of the kernels: they are compiled for all taps."""
+
+
+@dataclass(frozen=True)
+class Request(TensorsRequest):
+    """What decides whether a kernel can run the op.
+
+    Attributes:
+        width: taps of the convolution.
+
+    Example:
+        >>> import torch
+        >>> BACKENDS.choose(Request.of({"x": torch.ones(4)}, width=4))
+        'torch'
+    """
+
+    width: int = 1
+
+
+def _triton_op(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensors:
+    from implicit.ops.short_convolution.triton_op import triton_op
+
+    return triton_op(padded, weight, bias)
+
+
+BACKENDS: Backends[Request, Op] = Backends(
+    {
+        "torch": Backend(torch_op),
+        "triton": Backend(
+            _triton_op,
+            (TRITON, element_types(), at_most(LARGEST, "width"), entries, on_gpu_or_interpreted()),
+        ),
+    },
+    on_gpu=Preference("triton", "where every pass over memory counts"),
+    elsewhere=Preference("torch", "for which its passes are written"),
+)
 
 
 @uncompiled

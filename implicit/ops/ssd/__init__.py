@@ -1,9 +1,8 @@
 """The state space dual (SSD) scan of Mamba-2: the reference, the fast forms, and the choice among them."""
 
 from implicit.ops.backends import Explanation
-from implicit.ops.ssd.backends import BACKENDS, Scan
 from implicit.ops.ssd.chunked import ssd_chunked
-from implicit.ops.ssd.dispatch import explain, ssd
+from implicit.ops.ssd.dispatch import BACKENDS, Scan, explain, ssd
 from implicit.ops.ssd.reference import ssd_reference, ssd_step
 from implicit.ops.ssd.request import Request
 from implicit.ops.ssd.states import ssd_states

@@ -1,14 +1,72 @@
 """The public function of the SSD scan: arguments checked once for all backends, one of them run."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.backends import AUTO, Explanation, default_device
-from implicit.ops.request import floating_device
-from implicit.ops.ssd.backends import BACKENDS
-from implicit.ops.ssd.request import Request
+from implicit.ops.backends import (
+    AUTO,
+    NUMBA,
+    Backend,
+    Backends,
+    Explanation,
+    Preference,
+    default_device,
+    element_types,
+    floating_device,
+    on_cpu,
+    on_cuda,
+    one_element_type,
+    package,
+)
+from implicit.ops.ssd.chunked import ssd_chunked
+from implicit.ops.ssd.mamba_ssm_scan import ssd_mamba_ssm
+from implicit.ops.ssd.reference import ssd_reference
+from implicit.ops.ssd.request import TRITON_NEEDS, TYPED, Request
 from implicit.ops.uncompiled import uncompiled
+
+Scan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+MAMBA_SSM_NEEDS = (
+    on_cuda(),
+    # Version 2.3 needs no CUDA extension.
+    package("mamba_ssm", "pip install 'implicit-ssm[cuda]'", module="mamba_ssm.ops.triton.ssd_combined"),
+    one_element_type(TYPED),
+    element_types((torch.float32, torch.bfloat16, torch.float16), TYPED),
+)
+
+
+NUMBA_NEEDS = (NUMBA, on_cpu(), one_element_type(TYPED), element_types((torch.float32, torch.float64), TYPED))
+
+
+def _numba_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
+    from implicit.ops.ssd.numba_scan import ssd_numba
+
+    return ssd_numba(*tensors)
+
+
+def _triton_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
+    from implicit.ops.ssd.triton_kernels import ssd_triton
+
+    return ssd_triton(*tensors)
+
+
+# On a GPU our kernels come before mamba_ssm's: in float32 theirs may round products to TF32, and over their
+# chunks of 256 tokens a reset costs the digits of the decays that follow, which state tracking lives on.
+BACKENDS: Backends[Request, Scan] = Backends(
+    {
+        "reference": Backend(ssd_reference),
+        "chunked": Backend(ssd_chunked, (one_element_type(TYPED),)),
+        "numba": Backend(_numba_scan, NUMBA_NEEDS),
+        "triton": Backend(_triton_scan, TRITON_NEEDS),
+        "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_NEEDS),
+    },
+    on_gpu=Preference("triton", "and it keeps IEEE products and exact resets there"),
+    on_cpu=Preference("numba", "where it is the fastest"),
+    elsewhere=Preference("chunked", "where it is the fastest that runs"),
+)
 
 
 @uncompiled

@@ -6,7 +6,14 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from implicit.ops.needs import TRITON, Need, at_most, element_types, on_gpu_or_interpreted, one_element_type
+from implicit.ops.backends import (
+    TRITON,
+    Need,
+    at_most,
+    element_types,
+    on_gpu_or_interpreted,
+    one_element_type,
+)
 
 LARGEST = 256
 """Largest head_size and state_size of the kernels. They need not be powers of two: tiles are padded."""

@@ -9,8 +9,8 @@ import torch
 from automata.errors import InputError
 from implicit.ops import explain_around_scan
 from implicit.ops.backends import Backends
-from implicit.ops.gated_norm import backends as gated_norm
-from implicit.ops.short_convolution import backends as short_convolution
+from implicit.ops.gated_norm import dispatch as gated_norm
+from implicit.ops.short_convolution import dispatch as short_convolution
 
 FLOAT32 = (torch.float32,)
 

@@ -14,17 +14,23 @@ import torch
 from automata.errors import InputError
 from implicit import ops
 from implicit.ops import (
-    delta_rule,
     gated_norm,
     mamba2_mixer,
-    needs,
     sequential_solve,
     short_convolution,
     ssd,
 )
-from implicit.ops.backends import Backend, Backends, Preference
-from implicit.ops.needs import Need, at_most, element_types, on_cuda, package
-from implicit.ops.request import common_device
+from implicit.ops.backends import (
+    Backend,
+    Backends,
+    Need,
+    Preference,
+    at_most,
+    common_device,
+    element_types,
+    on_cuda,
+    package,
+)
 
 FLOAT32 = (torch.float32,)
 
@@ -156,18 +162,17 @@ def test_tensors_of_several_devices_are_refused() -> None:
 OPS: dict[str, tuple[Backends[Any, Any], Any]] = {
     "ssd": (ssd.BACKENDS, lambda device: ssd.Request(device, FLOAT32 * 3, 64, 128)),
     "gated_norm": (
-        gated_norm.backends.BACKENDS,
-        lambda device: gated_norm.backends.Request(device, FLOAT32, features=1536),
+        gated_norm.dispatch.BACKENDS,
+        lambda device: gated_norm.dispatch.Request(device, FLOAT32, features=1536),
     ),
     "short_convolution": (
-        short_convolution.backends.BACKENDS,
-        lambda device: short_convolution.backends.Request(device, FLOAT32, width=4),
+        short_convolution.dispatch.BACKENDS,
+        lambda device: short_convolution.dispatch.Request(device, FLOAT32, width=4),
     ),
     "mamba2_mixer": (
-        mamba2_mixer.backends.BACKENDS,
-        lambda device: mamba2_mixer.backends.Request(device, FLOAT32),
+        mamba2_mixer.dispatch.BACKENDS,
+        lambda device: mamba2_mixer.dispatch.Request(device, FLOAT32),
     ),
-    "delta_rule": (delta_rule.backends.BACKENDS, delta_rule.backends.Request),
     "sequential_solve": (sequential_solve.backends.BACKENDS, sequential_solve.backends.Request),
 }
 every_op = pytest.mark.parametrize(("backends", "request_on"), OPS.values(), ids=OPS)
@@ -179,7 +184,8 @@ every_op_with_kernels = pytest.mark.parametrize(
 
 def test_the_table_names_every_op() -> None:
     folder = Path(ops.__file__).parent
-    assert set(OPS) == {path.parent.name for path in folder.glob("*/backends.py")}
+    tables = [path for path in folder.glob("*/*.py") if "\nBACKENDS: Backends" in path.read_text()]
+    assert set(OPS) == {path.parent.name for path in tables}
 
 
 @pytest.mark.triton
@@ -199,7 +205,7 @@ def test_each_op_runs_anywhere_and_prefers_kernels_on_a_gpu(
 def test_each_op_without_triton(
     backends: Backends[Any, Any], request_on: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None)
     assert backends.choose(request_on("cuda")) == backends.elsewhere.name
     with pytest.raises(
         InputError,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from implicit.ops import explain_sequential_solve, needs
+from implicit.ops import explain_sequential_solve
 from implicit.ops.sequential_solve import SelfMap, choose
 from implicit.ops.sequential_solve.backends import BACKENDS, Request
 
@@ -129,7 +129,7 @@ def test_on_a_gpu_auto_is_the_kernel_where_it_can(changes: dict[str, Any], reaso
 def test_a_missing_package_and_an_unknown_backend_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="tritn"):
         choose("tritn", Request("cuda"))
-    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None)
     assert "pip install triton" in str(explain_sequential_solve("cuda").refusals["triton"])
     assert "pip install numba" in str(explain_sequential_solve("cpu").refusals["numba"])
     assert explain_sequential_solve("cpu").chosen == "loop"

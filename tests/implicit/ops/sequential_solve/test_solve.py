@@ -12,7 +12,6 @@ from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes.fused import request_of, self_map_of
-from implicit.ops import needs
 from implicit.ops.sequential_solve import sequential_solve
 from implicit.runs.loading import load_run
 from tests.solving import Solved, solved
@@ -351,7 +350,7 @@ def test_other_dtypes_are_refused() -> None:
 
 def test_on_a_cpu_without_numba_auto_is_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "numba" else find(name))
+    monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None if name == "numba" else find(name))
     model = random_model().cpu()
     model.sequential_backend = "auto"
     with torch.no_grad():

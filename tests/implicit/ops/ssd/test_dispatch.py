@@ -8,7 +8,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
-from implicit.ops import explain, needs
+from implicit.ops import explain
 from implicit.ops.ssd import BACKENDS, Request, ssd
 from tests.after_torch import run_after_torch
 
@@ -33,7 +33,7 @@ def test_on_a_cpu_auto_is_numba_where_it_is_installed(
     if installed:
         pytest.importorskip("numba")
     else:
-        monkeypatch.setattr(needs, "find_spec", lambda name: None)
+        monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None)
     explanation = explain("cpu")
     assert explanation.chosen == ("numba" if installed else "chunked")
     assert "on a CPU" in explanation.reason or "numba is not installed" in explanation.reason
@@ -72,7 +72,7 @@ def test_the_explanation_lists_every_backend_with_its_remedy() -> None:
 
 
 def test_missing_packages_are_told_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None)
     assert explain("cuda").chosen == "chunked"
     assert "pip install triton" in str(BACKENDS["triton"].refusal(request()))
     assert "pip install 'implicit-ssm[cuda]'" in str(BACKENDS["mamba_ssm"].refusal(request()))
