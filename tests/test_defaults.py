@@ -37,15 +37,16 @@ implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128,
     max_iterations=None, target_accuracy=None, patience=3
 implicit.config.curriculum:Curriculum contraction_weight=0.0, contraction_scales=(0.1, 0.1),
     contraction_power=1.0, forgetting_weight=0.0, image_ball_weight=0.0, bounded_steps=1000,
-    bounded_iterations=4, bounded_length=0, free_max_iterations=24, free_mode='auto', free_rtol=0.05, random_starts=0.0, free_gradient='phantom',
-    phantom_steps=4, phantom_damping=0.8, carried_share=0.0, carried_after=0, carried_right=False, carried_always=False, loss_until_error=False,
-    start_length=None, length_growth=8, length_growth_every=1000, growth_accuracy=None, final_steps=300
-implicit.config.curriculum:Phase penalties=<factory>, carried_share=0.0,
-    carried_right=False, carried_always=False, loss_until_error=False, random_starts=0.0, mode='simultaneous'
+    bounded_iterations=4, bounded_length=0, free_max_iterations=24, free_mode='auto', free_rtol=0.05,
+    random_starts=0.0, free_gradient='phantom', phantom_steps=4, phantom_damping=0.8, carried_share=0.0,
+    carried_after=0, carried_right=False, carried_always=False, loss_until_error=False, start_length=None,
+    length_growth=8, length_growth_every=1000, growth_accuracy=None, final_steps=300
+implicit.config.curriculum:Phase penalties=<factory>, carried_share=0.0, carried_right=False,
+    carried_always=False, loss_until_error=False, random_starts=0.0, mode='simultaneous'
 implicit.training.evaluation:evaluate sequences=256, batch_size=64, seed=0, stream=<Stream.TEST: 2>,
     number=(), solve=None, warn=True
 implicit.training.streams:TokenBatch lengths=None, end=None
-implicit.config.initial:InitialWeights noise=0.0
+implicit.config.run:InitialWeights noise=0.0
 implicit.training.initial:begin_from noise=0.0, allow_code=False
 implicit.training.loop:take_steps show_progress=False, tensorboard=False, baselines=None, watch=None,
     asked_to_stop=None

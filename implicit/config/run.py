@@ -16,14 +16,30 @@ from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
 from implicit.checked_config import CheckedConfig, validated
-from implicit.config.curriculum import Curriculum
+from implicit.config.curriculum import Curriculum, Growth
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
-from implicit.config.growth import Growth
-from implicit.config.initial import InitialWeights
 from implicit.config.optimizer import OptimizerConfig
 from implicit.config.references import model_name, named_code, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
+
+
+class InitialWeights(CheckedConfig):
+    """Weights of a run with noise, as a configuration holds them; `implicit.training.begin_from` makes one.
+
+    Example:
+        >>> InitialWeights(run="runs/compiled-s3", sha256="0" * 64, noise=0.1).noise
+        0.1
+    """
+
+    run: str = Field(description="the run folder, or the name of a stored run")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description="hash of its weights file")
+    noise: float = Field(
+        default=0.0,
+        ge=0,
+        description="size of the Gaussian noise that is added, as a share of the norm of each tensor",
+    )
+
 
 FORMAT_VERSION = 2
 """Of ``config.json``. In the first all fields were on one level, and no version was named."""

@@ -47,7 +47,7 @@ class Solved:
 
 
 class Penalty(CheckedConfig):
-    """A term of the loss in the free phase, with its options, which in a curriculum are NAME_weight, …
+    """A term of the loss in the free phase, with its options, which a curriculum has as NAME_weight.
 
     Attributes:
         weight: factor in the loss; none is measured where it is 0.

@@ -14,7 +14,7 @@ import torch
 from torch.optim import Optimizer
 
 from automata.errors import InputError
-from implicit.config.growth import Growth
+from implicit.config.curriculum import Growth
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors, write_tensors
 from implicit.runs.loading import take_dtype

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from automata.checks import check_type
 from automata.errors import InputError
-from implicit.config.initial import InitialWeights
-from implicit.config.run import TrainConfig
+from implicit.config.run import InitialWeights, TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, read_tensors, tensor_bytes
 from implicit.runs.folder import RunFolder

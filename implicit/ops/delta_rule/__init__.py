@@ -1,9 +1,8 @@
 """The gated delta rule of DeltaNet and its relatives: the reference, the chunked form, and the choice."""
 
-from implicit.ops.delta_rule.chunked import delta_rule_chunked
+from implicit.ops.delta_rule.chunked import delta_rule_chunked, delta_rule_states
 from implicit.ops.delta_rule.dispatch import delta_rule
 from implicit.ops.delta_rule.reference import delta_rule_reference, delta_rule_step
-from implicit.ops.delta_rule.states import delta_rule_states
 
 __all__ = [
     "delta_rule",

@@ -43,7 +43,7 @@ class Request(TensorsRequest):
 
 
 def _triton_op(groups: int, epsilon: float) -> Op:
-    from implicit.ops.gated_norm.triton_op import triton_op
+    from implicit.ops.gated_norm.triton_kernels import triton_op
 
     return triton_op(groups, epsilon)
 

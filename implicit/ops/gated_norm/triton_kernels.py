@@ -10,6 +10,7 @@ A program holds whole groups of features. Sums over tokens are made without atom
 same every time: a program of the backward pass walks over a run of tokens and leaves one sum.
 """
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -17,10 +18,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.triton_shared.activation import silu, silu_derivative
-from implicit.ops.triton_shared.launch import Launch
-from implicit.ops.triton_shared.memory import load_rows, store_rows
-from implicit.ops.triton_shared.tiles import Tiles, matrix, strided_rows
+from implicit.ops.gated_norm.passes import definition
+from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
+from implicit.ops.triton_shared.device import load_rows, silu, silu_derivative, store_rows
+from implicit.ops.triton_shared.launch import Launch, Tiles, matrix, strided_rows
 
 RUNS = 1024
 """Most runs of tokens that the backward pass sums by themselves: a few programs for each multiprocessor."""
@@ -280,3 +281,33 @@ def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
     for tensor in tensors[1:]:
         dtype = torch.promote_types(dtype, tensor.dtype)
     return dtype
+
+
+@functools.cache
+def triton_op(groups: int, epsilon: float) -> Op:
+    """Return the gated norm with kernels for passes; arguments as of `definition`.
+
+    Example:
+        On a machine without a GPU this needs ``TRITON_INTERPRET=1`` before Triton is imported.
+
+        >>> import torch
+        >>> device = "cuda" if torch.cuda.is_available() else "cpu"
+        >>> x, ones = torch.tensor([[3.0], [4.0]], device=device), torch.ones(2, device=device)
+        >>> (output,) = triton_op(1, 1e-9)(torch.zeros_like(x), x, ones, 100 * ones, ones)
+        >>> torch.allclose(output.cpu(), torch.tensor([3.0, 4.0]) / 12.5**0.5)
+        True
+    """
+
+    def run_forward(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor) -> tuple[Tensor]:
+        launch, output = forward(y, x, D, gate, weight, groups, epsilon)
+        launch.run()
+        return (output,)
+
+    def run_backward(inputs: Arguments, gradients: Arguments) -> Arguments:
+        D, weight = inputs[2], inputs[4]
+        launch, y_dot, x_dot, gate_dot, D_sums, weight_sums = backward(inputs, gradients[0], groups, epsilon)
+        launch.run()
+        D_dot = D_sums.unflatten(-1, (len(D), -1)).sum((0, 2)).to(D.dtype)
+        return y_dot, x_dot, D_dot, gate_dot, weight_sums.sum(0).to(weight.dtype)
+
+    return op_with_passes(definition(groups, epsilon), run_forward, run_backward)

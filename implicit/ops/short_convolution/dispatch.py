@@ -42,7 +42,7 @@ class Request(TensorsRequest):
 
 
 def _triton_op(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensors:
-    from implicit.ops.short_convolution.triton_op import triton_op
+    from implicit.ops.short_convolution.triton_kernels import triton_op
 
     return triton_op(padded, weight, bias)
 

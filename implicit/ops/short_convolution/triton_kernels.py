@@ -15,10 +15,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.triton_shared.activation import silu, silu_derivative
-from implicit.ops.triton_shared.launch import Launch
-from implicit.ops.triton_shared.memory import load_rows, store_rows
-from implicit.ops.triton_shared.tiles import Tiles, rows, strided
+from implicit.ops.hand_written_passes import Arguments, op_with_passes
+from implicit.ops.short_convolution.passes import definition
+from implicit.ops.triton_shared.device import load_rows, silu, silu_derivative, store_rows
+from implicit.ops.triton_shared.launch import Launch, Tiles, rows, strided
 
 # Those that spill no registers for four taps (benchmarks/results/triton_compilation.json). Not yet chosen by
 # time on a GPU.
@@ -221,3 +221,21 @@ def backward(
         tile,
     )
     return launch, padded_gradient, sums
+
+
+def _forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
+    launch, output = forward(padded, weight, bias)
+    launch.run()
+    return (output,)
+
+
+def _backward(inputs: Arguments, gradients: Arguments) -> Arguments:
+    padded, weight, bias = inputs
+    launch, padded_dot, sums = backward(padded, weight, bias, gradients[0])
+    launch.run()
+    taps_and_bias = sums.sum((0, 1))
+    return padded_dot, taps_and_bias[:-1].T.to(weight.dtype), taps_and_bias[-1].to(bias.dtype)
+
+
+triton_op = op_with_passes(definition, _forward, _backward)
+"""The op with kernels for passes; the inputs are those of `definition`."""

@@ -3,9 +3,8 @@
 from implicit.ops.backends import Explanation
 from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.dispatch import BACKENDS, Scan, explain, ssd
-from implicit.ops.ssd.reference import ssd_reference, ssd_step
+from implicit.ops.ssd.reference import ssd_reference, ssd_states, ssd_step
 from implicit.ops.ssd.request import Request
-from implicit.ops.ssd.states import ssd_states
 
 __all__ = [
     "BACKENDS",

@@ -5,8 +5,7 @@ from itertools import pairwise
 import pytest
 
 from automata.errors import InputError
-from implicit.config.curriculum import Curriculum
-from implicit.config.growth import Growth
+from implicit.config.curriculum import Curriculum, Growth
 from implicit.config.run import TrainConfig
 from implicit.gradients import FactoredImplicit, Phantom
 

@@ -16,7 +16,7 @@ from torch.optim import AdamW, Optimizer
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
-from implicit.config.growth import Growth
+from implicit.config.curriculum import Growth
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.runs.files import read_tensors, write_tensors

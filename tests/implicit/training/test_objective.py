@@ -13,8 +13,7 @@ from implicit.gradients import FactoredImplicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import MODELS, build_model
 from implicit.runs.loading import load_run
-from implicit.training.objective import objective
-from implicit.training.random_starts import starts_from_everywhere
+from implicit.training.objective import objective, starts_from_everywhere
 from implicit.training.streams import Stream, draw_batch, noise_generator
 from tests.solving import solved
 

@@ -17,7 +17,7 @@ between the two. Sums are in float32 whatever the element type of the weights.
 import triton
 import triton.language as tl
 
-from implicit.ops.triton_shared.activation import silu
+from implicit.ops.triton_shared.device import silu
 
 
 @triton.jit

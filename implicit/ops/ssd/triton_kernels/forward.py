@@ -23,9 +23,8 @@ from implicit.ops.ssd.triton_kernels.device import (
     log_decay_sums,
 )
 from implicit.ops.ssd.triton_kernels.launch import Shape, tiles
-from implicit.ops.triton_shared.launch import Launch
-from implicit.ops.triton_shared.memory import load_columns, load_rows, store_rows
-from implicit.ops.triton_shared.tiles import rows, strided
+from implicit.ops.triton_shared.device import load_columns, load_rows, store_rows
+from implicit.ops.triton_shared.launch import Launch, rows, strided
 
 
 @triton.jit

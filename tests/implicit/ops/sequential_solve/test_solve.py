@@ -350,7 +350,9 @@ def test_other_dtypes_are_refused() -> None:
 
 def test_on_a_cpu_without_numba_auto_is_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None if name == "numba" else find(name))
+    monkeypatch.setattr(
+        "implicit.ops.backends.find_spec", lambda name: None if name == "numba" else find(name)
+    )
     model = random_model().cpu()
     model.sequential_backend = "auto"
     with torch.no_grad():
