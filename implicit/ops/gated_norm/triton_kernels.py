@@ -65,6 +65,7 @@ def gated_norm_kernel(
     BLOCK_FEATURES: tl.constexpr,
 ):
     """Outputs of a tile of tokens, for one group."""
+    # Which group, and which tokens.
     group = tl.program_id(0) % GROUPS
     first = (tl.program_id(0) // GROUPS).to(tl.int64) * BLOCK_TOKENS
     token = tl.arange(0, BLOCK_TOKENS)
@@ -73,6 +74,7 @@ def gated_norm_kernel(
     feature = group * FEATURES + column
     inside = column < FEATURES
 
+    # q = (y + D x) silu(gate).
     skip = tl.load(D + feature // HEAD_SIZE, mask=inside, other=0.0).to(tl.float32)
     _, _, _, _, gated = _gated(
         y + first * y_token + group * FEATURES,
@@ -87,6 +89,7 @@ def gated_norm_kernel(
         column,
         FEATURES,
     )
+    # o = weight r q.
     factor = _norm_factor(gated, token, count, epsilon, FEATURES)
     scale = tl.load(weight + feature, mask=inside, other=0.0).to(tl.float32)
     width: tl.constexpr = GROUPS * FEATURES
@@ -121,6 +124,7 @@ def gated_norm_gradient_kernel(
     BLOCK_FEATURES: tl.constexpr,
 ):
     """Gradients of a run of tokens, for one group; those of D, feature by feature, and weight as sums."""
+    # Which group, and which run of tokens; Ḋ and the gradient of weight are summed over the run.
     group = tl.program_id(0) % GROUPS
     run = (tl.program_id(0) // GROUPS).to(tl.int64)
     token = tl.arange(0, BLOCK_TOKENS)
@@ -136,6 +140,7 @@ def gated_norm_gradient_kernel(
     for tile in range(tiles_a_run):
         first = (run * tiles_a_run + tile) * BLOCK_TOKENS
         count = tl.minimum(tokens - first, BLOCK_TOKENS).to(tl.int32)  # not above 0 past the last tile
+        # s, x, gate, silu(gate) and q once more; n = r q.
         skipped, value, logit, opened, gated = _gated(
             y + first * y_token + group * FEATURES,
             y_token,
@@ -151,6 +156,7 @@ def gated_norm_gradient_kernel(
         )
         factor = _norm_factor(gated, token, count, epsilon, FEATURES)
         normalised = gated * factor
+        # The gradient of weight is Σ ȯ n; ṅ = weight ȯ and q̇ = r (ṅ − n mean(n ṅ)).
         o_dot = load_rows(
             output_gradient + first * output_gradient_token + group * FEATURES,
             output_gradient_token,
@@ -163,11 +169,13 @@ def gated_norm_gradient_kernel(
         n_dot = o_dot * scale[None, :]
         mean = (tl.sum(n_dot * normalised, 1) / FEATURES)[:, None]
         q_dot = factor * (n_dot - normalised * mean)
+        # ẏ = ṡ = silu(gate) q̇, ẋ = D ṡ, Ḋ = Σ x ṡ.
         s_dot = opened * q_dot
         skip_sums += value * s_dot
         own = first * width + group * FEATURES
         store_rows(y_gradient + own, width, token, count, column, FEATURES, s_dot)
         store_rows(x_gradient + own, width, token, count, column, FEATURES, skip[None, :] * s_dot)
+        # The gradient of the gate is silu'(gate) s q̇.
         gate_dot = silu_derivative(logit) * skipped * q_dot
         store_rows(gate_gradient + own, width, token, count, column, FEATURES, gate_dot)
     tl.store(D_sums + run * width + feature, tl.sum(skip_sums, 0), mask=inside)

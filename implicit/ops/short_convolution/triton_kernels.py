@@ -62,6 +62,7 @@ def short_convolution_kernel(
     token = tl.arange(0, BLOCK_TOKENS)
     count = tl.minimum(length - first, BLOCK_TOKENS).to(tl.int32)
 
+    # q_t = bias + Σ_k weight_k padded_{t+k}, and silu(q_t).
     own = padded + batch * padded_batch + first * padded_token
     start = tl.load(bias + channel, mask=channel < CHANNELS, other=0.0).to(tl.float32)
     convolved = tl.zeros((BLOCK_TOKENS, BLOCK_FEATURES), tl.float32) + start[None, :]
@@ -95,6 +96,7 @@ def short_convolution_gradient_kernel(
     BLOCK_FEATURES: tl.constexpr,
 ):
     """Gradients of a run of padded tokens of one sequence, and the sums of that run for taps and bias."""
+    # Which tile of channels, run of tokens and sequence.
     program = tl.program_id(0)
     channel_tiles: tl.constexpr = (CHANNELS + BLOCK_FEATURES - 1) // BLOCK_FEATURES
     channel = (program % channel_tiles) * BLOCK_FEATURES + tl.arange(0, BLOCK_FEATURES)
@@ -108,17 +110,20 @@ def short_convolution_gradient_kernel(
     own = padded + batch * padded_batch
     own_output_gradient = output_gradient + batch * output_gradient_batch
     start = tl.load(bias + channel, mask=inside, other=0.0).to(tl.float32)
+    # Sums over the run.
     row = tl.arange(0, PADDED_SUMS)[:, None]  # of the sums: the taps, then the bias
     found = tl.zeros((PADDED_SUMS, BLOCK_FEATURES), tl.float32)
     for tile in range(tiles_a_run):
         first = (run * tiles_a_run + tile) * BLOCK_TOKENS
         gradient = tl.zeros((BLOCK_TOKENS, BLOCK_FEATURES), tl.float32)
         for k in tl.static_range(WIDTH):
+            # q of the token that has read this one with tap k.
             convolved = tl.zeros((BLOCK_TOKENS, BLOCK_FEATURES), tl.float32) + start[None, :]
             for j in tl.static_range(WIDTH):  # shifts that repeat are loaded once: the compiler sees it
                 tap = tl.load(weight + channel * WIDTH + j, mask=inside, other=0.0).to(tl.float32)
                 shifted = _load_from(own, padded_token, first + (j - k), local, tokens, channel, CHANNELS)
                 convolved += tap[None, :] * shifted
+            # q̇ = silu'(q) ẏ there; padded_s gets Σ_k weight_k q̇_{s−k}.
             token = first - k + local
             y_dot = _load_from(
                 own_output_gradient, output_gradient_token, first - k, local, length, channel, CHANNELS
@@ -128,6 +133,7 @@ def short_convolution_gradient_kernel(
             q_dot = tl.where(exists, silu_derivative(convolved) * y_dot, 0.0)
             tap = tl.load(weight + channel * WIDTH + k, mask=inside, other=0.0).to(tl.float32)
             gradient += tap[None, :] * q_dot
+            # weight_j: Σ_t q̇_t padded_{t+j}, and bias: Σ_t q̇_t.
             if k == 0:  # every token once
                 for j in tl.static_range(WIDTH):
                     shifted = _load_from(own, padded_token, first + (j - k), local, tokens, channel, CHANNELS)

@@ -120,12 +120,14 @@ def convolve_back(inputs, room, found, b, start, count):
     channels, features, memory = len(inputs.bias), len(inputs.weight), room.memory
     before, projected = len(inputs.taps) // channels - 1, inputs.projected
     for t in range(count):
+        # ẋ += D ṡ, where ṡ lies where y was; then q̇ = silu'(q) ċ, and the bias gets Σ q̇.
         q_dot = view(memory, room.channels_dot + t * channels, channels)
         skipped = view(memory, room.channels_dot + t * channels, features)
         add_product(skipped, view(inputs.skip, 0, features), view(memory, room.y + t * features, features))
         opened = view(memory, room.opened + t * channels, channels)
         value = view(memory, room.channels + t * channels, channels)
         _activate_back(q_dot, value, opened, view(found.bias, b * channels, channels))
+        # ẇ_k += q̇_t p_{t+k−K+1}; tokens before the sequence are in the window.
         for k in range(before + 1):
             tap_dot = view(found.taps, (b * (before + 1) + k) * channels, channels)
             source = start + t + k - before
@@ -136,6 +138,7 @@ def convolve_back(inputs, room, found, b, start, count):
                 add_product(
                     tap_dot, q_dot, view(inputs.window, ((b + 1) * before + source) * channels, channels)
                 )
+    # ṗ_s = Σ_k w_k q̇_{s−k+K−1} of the tokens of this run.
     row = features + channels + len(inputs.A)
     for t in range(count):
         out = view(found.projected, (b * inputs.length + start + t) * row + features, channels)
@@ -149,6 +152,7 @@ def convolve_back(inputs, room, found, b, start, count):
                 place - before,
                 place + 1,
             )
+    # The first K − 1 q̇ of this run are needed by the run before it: they move behind its end.
     for t in range(before - 1, -1, -1):
         given = view(memory, room.channels_dot + t * channels, channels)
         moved = view(memory, room.channels_dot + (room.tokens + t) * channels, channels)

@@ -67,16 +67,19 @@ def mix_backward(
     y, runs = Part(room.memory, room.y, heads * size), -(-length // RUN)
     for b in range(first, last):
         own = b * heads * size * width
+        # Forwards: h before every run, by h' = e^(ΔA) h + Δ x Bᵀ.
         take_states(states, own, held, work, heads, size, width, lanes)
         for run in range(runs - 1):
             copy_states(held, run * heads, held, (run + 1) * heads, heads, work)
             convolve(inputs, room, b, run * RUN, RUN, False)
             advance(_sequence(inputs, room, b, run * RUN, RUN), work, held, (run + 1) * heads, lanes)
+        # The adjoint of the state after the last token, carried from run to run.
         take_states(states_dot, own, held_dot, work, heads, size, width, lanes)
         begin_back(inputs, room, length - (runs - 1) * RUN)
         for run in range(runs - 1, -1, -1):
             start = run * RUN
             count = min(RUN, length - start)
+            # Backwards: convolution and scan of the run again, then norm, scan and convolution transposed.
             convolve(inputs, room, b, start, count, True)
             copy_states(held, run * heads, of_run, 0, heads, work)
             sequence = _sequence(inputs, room, b, start, count)

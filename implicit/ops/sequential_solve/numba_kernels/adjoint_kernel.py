@@ -65,6 +65,7 @@ def solve_adjoint(
     """
     length, features, size = given.latents.shape[1], given.latents.shape[2], len(places.token)
     while True:
+        # Places whose token is done go on to the one before, g first guess of v.
         busy = False
         for place in range(count):
             if places.fresh[place]:
@@ -72,6 +73,7 @@ def solve_adjoint(
             busy = busy or places.token[place] >= 0
         if not busy:
             return
+        # One product for all places: ∂zΦᵀ v, and where `whole` ∂zΦᵀ v + ∂zGᵀ λ.
         pull_back(
             weights,
             transposed,
@@ -89,6 +91,8 @@ def solve_adjoint(
             t = places.token[place]
             if t < 0:  # through: it idles on its last vector
                 continue
+            # Within GMRES: one step of Arnoldi; after the last the iterate is tried as v, with the whole
+            # product.
             product, vector = row_of(pulled.streams, place), row_of(pulled.vectors, place)
             if not places.whole[place]:
                 if _arnoldi(krylov, places, place, vector, product, rtol):
@@ -98,6 +102,7 @@ def solve_adjoint(
                         vector[i] = iterate[i]
                     places.whole[place] = True
                 continue
+            # What v leaves of the system: ∂zΦᵀ v + ∂zGᵀ λ + g − v.
             b = places.sequence[place]
             g = row_of(given.gradients, b * length + t)
             squares, norm = zero_like(product), zero_like(product)
@@ -106,6 +111,7 @@ def solve_adjoint(
                 squares += product[i] * product[i]
                 norm += vector[i] * vector[i]
             left, norm = np.sqrt(squares), np.sqrt(norm)
+            # v is found: λ becomes that of the token before.
             if left <= rtol * norm or places.restarts[place] == RESTARTS or not left < np.inf:
                 value = row_of(found[0], b * length + t)
                 for i in range(features):
@@ -113,6 +119,7 @@ def solve_adjoint(
                 found[1][b, t] = left
                 step_back(weights, trail, slopes, pulled, windows, states, size, length, place, t)
                 places.fresh[place] = True
+            # GMRES begins anew with what is left as its first vector.
             else:
                 places.restarts[place] += 1
                 places.steps[place] = 0

@@ -135,9 +135,11 @@ def _read_state(weights, places, states, layer, row, place, b):
         begin = group * per_group
         B = view(places.activated, activated + inner + group * size, size)
         C = view(places.activated, activated + inner + (weights.groups + group) * size, size)
+        # B · C, by which Δ x is multiplied: Δ x Bᵀ C = Δ (B · C) x.
         overlap = zero_like(B)
         for s in range(size):
             overlap += B[s] * C[s]
+        # h C, four columns of the state at a time.
         y = view(places.gated, place * inner + begin, per_group)
         for i in range(per_group):
             y[i] = 0
@@ -154,6 +156,7 @@ def _read_state(weights, places, states, layer, row, place, b):
             c0, h0 = C[s], view(states, state + s * inner + begin, per_group)
             for i in range(per_group):
                 y[i] += h0[i] * c0
+        # q = (e^(ΔA) h C + (Δ (B · C) + D) x) silu(gate), head by head.
         squares = zero_like(y)
         for head in range(group * heads_of_group, (group + 1) * heads_of_group):
             decay = places.decays[row, head]
@@ -165,6 +168,7 @@ def _read_state(weights, places, states, layer, row, place, b):
                 q = (decay * read[i] + gain * x[i]) * (gate[i] * sigmoid(gate[i]))
                 read[i] = q
                 squares += q * q
+        # n = q / √(mean q² + ε) over the group.
         factor = norm_factor(squares, per_group, weights.epsilon)
         for i in range(per_group):
             y[i] *= factor

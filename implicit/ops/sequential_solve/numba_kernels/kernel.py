@@ -62,6 +62,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
         if count == 0:
             return
         evaluate(weights, places, injections, states, sequence, token, count)
+        # ‖Φ(z) − z‖ and ‖z‖; where squares overflow or vanish, once more from scaled entries.
         for place in range(count):
             squares, norm = zero_like(start), zero_like(start)
             latent, image = row_of(places.streams, place), row_of(places.images, place)
@@ -71,6 +72,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
             residual, norm = np.sqrt(squares), np.sqrt(norm)
             if squares <= tiny or squares == np.inf:
                 residual, norm = _scaled_norms(latent, image, features)
+            # The status of `fixed_point.loop`: converged where ‖Φ(z) − z‖ ≤ atol + rtol ‖z‖.
             tolerance = atol + rtol * norm
             evaluations[place] += 1
             status = MAX_ITERATIONS
@@ -78,10 +80,12 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
                 status = NON_FINITE
             elif residual <= tolerance and tolerance < np.inf:
                 status = CONVERGED
+            # Go on: z ← z + τ (Φ(z) − z).
             if status == MAX_ITERATIONS and evaluations[place] < limit:
                 for i in range(features):
                     latent[i] += damping * (image[i] - latent[i])
                 continue
+            # The token is finished: z is stored, and G makes window and state after it.
             b, t = sequence[place], token[place]
             if status == CONVERGED and not reached[place]:
                 status = MAX_ITERATIONS  # a fixed point above a wrong left context is none

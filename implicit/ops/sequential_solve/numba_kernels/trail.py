@@ -122,6 +122,7 @@ def _linearise_scan(weights, trail, slopes, layer, at, row):
     inner, heads, size = slopes.gated.shape[1], weights.skips.shape[1], trail.states.shape[1]
     channels, groups = trail.convolved.shape[1], weights.groups
     per_group, heads_of_group, head_size = inner // groups, heads // groups, inner // heads
+    # Channels: the activation c = silu(q) and its slope; Δ = softplus(raw) has the slope σ(raw).
     convolved = row_of(trail.convolved, at)
     activated, slope = row_of(slopes.activated, row), row_of(slopes.channel_slopes, row)
     for i in range(channels):
@@ -139,6 +140,7 @@ def _linearise_scan(weights, trail, slopes, layer, at, row):
         for s in range(size):
             overlap += B[s] * C[s]
         read = view(slopes.of_steps, row * inner + begin, per_group)
+        # h C, as the adjoint of Δ needs it before the decay: with it y = e^(ΔA) h C + (Δ (B · C) + D) x.
         for i in range(per_group):
             read[i] = 0
         for s in range(size):
@@ -146,6 +148,7 @@ def _linearise_scan(weights, trail, slopes, layer, at, row):
             for i in range(per_group):
                 read[i] += h[i] * c
         squares = zero_like(B)
+        # ∂y/∂Δ = A e^(ΔA) h C + (B · C) x, and q = y silu(gate).
         for head in range(group * heads_of_group, (group + 1) * heads_of_group):
             first = row * inner + head * head_size
             decay, rate = trail.decays[at, head], weights.rates[layer, head]
@@ -166,6 +169,7 @@ def _linearise_scan(weights, trail, slopes, layer, at, row):
                 gate_slope[i] = y * silu_slope(gate[i])
                 q[i] = y * opened[i]
                 squares += q[i] * q[i]
+        # n = r q, and the slopes r silu(gate) of y and r y silu'(gate) of the gate.
         factor = norm_factor(squares, per_group, weights.epsilon)
         n, opened = (
             view(slopes.gated, row * inner + begin, per_group),

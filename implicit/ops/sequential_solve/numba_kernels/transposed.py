@@ -46,11 +46,13 @@ class Pulled(NamedTuple):
 def pull_back(weights, transposed, trail, slopes, pulled, windows, states, whole, token, length, count):
     """Multiply the vectors of the first ``count`` places; ``windows`` and ``states`` hold λ of the places."""
     layers, features, size = weights.skips.shape[0], len(weights.latent_norm), len(whole)
+    # Through the last norm: ṡ = r (w − n mean(n · w)), w = v times its weights.
     for place in range(count):
         stream, v = row_of(pulled.streams, place), row_of(pulled.vectors, place)
         for i in range(features):
             stream[i] = v[i] * weights.latent_norm[i]
         _through_norm(slopes, layers * size + place, stream, features)
+    # The layers from the last to the first; the products with Wᵀ add to rows of zeros.
     for layer in range(layers - 1, -1, -1):
         first = layer * size
         for place in range(count):
@@ -60,6 +62,7 @@ def pull_back(weights, transposed, trail, slopes, pulled, windows, states, whole
             normed = row_of(pulled.normed, place)
             for i in range(features):
                 normed[i] = 0
+        # The output projection, s' = s + W n: the adjoint of n is Wᵀ ṡ.
         add_products(transposed.out_proj, layer, pulled.streams, 0, pulled.gated, first, count)
         for place in range(count):
             token_read = max(token[place], 0)  # a place that is through, at -1, idles on its first token
@@ -67,6 +70,7 @@ def pull_back(weights, transposed, trail, slopes, pulled, windows, states, whole
             _through_scan(
                 weights, trail, slopes, pulled, windows, states, layer, at, first + place, place, whole[place]
             )
+        # The input projection of norm(s): its adjoint goes through the norm, and with a residual is added.
         add_products(transposed.in_proj, layer, pulled.projected, first, pulled.normed, 0, count)
         for place in range(count):
             normed, stream = row_of(pulled.normed, place), row_of(pulled.streams, place)
@@ -96,12 +100,15 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
     inner, heads, size = slopes.gated.shape[1], weights.skips.shape[1], trail.states.shape[1]
     channels, groups = trail.convolved.shape[1], weights.groups
     per_group, heads_of_group, head_size = inner // groups, heads // groups, inner // heads
+    # Rows of λ, and where the adjoints of the projection and of the channels of this row begin.
     own = (place * weights.skips.shape[0] + layer) * size  # of λ, in rows
     projected = row * pulled.projected.shape[1]
     convolved = row * channels
     width = pulled.gated.shape[1]
     for group in range(groups):
         begin = group * per_group
+        # The gated norm n = r q, q = y silu(gate): w = adjoint − n mean(n · adjoint), without r, which
+        # `opened` and `gate_slope` hold; the gate gets w y silu'(gate) r, and y gets w silu(gate) r.
         adjoint = view(pulled.gated, row * width + begin, per_group)
         n = view(slopes.gated, row * inner + begin, per_group)
         total = zero_like(adjoint)
@@ -115,6 +122,8 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
             w = adjoint[i] - n[i] * mean
             gate[i] = w * gate_slope[i]
             adjoint[i] = w * opened[i]  # now of y
+        # The scan read at z: y = e^(ΔA) h C + (Δ (B · C) + D) x. With ẏ its adjoint, ẋ = (Δ (B · C) + D) ẏ,
+        # (B · C)˙ = Σ_heads Δ ẏ · x, Δ˙ = ẏ · ∂y/∂Δ, and e^(ΔA) ẏ is the adjoint of h C.
         B = view(slopes.activated, row * channels + inner + group * size, size)
         C = view(slopes.activated, row * channels + inner + (groups + group) * size, size)
         B_dot = view(pulled.convolved, convolved + inner + group * size, size)
@@ -137,6 +146,7 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
                 y[i] *= decay  # now of h C
             overlap_dot += step * along_x
             pulled.projected[row, inner + channels + head] = along_step
+        # Ċ = hᵀ (e^(ΔA) ẏ) + (B · C)˙ B and Ḃ = (B · C)˙ C.
         for s in range(size):
             h = view(trail.states, (at * size + s) * inner + begin, per_group)
             total = zero_like(adjoint)
@@ -144,6 +154,7 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
                 total += adjoint[i] * h[i]
             C_dot[s] = total + overlap_dot * B[s]
             B_dot[s] = overlap_dot * C[s]
+        # ∂zGᵀ λ, of h' = e^(ΔA) h + Δ x Bᵀ: ẋ += Δ λ B, Ḃ += Δ λᵀ x, Δ˙ += Bᵀ λᵀ x + A e^(ΔA) λ · h.
         if whole:
             for head in range(group * heads_of_group, (group + 1) * heads_of_group):
                 first = head * head_size
@@ -165,7 +176,7 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
                     B_dot[s] += step * total
                     written += b * total
                 pulled.projected[row, inner + channels + head] += written + rate * decay * kept
-    # Through the activation, the convolution and the softplus.
+    # c = silu(past + tap p): ṗ = tap silu'(·) ċ, and of G the newest row of the window is p itself.
     newest = weights.taps.shape[1] - 1
     channel, dots = view(pulled.projected, projected + inner, channels), row_of(pulled.convolved, row)
     slope, tap = row_of(slopes.channel_slopes, row), row_of(weights.taps, layer * (newest + 1) + newest)
@@ -176,6 +187,7 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
         window = row_of(windows, (place * weights.skips.shape[0] + layer) * newest + newest - 1)
         for i in range(channels):
             channel[i] += window[i]
+    # Δ = softplus(raw): raw˙ = σ(raw) Δ˙.
     for head in range(heads):
         pulled.projected[row, inner + channels + head] *= slopes.step_slopes[row, head]
 
@@ -190,6 +202,7 @@ def step_back(weights, trail, slopes, pulled, windows, states, size, length, pla
         row, at = layer * size + place, (place * length + t) * layers + layer
         own = place * layers + layer
         dots = row_of(pulled.convolved, row)
+        # The window moves by one: λ_k ← λ_{k−1} + tap_k q̇, q̇ the adjoint of the convolution.
         for k in range(older - 1, -1, -1):
             into, tap = row_of(windows, own * older + k), row_of(weights.taps, layer * (older + 1) + k)
             if k > 0:
@@ -199,6 +212,8 @@ def step_back(weights, trail, slopes, pulled, windows, states, size, length, pla
             else:
                 for i in range(channels):
                     into[i] = dots[i] * tap[i]
+        # h enters y through e^(ΔA) h C and h' through e^(ΔA) h: λ ← e^(ΔA) λ + e^(ΔA) ẏ Cᵀ.
+        # `gated` holds e^(ΔA) ẏ.
         for head in range(heads):
             C = view(
                 slopes.activated, row * channels + inner + (groups + head // heads_of_group) * width, width

@@ -108,6 +108,7 @@ def project(
     BLOCK_COLUMNS: tl.constexpr,
 ):
     """Norm, input projection with injection, and the short convolution of this token with its window."""
+    # r = (mean s² + ε)^(−1/2).
     feature = tl.arange(0, PADDED_MODEL)
     factor = norm_factor(tl.load(stream + feature, mask=feature < D_MODEL, other=0.0), D_MODEL, epsilon)
     for first in range(0, D_IN_PROJ, BLOCK_ROWS):
@@ -115,6 +116,7 @@ def project(
         inside = row < D_IN_PROJ
         # What the products are added to comes first, so that its way from memory is theirs too.
         value = tl.load(injection + row, mask=inside, other=0.0).to(tl.float32)
+        # bias + Σ_{k < K−1} tap_k p_{t−K+1+k}: the earlier tokens of the convolution.
         channel = row - D_INNER
         is_channel = (channel >= 0) & (channel < CHANNELS)
         convolved = tl.load(conv_bias + channel, mask=is_channel, other=0.0).to(tl.float32)
@@ -124,6 +126,7 @@ def project(
             convolved += past.to(tl.float32) * tap.to(tl.float32)
         tap = tl.load(conv_weight + channel * D_CONV + (D_CONV - 1), mask=is_channel, other=0.0)
 
+        # W_in (r s weight) + injection; the channels are completed with the last tap and activated.
         products = add_products(
             tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
             in_proj,
@@ -179,6 +182,7 @@ def read_state(
     for group in range(GROUPS):
         B = activated + D_INNER + group * D_STATE
         C = B + GROUPS * D_STATE
+        # B · C of the group.
         overlap = tl.sum(
             tl.load(B + column, mask=column < D_STATE, other=0.0)
             * tl.load(C + column, mask=column < D_STATE, other=0.0),
@@ -190,10 +194,12 @@ def read_state(
             inside = row_of_group < rows_per_group
             row = group * rows_per_group + row_of_group
             head = row // HEAD_SIZE
+            # Rows of the state, one for each feature: Δ, e^(ΔA), x, D and silu(gate).
             dt, decay = step_and_decay(projected + D_INNER + CHANNELS, dt_bias, A_log, head, inside)
             x = tl.load(activated + row, mask=inside, other=0.0)
             skip = tl.load(D + head, mask=inside, other=0.0).to(tl.float32)
             opened = silu(tl.load(projected + row, mask=inside, other=0.0))
+            # h C.
             products = add_products(
                 tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
                 state,
@@ -206,6 +212,7 @@ def read_state(
                 D_STATE,
                 BLOCK_COLUMNS,
             )
+            # q = (e^(ΔA) h C + (Δ (B · C) + D) x) silu(gate), and Σ q² for the norm.
             y = (decay * tl.sum(products, 1) + (dt * overlap + skip) * x) * opened
             y = tl.where(inside, y, 0.0)
             tl.store(gated + row, y, mask=inside)
@@ -275,6 +282,7 @@ def advance_state(
 
     Each tile is read by all threads before any of them replaces an entry.
     """
+    # window ← (window without its oldest token, p).
     if D_CONV > 1:
         tap = tl.arange(0, PADDED_WINDOW)[None, :]
         for first in range(0, CHANNELS, BLOCK_ROWS):
@@ -287,6 +295,7 @@ def advance_state(
             tl.debug_barrier()
             tl.store(place, following.to(window.dtype.element_ty), mask=inside[:, None] & (tap < D_CONV - 1))
 
+    # h ← e^(ΔA) h + (Δ x) Bᵀ, tile by tile.
     rows_per_group: tl.constexpr = D_INNER // GROUPS
     for group in range(GROUPS):
         for first in range(0, rows_per_group, BLOCK_ROWS):

@@ -75,6 +75,7 @@ def solve_kernel(
     iterate that Φ was evaluated at, so that its residual, and the state that the evaluation implies, belong
     to it.
     """
+    # Scratch memory of this sequence: stream after each layer, projections, channels, gated outputs, factors.
     sequence = tl.program_id(0).to(tl.int64)
     streams += sequence * ((LAYERS + 1) * D_MODEL)
     projected += sequence * (LAYERS * D_IN_PROJ)
@@ -87,17 +88,20 @@ def solve_kernel(
 
     earlier_converged = tl.full((), 1, tl.int32)
     for token in range(length):
+        # z₀ of the token.
         place = sequence * length + token
         latent = tl.load(start + place * D_MODEL + feature, mask=inside, other=0.0).to(tl.float32)
         tl.store(streams + feature, latent, mask=inside)
         tl.debug_barrier()
 
+        # Until ‖Φ(z) − z‖ ≤ atol + rtol ‖z‖, or a limit, or a number that is not finite.
         evaluations = tl.full((), 0, tl.int32)
         status = tl.full((), MAX_ITERATIONS, tl.int32)
         residual = tl.full((), float("inf"), tl.float32)
         while (status == MAX_ITERATIONS) & (evaluations < max_iterations):
             for layer in range(LAYERS):
                 of_sequence = layer * batch + sequence
+                # (gate, p, raw Δ) = W_in norm(s) + injection; (x, B, C) = silu(taps ∗ p).
                 project(
                     streams + layer * D_MODEL,
                     mixer_norm + layer * D_MODEL,
@@ -119,6 +123,7 @@ def solve_kernel(
                     BLOCK_COLUMNS,
                 )
                 tl.debug_barrier()
+                # q = (e^(ΔA) h C + (Δ (B · C) + D) x) silu(gate), and the factor of its norm.
                 read_state(
                     projected + layer * D_IN_PROJ,
                     activated + layer * CHANNELS,
@@ -139,6 +144,7 @@ def solve_kernel(
                     BLOCK_COLUMNS,
                 )
                 tl.debug_barrier()
+                # s' = s + W_out norm(q), without s if there is no residual stream.
                 project_back(
                     gated,
                     factors,
@@ -154,6 +160,7 @@ def solve_kernel(
                     BLOCK_COLUMNS,
                 )
                 tl.debug_barrier()
+            # Φ(z) = norm(s) weight, and the status that its distance from z gives.
             stream = tl.load(streams + LAYERS * D_MODEL + feature, mask=inside, other=0.0)
             image = stream * norm_factor(stream, D_MODEL, epsilon) * latent_weight
             difference = image - latent
@@ -163,6 +170,7 @@ def solve_kernel(
             met = (residual <= tolerance) & (tolerance < float("inf"))
             status = tl.where(met, CONVERGED, MAX_ITERATIONS)
             status = tl.where(residual < float("inf"), status, NON_FINITE)  # neither is a NaN below it
+            # z ← z + τ (Φ(z) − z), unless this z is the one to keep.
             goes_on = (status == MAX_ITERATIONS) & (evaluations < max_iterations)
             latent = tl.where(goes_on, latent + damping * difference, latent)
             tl.store(streams + feature, latent, mask=inside)
@@ -171,10 +179,12 @@ def solve_kernel(
         # A fixed point above a wrong left context is none.
         status = tl.where((status == CONVERGED) & (earlier_converged == 0), MAX_ITERATIONS, status)
         earlier_converged = tl.where(status == CONVERGED, 1, 0)
+        # Results of the token.
         tl.store(value + place * D_MODEL + feature, latent.to(value.dtype.element_ty), mask=inside)
         tl.store(iterations + place, evaluations.to(tl.int64))
         tl.store(residuals + place, residual)
         tl.store(statuses + place, status.to(tl.int8))
+        # h ← e^(ΔA) h + Δ x Bᵀ, and the window moves on by one token.
         for layer in range(LAYERS):
             of_sequence = layer * batch + sequence
             advance_state(

@@ -102,6 +102,7 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
         Matrix(work.memory, back.state, work.width),
         Matrix(work.memory, back.state_dot, work.width),
     )
+    # Sᵀ and Ṡ'ᵀ, v_j = β_j u_j and w_i = α_i ẏ_i.
     transpose(width, size, state_of(work, held, before), state_turned, lanes)
     transpose(width, size, state_dot, state_dot_turned, lanes)
     u, v, w, y_dot = (
@@ -113,6 +114,7 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
     scale_rows(rows, size, u, view(work.memory, work.until, work.tokens), v)
     scale_rows(rows, size, y_dot, view(work.memory, work.since, work.tokens), w)
 
+    # ẏ_i · u_j for j ≤ i, from which P and the first sum of (5) are made.
     transpose(tokens, size, u, Matrix(work.memory, back.u_turned, work.tokens), lanes)
     for row in range(0, rows, TILE_ROWS):  # no further than the diagonal
         columns, pairs = (
@@ -125,6 +127,7 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
         )
         multiply(TILE_ROWS, columns, size, own, 1, u_turned, nothing, pairs, lanes)
     _mix_pairs(work, back, rows)
+    # Sᵀ w_i and Ṡ'ᵀ v_j, which (2), (3) and (5) share.
     part = Matrix(work.memory, back.part, work.width)
     multiply(rows, width, size, w, 1, state_turned, nothing, part, lanes)
     _add_part(work, back, work.C, back.C, back.outwards, rows)  # (2)
@@ -132,6 +135,7 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
     _add_part(work, back, work.B, back.B, back.inwards, rows)  # (3)
     _sum_rates(work, back, rows, through * _product_of_states(work, back))  # (5)
 
+    # β_j Ṡ' B_j, then Σ_{i ≥ j} M_ij ẏ_i from the diagonal on.
     B, C, scaled = (
         Matrix(work.memory, work.B, work.width),
         Matrix(work.memory, work.C, 1),

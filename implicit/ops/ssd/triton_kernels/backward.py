@@ -73,6 +73,7 @@ def input_gradient_kernel(
     BLOCK_N: tl.constexpr,
 ):
     """Gradients of x, Δ and A from one chunk of one head. Matrices are transposed: [token j, token i]."""
+    # Which head, chunk and sequence; the last chunk may have fewer tokens.
     program = tl.program_id(0)
     head = program % heads
     program = program // heads
@@ -90,6 +91,7 @@ def input_gradient_kernel(
     own_chunk = ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
     own_row = (batch * length + start) * heads + head
 
+    # S_ij = C_i · B_j, transposed.
     scores = tl.zeros((CHUNK, CHUNK), tl.float32)
     for first_n in range(0, STATE_SIZE, BLOCK_N):
         n = first_n + tl.arange(0, BLOCK_N)
@@ -97,18 +99,21 @@ def input_gradient_kernel(
         query = load_columns(C_start, C_token, token, remaining, n, STATE_SIZE)
         scores = dot(key, query, scores)
 
+    # e, t and w of the chunk; then S_ij L_ij, transposed.
     rate = tl.load(A + head).to(tl.float32)
     step_size = load_steps(dt + batch * dt_batch + start * dt_token + head, dt_token, token, remaining)
     coarse, fine = log_decay_sums(step_size, rate)
     from_start, to_end, whole = decay_over_chunk(coarse, fine, token, CHUNK)
     scores *= decay_between_transposed(coarse, fine, token)
 
+    # Over tiles of head_size: V_ij = dy_i · x_j, and the products with h and g.
     products = tl.zeros((CHUNK, CHUNK), tl.float32)  # x_j · dy_i
     outward = tl.zeros((CHUNK,), tl.float32)  # dy_i · h C_i
     inward = tl.zeros((CHUNK,), tl.float32)  # x_j · g B_j
     across = tl.full((), 0.0, tl.float32)  # ⟨g, h⟩
     for first_p in range(0, HEAD_SIZE, BLOCK_P):
         p = first_p + tl.arange(0, BLOCK_P)
+        # h C_i, g B_j and ⟨g, h⟩.
         from_h = tl.zeros((CHUNK, BLOCK_P), tl.float32)
         from_g = tl.zeros((CHUNK, BLOCK_P), tl.float32)
         for first_n in range(0, STATE_SIZE, BLOCK_N):
@@ -125,6 +130,7 @@ def input_gradient_kernel(
         products = dot(value, tl.trans(gradient), products)
         outward += tl.sum(gradient.to(tl.float32) * from_h, 1)
         inward += tl.sum(value.to(tl.float32) * from_g, 1)
+        # du_j = Σ_i S_ij L_ij dy_i + t_j g B_j, and dx_j = Δ_j du_j.
         du = dot(scores.to(gradient.dtype), gradient, from_g * to_end[:, None])
         store_rows(
             dx + own_row * HEAD_SIZE,
@@ -136,6 +142,7 @@ def input_gradient_kernel(
             du * step_size[:, None],
         )
 
+    # x_k · du_k, then the four sums of da_k: within, from the start, to the end, over the whole chunk.
     inside = scores * products
     along_x = tl.sum(inside, 1) + to_end * inward  # x_j · du_j
     inside *= step_size[:, None]
@@ -144,6 +151,7 @@ def input_gradient_kernel(
     )  # [token j, token k]
     passing = tl.sum(tl.where(token[:, None] < token[None, :], passing, 0.0), 0)
     da = passing + tl.cumsum(from_start * outward, 0, reverse=True) + whole * across
+    # dΔ_k = x_k · du_k + A da_k, dA = Σ_k Δ_k da_k.
     tl.store(ddt + own_row + token * heads, along_x + rate * da, mask=token < remaining)
     tl.store(dA + (batch * chunks + chunk) * heads + head, tl.sum(step_size * da, 0))
 
@@ -183,6 +191,7 @@ def projection_gradient_kernel(
     BLOCK_N: tl.constexpr,
 ):
     """Gradients of B and C from one chunk, for a tile of state_size, summed over some heads of a group."""
+    # Which tile of state_size, part of the heads, group, chunk and sequence.
     program = tl.program_id(0)
     tiles_n: tl.constexpr = (STATE_SIZE + BLOCK_N - 1) // BLOCK_N
     n = (program % tiles_n) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -201,6 +210,7 @@ def projection_gradient_kernel(
     weights = tl.zeros((CHUNK, CHUNK), tl.float32)  # Σ_heads L_ij V_ij Δ_j
     key_gradient = tl.zeros((CHUNK, BLOCK_N), tl.float32)
     query_gradient = tl.zeros((CHUNK, BLOCK_N), tl.float32)
+    # Sums over the heads of this part: the terms with g and h, and the weights L_ij V_ij Δ_j.
     for index in range(heads_per_program):
         head = group * heads_per_group + part * heads_per_program + index
         rate = tl.load(A + head).to(tl.float32)
@@ -213,6 +223,7 @@ def projection_gradient_kernel(
         products = tl.zeros((CHUNK, CHUNK), tl.float32)  # dy_i · x_j
         for first_p in range(0, HEAD_SIZE, BLOCK_P):
             p = first_p + tl.arange(0, BLOCK_P)
+            # V_ij = dy_i · x_j;  dB_j += (t_j Δ_j x_j)ᵀ g;  dC_i += (e_i dy_i)ᵀ h.
             value = load_rows(x_start, x_token, token, remaining, p, HEAD_SIZE)
             gradient = load_rows(dy_start, dy_token, token, remaining, p, HEAD_SIZE)
             h = load_rows(entering + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE)
@@ -224,6 +235,7 @@ def projection_gradient_kernel(
             query_gradient = dot(weighted.to(h.dtype), h, query_gradient)
         weights += products * decay_between(coarse, fine, token) * step_size[None, :]
 
+    # dC_i += Σ_j L_ij V_ij Δ_j B_j and dB_j += Σ_i L_ij V_ij Δ_j C_i.
     key = load_rows(
         B + batch * B_batch + start * B_token + group * STATE_SIZE, B_token, token, remaining, n, STATE_SIZE
     )

@@ -59,6 +59,7 @@ def carry_kernel(
     gradients of y, keys are C, and the gradient of h is that of h' times w, plus Σ_i e_i dy_i C_iᵀ.
     ``carried`` receives what enters each chunk from where the walk comes, ``last`` what comes out at its end.
     """
+    # Which tile of the state, head and sequence.
     program = tl.program_id(0)
     tiles_n: tl.constexpr = (STATE_SIZE + BLOCK_N - 1) // BLOCK_N
     tiles_p: tl.constexpr = (HEAD_SIZE + BLOCK_P - 1) // BLOCK_P
@@ -70,6 +71,7 @@ def carry_kernel(
     batch = (program // heads).to(tl.int64)
     token = tl.arange(0, CHUNK)
 
+    # h before the first chunk, or in reverse its gradient after the last.
     rate = tl.load(A + head).to(tl.float32)
     own_state = (batch * heads + head) * HEAD_SIZE * STATE_SIZE
     state = load_rows(boundary + own_state, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE).to(tl.float32)
@@ -82,6 +84,7 @@ def carry_kernel(
         own_chunk = ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
         store_rows(carried + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
 
+        # Decays of the chunk, and the weight of each token: t_j Δ_j, in reverse e_i.
         remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
         step_size = load_steps(dt + batch * dt_batch + start * dt_token + head, dt_token, token, remaining)
         coarse, fine = log_decay_sums(step_size, rate)
@@ -90,6 +93,7 @@ def carry_kernel(
             weight = from_start
         else:
             weight = to_end * step_size
+        # h ← w h + Σ_j (weight_j value_j) key_jᵀ.
         value = load_columns(
             values + batch * values_batch + start * values_token + head * HEAD_SIZE,
             values_token,
@@ -139,6 +143,7 @@ def output_kernel(
     BLOCK_N: tl.constexpr,
 ):
     """Outputs of one chunk of one head, for a tile of its head_size."""
+    # Which tile of head_size, head, chunk and sequence.
     program = tl.program_id(0)
     tiles_p: tl.constexpr = (HEAD_SIZE + BLOCK_P - 1) // BLOCK_P
     p = (program % tiles_p) * BLOCK_P + tl.arange(0, BLOCK_P)
@@ -155,6 +160,7 @@ def output_kernel(
     B_start = B + batch * B_batch + start * B_token + group * STATE_SIZE
     C_start = C + batch * C_batch + start * C_token + group * STATE_SIZE
     own_chunk = entering + ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
+    # C_i · B_j and h C_i.
     scores = tl.zeros((CHUNK, CHUNK), tl.float32)
     carried = tl.zeros((CHUNK, BLOCK_P), tl.float32)
     for first in range(0, STATE_SIZE, BLOCK_N):
@@ -165,6 +171,7 @@ def output_kernel(
         scores = dot(query, key, scores)
         carried = dot(query, state, carried)
 
+    # y_i = e_i h C_i + Σ_{j ≤ i} L_ij (C_i · B_j) Δ_j x_j.
     rate = tl.load(A + head).to(tl.float32)
     step_size = load_steps(dt + batch * dt_batch + start * dt_token + head, dt_token, token, remaining)
     coarse, fine = log_decay_sums(step_size, rate)
