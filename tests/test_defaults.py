@@ -36,7 +36,7 @@ implicit.config.optimizer:OptimizerConfig learning_rate=0.001, betas=(0.9, 0.95)
 implicit.config.evaluation:EvaluationConfig every=50, lengths=(), sequences=128, rtol=None,
     max_iterations=None, target_accuracy=None, patience=3
 implicit.config.curriculum:Curriculum contraction_weight=0.0, contraction_scales=(0.1, 0.1),
-    contraction_power=1.0, forgetting_weight=0.0, image_ball_weight=0.0, bounded_steps=1000,
+    contraction_power=1.0, image_ball_weight=0.0, forgetting_weight=0.0, bounded_steps=1000,
     bounded_iterations=4, bounded_length=0, free_max_iterations=24, free_mode='auto', free_rtol=0.05,
     random_starts=0.0, free_gradient='phantom', phantom_steps=4, phantom_damping=0.8, carried_share=0.0,
     carried_after=0, carried_right=False, carried_always=False, loss_until_error=False, start_length=None,

@@ -52,11 +52,6 @@ class DeltaRuleCell(DeltaRuleParameters):
 
     Raises:
         InputError: for sizes below 1.
-
-    Example:
-        >>> from implicit.cells import DeltaNetCell
-        >>> issubclass(DeltaNetCell, DeltaRuleCell), DeltaNetCell.gated
-        (True, False)
     """
 
     recurrent_parts = ("memory",)

@@ -36,13 +36,7 @@ class Projections(NamedTuple):
 
 
 class DeltaRuleParameters(Cell):
-    """The parameters of a cell around the delta rule; `implicit.cells.delta_rule_cell` has the arguments.
-
-    Example:
-        >>> from implicit.cells import GatedDeltaNetCell
-        >>> isinstance(GatedDeltaNetCell(8, heads=2, key_size=4, value_size=4), DeltaRuleParameters)
-        True
-    """
+    """The parameters of a cell around the delta rule; `implicit.cells.delta_rule_cell` has the arguments."""
 
     gated: ClassVar[bool] = False
 

@@ -35,13 +35,7 @@ class Mamba2Sizes(CellSizes):
 
 
 class Mamba2Parameters(Cell):
-    """The parameters of a Mamba-2 cell; `implicit.cells.mamba2.Mamba2Cell` has the arguments.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell
-        >>> isinstance(Mamba2Cell(8, d_state=4, head_size=4), Mamba2Parameters)
-        True
-    """
+    """The parameters of a Mamba-2 cell; `implicit.cells.mamba2.Mamba2Cell` has the arguments."""
 
     sizes_class: ClassVar[type[CellSizes]] = Mamba2Sizes
 

@@ -11,21 +11,11 @@ from theory.status import Status
 
 
 class FixedPointError(ArithmeticError):
-    """A fixed point was asked for and not reached.
-
-    Example:
-        >>> isinstance(FixedPointError("3 of 8 tokens"), ArithmeticError)
-        True
-    """
+    """A fixed point was asked for and not reached."""
 
 
 class NotConvergedWarning(UserWarning):
-    """Outputs were computed from latents that are not fixed points.
-
-    Example:
-        >>> issubclass(NotConvergedWarning, UserWarning)
-        True
-    """
+    """Outputs were computed from latents that are not fixed points."""
 
 
 @dataclass(frozen=True)

@@ -277,12 +277,6 @@ class FixedPointModel(SequenceModel):
 
     Attributes:
         latent_size: features of the latent.
-
-    Example:
-        >>> from implicit import load_run
-        >>> model = load_run("parity").model.implicit
-        >>> isinstance(model, FixedPointModel), model.latent_size
-        (True, 32)
     """
 
     latent_size: int

@@ -59,11 +59,6 @@ class CellStack(SequenceModel):
         latent_norm: after the last layer of an implicit model; None in an explicit one.
         gradient_checkpointing: whether `sweep` keeps for the backward pass what enters each layer only, and
             computes the rest once more in it: less memory, more time, the same gradients.
-
-    Example:
-        >>> from implicit import Mamba2
-        >>> issubclass(Mamba2, CellStack), Mamba2.cell_class.__name__
-        (True, 'Mamba2Cell')
     """
 
     cell_class: ClassVar[type[Cell]]

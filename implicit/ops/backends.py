@@ -21,12 +21,7 @@ from automata.errors import InputError, unknown_name
 
 
 class Request(Protocol):
-    """What decides who can run a call; each op adds what its backends ask about.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> request: Request = SimpleNamespace(device="cpu")
-    """
+    """What decides who can run a call; each op adds what its backends ask about."""
 
     @property
     def device(self) -> str:

@@ -11,10 +11,12 @@ from pkgutil import iter_modules
 
 from implicit.penalties.interface import Penalty, Solved
 
-PENALTIES: dict[str, type[Penalty]] = {
-    name: import_module(f"{__name__}.{name}").PENALTY
-    for name in sorted(module.name for module in iter_modules(__path__))
-    if name != "interface"
+_FOUND: dict[str, type[Penalty]] = {
+    module.name: import_module(f"{__name__}.{module.name}").PENALTY
+    for module in iter_modules(__path__)
+    if module.name != "interface"
 }
+# In this order they draw noise and their gradients are added, on which the last bits of weights depend.
+PENALTIES = dict(sorted(_FOUND.items(), key=lambda item: (item[1].after_learning, item[0])))
 
 __all__ = ["PENALTIES", "Penalty", "Solved"]

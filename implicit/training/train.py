@@ -20,12 +20,7 @@ from implicit.training.termination import noted_termination
 
 
 class ShortCurriculumWarning(UserWarning):
-    """The curriculum ends before the sequences have the training length.
-
-    Example:
-        >>> issubclass(ShortCurriculumWarning, UserWarning)
-        True
-    """
+    """The curriculum ends before the sequences have the training length."""
 
 
 def train(

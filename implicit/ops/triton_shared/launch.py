@@ -20,12 +20,7 @@ _INTEGERS_AS_CONSTANTS = INTERPRETED and [int(part) for part in triton.__version
 
 
 class Schedule(Protocol):
-    """How a kernel occupies a multiprocessor; a kernel's tile sizes stand beside it.
-
-    Example:
-        >>> from implicit.ops.ssd.triton_kernels.launch import Tiles
-        >>> schedule: Schedule = Tiles(block_p=32, block_n=64, warps=4, stages=2)
-    """
+    """How a kernel occupies a multiprocessor; a kernel's tile sizes stand beside it."""
 
     @property
     def warps(self) -> int:
