@@ -35,7 +35,7 @@ class Request(TensorsRequest):
 
 
 def _numba_op(norm_groups: int, epsilon: float) -> Op:
-    from implicit.ops.mamba2_mixer.numba_op import numba_op
+    from implicit.ops.mamba2_mixer.numba_kernels import numba_op
 
     return numba_op(norm_groups, epsilon)
 

@@ -4,8 +4,7 @@ The definition is `implicit.modes.solve_sequentially`, the plain loop, which run
 """
 
 from implicit.ops.sequential_solve.backends import choose, explain_sequential_solve
-from implicit.ops.sequential_solve.self_map import SelfMap
+from implicit.ops.sequential_solve.self_map import SelfMap, Walk
 from implicit.ops.sequential_solve.solve import sequential_solve
-from implicit.ops.sequential_solve.walk import Walk
 
 __all__ = ["SelfMap", "Walk", "choose", "explain_sequential_solve", "sequential_solve"]

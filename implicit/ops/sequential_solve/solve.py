@@ -8,8 +8,7 @@ from implicit.fixed_point import DampedPicard, Stopping
 from implicit.ops.backends import AUTO, first_refusal
 from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.sequential_solve.backends import NEEDS, Request
-from implicit.ops.sequential_solve.self_map import SelfMap
-from implicit.ops.sequential_solve.walk import Walk
+from implicit.ops.sequential_solve.self_map import SelfMap, Walk
 
 
 def sequential_solve(

@@ -2,9 +2,8 @@
 
 from implicit.ops.backends import Explanation
 from implicit.ops.ssd.chunked import ssd_chunked
-from implicit.ops.ssd.dispatch import BACKENDS, Scan, explain, ssd
+from implicit.ops.ssd.dispatch import BACKENDS, Request, Scan, explain, ssd
 from implicit.ops.ssd.reference import ssd_reference, ssd_states, ssd_step
-from implicit.ops.ssd.request import Request
 
 __all__ = [
     "BACKENDS",

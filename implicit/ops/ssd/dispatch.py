@@ -1,7 +1,8 @@
 """The public function of the SSD scan: arguments checked once for all backends, one of them run."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -10,23 +11,68 @@ from automata.errors import InputError
 from implicit.ops.backends import (
     AUTO,
     NUMBA,
+    TRITON,
     Backend,
     Backends,
     Explanation,
+    Need,
     Preference,
+    at_most,
     default_device,
     element_types,
     floating_device,
     on_cpu,
     on_cuda,
+    on_gpu_or_interpreted,
     one_element_type,
     package,
 )
 from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.mamba_ssm_scan import ssd_mamba_ssm
 from implicit.ops.ssd.reference import ssd_reference
-from implicit.ops.ssd.request import TRITON_NEEDS, TYPED, Request
 from implicit.ops.uncompiled import uncompiled
+
+LARGEST = 256
+"""Largest head_size and state_size of the kernels. They need not be powers of two: tiles are padded."""
+
+TYPED = "x, B and C"
+"""The tensors whose element types are asked about: the others may be wider."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What decides whether a backend can run a scan.
+
+    Attributes:
+        device: type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``.
+        dtypes: element types of x, B and C.
+        head_size: rows of the state of a head.
+        state_size: columns of the state of a head.
+
+    Example:
+        >>> Request.of(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4))
+        Request(device='cpu', dtypes=(torch.float32, torch.float32, torch.float32), head_size=8, state_size=4)
+    """
+
+    device: str
+    dtypes: tuple[torch.dtype, ...]
+    head_size: int
+    state_size: int
+
+    @classmethod
+    def of(cls, x: Tensor, B: Tensor, C: Tensor) -> Self:
+        """Read a request off the tensors of a call."""
+        return cls(x.device.type, (x.dtype, B.dtype, C.dtype), x.shape[-1], B.shape[-1])
+
+
+TRITON_NEEDS: tuple[Need, ...] = (
+    TRITON,
+    one_element_type(TYPED),
+    element_types(subject=TYPED),
+    at_most(LARGEST, "head_size", "state_size"),
+    on_gpu_or_interpreted(),
+)
+
 
 Scan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 MAMBA_SSM_NEEDS = (
@@ -42,7 +88,7 @@ NUMBA_NEEDS = (NUMBA, on_cpu(), one_element_type(TYPED), element_types((torch.fl
 
 
 def _numba_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
-    from implicit.ops.ssd.numba_scan import ssd_numba
+    from implicit.ops.ssd.numba_kernels import ssd_numba
 
     return ssd_numba(*tensors)
 

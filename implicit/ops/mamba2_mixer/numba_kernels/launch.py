@@ -1,5 +1,6 @@
 """The mixer on CPU tensors: memory laid out, sequences dealt to threads."""
 
+import functools
 from itertools import accumulate
 from typing import Any
 
@@ -9,15 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.ops.hand_written_passes import Arguments
-from implicit.ops.mamba2_mixer.definition import MixerTensors
+from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
+from implicit.ops.mamba2_mixer.definition import MixerTensors, definition
 from implicit.ops.mamba2_mixer.numba_kernels import kernel
 from implicit.ops.mamba2_mixer.numba_kernels.around_scan import Inputs, Room
 from implicit.ops.mamba2_mixer.numba_kernels.around_scan_gradient import Found
 from implicit.ops.numba_shared.launch import Strided, array, deal
 from implicit.ops.numba_shared.products import lanes as lanes_of
 from implicit.ops.numba_shared.tiles import memory
-from implicit.ops.ssd.numba_kernels.room import room_for_chunk, room_for_states
+from implicit.ops.ssd.numba_kernels.launch import room_for_chunk, room_for_states
 
 
 def forward(norm_groups: int, epsilon: float, *tensors: Any) -> tuple[Tensor, Tensor]:
@@ -154,3 +155,22 @@ def _room(inputs: Inputs, tokens: int) -> Room:
     sizes = (tokens * channels, tokens * features, tokens * channels, tokens * channels + behind)
     *places, end = accumulate(sizes, initial=0)
     return Room(memory(end, inputs.A.dtype), tokens, *places)
+
+
+@functools.cache
+def numba_op(norm_groups: int, epsilon: float) -> Op:
+    """Return the mixer with kernels for passes; arguments as of `definition`.
+
+    Example:
+        >>> import torch
+        >>> tensors = torch.zeros(1, 1, 5), torch.zeros(1, 3, 0), torch.ones(3, 1), torch.zeros(3)
+        >>> ones = torch.ones(1)
+        >>> output, state = numba_op(1, 1.0)(*tensors, *4 * (ones,), torch.ones(1, 1, 1, 1), None)
+        >>> output.item(), state.shape
+        (0.0, torch.Size([1, 1, 1, 1]))
+    """
+    return op_with_passes(
+        definition(norm_groups, epsilon),
+        forward=functools.partial(forward, norm_groups, epsilon),
+        backward=functools.partial(backward, norm_groups, epsilon),
+    )

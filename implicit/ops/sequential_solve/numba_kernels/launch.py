@@ -9,8 +9,7 @@ from implicit.ops.numba_shared.launch import array, deal
 from implicit.ops.numba_shared.products import MOST_VECTORS, pack, padded
 from implicit.ops.sequential_solve.numba_kernels.evaluate import Places, Weights
 from implicit.ops.sequential_solve.numba_kernels.kernel import solve
-from implicit.ops.sequential_solve.self_map import SelfMap
-from implicit.ops.sequential_solve.walk import Walk
+from implicit.ops.sequential_solve.self_map import SelfMap, Walk
 
 
 def walk(

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.ops.sequential_solve.self_map import SelfMap
+from implicit.ops.sequential_solve.self_map import SelfMap, Walk
 from implicit.ops.sequential_solve.triton_kernels.kernel import solve_kernel
-from implicit.ops.sequential_solve.walk import Walk
 from implicit.ops.triton_shared.launch import Launch, padded
 
 LARGEST_TILE = 128

@@ -1,14 +1,49 @@
 """The scan on CPU tensors: memory laid out, sequences dealt to threads."""
 
+from itertools import accumulate
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from implicit.ops.hand_written_passes import op_with_passes
 from implicit.ops.numba_shared.launch import Strided, array, deal
 from implicit.ops.numba_shared.products import lanes as lanes_of
+from implicit.ops.numba_shared.tiles import memory, unit
+from implicit.ops.ssd import chunked
 from implicit.ops.ssd.numba_kernels import kernel
-from implicit.ops.ssd.numba_kernels.room import room_for_chunk, room_for_states
+from implicit.ops.ssd.numba_kernels.chunk import CHUNK_SIZE, Chunk
+from implicit.ops.ssd.numba_kernels.chunk_gradient import Gradient
+
+
+def room_for_chunk(length: int, size: int, width: int, dtype: np.dtype) -> tuple[Chunk, Gradient]:
+    """Lay out the memory of a chunk and of its gradients, for states ``[size, width]``.
+
+    Example:
+        >>> work, back = room_for_chunk(1000, 64, 60, np.dtype("float32"))
+        >>> work.tokens, work.size, work.width
+        (32, 64, 64)
+    """
+    whole = unit(dtype)
+    t, p, n = (-(-number // whole) * whole for number in (min(length, CHUNK_SIZE), size, width))
+    of_chunk = (*4 * (t,), *3 * (t * p,), *4 * (t * n,), *2 * (t * t,), p * n)
+    of_gradient = (*4 * (t * p,), *3 * (t * n,), *4 * (t,), *2 * (p * n,), *2 * (t * t,))
+    *places, end = accumulate((*of_chunk, *of_gradient), initial=0)
+    room = memory(end, dtype)
+    chunk = Chunk(room, t, p, n, *places[: len(of_chunk)])
+    return chunk, Gradient(*places[len(of_chunk) :])
+
+
+def room_for_states(work: Chunk, heads: int, length: int = 1) -> NDArray[np.floating]:
+    """Memory for the states of all heads before every chunk of a sequence.
+
+    Example:
+        >>> work, _ = room_for_chunk(1000, 64, 64, np.dtype("float32"))
+        >>> room_for_states(work, heads=2, length=64).size // 64**2
+        4
+    """
+    return memory(-(-length // work.tokens) * heads * work.size * work.width, work.memory.dtype)
 
 
 def forward(
@@ -89,3 +124,28 @@ def _state(x: Tensor, B: Tensor, given: Tensor | None) -> NDArray[np.floating]:
         return array(given).copy()
     batch, _, heads, size = x.shape
     return np.zeros((batch, heads, size, B.shape[3]), array(x[:0]).dtype)
+
+
+def ssd_numba(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Run `ssd` by numba: kernels for values and first derivatives, the chunked composition for all else.
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)
+        >>> ones = torch.ones(1, 3, 1, 1)
+        >>> y, state = ssd_numba(x, torch.ones(1, 3, 1), torch.zeros(1), ones, ones)
+        >>> y.flatten().tolist(), state.item()
+        ([1.0, 3.0, 6.0], 6.0)
+    """
+    dt, A = dt.to(x.dtype), A.to(x.dtype)
+    y, state = _SCAN(x, dt, A, B, C, None if initial_state is None else initial_state.to(x.dtype))
+    return y, state
+
+
+_SCAN = op_with_passes(
+    chunked.composition(chunked.CHUNK_SIZE),
+    forward=forward,
+    backward=lambda inputs, gradients: backward(*inputs, *gradients),
+)

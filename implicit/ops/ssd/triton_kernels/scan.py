@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.backends import first_refusal
-from implicit.ops.ssd.request import TRITON_NEEDS, Request
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
 
@@ -64,20 +62,10 @@ def ssd_triton(
     float32 products are IEEE, never TF32. Decays that reset the state within a chunk cost nothing of the
     precision of what follows.
 
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``, float32 or bfloat16; head_size up to 256.
-        dt: positive step sizes, ``[batch, length, heads]``, any floating dtype.
-        A: negative decay rates, ``[heads]``, any floating dtype.
-        B: input projections, ``[batch, length, groups, state_size]``, as ``x``; state_size up to 256.
-        C: output projections, shaped like ``B``.
-        initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
-
-    Returns:
-        The outputs, shaped like ``x`` and of its dtype, and the state after the last token, float32.
+    Arguments are those of `ssd`, which has checked them. Outputs have the dtype of x, the state is float32.
 
     Raises:
-        InputError: for a dtype or a size that the kernels do not take, for x, B and C of several dtypes, for
-            tensors on a CPU outside Triton's interpreter, and in a backward pass with ``create_graph=True``.
+        InputError: in a backward pass with ``create_graph=True``.
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060, section 6; gradients derived in `triton_kernels.backward`.
@@ -92,9 +80,6 @@ def ssd_triton(
         >>> y.flatten().tolist(), state.item()
         ([1.0, 3.0, 6.0], 6.0)
     """
-    refusal = first_refusal(TRITON_NEEDS, Request.of(x, B, C))
-    if refusal is not None:
-        raise InputError(refusal)
     if initial_state is None:
         batch, _, heads, head_size = x.shape
         initial_state = x.new_zeros(batch, heads, head_size, B.shape[3], dtype=torch.float32)
