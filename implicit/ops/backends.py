@@ -267,7 +267,7 @@ def entries(request: Any) -> str | None:
     return "the tensors are empty; give at least one sequence and one token"
 
 
-NUMBA = package("numba", "pip install numba", module="implicit.ops.numba_shared.tiles")
+NUMBA = package("numba", "pip install numba", module="implicit.ops.numba_shared.matrices")
 TRITON = package("triton", "pip install triton (Linux only)", module="implicit.ops.triton_shared.launch")
 
 

@@ -8,10 +8,10 @@ r = x − n ln 2, e^x = 2^n e^r. In numba a float32 times a literal is a float64
 import math
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
+
+from implicit.ops.numba_shared.jit import ordered_inner
 
 _F = np.float32
 # Cephes, expf: relative error below 2e-7 on |r| ≤ ln 2 / 2.
@@ -29,34 +29,10 @@ _DLN2_HIGH, _DLN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
 _DLOW, _DHIGH = -708.0, 710.0
 
 
-@intrinsic
-def power_of_two(_context, x):
-    """2^x of a whole number held by a float, from its bits; x within the exponents of normal numbers."""
-    wide = x == types.float64
-    whole = ir.IntType(64 if wide else 32)
-    bias, mantissa = (1023, 52) if wide else (127, 23)
-
-    def build(_context, builder, signature, arguments):
-        exponent = builder.add(builder.fptosi(arguments[0], whole), ir.Constant(whole, bias))
-        bits = builder.shl(exponent, ir.Constant(whole, mantissa))
-        return builder.bitcast(bits, ir.DoubleType() if wide else ir.FloatType())
-
-    return x(x), build
-
-
-@intrinsic
-def multiply_add(_context, a, b, c):
-    """Fuse a b + c, in this order: two such sums would be joined, and the digits of ln 2 lost."""
-
-    def build(_context, builder, _signature, arguments):
-        kind = arguments[0].type
-        bits = 64 if isinstance(kind, ir.DoubleType) else 32
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.f{bits}"
-        )
-        return builder.call(function, arguments)
-
-    return a(a, a, a), build
+@ordered_inner
+def _reduced(x, n, high, low):
+    """X − n ln 2 in this order: reordered, the two parts of ln 2 would be joined, and its digits lost."""
+    return (x - n * high) - n * low
 
 
 def exp(x):
@@ -73,9 +49,10 @@ def _exp(x):
             x = _HIGH if x > _HIGH else x
             n = np.floor(x * _LOG2_E + _HALF)
             n = n if n > _LOW * _LOG2_E - _ONE else _ZERO  # NaN
-            r = multiply_add(n, -_LN2_LOW, multiply_add(n, -_LN2_HIGH, x))
+            r = _reduced(x, n, _LN2_HIGH, _LN2_LOW)
             p = ((((_C5 * r + _C4) * r + _C3) * r + _C2) * r + _C1) * r + _C0
-            return (p * r * r + r + _ONE) * power_of_two(n)
+            bits = np.int32((np.int32(n) + np.int32(127)) << np.int32(23))  # 2^n
+            return (p * r * r + r + _ONE) * bits.view(np.float32)
 
         return single
 
@@ -84,7 +61,7 @@ def _exp(x):
         x = _DHIGH if x > _DHIGH else x
         n = np.floor(x * _DLOG2_E + 0.5)
         n = n if n > -1100.0 else 0.0  # NaN
-        r = multiply_add(n, -_DLN2_LOW, multiply_add(n, -_DLN2_HIGH, x))
+        r = _reduced(x, n, _DLN2_HIGH, _DLN2_LOW)
         p = _D[13]
         p = p * r + _D[12]
         p = p * r + _D[11]
@@ -98,7 +75,8 @@ def _exp(x):
         p = p * r + _D[3]
         p = p * r + 0.5
         p = p * r + 1.0
-        return (p * r + 1.0) * power_of_two(n)
+        bits = np.int64((np.int64(n) + np.int64(1023)) << np.int64(52))  # 2^n
+        return (p * r + 1.0) * bits.view(np.float64)
 
     return double
 

@@ -11,17 +11,6 @@ from numba.extending import intrinsic
 
 
 @intrinsic
-def address(_context, array, offset):
-    """The address of an entry, counted in entries from the first."""
-
-    def build(context, builder, signature, arguments):
-        structure = context.make_array(signature.args[0])(context, builder, arguments[0])
-        return builder.gep(structure.data, [arguments[1]])
-
-    return types.CPointer(array.dtype)(array, types.int64), build
-
-
-@intrinsic
 def view(_context, array, offset, count):
     """``count`` consecutive entries of a contiguous array from an offset on, counted in entries.
 

@@ -25,19 +25,19 @@ RUN = 64
 
 
 @compiled
-def mix_forward(inputs, states, after, out, room, work, held, lanes, first, last):
+def mix_forward(inputs, states, after, out, room, work, held, first, last):
     """Mix the sequences ``first`` … ``last − 1``; flat ``states`` are before them, ``after`` those after."""
     heads, size, width = len(inputs.A), inputs.size, inputs.width
     y = Part(room.memory, room.y, heads * size)
     for b in range(first, last):
         own = b * heads * size * width
-        take_states(states, own, held, work, heads, size, width, lanes)
+        take_states(states, own, held, work, heads, size, width)
         for start in range(0, inputs.length, RUN):
             count = min(RUN, inputs.length - start)
             convolve(inputs, room, b, start, count, False)
-            scan(_sequence(inputs, room, b, start, count), y, work, held, False, lanes)
+            scan(_sequence(inputs, room, b, start, count), y, work, held, False)
             normalise(inputs, room, out, b, start, count)
-        give_states(after, own, held, work, heads, size, width, lanes)
+        give_states(after, own, held, work, heads, size, width)
 
 
 @compiled
@@ -53,7 +53,6 @@ def mix_backward(
     held,
     of_run,
     held_dot,
-    lanes,
     first,
     last,
 ):
@@ -68,13 +67,13 @@ def mix_backward(
     for b in range(first, last):
         own = b * heads * size * width
         # Forwards: h before every run, by h' = e^(ΔA) h + Δ x Bᵀ.
-        take_states(states, own, held, work, heads, size, width, lanes)
+        take_states(states, own, held, work, heads, size, width)
         for run in range(runs - 1):
             copy_states(held, run * heads, held, (run + 1) * heads, heads, work)
             convolve(inputs, room, b, run * RUN, RUN, False)
-            advance(_sequence(inputs, room, b, run * RUN, RUN), work, held, (run + 1) * heads, lanes)
+            advance(_sequence(inputs, room, b, run * RUN, RUN), work, held, (run + 1) * heads)
         # The adjoint of the state after the last token, carried from run to run.
-        take_states(states_dot, own, held_dot, work, heads, size, width, lanes)
+        take_states(states_dot, own, held_dot, work, heads, size, width)
         begin_back(inputs, room, length - (runs - 1) * RUN)
         for run in range(runs - 1, -1, -1):
             start = run * RUN
@@ -83,12 +82,12 @@ def mix_backward(
             convolve(inputs, room, b, start, count, True)
             copy_states(held, run * heads, of_run, 0, heads, work)
             sequence = _sequence(inputs, room, b, start, count)
-            scan(sequence, y, work, of_run, True, lanes)
+            scan(sequence, y, work, of_run, True)
             normalise_back(inputs, room, outputs_dot, found, b, start, count)
             gradients = _gradients(inputs, room, found, b, start)
-            scan_back(sequence, y, gradients, work, back, of_run, held_dot, lanes)
+            scan_back(sequence, y, gradients, work, back, of_run, held_dot)
             convolve_back(inputs, room, found, b, start, count)
-        give_states(states_dot, own, held_dot, work, heads, size, width, lanes)
+        give_states(states_dot, own, held_dot, work, heads, size, width)
 
 
 @inner

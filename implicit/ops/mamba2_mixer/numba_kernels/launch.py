@@ -16,8 +16,7 @@ from implicit.ops.mamba2_mixer.numba_kernels import kernel
 from implicit.ops.mamba2_mixer.numba_kernels.around_scan import Inputs, Room
 from implicit.ops.mamba2_mixer.numba_kernels.around_scan_gradient import Found
 from implicit.ops.numba_shared.launch import Strided, array, deal
-from implicit.ops.numba_shared.products import lanes as lanes_of
-from implicit.ops.numba_shared.tiles import memory
+from implicit.ops.numba_shared.matrices import memory
 from implicit.ops.ssd.numba_kernels.launch import room_for_chunk, room_for_states
 
 
@@ -33,7 +32,7 @@ def forward(norm_groups: int, epsilon: float, *tensors: Any) -> tuple[Tensor, Te
     """
     given = MixerTensors(*tensors)
     inputs = _inputs(norm_groups, epsilon, functional.softplus(_before(given)), given)
-    states, lanes = array(given.state), lanes_of(inputs.A.dtype)
+    states = array(given.state)
     after = np.empty_like(states)
     out = torch.empty(*given.projected.shape[:2], len(inputs.weight), dtype=given.projected.dtype)
 
@@ -41,7 +40,7 @@ def forward(norm_groups: int, epsilon: float, *tensors: Any) -> tuple[Tensor, Te
         work, _ = room_for_chunk(inputs.length, inputs.size, inputs.width, inputs.A.dtype)
         held, room = room_for_states(work, len(inputs.A)), _room(inputs, min(inputs.length, kernel.RUN))
         flat = states.reshape(-1), after.reshape(-1), out.numpy().reshape(-1)
-        kernel.mix_forward(inputs, *flat, room, work, held, lanes, first, last)
+        kernel.mix_forward(inputs, *flat, room, work, held, first, last)
 
     deal(run, len(out))
     return out, torch.from_numpy(after)
@@ -65,7 +64,7 @@ def backward(norm_groups: int, epsilon: float, tensors: Arguments, gradients: Ar
     inputs = _inputs(norm_groups, epsilon, dt, given)
     outputs_dot, state_dot = gradients
     batch, heads, features = len(projected), len(inputs.A), len(inputs.weight)
-    states, lanes = array(state), lanes_of(inputs.A.dtype)
+    states = array(state)
     states_dot = np.zeros_like(states) if state_dot is None else array(state_dot).copy()
     if outputs_dot is None:
         outputs_dot = projected.new_zeros(*projected.shape[:2], features)
@@ -94,7 +93,7 @@ def backward(norm_groups: int, epsilon: float, tensors: Arguments, gradients: Ar
         lengths = runs * work.tokens, tokens + work.tokens, 1
         held = (room_for_states(work, heads, length) for length in lengths)
         flat = states.reshape(-1), flat_dot, states_dot.reshape(-1)
-        kernel.mix_backward(inputs, *flat, found, room, work, back, *held, lanes, first, last)
+        kernel.mix_backward(inputs, *flat, found, room, work, back, *held, first, last)
 
     deal(run, batch)
     window_dot = torch.from_numpy(found.window).view(batch, -1, len(inputs.bias)).mT

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from implicit.ops.numba_shared.launch import array, deal
-from implicit.ops.numba_shared.products import MOST_VECTORS, pack, padded
+from implicit.ops.numba_shared.matrices import MOST_VECTORS, pack, padded
 from implicit.ops.sequential_solve.numba_kernels.adjoint_kernel import (
     Bookkeeping,
     Krylov,

@@ -25,7 +25,7 @@ import numpy as np
 
 from implicit.ops.numba_shared.functions import exp, norm_factor, sigmoid, softplus, zero_like
 from implicit.ops.numba_shared.jit import compiled
-from implicit.ops.numba_shared.products import add_products
+from implicit.ops.numba_shared.matrices import add_products
 from implicit.ops.numba_shared.views import row_of, view
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.ops.numba_shared.launch import array, deal
-from implicit.ops.numba_shared.products import MOST_VECTORS, pack, padded
+from implicit.ops.numba_shared.matrices import MOST_VECTORS, pack, padded
 from implicit.ops.sequential_solve.numba_kernels.evaluate import Places, Weights
 from implicit.ops.sequential_solve.numba_kernels.kernel import solve
 from implicit.ops.sequential_solve.self_map import SelfMap, Walk

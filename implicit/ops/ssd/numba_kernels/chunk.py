@@ -9,8 +9,7 @@ With u = Δ x, a_t = exp(Δ_t A), the state S before the chunk and the one S' af
 where α is the product of all decays. Every L_ij is a product of decays, never a quotient: after a token that
 resets the state nothing is left of what was before, and no digit of what follows is lost.
 
-Matrices are filled up with zeros to whole tiles (`implicit.ops.numba_shared.tiles`); decays of absent tokens
-are 1. All stand in one array: numba takes long to compile functions of many.
+Matrices are filled up with zeros (`implicit.ops.numba_shared.matrices`); decays of absent tokens are 1. All stand in one array: numba takes long to compile functions of many.
 """
 
 from typing import NamedTuple
@@ -19,7 +18,7 @@ import numpy as np
 
 from implicit.ops.numba_shared.functions import exp, one_like, zero_like
 from implicit.ops.numba_shared.jit import inner
-from implicit.ops.numba_shared.tiles import (
+from implicit.ops.numba_shared.matrices import (
     Matrix,
     add_triangular,
     clear_rows,
@@ -75,7 +74,7 @@ def state_of(work, held, number):
 
 
 @inner
-def take_group(work, B, C, start, group, count, width, lanes):
+def take_group(work, B, C, start, group, count, width):
     """Take B and C of ``count`` tokens from ``start`` on of a group, and multiply them to the scores."""
     tokens, columns = work.tokens, group * width
     mine = Matrix(work.memory, work.B, work.width)
@@ -85,7 +84,7 @@ def take_group(work, B, C, start, group, count, width, lanes):
     copy_rows(count, width, Matrix(C.flat, C.first + start * C.step + columns, C.step), theirs)
     clear_rows(count, tokens, width, theirs)
     turned, nothing = Matrix(work.memory, work.turned, work.tokens), zero_like(work.memory)
-    transpose(tokens, work.width, mine, turned, lanes)
+    transpose(tokens, work.width, mine, turned)
     multiply(
         tokens,
         tokens,
@@ -95,7 +94,6 @@ def take_group(work, B, C, start, group, count, width, lanes):
         turned,
         nothing,
         Matrix(work.memory, work.scores, work.tokens),
-        lanes,
     )
 
 
@@ -132,7 +130,7 @@ def take_head(work, x, dt, A, start, head, count, size):
 
 
 @inner
-def forward_head(work, held, number, rows, y, lanes):
+def forward_head(work, held, number, rows, y):
     """Outputs of ``rows`` tokens of a head into y; a state that is held becomes the one after them."""
     size, width = work.size, work.width
     nothing = zero_like(work.memory)
@@ -140,13 +138,13 @@ def forward_head(work, held, number, rows, y, lanes):
     scaled, state = Matrix(work.memory, work.scaled, width), state_of(work, held, number)
     C, u = Matrix(work.memory, work.C, width), Matrix(work.memory, work.u, size)
     scale_rows(rows, width, C, view(work.memory, work.since, work.tokens), scaled)
-    multiply(rows, size, width, scaled, 1, state, nothing, y, lanes)
-    add_triangular(rows, size, Matrix(work.memory, work.mixing, work.tokens), u, y, lanes)
-    advance_state(work, held, number, rows, lanes)
+    multiply(rows, size, width, scaled, 1, state, nothing, y)
+    add_triangular(rows, size, Matrix(work.memory, work.mixing, work.tokens), u, y)
+    advance_state(work, held, number, rows)
 
 
 @inner
-def advance_state(work, held, number, rows, lanes):
+def advance_state(work, held, number, rows):
     """Replace a state that is held by the one after the chunk."""
     v, turned_B = Matrix(work.memory, work.v, work.size), Matrix(work.memory, work.B, 1)
     scale_rows(
@@ -159,7 +157,7 @@ def advance_state(work, held, number, rows, lanes):
         for i in range(count):
             forgotten[i] *= through
         through = one_like(work.memory)
-    multiply(work.width, work.size, rows, turned_B, work.width, v, through, state, lanes)
+    multiply(work.width, work.size, rows, turned_B, work.width, v, through, state)
 
 
 @inner

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from implicit.ops.numba_shared.functions import one_like, zero_like
 from implicit.ops.numba_shared.jit import inner
-from implicit.ops.numba_shared.tiles import TILE_ROWS, Matrix, clear_rows, multiply, scale_rows, transpose
+from implicit.ops.numba_shared.matrices import TILE_ROWS, Matrix, clear_rows, multiply, scale_rows, transpose
 from implicit.ops.numba_shared.views import view
 from implicit.ops.ssd.numba_kernels.chunk import state_of
 
@@ -61,7 +61,7 @@ def begin_group(work, back):
 
 
 @inner
-def end_group(work, back, rows, lanes):
+def end_group(work, back, rows):
     """Add to Ḃ and Ċ what the heads share of (2) and (3)."""
     tokens, width, one = work.tokens, work.width, one_like(work.memory)
     for row in range(0, rows, TILE_ROWS):
@@ -78,18 +78,17 @@ def end_group(work, back, rows, lanes):
             Matrix(work.memory, work.B, work.width),
             one,
             out,
-            lanes,
         )
         turned = Matrix(work.memory, back.shared + row * tokens + row, 1)
         C, out = (
             Matrix(work.memory, work.C + row * width, work.width),
             Matrix(work.memory, back.B + row * width, work.width),
         )
-        multiply(TILE_ROWS, width, rows - row, turned, tokens, C, one, out, lanes)
+        multiply(TILE_ROWS, width, rows - row, turned, tokens, C, one, out)
 
 
 @inner
-def backward_head(work, back, held, before, held_dot, number, rows, lanes):
+def backward_head(work, back, held, before, held_dot, number, rows):
     """u̇ and the rates of a head; Ṡ' is replaced by Ṡ, and the sums of its group grow.
 
     ``before`` is the number of the state before the chunk among those that are held, ``number`` that of Ṡ'.
@@ -103,8 +102,8 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
         Matrix(work.memory, back.state_dot, work.width),
     )
     # Sᵀ and Ṡ'ᵀ, v_j = β_j u_j and w_i = α_i ẏ_i.
-    transpose(width, size, state_of(work, held, before), state_turned, lanes)
-    transpose(width, size, state_dot, state_dot_turned, lanes)
+    transpose(width, size, state_of(work, held, before), state_turned)
+    transpose(width, size, state_dot, state_dot_turned)
     u, v, w, y_dot = (
         Matrix(work.memory, work.u, work.size),
         Matrix(work.memory, work.v, work.size),
@@ -115,23 +114,23 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
     scale_rows(rows, size, y_dot, view(work.memory, work.since, work.tokens), w)
 
     # ẏ_i · u_j for j ≤ i, from which P and the first sum of (5) are made.
-    transpose(tokens, size, u, Matrix(work.memory, back.u_turned, work.tokens), lanes)
+    transpose(tokens, size, u, Matrix(work.memory, back.u_turned, work.tokens))
     for row in range(0, rows, TILE_ROWS):  # no further than the diagonal
         columns, pairs = (
-            -(-(row + TILE_ROWS) // lanes) * lanes,
+            row + TILE_ROWS,
             Matrix(work.memory, back.pairs + row * tokens, work.tokens),
         )
         own, u_turned = (
             Matrix(work.memory, back.y + row * size, work.size),
             Matrix(work.memory, back.u_turned, work.tokens),
         )
-        multiply(TILE_ROWS, columns, size, own, 1, u_turned, nothing, pairs, lanes)
+        multiply(TILE_ROWS, columns, size, own, 1, u_turned, nothing, pairs)
     _mix_pairs(work, back, rows)
     # Sᵀ w_i and Ṡ'ᵀ v_j, which (2), (3) and (5) share.
     part = Matrix(work.memory, back.part, work.width)
-    multiply(rows, width, size, w, 1, state_turned, nothing, part, lanes)
+    multiply(rows, width, size, w, 1, state_turned, nothing, part)
     _add_part(work, back, work.C, back.C, back.outwards, rows)  # (2)
-    multiply(rows, width, size, v, 1, state_dot_turned, nothing, part, lanes)
+    multiply(rows, width, size, v, 1, state_dot_turned, nothing, part)
     _add_part(work, back, work.B, back.B, back.inwards, rows)  # (3)
     _sum_rates(work, back, rows, through * _product_of_states(work, back))  # (5)
 
@@ -142,7 +141,7 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
         Matrix(work.memory, work.scaled, work.width),
     )
     scale_rows(rows, width, B, view(work.memory, work.until, work.tokens), scaled)
-    multiply(rows, size, width, scaled, 1, state_dot, nothing, Matrix(work.memory, back.u, work.size), lanes)
+    multiply(rows, size, width, scaled, 1, state_dot, nothing, Matrix(work.memory, back.u, work.size))
     for row in range(0, rows, TILE_ROWS):  # (1)
         turned, given = (
             Matrix(work.memory, work.mixing + row * tokens + row, 1),
@@ -157,9 +156,8 @@ def backward_head(work, back, held, before, held_dot, number, rows, lanes):
             given,
             one,
             Matrix(work.memory, back.u + row * size, work.size),
-            lanes,
         )
-    multiply(width, size, rows, C, width, w, through, state_dot, lanes)  # (4)
+    multiply(width, size, rows, C, width, w, through, state_dot)  # (4)
 
 
 @inner

@@ -44,18 +44,18 @@ class Gradients(NamedTuple):
 
 
 @compiled
-def forward(inputs, states, y, work, held, lanes, first, last):
+def forward(inputs, states, y, work, held, first, last):
     """Scan the sequences ``first`` … ``last − 1``; flat ``states`` are before and then after them."""
     heads, size, width = len(inputs.A), inputs.size, inputs.width
     of_sequence = heads * size * width
     for b in range(first, last):
-        take_states(states, b * of_sequence, held, work, heads, size, width, lanes)
-        scan(_sequence(inputs, b), _part(y, b), work, held, False, lanes)
-        give_states(states, b * of_sequence, held, work, heads, size, width, lanes)
+        take_states(states, b * of_sequence, held, work, heads, size, width)
+        scan(_sequence(inputs, b), _part(y, b), work, held, False)
+        give_states(states, b * of_sequence, held, work, heads, size, width)
 
 
 @compiled
-def backward(inputs, states, y_dot, states_dot, found, work, back, held, held_dot, lanes, first, last):
+def backward(inputs, states, y_dot, states_dot, found, work, back, held, held_dot, first, last):
     """Compute the gradients of the sequences ``first`` … ``last − 1``.
 
     ``states`` hold the states before them; ``states_dot`` the gradient of those after, then of those before.
@@ -67,11 +67,11 @@ def backward(inputs, states, y_dot, states_dot, found, work, back, held, held_do
         gradients = Found(
             _part(found.x, b), _part(found.dt, b), _part(found.B, b), _part(found.C, b), _part(found.rates, b)
         )
-        take_states(states, b * of_sequence, held, work, heads, size, width, lanes)
-        states_before_chunks(sequence, work, held, lanes)
-        take_states(states_dot, b * of_sequence, held_dot, work, heads, size, width, lanes)
-        scan_back(sequence, _part(y_dot, b), gradients, work, back, held, held_dot, lanes)
-        give_states(states_dot, b * of_sequence, held_dot, work, heads, size, width, lanes)
+        take_states(states, b * of_sequence, held, work, heads, size, width)
+        states_before_chunks(sequence, work, held)
+        take_states(states_dot, b * of_sequence, held_dot, work, heads, size, width)
+        scan_back(sequence, _part(y_dot, b), gradients, work, back, held, held_dot)
+        give_states(states_dot, b * of_sequence, held_dot, work, heads, size, width)
 
 
 @inner

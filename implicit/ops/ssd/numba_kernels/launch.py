@@ -9,8 +9,7 @@ from torch import Tensor
 
 from implicit.ops.hand_written_passes import op_with_passes
 from implicit.ops.numba_shared.launch import Strided, array, deal
-from implicit.ops.numba_shared.products import lanes as lanes_of
-from implicit.ops.numba_shared.tiles import memory, unit
+from implicit.ops.numba_shared.matrices import lanes, memory
 from implicit.ops.ssd import chunked
 from implicit.ops.ssd.numba_kernels import kernel
 from implicit.ops.ssd.numba_kernels.chunk import CHUNK_SIZE, Chunk
@@ -25,7 +24,7 @@ def room_for_chunk(length: int, size: int, width: int, dtype: np.dtype) -> tuple
         >>> work.tokens, work.size, work.width
         (32, 64, 64)
     """
-    whole = unit(dtype)
+    whole = lanes(dtype)
     t, p, n = (-(-number // whole) * whole for number in (min(length, CHUNK_SIZE), size, width))
     of_chunk = (*4 * (t,), *3 * (t * p,), *4 * (t * n,), *2 * (t * t,), p * n)
     of_gradient = (*4 * (t * p,), *3 * (t * n,), *4 * (t,), *2 * (p * n,), *2 * (t * t,))
@@ -60,12 +59,11 @@ def forward(
     inputs = _inputs(x, dt, A, B, C)
     states = _state(x, B, initial_state)
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    lanes = lanes_of(inputs.A.dtype)
 
     def run(first: int, last: int) -> None:
         work, _ = room_for_chunk(x.shape[1], x.shape[3], B.shape[3], inputs.A.dtype)
         held = room_for_states(work, x.shape[2])
-        kernel.forward(inputs, states.reshape(-1), Strided.of(y), work, held, lanes, first, last)
+        kernel.forward(inputs, states.reshape(-1), Strided.of(y), work, held, first, last)
 
     deal(run, len(x))
     return y, torch.from_numpy(states)
@@ -96,13 +94,12 @@ def backward(
     outputs_dot = Strided.of(torch.zeros_like(x) if y_dot is None else y_dot)
     made = [torch.empty_like(part, memory_format=torch.contiguous_format) for part in (x, dt, B, C, dt)]
     found = kernel.Gradients(*(Strided.of(part) for part in made))
-    lanes = lanes_of(inputs.A.dtype)
 
     def run(first: int, last: int) -> None:
         work, back = room_for_chunk(x.shape[1], x.shape[3], B.shape[3], inputs.A.dtype)
         held, held_dot = room_for_states(work, x.shape[2], x.shape[1]), room_for_states(work, x.shape[2])
         flat = states.reshape(-1), outputs_dot, states_dot.reshape(-1)
-        kernel.backward(inputs, *flat, found, work, back, held, held_dot, lanes, first, last)
+        kernel.backward(inputs, *flat, found, work, back, held, held_dot, first, last)
 
     deal(run, len(x))
     x_dot, dt_dot, B_dot, C_dot, rates = made

@@ -11,7 +11,7 @@ import numpy as np
 
 from implicit.ops.numba_shared.functions import zero_like
 from implicit.ops.numba_shared.jit import inner
-from implicit.ops.numba_shared.tiles import TILE_ROWS, Matrix, clear_rows, copy_rows, transpose
+from implicit.ops.numba_shared.matrices import TILE_ROWS, Matrix, clear_rows, copy_rows, transpose
 from implicit.ops.numba_shared.views import view
 from implicit.ops.ssd.numba_kernels.chunk import (
     Part,
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
 
 @inner
-def scan(sequence, y, work, held, keep, lanes):
+def scan(sequence, y, work, held, keep):
     """Write the outputs; the states that are held become those after the sequence.
 
     With ``keep``, those before every chunk stay where they are, and the next ones are held behind them.
@@ -62,35 +62,35 @@ def scan(sequence, y, work, held, keep, lanes):
             number = head
             if keep:
                 number = _repeat_state(work, held, start // tokens * heads + head, heads)
-            _take(sequence, work, start, head, count, lanes)
+            _take(sequence, work, start, head, count)
             out = Matrix(y.flat, y.first + start * y.step + head * size, y.step)
             if count == rows and size == work.size:
-                forward_head(work, held, number, rows, out, lanes)
+                forward_head(work, held, number, rows, out)
             else:  # tiles would overlap what stands beside them
                 filled = Matrix(work.memory, work.y, work.size)
-                forward_head(work, held, number, rows, filled, lanes)
+                forward_head(work, held, number, rows, filled)
                 copy_rows(count, size, filled, out)
 
 
 @inner
-def advance(sequence, work, held, first, lanes):
+def advance(sequence, work, held, first):
     """Replace the states of all heads, held from number ``first`` on, by those after the sequence."""
     for start in range(0, sequence.length, work.tokens):
         count = min(work.tokens, sequence.length - start)
         for head in range(len(sequence.A)):
-            _take(sequence, work, start, head, count, lanes)
-            advance_state(work, held, first + head, -(-count // TILE_ROWS) * TILE_ROWS, lanes)
+            _take(sequence, work, start, head, count)
+            advance_state(work, held, first + head, -(-count // TILE_ROWS) * TILE_ROWS)
 
 
 @inner
-def states_before_chunks(sequence, work, held, lanes):
+def states_before_chunks(sequence, work, held):
     """Find the states before all chunks but the first, before which they are held."""
     tokens, heads = work.tokens, len(sequence.A)
     for start in range(0, sequence.length - tokens, tokens):
         for head in range(heads):
             number = _repeat_state(work, held, start // tokens * heads + head, heads)
-            _take(sequence, work, start, head, tokens, lanes)
-            advance_state(work, held, number, tokens, lanes)
+            _take(sequence, work, start, head, tokens)
+            advance_state(work, held, number, tokens)
 
 
 @inner
@@ -110,7 +110,7 @@ def _repeat_state(work, held, number, heads):
 
 
 @inner
-def scan_back(sequence, y_dot, found, work, back, held, held_dot, lanes):
+def scan_back(sequence, y_dot, found, work, back, held, held_dot):
     """Write the gradients, from the states before every chunk; ``held_dot`` is Ṡ' and becomes Ṡ."""
     tokens, heads, size, width = work.tokens, len(sequence.A), sequence.size, sequence.width
     of_group = heads // sequence.groups
@@ -121,14 +121,14 @@ def scan_back(sequence, y_dot, found, work, back, held, held_dot, lanes):
         for head in range(heads):
             if head % of_group == 0:
                 begin_group(work, back)
-            _take(sequence, work, start, head, count, lanes)
+            _take(sequence, work, start, head, count)
             given = Matrix(y_dot.flat, y_dot.first + start * y_dot.step + head * size, y_dot.step)
             copy_rows(count, size, given, Matrix(work.memory, back.y, work.size))
             clear_rows(count, tokens, size, Matrix(work.memory, back.y, work.size))
-            backward_head(work, back, held, chunk * heads + head, held_dot, head, rows, lanes)
+            backward_head(work, back, held, chunk * heads + head, held_dot, head, rows)
             _give_head(sequence, found, work, back, start, head, count)
             if head % of_group == of_group - 1:
-                end_group(work, back, rows, lanes)
+                end_group(work, back, rows)
                 for sums, part in ((back.B, found.B), (back.C, found.C)):
                     first = part.first + start * part.step + head // of_group * width
                     copy_rows(
@@ -140,10 +140,10 @@ def scan_back(sequence, y_dot, found, work, back, held, held_dot, lanes):
 
 
 @inner
-def _take(sequence, work, start, head, count, lanes):
+def _take(sequence, work, start, head, count):
     of_group = len(sequence.A) // sequence.groups
     if head % of_group == 0:
-        take_group(work, sequence.B, sequence.C, start, head // of_group, count, sequence.width, lanes)
+        take_group(work, sequence.B, sequence.C, start, head // of_group, count, sequence.width)
     take_head(work, sequence.x, sequence.dt, sequence.A[head], start, head, count, sequence.size)
 
 
@@ -167,19 +167,19 @@ def _give_head(sequence, found, work, back, start, head, count):
 
 
 @inner
-def take_states(states, first, held, work, heads, size, width, lanes):
+def take_states(states, first, held, work, heads, size, width):
     """Hold the states of a sequence, [heads, p, n] from entry ``first`` of a flat array on."""
     room = Matrix(work.memory, work.state, work.width)
     clear_rows(0, work.size, work.width, room)
     for head in range(heads):
         copy_rows(size, width, Matrix(states, first + head * size * width, width), room)
-        transpose(work.size, work.width, room, state_of(work, held, head), lanes)
+        transpose(work.size, work.width, room, state_of(work, held, head))
 
 
 @inner
-def give_states(states, first, held, work, heads, size, width, lanes):
+def give_states(states, first, held, work, heads, size, width):
     """Write the states of a sequence back where `take_states` took them."""
     room = Matrix(work.memory, work.state, work.width)
     for head in range(heads):
-        transpose(work.width, work.size, state_of(work, held, head), room, lanes)
+        transpose(work.width, work.size, state_of(work, held, head), room)
         copy_rows(size, width, room, Matrix(states, first + head * size * width, width))

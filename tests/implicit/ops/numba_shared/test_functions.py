@@ -1,5 +1,5 @@
 # mypy: allow-untyped-decorators
-"""The elementary functions of the kernels against extended precision, and the tiles against NumPy."""
+"""The elementary functions of the kernels against extended precision, and products against NumPy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ numba = pytest.importorskip("numba")
 
 from implicit.ops.numba_shared import functions  # noqa: E402
 from implicit.ops.numba_shared.jit import OPTIONS  # noqa: E402
-from implicit.ops.numba_shared.products import MOST_VECTORS, add_products, pack, padded  # noqa: E402
+from implicit.ops.numba_shared.matrices import MOST_VECTORS, add_products, pack, padded  # noqa: E402
 
 DTYPES = [np.float32, np.float64]
 MOST_ULPS = 4

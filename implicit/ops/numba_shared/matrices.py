@@ -1,0 +1,228 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+"""Products and transposes of small matrices that lie in the cache of a core, as loops.
+
+The loop along the rows of the right factor is innermost, so that it is vectorised; two rows of the result and
+four terms are taken together, so that a number from memory serves several products. Every sum goes over its
+terms in their order: a result does not depend on what is computed beside it. Matrices are filled up with
+zeros, columns to a multiple of `lanes` and rows to one of `TILE_ROWS`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from implicit.ops.numba_shared.functions import one_like
+from implicit.ops.numba_shared.jit import inner, ordered, ordered_inner
+from implicit.ops.numba_shared.views import view
+
+LINE = 64
+"""Bytes of a line of the cache, and of the widest registers."""
+TILE_ROWS = 8
+MOST_VECTORS = 8
+"""Most vectors that `add_products` is given at a time."""
+
+
+def lanes(dtype) -> int:
+    """Return the numbers in a line of the cache.
+
+    Example:
+        >>> lanes(np.float32)
+        16
+    """
+    return LINE // np.dtype(dtype).itemsize
+
+
+def padded(rows: int, dtype) -> int:
+    """Return the rows of a packed matrix: whole lines.
+
+    Example:
+        >>> padded(17, np.float32)
+        32
+    """
+    return -(-rows // lanes(dtype)) * lanes(dtype)
+
+
+def pack(matrix: np.ndarray) -> np.ndarray:
+    """Return a matrix [..., rows, columns] column by column, with zeros at their ends.
+
+    Example:
+        >>> pack(np.ones((2, 3, 5), np.float32)).shape
+        (2, 5, 16)
+    """
+    *leading, rows, columns = matrix.shape
+    columns_first = np.zeros((*leading, columns, padded(rows, matrix.dtype)), matrix.dtype)
+    columns_first[..., :rows] = matrix.swapaxes(-1, -2)
+    return columns_first
+
+
+@ordered
+def add_products(packed, matrix, values, first, out, out_first, count):
+    """Add W v to some vectors, rows of ``out`` from ``out_first`` on.
+
+    Args:
+        packed: matrices from `pack`, ``[matrices, columns, padded rows]``.
+        matrix: which of them.
+        values: v, ``[vectors, columns]``.
+        first: the first of the vectors.
+        out: ``[vectors, padded rows]``.
+        out_first: its first row.
+        count: vectors.
+    """
+    columns, rows = packed.shape[1], packed.shape[2]
+    base, from_value, from_out = matrix * columns * rows, values.shape[1], out.shape[1]
+    whole = columns - columns % 4
+    for c in range(0, whole, 4):
+        w0, w1 = view(packed, base + c * rows, rows), view(packed, base + (c + 1) * rows, rows)
+        w2, w3 = view(packed, base + (c + 2) * rows, rows), view(packed, base + (c + 3) * rows, rows)
+        for v in range(0, count - 1, 2):
+            x, o = view(values, (first + v) * from_value + c, 4), view(out, (out_first + v) * from_out, rows)
+            z, p = (
+                view(values, (first + v + 1) * from_value + c, 4),
+                view(out, (out_first + v + 1) * from_out, rows),
+            )
+            x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+            z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
+            for r in range(rows):
+                a, b, d, e = w0[r], w1[r], w2[r], w3[r]
+                o[r] = o[r] + x0 * a + x1 * b + x2 * d + x3 * e
+                p[r] = p[r] + z0 * a + z1 * b + z2 * d + z3 * e
+        if count % 2:
+            v = count - 1
+            x, o = view(values, (first + v) * from_value + c, 4), view(out, (out_first + v) * from_out, rows)
+            x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+            for r in range(rows):
+                o[r] = o[r] + x0 * w0[r] + x1 * w1[r] + x2 * w2[r] + x3 * w3[r]
+    for c in range(whole, columns):
+        w0 = view(packed, base + c * rows, rows)
+        for v in range(count):
+            x0, o = values[first + v, c], view(out, (out_first + v) * from_out, rows)
+            for r in range(rows):
+                o[r] = o[r] + x0 * w0[r]
+
+
+class Matrix(NamedTuple):
+    """A matrix in flat memory: where it begins, and the entries from a row to the next."""
+
+    memory: np.ndarray
+    first: int
+    row: int
+
+
+@inner
+def multiply(rows, columns, inner, left, left_inner, right, scale, out):
+    """Write left right + scale out into ``out``; where ``scale`` is 0, whatever it held.
+
+    Args:
+        rows: of the product, an even number.
+        columns: of the product.
+        inner: terms of every sum.
+        left: a `Matrix`; entries of a row, or with ``row`` 1 those of a column, are ``left_inner`` apart.
+        left_inner: entries from a term to the next.
+        right: a `Matrix`.
+        scale: of the type of the entries.
+        out: a `Matrix`.
+    """
+    _multiply(rows, columns, inner, 0, left, left_inner, right, scale, out)
+
+
+@inner
+def add_triangular(rows, columns, left, right, out):
+    """Add left right to ``out``, where ``left`` is square and what stands above its diagonal is not read.
+
+    So a row of ``out`` depends on no later row of ``right``, be that infinite or NaN. Arguments as of
+    `multiply`.
+    """
+    _multiply(rows, columns, 0, 1, left, 1, right, one_like(out.memory), out)
+
+
+@ordered_inner
+def _multiply(rows, columns, inner, triangular, left, left_inner, right, scale, out):
+    """`multiply`; with ``triangular`` 1, a row has as many terms more as there are up to the diagonal."""
+    for row in range(0, rows, 2):
+        o = view(out.memory, out.first + row * out.row, columns)
+        p = view(out.memory, out.first + (row + 1) * out.row, columns)
+        if scale == 0:
+            for j in range(columns):
+                o[j] = 0
+                p[j] = 0
+        elif scale != 1:
+            for j in range(columns):
+                o[j] = scale * o[j]
+                p[j] = scale * p[j]
+        terms = inner + triangular * (row + 1)
+        own, whole = left.first + row * left.row, terms - terms % 4
+        for k in range(0, whole, 4):
+            x = view(left.memory, own + k * left_inner, 3 * left_inner + 1)
+            z = view(left.memory, own + left.row + k * left_inner, 3 * left_inner + 1)
+            x0, x1, x2, x3 = x[0], x[left_inner], x[2 * left_inner], x[3 * left_inner]
+            z0, z1, z2, z3 = z[0], z[left_inner], z[2 * left_inner], z[3 * left_inner]
+            r0 = view(right.memory, right.first + k * right.row, columns)
+            r1 = view(right.memory, right.first + (k + 1) * right.row, columns)
+            r2 = view(right.memory, right.first + (k + 2) * right.row, columns)
+            r3 = view(right.memory, right.first + (k + 3) * right.row, columns)
+            for j in range(columns):
+                a, b, c, d = r0[j], r1[j], r2[j], r3[j]
+                o[j] = o[j] + x0 * a + x1 * b + x2 * c + x3 * d
+                p[j] = p[j] + z0 * a + z1 * b + z2 * c + z3 * d
+        for k in range(whole, terms + triangular):  # in a triangle the second row has one term more
+            z0 = view(left.memory, own + left.row + k * left_inner, 1)[0]
+            r0 = view(right.memory, right.first + k * right.row, columns)
+            if k < terms:
+                x0 = view(left.memory, own + k * left_inner, 1)[0]
+                for j in range(columns):
+                    o[j] = o[j] + x0 * r0[j]
+            for j in range(columns):
+                p[j] = p[j] + z0 * r0[j]
+
+
+@inner
+def transpose(rows, columns, matrix, out):
+    """Write the transpose of a `Matrix`."""
+    for row in range(rows):
+        given = view(matrix.memory, matrix.first + row * matrix.row, columns)
+        turned = view(out.memory, out.first + row, columns * out.row)
+        for column in range(columns):
+            turned[column * out.row] = given[column]
+
+
+@inner
+def scale_rows(rows, columns, matrix, factors, out):
+    """Write the rows of a `Matrix`, each times its factor, into another of the same memory."""
+    for row in range(rows):
+        factor = factors[row]
+        given = view(matrix.memory, matrix.first + row * matrix.row, columns)
+        scaled = view(out.memory, out.first + row * out.row, columns)
+        for i in range(columns):
+            scaled[i] = factor * given[i]
+
+
+@inner
+def copy_rows(rows, columns, matrix, out):
+    """Copy a `Matrix`."""
+    for row in range(rows):
+        given = view(matrix.memory, matrix.first + row * matrix.row, columns)
+        copied = view(out.memory, out.first + row * out.row, columns)
+        for i in range(columns):
+            copied[i] = given[i]
+
+
+@inner
+def clear_rows(first, rows, columns, matrix):
+    """Write zeros into the rows from ``first`` to ``rows − 1``."""
+    for row in range(first, rows):
+        cleared = view(matrix.memory, matrix.first + row * matrix.row, columns)
+        for i in range(columns):
+            cleared[i] = 0
+
+
+def memory(entries: int, dtype) -> np.ndarray:
+    """Return zeros that begin with a line of the cache, so that no register is loaded from two.
+
+    Example:
+        >>> memory(5, np.float32).ctypes.data % 64
+        0
+    """
+    itemsize = np.dtype(dtype).itemsize
+    room = np.zeros(entries + 64 // itemsize, dtype)
+    skipped = -room.ctypes.data % 64 // itemsize
+    return room[skipped : skipped + entries]
