@@ -104,8 +104,8 @@ _GIVEN_UP = -1
 
 
 @dataclass(frozen=True)
-class Account:
-    """What is known of every token while it is iterated; one more evaluation makes the next account.
+class IterationState:
+    """What is known of every token while it is iterated; one more evaluation makes the next one.
 
     Attributes:
         iterations: evaluations of Φ while the token was not done, ``[batch, tokens]``, int64.
@@ -114,8 +114,8 @@ class Account:
 
     Example:
         >>> z = torch.tensor([[[0.0], [1.0]]])
-        >>> account = Account.opened(z).after(z, torch.cos(z) - z, Stopping(rtol=0.5), Dependence.OWN)
-        >>> account.active.tolist(), [round(r, 2) for r in account.residual.flatten().tolist()]
+        >>> progress = IterationState.opened(z).after(z, torch.cos(z) - z, Stopping(rtol=0.5), Dependence.OWN)
+        >>> progress.active.tolist(), [round(r, 2) for r in progress.residual.flatten().tolist()]
         ([[True, False]], [1.0, 0.46])
     """
 
@@ -124,10 +124,10 @@ class Account:
     status: Tensor
 
     @staticmethod
-    def opened(latent: Tensor) -> "Account":
-        """Return the account before the first evaluation."""
+    def opened(latent: Tensor) -> "IterationState":
+        """Return the iteration state before the first evaluation."""
         tokens, device = latent.shape[:-1], latent.device
-        return Account(
+        return IterationState(
             torch.zeros(tokens, dtype=torch.long, device=device),
             torch.full(tokens, torch.inf, dtype=latent.dtype, device=device),
             torch.full(tokens, Status.MAX_ITERATIONS, dtype=torch.int8, device=device),
@@ -148,19 +148,21 @@ class Account:
         """Which tokens have converged, ``[batch, tokens]``, bool."""
         return self.status == Status.CONVERGED
 
-    def select(self, rows: Tensor) -> "Account":
-        """Return the account of some rows of the batch, given by their numbers."""
-        return Account(self.iterations[rows], self.residual[rows], self.status[rows])
+    def select(self, rows: Tensor) -> "IterationState":
+        """Return the iteration state of some rows of the batch, given by their numbers."""
+        return IterationState(self.iterations[rows], self.residual[rows], self.status[rows])
 
-    def with_rows(self, rows: Tensor, other: "Account") -> "Account":
-        """Return the account with that of some rows of the batch replaced."""
-        return Account(
+    def with_rows(self, rows: Tensor, other: "IterationState") -> "IterationState":
+        """Return the iteration state with that of some rows of the batch replaced."""
+        return IterationState(
             self.iterations.index_copy(0, rows, other.iterations),
             self.residual.index_copy(0, rows, other.residual),
             self.status.index_copy(0, rows, other.status),
         )
 
-    def after(self, latent: Tensor, change: Tensor, stopping: Stopping, dependence: Dependence) -> "Account":
+    def after(
+        self, latent: Tensor, change: Tensor, stopping: Stopping, dependence: Dependence
+    ) -> "IterationState":
         """Enter one evaluation of Φ.
 
         Args:
@@ -189,18 +191,19 @@ class Account:
             finite = with_all_it_depends_on(measured.isfinite() | ~active, dependence)
             status, met = status.masked_fill(active & ~finite, int(Status.NON_FINITE)), met & finite
         settled = active & with_all_it_depends_on(met, dependence)
-        return Account(self.iterations + active, residual, status.masked_fill(settled, int(Status.CONVERGED)))
+        status = status.masked_fill(settled, int(Status.CONVERGED))
+        return IterationState(self.iterations + active, residual, status)
 
-    def ended(self, tokens: Tensor) -> "Account":
-        """Return the account with tokens given up; their status is that of the limit at `closed`.
+    def ended(self, tokens: Tensor) -> "IterationState":
+        """Return the iteration state with tokens given up; their status is that of the limit at `closed`.
 
         Args:
             tokens: which, ``[batch, tokens]``, bool.
         """
         return replace(self, status=self.status.masked_fill(self.active & tokens, _GIVEN_UP))
 
-    def closed(self) -> "Account":
-        """Return the account at the end of the iteration."""
+    def closed(self) -> "IterationState":
+        """Return the iteration state at the end of the iteration."""
         given_up = self.status == _GIVEN_UP
         return replace(self, status=self.status.masked_fill(given_up, int(Status.MAX_ITERATIONS)))
 
@@ -212,10 +215,10 @@ class Account:
             following: what the solver made of it, of the same shape.
 
         Example:
-            >>> account = Account(torch.ones(1, 2), torch.ones(1, 2), torch.tensor([[1, 0]]))
-            >>> account.active.tolist()
+            >>> progress = IterationState(torch.ones(1, 2), torch.ones(1, 2), torch.tensor([[1, 0]]))
+            >>> progress.active.tolist()
             [[True, False]]
-            >>> account.advance(torch.zeros(1, 2, 1), torch.full((1, 2, 1), torch.inf)).flatten().tolist()
+            >>> progress.advance(torch.zeros(1, 2, 1), torch.full((1, 2, 1), torch.inf)).flatten().tolist()
             [inf, 0.0]
         """
         if self.remaining == self.active.numel():
@@ -257,47 +260,47 @@ def solve(
         ([4, 45], [1.11, 9.9])
     """
     stopping = stopping.resolved_by(start)
-    latent, memory, account = start, solver.start(start), Account.opened(start)
+    latent, memory, progress = start, solver.start(start), IterationState.opened(start)
     may_stall = _coarsest_type(start).itemsize == 2 and (stopping.rtol or stopping.atol)
-    stall = _Stall(account, problem.dependence) if may_stall and not steps_kept else None
+    stall = _Stall(progress, problem.dependence) if may_stall and not steps_kept else None
     kept_at, earlier = max(1, stopping.max_iterations - steps_kept) if steps_kept else 0, None
     for evaluation in range(1, stopping.max_iterations + 1):
         if evaluation == kept_at:
             earlier = latent
         change = change_of(latent, problem.function(latent))
-        account = account.after(latent, change, stopping, problem.dependence)
+        progress = progress.after(latent, change, stopping, problem.dependence)
         if stall is not None:
-            account = stall.seen(account)
-        if evaluation == stopping.max_iterations or not account.remaining:
+            progress = stall.seen(progress)
+        if evaluation == stopping.max_iterations or not progress.remaining:
             break
-        following, memory = solver.step(latent, change, account.active, memory)
-        latent = account.advance(latent, following)
+        following, memory = solver.step(latent, change, progress.active, memory)
+        latent = progress.advance(latent, following)
     if stall is not None:
-        account = account.closed()
-    return Solution(latent, account.iterations, account.residual, account.status, earlier=earlier)
+        progress = progress.closed()
+    return Solution(latent, progress.iterations, progress.residual, progress.status, earlier=earlier)
 
 
 class _Stall:
     """Gives up tokens whose residual no longer falls, and those that depend on them."""
 
-    def __init__(self, account: Account, dependence: Dependence) -> None:
+    def __init__(self, progress: IterationState, dependence: Dependence) -> None:
         self.dependence = dependence
-        self.least = account.residual
-        self.since = torch.zeros_like(account.iterations)
+        self.least = progress.residual
+        self.since = torch.zeros_like(progress.iterations)
 
-    def seen(self, account: Account) -> Account:
-        """Return the account after an evaluation, with what stalls given up."""
-        settled = with_all_it_depends_on(~account.active, self.dependence)
+    def seen(self, progress: IterationState) -> IterationState:
+        """Return the iteration state after an evaluation, with what stalls given up."""
+        settled = with_all_it_depends_on(~progress.active, self.dependence)
         # a token whose predecessors still change may wait long; the first that changes is the one to judge
-        first = account.active & (_shifted(settled, self.dependence))
-        fell = account.residual <= FALLEN * self.least
+        first = progress.active & (_shifted(settled, self.dependence))
+        fell = progress.residual <= FALLEN * self.least
         self.since = torch.where(first & ~fell, self.since + 1, 0)
-        self.least = torch.where(first & ~fell, self.least, account.residual)
+        self.least = torch.where(first & ~fell, self.least, progress.residual)
         stalls = self.since >= STALLED
         if not bool(stalls.any()):
-            return account
+            return progress
         warn_caller("residuals stall in half precision, and their tokens end before the limit", UserWarning)
-        return account.ended(~with_all_it_depends_on(~stalls, self.dependence))
+        return progress.ended(~with_all_it_depends_on(~stalls, self.dependence))
 
 
 def _shifted(settled: Tensor, dependence: Dependence) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from implicit.fixed_point import Dependence, Solver, Stopping
-from implicit.fixed_point.loop import Account, change_of
+from implicit.fixed_point.loop import IterationState, change_of
 from implicit.modes.recurrence import Inputs, Recurrence
 from theory.transition import State
 
@@ -111,12 +111,12 @@ def verify(
     tolerance = agreement * (stopping.atol + stopping.rtol * candidate.norm(dim=-1))
 
     latent = candidates.starts[sequence, token][:, None]  # [items, 1, features]
-    account = Account.opened(latent)
+    progress = IterationState.opened(latent)
     evaluations = torch.zeros_like(candidates.asked, dtype=torch.long)
     last = candidates.asked.sum(dim=1) - 1
     active = torch.arange(len(sequence), device=latent.device)
     for done in range(0, stopping.max_iterations, burst):
-        z, part = latent[active], account.select(active)
+        z, part = latent[active], progress.select(active)
         there = [tensor[active] for tensor in inputs], {n: tensor[active] for n, tensor in states.items()}
         count = min(burst, stopping.max_iterations - done)
         for evaluation in range(done + 1, done + count + 1):
@@ -127,10 +127,10 @@ def verify(
             following, _ = solver.step(z, change, part.active, None)
             z = part.advance(z, following)
         # Out of place: nothing that the caller holds is written to.
-        latent, account = latent.index_copy(0, active, z), account.with_rows(active, part)
+        latent, progress = latent.index_copy(0, active, z), progress.with_rows(active, part)
         evaluations[sequence[active], token[active]] += count
-        agrees = claimed & account.converged[:, 0] & ((latent[:, 0] - candidate).norm(dim=-1) <= tolerance)
-        running = account.active[:, 0] & (done + count < stopping.max_iterations)
+        agrees = claimed & progress.converged[:, 0] & ((latent[:, 0] - candidate).norm(dim=-1) <= tolerance)
+        running = progress.active[:, 0] & (done + count < stopping.max_iterations)
         differs = ~running & ~agrees
         last = last.scatter_reduce(0, sequence[differs], token[differs], "amin")
         active = (running & (token <= last[sequence])).nonzero()[:, 0]
@@ -141,8 +141,8 @@ def verify(
         last,
         ~agrees[known],
         latent[known, 0],
-        account.iterations[known, 0],
-        account.residual[known, 0],
-        account.status[known, 0],
+        progress.iterations[known, 0],
+        progress.residual[known, 0],
+        progress.status[known, 0],
         evaluations,
     )

@@ -20,7 +20,7 @@ from torch import Tensor
 from automata.checks import check_integer, check_number
 from automata.errors import InputError
 from implicit.fixed_point import Dependence, Solution, Solver, Status, Stopping
-from implicit.fixed_point.loop import Account, change_of, with_all_it_depends_on
+from implicit.fixed_point.loop import IterationState, change_of, with_all_it_depends_on
 from implicit.gradients import GradientRule
 from implicit.modes.problems import differentiated
 from implicit.modes.recurrence import ModeResult, Recurrence
@@ -141,8 +141,8 @@ class _Search:
         self.stopping_in_windows = replace(stopping, rtol=rtol, atol=stopping.atol / options.precision)
         self.patience = min(options.patience, stopping.max_iterations)
         self.start, self.latents, self.length = start, start.clone(), start.shape[1]
-        account = Account.opened(start)
-        self.iterations, self.residual, self.status = account.iterations, account.residual, account.status
+        progress = IterationState.opened(start)
+        self.iterations, self.residual, self.status = progress.iterations, progress.residual, progress.status
         self.evaluations = torch.zeros_like(self.iterations)
         self.front = Place.beginning(recurrence.state, start)
         self.verified = Place.beginning(recurrence.state, start)
@@ -171,17 +171,17 @@ class _Search:
         window = Window(sequences, first, first + self.options.width, self.length)
         inputs = [window.take(tensor) for tensor in self.recurrence.inputs]
         latent = window.take(self.latents)
-        account = Account.opened(latent)
+        progress = IterationState.opened(latent)
         for _ in range(self.options.sweeps):
             change = change_of(latent, self.recurrence.sweep(latent, inputs, state)[0])
-            account = account.after(latent, change, self.stopping_in_windows, Dependence.CAUSAL)
-            following, _ = self.solver.step(latent, change, account.active, None)
-            latent = account.advance(latent, following)
-        done = account.converged & window.inside
+            progress = progress.after(latent, change, self.stopping_in_windows, Dependence.CAUSAL)
+            following, _ = self.solver.step(latent, change, progress.active, None)
+            latent = progress.advance(latent, following)
+        done = progress.converged & window.inside
         window.put(self.latents, latent, window.inside)
-        window.put(self.residual, account.residual, done)
-        window.put(self.status, account.status, done)
-        window.put(self.iterations, window.take(self.iterations) + account.iterations, window.inside)
+        window.put(self.residual, progress.residual, done)
+        window.put(self.status, progress.status, done)
+        window.put(self.iterations, window.take(self.iterations) + progress.iterations, window.inside)
         window.put(self.evaluations, window.take(self.evaluations) + self.options.sweeps, window.inside)
 
         count = done.sum(dim=1)
@@ -194,7 +194,7 @@ class _Search:
             self.front.move(sequences, first + count, after)
         waited = torch.where(count > 0, 0, self.waited[sequences] + self.options.sweeps)
         self.waited[sequences] = waited
-        not_finite = account.status[:, 0] == Status.NON_FINITE
+        not_finite = progress.status[:, 0] == Status.NON_FINITE
         self.stuck[sequences] = (waited >= self.patience) | not_finite
 
     def _settle(self, sequences: Tensor) -> None:

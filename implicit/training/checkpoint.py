@@ -19,7 +19,7 @@ from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors, write_tensors
 from implicit.runs.loading import take_dtype
 from implicit.training.optimizer_state import PREFIX, describe_optimizer, restore_optimizer
-from implicit.training.state_passing import Carried
+from implicit.training.state_passing import PassedState
 
 FORMAT_VERSION = 3
 """Of a checkpoint. The first held the moments of AdamW only, and named no version; the second no growth."""
@@ -73,7 +73,11 @@ class Progress:
 
 
 def save_checkpoint(
-    path: Path, model: SequenceModel, optimizer: Optimizer, progress: Progress, carried: Carried | None = None
+    path: Path,
+    model: SequenceModel,
+    optimizer: Optimizer,
+    progress: Progress,
+    passed: PassedState | None = None,
 ) -> None:
     """Write the state of training in one stroke.
 
@@ -82,7 +86,7 @@ def save_checkpoint(
         model: the model.
         optimizer: its optimiser, of any class, before or after its first step.
         progress: how far it has come.
-        carried: what the next step may go on from.
+        passed: what the next step may go on from.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -94,15 +98,15 @@ def save_checkpoint(
         >>> optimizer.step()
         >>> with TemporaryDirectory() as folder:
         ...     save_checkpoint(Path(folder) / "state", model, optimizer, Progress(step=1))
-        ...     progress, carried = load_checkpoint(Path(folder) / "state", model, optimizer)
-        >>> progress == Progress(step=1), carried
+        ...     progress, passed = load_checkpoint(Path(folder) / "state", model, optimizer)
+        >>> progress == Progress(step=1), passed
         (True, None)
     """
     tensors = _named(model)
     of_optimizer, description = describe_optimizer(model, optimizer)
     tensors.update(of_optimizer)
-    if carried is not None:
-        tensors.update({f"{_CARRIED}{name}": tensor for name, tensor in carried.tensors().items()})
+    if passed is not None:
+        tensors.update({f"{_CARRIED}{name}": tensor for name, tensor in passed.tensors().items()})
     path.parent.mkdir(exist_ok=True)
     metadata = {
         "format_version": FORMAT_VERSION,
@@ -114,14 +118,14 @@ def save_checkpoint(
 
 def load_checkpoint(
     path: Path, model: SequenceModel, optimizer: Optimizer, batch_size: int | None = None
-) -> tuple[Progress, Carried | None]:
-    """Put model and optimiser back into the state that was saved; return the progress and what was carried.
+) -> tuple[Progress, PassedState | None]:
+    """Put model and optimiser back into the state that was saved; return the progress and what was passed.
 
     Args:
         path: the file.
         model: of the configuration.
         optimizer: of the class that was saved.
-        batch_size: of what was carried; any that the file holds if None.
+        batch_size: of what was passed; any that the file holds if None.
 
     Raises:
         InputError: for a corrupt file, one of another version, or one that does not fit model, optimiser or
@@ -158,10 +162,10 @@ def load_checkpoint(
         raise InputError(f"{path}: {error}; {_REMEDY}") from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"{path} does not tell the state of the optimiser; {_REMEDY}") from None
-    carried = {
+    passed = {
         name.removeprefix(_CARRIED): tensor.to(model.device) for name, tensor in parts[_CARRIED].items()
     }
-    return progress, Carried.from_tensors(carried) if carried else None
+    return progress, PassedState.from_tensors(passed) if passed else None
 
 
 @torch.no_grad()
@@ -177,7 +181,7 @@ def _check_header(path: Path, model: SequenceModel, batch_size: int | None) -> N
         )
     if (found := declared[_CARRIED]) and batch_size is not None:
         end = torch.empty(batch_size, dtype=torch.long, device="meta")
-        expected = Carried(model.init_state(batch_size), end, end.bool()).tensors()
+        expected = PassedState(model.init_state(batch_size), end, end.bool()).tensors()
         check_tensors(path, found, {f"{_CARRIED}{name}": tensor for name, tensor in expected.items()})
 
 

@@ -27,7 +27,7 @@ from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpo
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
 from implicit.training.optimizers import make_optimizer
-from implicit.training.state_passing import Carried
+from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator, step_seed
 from implicit.training.tensorboard import TensorBoard
 from implicit.training.termination import EXIT_CODE
@@ -85,9 +85,9 @@ def take_steps(
         [2, 3]
     """
     optimizer = make_optimizer(config, model)
-    done, carried = Progress(), None
+    done, passed = Progress(), None
     if folder.checkpoint_file.is_file():
-        done, carried = load_checkpoint(folder.checkpoint_file, model, optimizer, config.batch_size)
+        done, passed = load_checkpoint(folder.checkpoint_file, model, optimizer, config.batch_size)
     baselines = majority_baselines(config, task) if baselines is None else baselines
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
@@ -104,7 +104,7 @@ def take_steps(
             # Models of ours draw nothing in a step.
             own = config.model not in MODELS
             with seeded_code(step_seed(config.seed, step)) if own else nullcontext():
-                result, carried = _step(config, task, model, optimizer, phase, rate, step, carried)
+                result, passed = _step(config, task, model, optimizer, phase, rate, step, passed)
             bar.update()
             if watch is not None:
                 watch(step, model)
@@ -124,7 +124,7 @@ def take_steps(
                 break
             stopped = asked_to_stop is not None and asked_to_stop()
             if stopped or step % config.checkpoint_every == 0:
-                save_checkpoint(folder.checkpoint_file, model, optimizer, done, carried)
+                save_checkpoint(folder.checkpoint_file, model, optimizer, done, passed)
             if stopped:
                 raise SystemExit(EXIT_CODE)
 
@@ -161,14 +161,14 @@ def _step(
     phase: Phase,
     rate: float,
     step: int,
-    carried: Carried | None,
-) -> tuple[Objective, Carried | None]:
-    """Take one training step; its batch depends on the seed, the step, and what is carried from the last."""
+    passed: PassedState | None,
+) -> tuple[Objective, PassedState | None]:
+    """Take one training step; its batch depends on the seed, the step, and what is passed from the last."""
     noise = noise_generator(config.seed, step)
     state, start = None, None
-    if carried is not None:
-        beginning = torch.full_like(carried.end, task.start())
-        state, start = carried.go_on(
+    if passed is not None:
+        beginning = torch.full_like(passed.end, task.start())
+        state, start = passed.go_on(
             model.init_state(config.batch_size), beginning, phase.carried_share, noise
         )
         start = start.cpu()
@@ -189,7 +189,7 @@ def _step(
         return result, None
     right = result.right if phase.carried_right else None
     solution = None if phase.carried_always else result.solution
-    return result, Carried.of(result.state, batch.end, solution, right)
+    return result, PassedState.of(result.state, batch.end, solution, right)
 
 
 def _draw_asked(

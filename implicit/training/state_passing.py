@@ -20,7 +20,7 @@ from theory.transition import State
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
+class PassedState:
     """Where the sequences of a training step ended.
 
     Attributes:
@@ -36,9 +36,9 @@ class Carried:
 
     Example:
         >>> state = {"h": torch.tensor([[1.0], [2.0]])}
-        >>> carried = Carried(state, torch.tensor([1, 1]), torch.tensor([True, False]))
+        >>> passed = PassedState(state, torch.tensor([1, 1]), torch.tensor([True, False]))
         >>> begin = ({"h": torch.zeros(2, 1)}, torch.zeros(2, dtype=torch.long))
-        >>> state, start = carried.go_on(*begin, share=1.0, noise=torch.Generator().manual_seed(0))
+        >>> state, start = passed.go_on(*begin, share=1.0, noise=torch.Generator().manual_seed(0))
         >>> state["h"].flatten().tolist(), start.tolist()
         ([1.0, 0.0], [1, 0])
     """
@@ -50,7 +50,7 @@ class Carried:
     @classmethod
     def of(
         cls, state: State, end: Tensor, solution: Solution | None, right: Tensor | None = None
-    ) -> "Carried":
+    ) -> "PassedState":
         """Return where a step ended.
 
         Args:
@@ -91,15 +91,15 @@ class Carried:
         """Return all of it as named tensors, for a checkpoint.
 
         Example:
-            >>> carried = Carried({"h": torch.zeros(1, 1)}, torch.zeros(1), torch.ones(1))
-            >>> sorted(carried.tensors())
+            >>> passed = PassedState({"h": torch.zeros(1, 1)}, torch.zeros(1), torch.ones(1))
+            >>> sorted(passed.tensors())
             ['end', 'reached', 'state.h']
         """
         states = {f"state.{name}": part for name, part in self.state.items()}
         return {**states, "end": self.end, "reached": self.reached}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> "Carried":
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "PassedState":
         """Undo `tensors`."""
         states = {
             name.removeprefix("state."): part for name, part in tensors.items() if name.startswith("state.")

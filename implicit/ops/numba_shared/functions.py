@@ -31,7 +31,7 @@ _DLOW, _DHIGH = -708.0, 710.0
 
 @ordered_inner
 def _reduced(x, n, high, low):
-    """X − n ln 2 in this order: reordered, the two parts of ln 2 would be joined, and its digits lost."""
+    """Return x − n ln 2 in this order; in another, the two parts of ln 2 would be joined."""
     return (x - n * high) - n * low
 
 

@@ -43,7 +43,7 @@ def sequential_solve(
             device.
 
     Returns:
-        The fixed points with their account, and the state after the last token.
+        The fixed points, how they were reached, and the state after the last token.
 
     Raises:
         InputError: for an empty batch or sequence, shapes that do not fit, several dtypes or devices, a

@@ -1,4 +1,4 @@
-"""The loop: every token ends by itself, whatever else is in the batch, and the account of it is honest."""
+"""The loop: every token ends by itself, whatever else is in the batch, and the progress of it is honest."""
 
 import warnings
 
@@ -20,7 +20,7 @@ from implicit.fixed_point import (
     solve,
     unroll,
 )
-from implicit.fixed_point.loop import Account
+from implicit.fixed_point.loop import IterationState
 from implicit.modes import SequenceSolution
 
 SOLVERS: dict[str, Solver] = {"picard": DampedPicard(0.9), "anderson": Anderson(memory=4)}
@@ -241,7 +241,7 @@ def test_a_token_that_is_done_is_kept_to_the_bit_and_others_go_on(dtype: torch.d
     for tensor in (latent, following):
         tensor[0, 1, 0], tensor[1, 1, 0], tensor[2, 2, 0] = torch.nan, torch.inf, -0.0
     status = torch.tensor([[0, 0, 0, 1, 1], [1, 1, 1, 1, 1], [2, 1, 0, 1, 2]], dtype=torch.int8)
-    advanced = Account(torch.zeros(3, 5), torch.zeros(3, 5), status).advance(latent, following)
+    advanced = IterationState(torch.zeros(3, 5), torch.zeros(3, 5), status).advance(latent, following)
     expected = torch.where((status == 1)[..., None], following.view(number), latent.view(number))
     assert torch.equal(advanced.view(number), expected)
 

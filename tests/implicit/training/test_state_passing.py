@@ -11,7 +11,7 @@ from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2
 from implicit.runs.loading import load_run
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from implicit.training.state_passing import Carried
+from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
 
@@ -31,8 +31,8 @@ def test_going_on_is_reading_the_whole_sequence(model: ImplicitModel) -> None:
     with torch.no_grad():
         whole = solved(model, tokens, stopping=tight)
         first = solved(model, tokens[:, :10], stopping=tight)
-        carried = Carried.of(first.state, labels[:, 9], first.solution)
-        state, start = carried.go_on(model.init_state(4), torch.zeros(4, dtype=torch.long), 1.0, ALL)
+        passed = PassedState.of(first.state, labels[:, 9], first.solution)
+        state, start = passed.go_on(model.init_state(4), torch.zeros(4, dtype=torch.long), 1.0, ALL)
         second = solved(model, tokens[:, 10:], state=state, stopping=tight)
     torch.testing.assert_close(second.logits, whole.logits[:, 10:], rtol=1e-8, atol=1e-8)
     assert start.tolist() == labels[:, 9].tolist()
@@ -42,8 +42,8 @@ def test_sequences_without_fixed_points_begin_anew(model: ImplicitModel) -> None
     tokens = torch.ones(3, 8, dtype=torch.long)
     with torch.no_grad():
         solution = solved(model, tokens, stopping=Stopping(rtol=1e-9, max_iterations=2))
-    carried = Carried.of(solution.state, tokens[:, -1], solution.solution)
-    state, start = carried.go_on(model.init_state(3), torch.zeros(3, dtype=torch.long), 1.0, ALL)
+    passed = PassedState.of(solution.state, tokens[:, -1], solution.solution)
+    state, start = passed.go_on(model.init_state(3), torch.zeros(3, dtype=torch.long), 1.0, ALL)
     assert not start.any()
     assert all(not part.any() for part in state.values())
 
@@ -54,8 +54,8 @@ def test_sequences_that_answered_wrongly_begin_anew_if_asked(model: ImplicitMode
         solution = solved(model, tokens)
     right, beginning = torch.tensor([True, False, True]), torch.zeros(3, dtype=torch.long)
     for given, expected in ((None, [1, 1, 1]), (right, [1, 0, 1]), (~right, [0, 1, 0])):
-        carried = Carried.of(solution.state, tokens[:, -1], solution.solution, given)
-        state, start = carried.go_on(model.init_state(3), beginning, 1.0, ALL)
+        passed = PassedState.of(solution.state, tokens[:, -1], solution.solution, given)
+        state, start = passed.go_on(model.init_state(3), beginning, 1.0, ALL)
         assert start.tolist() == expected
         went_on = [bool(part.any()) for part in state["conv.0"]]
         assert went_on == [bool(share) for share in expected]
@@ -64,8 +64,8 @@ def test_sequences_that_answered_wrongly_begin_anew_if_asked(model: ImplicitMode
 def test_share_is_a_probability() -> None:
     many = 10_000
     ones = torch.ones(many, dtype=torch.long)
-    carried = Carried({"h": torch.ones(many, 1)}, ones, ones.bool())
-    state, start = carried.go_on({"h": torch.zeros(many, 1)}, 0 * ones, 0.3, ALL)
+    passed = PassedState({"h": torch.ones(many, 1)}, ones, ones.bool())
+    state, start = passed.go_on({"h": torch.zeros(many, 1)}, 0 * ones, 0.3, ALL)
     # Five standard deviations of a binomial proportion.
     assert abs(start.double().mean() - 0.3) < 5 * (0.3 * 0.7 / many) ** 0.5
     assert torch.equal(state["h"][:, 0].long(), start)
@@ -92,10 +92,10 @@ def test_checkpoint_holds_what_is_carried(
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.tensor([[0, 1]])).sum().backward()
     optimizer.step()
-    carried = Carried(model.init_state(2), torch.tensor([0, 1]), torch.tensor([True, False]))
-    save_checkpoint(path, model, optimizer, Progress(step=1), carried)
+    passed = PassedState(model.init_state(2), torch.tensor([0, 1]), torch.tensor([True, False]))
+    save_checkpoint(path, model, optimizer, Progress(step=1), passed)
     restored = load_checkpoint(path, model, optimizer)[1]
     assert restored is not None
     assert {name: part.tolist() for name, part in restored.tensors().items()} == {
-        name: part.tolist() for name, part in carried.tensors().items()
+        name: part.tolist() for name, part in passed.tensors().items()
     }

@@ -9,7 +9,8 @@ With u = Δ x, a_t = exp(Δ_t A), the state S before the chunk and the one S' af
 where α is the product of all decays. Every L_ij is a product of decays, never a quotient: after a token that
 resets the state nothing is left of what was before, and no digit of what follows is lost.
 
-Matrices are filled up with zeros (`implicit.ops.numba_shared.matrices`); decays of absent tokens are 1. All stand in one array: numba takes long to compile functions of many.
+Matrices are filled up with zeros (`implicit.ops.numba_shared.matrices`); decays of absent tokens are 1. All
+stand in one array: numba takes long to compile functions of many.
 """
 
 from typing import NamedTuple
