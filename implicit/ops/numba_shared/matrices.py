@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """Products and transposes of small matrices that lie in the cache of a core, as loops.
 
-The loop along the rows of the right factor is innermost, so that it is vectorised; two rows of the result and
-four terms are taken together, so that a number from memory serves several products. Every sum goes over its
-terms in their order: a result does not depend on what is computed beside it. Matrices are filled up with
+The loop along the rows of the right factor is innermost, so that it is vectorised, and takes four terms of
+every sum: with more arrays, LLVM would not check that they do not overlap. Every sum goes over its terms in
+their order: a result does not depend on what is computed beside it. Matrices are filled up with
 zeros, columns to a multiple of `lanes` and rows to one of `TILE_ROWS`.
 """
 
@@ -74,20 +74,7 @@ def add_products(packed, matrix, values, first, out, out_first, count):
     for c in range(0, whole, 4):
         w0, w1 = view(packed, base + c * rows, rows), view(packed, base + (c + 1) * rows, rows)
         w2, w3 = view(packed, base + (c + 2) * rows, rows), view(packed, base + (c + 3) * rows, rows)
-        for v in range(0, count - 1, 2):
-            x, o = view(values, (first + v) * from_value + c, 4), view(out, (out_first + v) * from_out, rows)
-            z, p = (
-                view(values, (first + v + 1) * from_value + c, 4),
-                view(out, (out_first + v + 1) * from_out, rows),
-            )
-            x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-            z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
-            for r in range(rows):
-                a, b, d, e = w0[r], w1[r], w2[r], w3[r]
-                o[r] = o[r] + x0 * a + x1 * b + x2 * d + x3 * e
-                p[r] = p[r] + z0 * a + z1 * b + z2 * d + z3 * e
-        if count % 2:
-            v = count - 1
+        for v in range(count):
             x, o = view(values, (first + v) * from_value + c, 4), view(out, (out_first + v) * from_out, rows)
             x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
             for r in range(rows):
@@ -113,7 +100,7 @@ def multiply(rows, columns, inner, left, left_inner, right, scale, out):
     """Write left right + scale out into ``out``; where ``scale`` is 0, whatever it held.
 
     Args:
-        rows: of the product, an even number.
+        rows: of the product.
         columns: of the product.
         inner: terms of every sum.
         left: a `Matrix`; entries of a row, or with ``row`` 1 those of a column, are ``left_inner`` apart.
@@ -138,41 +125,30 @@ def add_triangular(rows, columns, left, right, out):
 @ordered_inner
 def _multiply(rows, columns, inner, triangular, left, left_inner, right, scale, out):
     """`multiply`; with ``triangular`` 1, a row has as many terms more as there are up to the diagonal."""
-    for row in range(0, rows, 2):
+    for row in range(rows):
         o = view(out.memory, out.first + row * out.row, columns)
-        p = view(out.memory, out.first + (row + 1) * out.row, columns)
         if scale == 0:
             for j in range(columns):
                 o[j] = 0
-                p[j] = 0
         elif scale != 1:
             for j in range(columns):
                 o[j] = scale * o[j]
-                p[j] = scale * p[j]
         terms = inner + triangular * (row + 1)
         own, whole = left.first + row * left.row, terms - terms % 4
         for k in range(0, whole, 4):
             x = view(left.memory, own + k * left_inner, 3 * left_inner + 1)
-            z = view(left.memory, own + left.row + k * left_inner, 3 * left_inner + 1)
             x0, x1, x2, x3 = x[0], x[left_inner], x[2 * left_inner], x[3 * left_inner]
-            z0, z1, z2, z3 = z[0], z[left_inner], z[2 * left_inner], z[3 * left_inner]
             r0 = view(right.memory, right.first + k * right.row, columns)
             r1 = view(right.memory, right.first + (k + 1) * right.row, columns)
             r2 = view(right.memory, right.first + (k + 2) * right.row, columns)
             r3 = view(right.memory, right.first + (k + 3) * right.row, columns)
             for j in range(columns):
-                a, b, c, d = r0[j], r1[j], r2[j], r3[j]
-                o[j] = o[j] + x0 * a + x1 * b + x2 * c + x3 * d
-                p[j] = p[j] + z0 * a + z1 * b + z2 * c + z3 * d
-        for k in range(whole, terms + triangular):  # in a triangle the second row has one term more
-            z0 = view(left.memory, own + left.row + k * left_inner, 1)[0]
+                o[j] = o[j] + x0 * r0[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j]
+        for k in range(whole, terms):
+            x0 = view(left.memory, own + k * left_inner, 1)[0]
             r0 = view(right.memory, right.first + k * right.row, columns)
-            if k < terms:
-                x0 = view(left.memory, own + k * left_inner, 1)[0]
-                for j in range(columns):
-                    o[j] = o[j] + x0 * r0[j]
             for j in range(columns):
-                p[j] = p[j] + z0 * r0[j]
+                o[j] = o[j] + x0 * r0[j]
 
 
 @inner
