@@ -1,9 +1,9 @@
 """The choice among the backends of an op: one mechanism for all ops, each of which declares its table.
 
 An op describes a call by a request (device, element types, sizes). A backend names what it needs of a
-request, so that it can be refused before it runs. A need is a function of a request that returns None where
-it is met, and else one sentence with the remedy. Importing this module does not import numba or Triton: that
-happens when a kernel is asked about or used.
+request, so that it can be refused before it runs. A requirement is a function of a request that returns None
+where it is met, and else one sentence with the remedy. Importing this module does not import numba or Triton:
+that happens when a kernel is asked about or used.
 """
 
 import functools
@@ -98,13 +98,13 @@ def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
     return common_device(given)
 
 
-Need = Callable[[Any], str | None]
+Requirement = Callable[[Any], str | None]
 TRITON_DTYPES = (torch.float32, torch.bfloat16)
 """Element types that our kernels take; their sums are in float32 with either."""
 
 
-def package(name: str, command: str, module: str | None = None) -> Need:
-    """Need an installed package.
+def package(name: str, command: str, module: str | None = None) -> Requirement:
+    """Requirement an installed package.
 
     Args:
         name: of the package.
@@ -118,7 +118,7 @@ def package(name: str, command: str, module: str | None = None) -> Need:
         True
     """
 
-    def need(_request: Any) -> str | None:
+    def requirement(_request: Any) -> str | None:
         if find_spec(name) is None:
             return f"the package {name} is not installed; install it with {command}"
         if module is not None:
@@ -127,7 +127,7 @@ def package(name: str, command: str, module: str | None = None) -> Need:
                 return f"{fault}; mend that, or reinstall it with {command}"
         return None
 
-    return need
+    return requirement
 
 
 @functools.cache
@@ -145,8 +145,8 @@ def _import_fault(module: str, package: str) -> str | None:
     return None
 
 
-def on_cuda(subject: str = "the tensors") -> Need:
-    """Need a CUDA device.
+def on_cuda(subject: str = "the tensors") -> Requirement:
+    """Requirement a CUDA device.
 
     Example:
         >>> from types import SimpleNamespace
@@ -154,16 +154,16 @@ def on_cuda(subject: str = "the tensors") -> Need:
         'the tensors are on cpu; move them to a CUDA device'
     """
 
-    def need(request: Any) -> str | None:
+    def requirement(request: Any) -> str | None:
         if request.device == "cuda":
             return None
         return f"{subject} are on {request.device}; move them to a CUDA device"
 
-    return need
+    return requirement
 
 
-def on_cpu(subject: str = "the tensors") -> Need:
-    """Need tensors in main memory.
+def on_cpu(subject: str = "the tensors") -> Requirement:
+    """Requirement tensors in main memory.
 
     Example:
         >>> from types import SimpleNamespace
@@ -171,16 +171,16 @@ def on_cpu(subject: str = "the tensors") -> Need:
         'the tensors are on cuda; move them to the CPU'
     """
 
-    def need(request: Any) -> str | None:
+    def requirement(request: Any) -> str | None:
         if request.device == "cpu":
             return None
         return f"{subject} are on {request.device}; move them to the CPU"
 
-    return need
+    return requirement
 
 
-def on_gpu_or_interpreted(subject: str = "the tensors") -> Need:
-    """Need a device on which Triton kernels run: a GPU, or any where they are interpreted.
+def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:
+    """Requirement a device on which Triton kernels run: a GPU, or any where they are interpreted.
 
     Example:
         >>> from types import SimpleNamespace
@@ -188,7 +188,7 @@ def on_gpu_or_interpreted(subject: str = "the tensors") -> Need:
         True
     """
 
-    def need(request: Any) -> str | None:
+    def requirement(request: Any) -> str | None:
         if request.device == "cuda":
             return None
         from implicit.ops.triton_shared.launch import INTERPRETED
@@ -197,11 +197,13 @@ def on_gpu_or_interpreted(subject: str = "the tensors") -> Need:
             return None
         return f"{subject} are on {request.device}; move them to a GPU, or debug with TRITON_INTERPRET=1"
 
-    return need
+    return requirement
 
 
-def element_types(allowed: Sequence[torch.dtype] = TRITON_DTYPES, subject: str = "the tensors") -> Need:
-    """Need tensors of certain element types; the request has them as ``dtypes``.
+def element_types(
+    allowed: Sequence[torch.dtype] = TRITON_DTYPES, subject: str = "the tensors"
+) -> Requirement:
+    """Requirement tensors of certain element types; the request has them as ``dtypes``.
 
     Example:
         >>> from types import SimpleNamespace
@@ -210,16 +212,16 @@ def element_types(allowed: Sequence[torch.dtype] = TRITON_DTYPES, subject: str =
     """
     *first, last = map(str, allowed)
 
-    def need(request: Any) -> str | None:
+    def requirement(request: Any) -> str | None:
         if all(dtype in allowed for dtype in request.dtypes):
             return None
         return f"{subject} are {_listed(request.dtypes)}; cast them to {', '.join(first)} or {last}"
 
-    return need
+    return requirement
 
 
-def one_element_type(subject: str = "the tensors") -> Need:
-    """Need tensors of one element type, whichever it is; the request has theirs as ``dtypes``.
+def one_element_type(subject: str = "the tensors") -> Requirement:
+    """Requirement tensors of one element type, whichever it is; the request has theirs as ``dtypes``.
 
     Example:
         >>> from types import SimpleNamespace
@@ -227,16 +229,16 @@ def one_element_type(subject: str = "the tensors") -> Need:
         'x and B are torch.float32, torch.float64; cast them to one dtype'
     """
 
-    def need(request: Any) -> str | None:
+    def requirement(request: Any) -> str | None:
         if len(set(request.dtypes)) == 1:
             return None
         return f"{subject} are {', '.join(map(str, request.dtypes))}; cast them to one dtype"
 
-    return need
+    return requirement
 
 
-def at_most(largest: int, *sizes: str) -> Need:
-    """Need sizes from 1 to a limit; the request has them under these names.
+def at_most(largest: int, *sizes: str) -> Requirement:
+    """Requirement sizes from 1 to a limit; the request has them under these names.
 
     Example:
         >>> from types import SimpleNamespace
@@ -244,18 +246,18 @@ def at_most(largest: int, *sizes: str) -> Need:
         'width is 9; choose one of 1 to 8'
     """
 
-    def need(request: Any) -> str | None:
+    def requirement(request: Any) -> str | None:
         for name in sizes:
             size = getattr(request, name)
             if not 1 <= size <= largest:
                 return f"{name} is {size}; choose one of 1 to {largest}"
         return None
 
-    return need
+    return requirement
 
 
 def entries(request: Any) -> str | None:
-    """Need tensors that are not empty; the request has the number of their ``entries``.
+    """Requirement tensors that are not empty; the request has the number of their ``entries``.
 
     Example:
         >>> from types import SimpleNamespace
@@ -288,12 +290,12 @@ class Backend(Generic[R, Run]):
 
     Attributes:
         run: computes the op; its arguments are up to the op.
-        needs: what it needs of a request, in the order in which it is looked at; each returns None where it
-            is given, and else what is missing and how to get it.
+        requirements: of a request, in the order in which they are asked; each returns None where it is met,
+            and else what is missing and how to get it.
 
     Example:
         >>> from types import SimpleNamespace
-        >>> doubled = Backend(run=lambda x: 2 * x, needs=(on_cuda(),))
+        >>> doubled = Backend(run=lambda x: 2 * x, requirements=(on_cuda(),))
         >>> doubled.refusal(SimpleNamespace(device="cpu"))
         'the tensors are on cpu; move them to a CUDA device'
         >>> doubled.refusal(SimpleNamespace(device="cuda")) is None, doubled.run(3)
@@ -301,11 +303,11 @@ class Backend(Generic[R, Run]):
     """
 
     run: Run
-    needs: tuple[Callable[[R], str | None], ...] = ()
+    requirements: tuple[Callable[[R], str | None], ...] = ()
 
     def refusal(self, request: R) -> str | None:
         """Return why it cannot run a request, and the remedy; None if it can."""
-        return first_refusal(self.needs, request)
+        return first_refusal(self.requirements, request)
 
 
 class Preference(NamedTuple):
@@ -432,15 +434,17 @@ class Backends(Mapping[str, Backend[R, Run]]):
         return Preference(self.elsewhere.name, f"{name} cannot run this: {refusal}")
 
 
-def first_refusal(needs: tuple[Callable[[R], str | None], ...], request: R) -> str | None:
-    """Return what the first need says that is not given; None if all are.
+def first_refusal(requirements: tuple[Callable[[R], str | None], ...], request: R) -> str | None:
+    """Return the sentence of the first requirement that is not met; None if all are.
 
     Example:
         >>> from types import SimpleNamespace
         >>> first_refusal((package("numpy", "pip install numpy"), on_cuda()), SimpleNamespace(device="mps"))
         'the tensors are on mps; move them to a CUDA device'
     """
-    return next((refusal for need in needs if (refusal := need(request)) is not None), None)
+    return next(
+        (refusal for requirement in requirements if (refusal := requirement(request)) is not None), None
+    )
 
 
 def default_device() -> str:

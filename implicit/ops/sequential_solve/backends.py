@@ -87,7 +87,7 @@ def _no_gradient(request: Request) -> str | None:
     return "a gradient is wanted, and the kernel computes none; solve under torch.no_grad()"
 
 
-NUMBA_NEEDS = (
+NUMBA_REQUIREMENTS = (
     NUMBA,
     on_cpu("the weights"),
     element_types(NUMBA_DTYPES, subject="the weights"),
@@ -95,7 +95,7 @@ NUMBA_NEEDS = (
     _same_iteration,
     _no_gradient,
 )
-TRITON_NEEDS = (
+TRITON_REQUIREMENTS = (
     TRITON,
     element_types(subject="the weights"),
     at_most(LARGEST, "d_model", "d_state"),
@@ -104,10 +104,10 @@ TRITON_NEEDS = (
     _no_padding,
     on_gpu_or_interpreted("the weights"),
 )
-NEEDS = {"numba": NUMBA_NEEDS, "triton": TRITON_NEEDS}
+REQUIREMENTS = {"numba": NUMBA_REQUIREMENTS, "triton": TRITON_REQUIREMENTS}
 # `implicit.modes` runs them: it holds the loop, and calls `sequential_solve` for a kernel.
 BACKENDS: Backends[Request, None] = Backends(
-    {"loop": Backend(None), **{name: Backend(None, needs) for name, needs in NEEDS.items()}},
+    {"loop": Backend(None), **{name: Backend(None, found) for name, found in REQUIREMENTS.items()}},
     on_gpu=Preference("triton", "where the loop makes dozens of launches per iteration"),
     on_cpu=Preference("numba", "where a loop over small tensors is mostly calls"),
     elsewhere=Preference("loop", "for which there is no kernel"),

@@ -7,7 +7,7 @@ from automata.errors import InputError, unknown_name
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.ops.backends import AUTO, first_refusal
 from implicit.ops.hand_written_passes import is_transformed
-from implicit.ops.sequential_solve.backends import NEEDS, Request
+from implicit.ops.sequential_solve.backends import REQUIREMENTS, Request
 from implicit.ops.sequential_solve.self_map import SelfMap, Walk
 
 
@@ -73,11 +73,11 @@ def sequential_solve(
     _check(self_map, injections, start, windows, states, mask)
     tensors = [*self_map.weights.values(), injections, start, windows, states]
     wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if backend not in (AUTO, *NEEDS):
-        raise unknown_name("backend", backend, [AUTO, *NEEDS])
+    if backend not in (AUTO, *REQUIREMENTS):
+        raise unknown_name("backend", backend, [AUTO, *REQUIREMENTS])
     chosen = ("numba" if start.device.type == "cpu" else "triton") if backend == AUTO else backend
     refusal = first_refusal(
-        NEEDS[chosen],
+        REQUIREMENTS[chosen],
         Request(
             start.device.type,
             self_map.dtype,

@@ -15,8 +15,8 @@ from implicit.ops.backends import (
     Backend,
     Backends,
     Explanation,
-    Need,
     Preference,
+    Requirement,
     at_most,
     default_device,
     element_types,
@@ -65,7 +65,7 @@ class Request:
         return cls(x.device.type, (x.dtype, B.dtype, C.dtype), x.shape[-1], B.shape[-1])
 
 
-TRITON_NEEDS: tuple[Need, ...] = (
+TRITON_REQUIREMENTS: tuple[Requirement, ...] = (
     TRITON,
     one_element_type(TYPED),
     element_types(subject=TYPED),
@@ -75,7 +75,7 @@ TRITON_NEEDS: tuple[Need, ...] = (
 
 
 Scan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
-MAMBA_SSM_NEEDS = (
+MAMBA_SSM_REQUIREMENTS = (
     on_cuda(),
     # Version 2.3 needs no CUDA extension.
     package("mamba_ssm", "pip install 'implicit-ssm[cuda]'", module="mamba_ssm.ops.triton.ssd_combined"),
@@ -84,7 +84,12 @@ MAMBA_SSM_NEEDS = (
 )
 
 
-NUMBA_NEEDS = (NUMBA, on_cpu(), one_element_type(TYPED), element_types((torch.float32, torch.float64), TYPED))
+NUMBA_REQUIREMENTS = (
+    NUMBA,
+    on_cpu(),
+    one_element_type(TYPED),
+    element_types((torch.float32, torch.float64), TYPED),
+)
 
 
 def _numba_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
@@ -105,9 +110,9 @@ BACKENDS: Backends[Request, Scan] = Backends(
     {
         "reference": Backend(ssd_reference),
         "chunked": Backend(ssd_chunked, (one_element_type(TYPED),)),
-        "numba": Backend(_numba_scan, NUMBA_NEEDS),
-        "triton": Backend(_triton_scan, TRITON_NEEDS),
-        "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_NEEDS),
+        "numba": Backend(_numba_scan, NUMBA_REQUIREMENTS),
+        "triton": Backend(_triton_scan, TRITON_REQUIREMENTS),
+        "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_REQUIREMENTS),
     },
     on_gpu=Preference("triton", "and it keeps IEEE products and exact resets there"),
     on_cpu=Preference("numba", "where it is the fastest"),

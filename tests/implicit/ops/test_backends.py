@@ -23,8 +23,8 @@ from implicit.ops import (
 from implicit.ops.backends import (
     Backend,
     Backends,
-    Need,
     Preference,
+    Requirement,
     at_most,
     common_device,
     element_types,
@@ -42,10 +42,10 @@ class Request:
     width: int = 1
 
 
-def table(*needs_of_plain: Need) -> Backends[Request, str]:
+def table(*of_plain: Requirement) -> Backends[Request, str]:
     return Backends(
         {
-            "plain": Backend("plain", needs_of_plain),
+            "plain": Backend("plain", of_plain),
             "kernel": Backend("kernel", (on_cuda(), element_types(), at_most(4, "width"))),
             "loop": Backend("loop"),
         },
