@@ -9,6 +9,7 @@ from . import gradients as gradients
 from . import models as models
 from . import modes as modes
 from . import ops as ops
+from . import penalties as penalties
 from . import runs as runs
 from . import training as training
 from .cells import Cell as Cell, CellSizes as CellSizes
