@@ -15,7 +15,8 @@
 - Sub-packages: `cells` (recurrent layers), `models` (the models), `modes` (in which order tokens are
   solved), `fixed_point` (solvers), `gradients` (gradient rules), `ops` (operations with fast forms and
   kernels), `enclosed` (models on balls, for proofs), `config` (what determines a run), `penalties`
-  (terms of the loss), `training` (the loop), `runs` (run folders), `compiled` (models computed from automata).
+  (terms of the loss), `training` (the loop), `runs` (run folders), `compiled` (models computed from
+  automata).
 
 The names are imported when they are first used, so that ``import implicit`` stays light. ``train`` is
 both the function that trains and the module of the command ``python -m implicit.train``, which can be called.
