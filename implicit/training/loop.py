@@ -277,7 +277,7 @@ def _entry(
     }
     if model.implicit is not None:
         entry["phase"] = phase.name
-    entry |= {f"{name}_penalty": penalty.item() for name, penalty in result.penalties.items()}
+    entry |= {f"{name}_penalty": penalty.item() for name, penalty in sorted(result.penalties.items())}
     if result.solution is not None:
         entry.update(_finite(Convergence.of([result.solution])))
     for length, evaluation in evaluations.items():
