@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from pydantic import ConfigDict, NonNegativeFloat
+from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from implicit.checked_config import CheckedConfig
@@ -55,7 +55,6 @@ class Penalty(CheckedConfig):
         evaluations: of the self-map with gradient, per token; None where it solves for fixed points itself.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     after_learning: ClassVar[bool] = False
     evaluations: ClassVar[int | None] = 0
 
