@@ -79,7 +79,7 @@ class _Constants(TorchFunctionMode):
 
 def _with_constant(func: Callable[..., Tensor], left: Any, right: Any) -> Tensor | None:
     """Return the result with its tangent, or None unless one operand is a constant and the rule is known."""
-    from_left, from_right = _dual(left), _dual(right)
+    from_left, from_right = dual(left), dual(right)
     if from_left is not None and from_right is None:
         primal, tangent = from_left
         value = func(primal, right)
@@ -104,8 +104,13 @@ def _with_constant(func: Callable[..., Tensor], left: Any, right: Any) -> Tensor
         return None
 
 
-def _dual(operand: Any) -> tuple[Tensor, Tensor] | None:
-    """Return primal and tangent of what is being differentiated; None of a constant, or if it is unknown."""
+def dual(operand: Any) -> tuple[Tensor, Tensor] | None:
+    """Return primal and tangent of what is being differentiated; None of a constant, or if it is unknown.
+
+    Example:
+        >>> dual(torch.ones(1)) is None, jvp(lambda x: dual(x)[1], (torch.ones(1),), (torch.ones(1),))[0]
+        (True, tensor([1.]))
+    """
     if not isinstance(operand, Tensor) or isinstance(operand, nn.Parameter):
         return None
     try:

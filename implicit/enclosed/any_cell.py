@@ -7,7 +7,7 @@ form on balls is refused by name; `implicit.enclosed.mamba2` is a form written b
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,7 @@ def compare_with_floats(
     tokens: Tensor,
     state: Mapping[str, NDArray[np.float64]],
     latents: NDArray[np.float64],
+    columns: Sequence[NDArray[np.int64]] = (),
 ) -> None:
     """Refuse a model whose code is another function on balls than on float64 tensors, at points.
 
@@ -88,6 +89,7 @@ def compare_with_floats(
         tokens: ``[T]``, int64.
         state: every part ``[T, …]``.
         latents: ``[T, d]``.
+        columns: of each layer's block the entry that derivatives are by, ``[T]``; a random direction if not given.
 
     Raises:
         InputError: naming the first entry that differs by more than rounding.
@@ -100,7 +102,7 @@ def compare_with_floats(
     """
     with AsReal():
         precise = copy.deepcopy(model).double().eval().transitions(tokens)
-    compare_beside(precise, transitions, state, latents)
+    compare_beside(precise, transitions, state, latents, columns)
 
 
 def _try(

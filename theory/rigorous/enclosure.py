@@ -129,7 +129,7 @@ def enclose(
     size, layers = transitions.latent_size, len(transitions.blocks)
     columns = size + layers
     directions = {
-        name: Ball.exact(_unit(state[name].shape, sources))
+        name: Ball.exact(unit_vectors(state[name].shape, sources))
         for name, (_, sources) in zip(transitions.blocks, entries, strict=True)
     }
     region = Ball.around(latent, np.broadcast_to(radius[:, None], latent.shape))
@@ -332,8 +332,13 @@ def _entry(
     return through + slopes[:, size + layer] + own
 
 
-def _unit(shape: tuple[int, ...], sources: NDArray[np.int64]) -> Array:
-    """The derivative of h in the direction of one of its entries."""
+def unit_vectors(shape: tuple[int, ...], sources: NDArray[np.int64]) -> Array:
+    """Return the direction of one entry of h at each position.
+
+    Example:
+        >>> unit_vectors((1, 2), np.array([1]))
+        array([[0., 1.]])
+    """
     flat = np.zeros((shape[0], int(np.prod(shape[1:]))))
     flat[np.arange(len(sources)), sources] = 1.0
     return flat.reshape(shape)

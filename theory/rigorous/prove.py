@@ -189,6 +189,12 @@ class Theorem1Proof:
 def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1Proof:
     """Prove what can be proved of Theorem 1 at states, in rigorous arithmetic.
 
+    The code has to be one function of tensors and of balls: values and derivatives of both readings are
+    compared at every point of the proof, and beside it (`theory.rigorous.tensors.agreement`).
+
+    Limits: code that changes after the comparisons, such as one that counts 400 calls or asks who calls it,
+    cannot be told from the formula that it was until then.
+
     Args:
         transition: (Φ, G), written with PyTorch's functions. Tensors and numbers that the code refers to are
             taken as the real numbers that their floats are.
@@ -324,7 +330,8 @@ class _Prover:
     ) -> list[Bounds | None]:
         """With the largest radius that proves everything, or else what the last ones prove."""
         balls = self.on_balls(len(latents))
-        compare_beside(self.batch(len(latents)), balls, state, latents)
+        columns = [column for _, column in places]
+        compare_beside(self.batch(len(latents)), balls, state, latents, columns)
         enclosed = balls.enclosed(state)
         best: list[Bounds | None] = [None] * len(latents)
         least = 2 * np.nan_to_num(newton_step_bound(balls, enclosed, latents), nan=1.0, posinf=1.0)

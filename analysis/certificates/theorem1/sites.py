@@ -166,13 +166,19 @@ def companions(sites: Sites, attempt: int) -> Companions:
             order = others[np.argsort(-distances)]
             pairs[position] = order[(len(order) - 1) * (2**attempt - 1) // 2**attempt]
     state = {name: entry[pairs] if name in blocks else entry for name, entry in sites.state.items()}
-    latents = _fixed_points(sites.model, sites.tokens, state)
+    columns = [column for _, column in sites.places]
+    latents = _fixed_points(sites.model, sites.tokens, state, columns)
     differ = pairs != np.arange(len(sites))
     return Companions(pairs, differ, Sites(sites.model, sites.tokens, state, latents, sites.places))
 
 
 @torch.no_grad()
-def _fixed_points(model: SequenceModel, tokens: NDArray[np.int64], state: dict[str, Array]) -> Array:
+def _fixed_points(
+    model: SequenceModel,
+    tokens: NDArray[np.int64],
+    state: dict[str, Array],
+    columns: Sequence[NDArray[np.int64]] = (),
+) -> Array:
     """Fixed points by iteration in float64 and Newton steps; the last iterate where there is none."""
     precise = in_double_precision(model).implicit
     assert precise is not None
@@ -184,7 +190,7 @@ def _fixed_points(model: SequenceModel, tokens: NDArray[np.int64], state: dict[s
     form, points = _points(model, tokens, state)
     latents = refine(form, points, latents)
     if isinstance(form, EnclosedTransitionBatch) and isinstance(model, CellStack):
-        compare_with_floats(model, form, where, state, latents)
+        compare_with_floats(model, form, where, state, latents, columns)
     return latents
 
 

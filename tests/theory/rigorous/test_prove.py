@@ -1,7 +1,9 @@
 """`prove_theorem1` on pairs (Φ, G) with known fixed points and Jacobians, and what it must not prove."""
 
+import dataclasses
 import itertools
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +11,15 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.nn.functional import dropout
 
 from automata.errors import InputError
 from theory import Transition, check_theorem1, layer_jacobians, prove_theorem1
+from theory.rigorous.tensors import EnclosedTransitionBatch
+from theory.rigorous.tensors.agreement import compare
 from theory.transition import State
+from theory.transition_batch import TransitionBatch
 
 DOUBLE = torch.float64
 W = torch.tensor([[0.2, -0.5, 0.1], [0.4, 0.1, -0.3], [0.0, 0.3, 0.2]], dtype=DOUBLE)
@@ -204,6 +210,103 @@ def test_what_the_comparison_is_too_rough_to_see_proves_nothing(hidden: Callable
     except InputError:  # an in-place operator that may write a view or a copy, or beside a coarse type
         return
     assert (found["non_diagonal"], found["non_linear"]) == (0, 0)
+
+
+LARGE = 1e18
+"""A constant behind which float64 holds nothing of what is added to it."""
+COUNT = itertools.count(1)
+SEEN = {"factor": 1.0}
+
+
+def _in_coarse_type(z: Any, kind: torch.dtype) -> Any:
+    y = z.to(kind)
+    return (y if y.dtype is kind else torch.tanh(y)).double()
+
+
+def _asked_for_a_number(z: Any) -> Any:
+    try:
+        return z * 0 + float(z[0])
+    except InputError:
+        return z
+
+
+DISGUISED: dict[str, Callable[[Any], Any]] = {
+    "random": lambda z: random.random() * z + LARGE,
+    "random, the constant taken off": lambda z: (random.random() * z + LARGE) - LARGE,
+    "random, times a constant": lambda z: LARGE * ((1 + 1e-9 * random.random()) * z),
+    "random in a coarse type": lambda z: (z * (1 + 1e-3 * random.random())).bfloat16().double(),
+    "random beside a large column": lambda z: torch.stack([z[0], LARGE * z[1] + random.random() * z[0]]),
+    "random with no derivative": lambda z: (
+        (random.random() * z + 0 * (z - z).sqrt() if isinstance(z, Tensor) else z) + LARGE
+    ),
+    "a counter": lambda z: (1 + 1e-3 * next(COUNT)) * z + LARGE,
+    "a global": lambda z: SEEN.update(factor=SEEN["factor"] * 1.01) or SEEN["factor"] * z + LARGE,
+    "a clock": lambda z: (1 + 1e-3 * time.perf_counter()) * z + LARGE,
+    "the class": lambda z: (z if isinstance(z, Tensor) else torch.tanh(z)) + LARGE,
+    "an attribute": lambda z: (torch.tanh(z) if hasattr(z, "tangent") else z) + LARGE,
+    "a conversion": lambda z: _asked_for_a_number(z) + LARGE,
+    "requires_grad": lambda z: z if z.requires_grad else torch.tanh(z),
+    "gradients enabled": lambda z: (torch.tanh(z) if torch.is_grad_enabled() else z) + LARGE,
+    "gradients disabled": lambda z: (z if torch.is_grad_enabled() else torch.tanh(z)) + LARGE,
+    "the type": lambda z: _in_coarse_type(z, torch.float32) + LARGE,
+    "a coarse type": lambda z: _in_coarse_type(z, torch.bfloat16) + LARGE,
+}
+
+
+@pytest.mark.parametrize("where", ["self_map", "state_update"])
+@pytest.mark.parametrize("hidden", DISGUISED.values(), ids=DISGUISED)
+def test_what_a_value_does_not_show_is_refused_by_its_derivative(
+    hidden: Callable[[Any], Any], where: str
+) -> None:
+    """Every one is an affine function of z with float64 tensors, or none at all."""
+    pair = _transition(
+        lambda z, s: torch.tanh(ROTATION @ z + s["h"]) / 2,
+        lambda z, s: {"h": s["h"] / 2 + (hidden(z) if where == "state_update" else z)},
+        size=2,
+    )
+    if where == "self_map":
+        pair = dataclasses.replace(pair, self_map=lambda z, s: 1e-2 * hidden(torch.tanh(z + s["h"])))
+    balls = EnclosedTransitionBatch(_batch(pair), {"h": (2,)})
+    with pytest.raises(InputError, match=r"on tensors|other functions"):
+        compare(_batch(pair), balls, {"h": np.array([[0.5, -1.0]])}, np.array([[0.25, 0.75]]))
+
+
+def _batch(pair: Transition) -> TransitionBatch:
+    return TransitionBatch(
+        lambda z, s, _: (pair.self_map(z, s), pair.state_update(z, s)),
+        {"position": torch.zeros(1)},
+        pair.latent_size,
+        pair.layer_states,
+    )
+
+
+def _without_gradient(z: Any) -> Any:
+    with torch.no_grad():
+        return z / (1 + z.square().sum())
+
+
+HONEST: dict[str, Callable[[Any], Any]] = {
+    "a large constant": lambda z: z + LARGE,
+    "bfloat16": lambda z: z.bfloat16().to(z.dtype),
+    "weights in bfloat16": lambda z: ((ONES.bfloat16() @ ROTATION.bfloat16()) * z.bfloat16()).double(),
+    "a layer in float32": lambda z: functional.linear(z.float(), ROTATION.float()).double(),
+    "constants and latents of coarse types": lambda z: torch.cat(
+        [z[:1].half(), ONES[:1] * z[1:].half()]
+    ).double(),
+    "detach": lambda z: z + z.detach(),
+    "no_grad": _without_gradient,
+    "saturated": lambda z: torch.tanh(40 * z) + torch.sigmoid(-90 * z) + torch.expm1(-70 * z.square()),
+    "gelu by tanh": lambda z: functional.gelu(z - 5, approximate="tanh"),
+}
+
+
+@pytest.mark.parametrize("honest", HONEST.values(), ids=HONEST)
+def test_one_formula_in_any_type_is_not_refused(honest: Callable[[Any], Any]) -> None:
+    pair = _transition(
+        lambda z, s: W[:2, :2] @ z + s["h"], lambda z, s: {"h": s["h"] / 2 + honest(z)}, size=2
+    )
+    balls = EnclosedTransitionBatch(_batch(pair), {"h": (2,)})
+    compare(_batch(pair), balls, {"h": np.array([[0.5, -1.0]])}, np.array([[0.25, 0.75]]))
 
 
 def test_numbers_whose_squares_overflow_are_proved_without_a_warning() -> None:

@@ -1,72 +1,168 @@
 """One code read twice: Φ and G on tensors against Φ and G on balls, before anything is proved of them."""
 
+import math
 import secrets
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.func import vmap
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from automata.errors import InputError
-from theory.blocks import flatten
+from theory.blocks import flatten, replace
+from theory.derivatives import MAX_CHUNK_ENTRIES
 from theory.fixed_point import EPSILON
+from theory.forward_mode import dual, jvp
 from theory.pure_maps import called
 from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.enclosure import unit_vectors
+from theory.rigorous.tensors.enclosed_tensor import NAMES
 from theory.rigorous.tensors.transitions import EnclosedTransitionBatch
+from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
 
 SAME = 4.0
 """How far a number on tensors may be from that on balls, in radii and units in the last place: rounding."""
 NEARBY = 2.0**-10
 """How far away, relatively, they are compared too: there shows what vanishes at a fixed point."""
+TINY = 2.0**-960
+"""What underflow may lose."""
 
 IN_PLACE = {"__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow"))}
 """In-place operators whose names do not end as those of methods do."""
+CASTS = frozenset({"to", "float", "double", "half", "bfloat16", "type_as"})
+"""What changes the type of floating-point numbers."""
+_TENSOR: Any = Tensor
+_ASKED = (_TENSOR.requires_grad.__get__, torch.is_grad_enabled)
+"""What tells whether a gradient is recorded."""
+_SLOPES: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "tanh": lambda x: x.cosh().square().reciprocal(),
+    "expm1": torch.exp,
+    "sigmoid": lambda x: x.sigmoid() * x.neg().sigmoid(),
+}
+"""Derivatives that PyTorch takes from the value, with the rounding of one where it is near ±1."""
 
 Array = NDArray[np.float64]
+Read = TypeVar("Read")
+
+
+def _softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:  # noqa: ARG001
+    return torch.logaddexp(beta * x, torch.zeros_like(x)) / beta
+
+
+def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    if approximate != "tanh":
+        return functional.gelu(x, approximate=approximate)
+    return x * torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
+
+
+ACCURATE: Mapping[Any, Callable[..., Tensor]] = {functional.softplus: _softplus, functional.gelu: _gelu}
+"""PyTorch takes softplus for x itself from a threshold on, and 1 + tanh loses what is left near −1."""
 
 
 class AsReal(TorchFunctionMode):
-    """Runs code on tensors as the function of real numbers that it stands for; notes its coarsest type.
+    """Runs code on tensors as the function of real numbers that it stands for; notes what it sees.
 
     Attributes:
         coarsest: the machine epsilon of the coarsest type among the results.
         writes: whether an operator works in place.
+        calls: the names of the functions that were called.
 
     Example:
         >>> with AsReal() as seen:
         ...     tiny = functional.softplus(torch.tensor(25.0, dtype=torch.float64)) - 25
-        >>> bool(tiny > 0), seen.coarsest == EPSILON
-        (True, True)
+        >>> bool(tiny > 0), seen.coarsest == EPSILON, seen.calls
+        (True, True, ['softplus', 'sub', '__bool__'])
     """
 
-    coarsest = EPSILON
-    writes = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.coarsest, self.writes = EPSILON, False
+        self.calls: list[str] = []
+
+    def reading(self, function: Callable[..., Read]) -> Callable[..., Read]:
+        """Return a function that is run so."""
+
+        def read(*arguments: Any) -> Read:
+            with self:
+                return function(*arguments)
+
+        return read
 
     def __torch_function__(
         self, function: Any, _types: Any, arguments: Any = (), options: Mapping[str, Any] | None = None
     ) -> Any:
         """Call a function of PyTorch."""
-        # PyTorch takes softplus for x itself from a threshold on.
-        chosen = _softplus if function is functional.softplus else function
-        found = chosen(*arguments, **(options or {}))
-        if isinstance(found, torch.Tensor) and found.is_floating_point():
-            self.coarsest = max(self.coarsest, torch.finfo(found.dtype).eps)
         name = getattr(function, "__name__", "")
+        self.calls.append(name)
         in_place = name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
         self.writes |= in_place or bool((options or {}).get("inplace"))
+        found = self._call(function, arguments, options or {})
+        if isinstance(found, Tensor) and found.is_floating_point():
+            self.coarsest = max(self.coarsest, torch.finfo(found.dtype).eps)
         return found
 
+    def _call(self, function: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
+        return ACCURATE.get(function, function)(*arguments, **options)
 
-def _softplus(x: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> torch.Tensor:  # noqa: ARG001
-    return torch.logaddexp(beta * x, torch.zeros_like(x)) / beta
+
+class _AsSmooth(AsReal):
+    """Runs code as balls do: in float64, with a gradient that nothing stops and that is accurate."""
+
+    def _call(self, function: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
+        if function is torch._C._set_grad_enabled:
+            return None
+        if function in _ASKED:
+            return True
+        x = arguments[0] if arguments else None
+        name = NAMES.get(function, "")
+        known = dual(x)
+        if known is not None:
+            if function == _TENSOR.data.__set__ and arguments[1] is x:  # what `h.data -= z` leaves
+                return None
+            if function == _TENSOR.data.__get__ or name == "detach":
+                return x
+            if name in _SLOPES:
+                value = function(known[0])
+                return forward_ad.make_dual(value, known[1] * _SLOPES[name](known[0]))
+        operands = (*arguments, *options.values())
+        if any(dual(each) is not None for each in _tensors(operands)):
+            if name in CASTS:
+                return x
+            arguments, options = _doubled(arguments), {key: _doubled(each) for key, each in options.items()}
+        return super()._call(function, arguments, options)
+
+
+def _tensors(operands: Any) -> Iterator[Any]:
+    for each in operands:
+        if isinstance(each, tuple | list):
+            yield from _tensors(each)
+        else:
+            yield each
+
+
+def _doubled(operand: Any) -> Any:
+    """An operand in float64, as balls take it."""
+    if isinstance(operand, tuple | list):
+        return type(operand)(map(_doubled, operand))
+    if isinstance(operand, torch.dtype):
+        return torch.float64 if operand.is_floating_point else operand
+    coarse = isinstance(operand, Tensor) and operand.is_floating_point() and operand.dtype != torch.float64
+    return operand.double() if coarse else operand
 
 
 def compare_beside(
-    transitions: TransitionBatch, balls: EnclosedTransitionBatch, state: Mapping[str, Array], latents: Array
+    transitions: TransitionBatch,
+    balls: EnclosedTransitionBatch,
+    state: Mapping[str, Array],
+    latents: Array,
+    columns: Sequence[NDArray[np.int64]] = (),
 ) -> None:
     """Do as `compare`, at points and at random ones beside them."""
     drawn = np.random.default_rng(secrets.randbits(63))
@@ -76,9 +172,9 @@ def compare_beside(
         else entry
         for name, entry in {"": latents, **state}.items()
     }
-    compare(transitions, balls, state, latents)
+    compare(transitions, balls, state, latents, columns)
     latents = beside.pop("")
-    compare(transitions, balls, beside, latents)
+    compare(transitions, balls, beside, latents, columns)
 
 
 @torch.no_grad()
@@ -88,16 +184,24 @@ def compare(
     balls: EnclosedTransitionBatch,
     state: Mapping[str, Array],
     latents: Array,
+    columns: Sequence[NDArray[np.int64]] = (),
     *,
     finite: bool = False,
 ) -> None:
     """Refuse code that is one function of tensors and another one of balls.
+
+    Values are compared as the code computes them. A second evaluation is in float64 throughout, with
+    gradients enabled. It has to call the same functions, and its values and derivatives are compared to the
+    rounding of float64. The derivatives are those that proofs take: by each entry of the latent, and by one of every
+    layer's block. They show what a large constant or a coarse type hides in values. Code that is random or
+    remembers gives each evaluation other numbers.
 
     Args:
         transitions: (Φ, G) at T positions, in float64.
         balls: the same on balls.
         state: every part ``[T, …]``.
         latents: ``[T, d]``.
+        columns: of each layer's block the entry that derivatives are by, ``[T]``; a random direction if not given.
         finite: whether all numbers have to be finite.
 
     Raises:
@@ -113,30 +217,92 @@ def compare(
         Traceback (most recent call last):
         automata.errors.InputError: entry 0 of h' of h is 1 on tensors, 2 on balls; write one formula for ...
     """
-    image, updates = balls.advance(Dual.constant(Ball.exact(latents), 0), balls.enclosed(state), {})
+    enclosed = balls.enclosed(state)
+    drawn = np.random.default_rng(secrets.randbits(63))
+    along = [
+        unit_vectors(enclosed[block].shape, columns[layer])
+        if columns
+        else drawn.standard_normal(enclosed[block].shape)
+        for layer, block in enumerate(balls.blocks)
+    ]
+    image, updates = balls.advance(
+        Dual.variable(Ball.exact(latents), balls.latent_size + len(along)),
+        enclosed,
+        {block: Ball.exact(vectors) for block, vectors in zip(balls.blocks, along, strict=True)},
+    )
+    found = {"Φ": image} | {
+        f"h' of {block}": update.following for block, update in zip(balls.blocks, updates, strict=True)
+    }
     for index, latent in enumerate(latents):
         z, transition = torch.from_numpy(latent), transitions[index]
         s = {name: torch.from_numpy(np.asarray(entry[index])) for name, entry in state.items()}
-        with AsReal() as watched:
-            expected = {"Φ": called("self_map", transition.self_map, z, s)}
-            following = called("state_update", transition.state_update, z, s)
+        watched = AsReal()
+        image_there = called("self_map", watched.reading(transition.self_map), z, s)
+        following = called("state_update", watched.reading(transition.state_update), z, s)
         if watched.writes and watched.coarsest > torch.finfo(torch.float32).eps:
             raise InputError(
                 "Φ or G work in place beside numbers of a type coarser than float32, where tensors and balls "
                 "are compared too roughly to trust that; write y = y + ... in place of y += ..."
             )
-        found = {"Φ": image.value}
-        for names, update in zip(balls.layer_states, updates, strict=True):
-            block = f"h' of {'+'.join(names)}"
-            expected[block], found[block] = flatten(following, names), update.following.value
-        for name, tensor in expected.items():
-            number = tensor.numpy()
-            middle, radius = found[name].midpoint[index], found[name].radius[index]
-            unit = watched.coarsest * np.abs(number) + watched.coarsest / EPSILON * radius
-            excess = np.nan_to_num(np.abs(middle - number) - SAME * unit, nan=np.inf if finite else 0.0)
-            worst = int(excess.argmax()) if excess.size else 0
-            if excess.size and not excess[worst] <= 0:
-                raise InputError(
-                    f"entry {worst} of {name} is {number[worst]:.17g} on tensors, {middle[worst]:.17g} on "
-                    "balls; write one formula for both, in float64, that is finite at the states"
-                )
+        values = [image_there, *(flatten(following, names) for names in balls.layer_states)]
+        exact, slopes, calls = _differentiated(transition, z, s, [vectors[index] for vectors in along])
+        if calls != watched.calls:
+            raise InputError(
+                "Φ or G calls other functions of PyTorch where gradients are recorded or all is float64; "
+                "write one formula, without a condition on types, gradients or what changes between calls"
+            )
+        for (name, numbers), *tensors in zip(found.items(), values, exact, slopes, strict=True):
+            plain, precise, slope = (tensor.numpy() for tensor in tensors)
+            value, tangent = numbers.value[index], numbers.tangent[index]
+            known = np.isfinite(value.midpoint) & np.isfinite(value.radius)
+            _same(name, plain, value, watched.coarsest, np.full(known.shape, finite))
+            _same(name, precise, value, EPSILON, known | finite)
+            known = known[:, None] & np.isfinite(tangent.midpoint) & np.isfinite(tangent.radius)
+            _same(f"the derivative of {name}", slope, tangent, EPSILON, known)
+
+
+def _same(name: str, number: Array, ball: Ball, unit: float, known: NDArray[np.bool_]) -> None:
+    """Refuse numbers that differ, and such as are not finite where they are known to be."""
+    allowed = SAME * (unit * np.abs(number) + unit / EPSILON * ball.radius) + TINY
+    excess = np.abs(ball.midpoint - number) - allowed
+    excess = np.where(np.isnan(excess), np.where(known, np.inf, 0.0), excess)
+    if excess.size and not excess.max() <= 0:
+        worst = np.unravel_index(int(excess.argmax()), excess.shape)
+        raise InputError(
+            f"entry {worst[0]} of {name} is {number[worst]:.17g} on tensors, {ball.midpoint[worst]:.17g} on "
+            "balls; write one formula for both, in float64, that is finite at the states"
+        )
+
+
+def _differentiated(
+    transition: Transition, z: Tensor, s: State, along: Sequence[Array]
+) -> tuple[list[Tensor], list[Tensor], list[str]]:
+    """Φ and h' of each layer in float64, their derivatives with a last axis of columns, and the calls."""
+    size, columns = len(z), len(z) + len(along)
+    moving = {name: part for name, part in s.items() if part.is_floating_point()}
+    tangents = {name: torch.zeros(columns, *part.shape, dtype=z.dtype) for name, part in moving.items()}
+    for column, (layer, vector) in enumerate(zip(transition.layer_states, along, strict=True), start=size):
+        moved = replace(s, layer, torch.from_numpy(vector))
+        for name in layer:
+            tangents[name][column] = moved[name]
+    chunk = max(1, MAX_CHUNK_ENTRIES // sum(part.numel() for part in (z, *moving.values())))
+    calls: list[str] = []
+
+    def evaluate(latent: Tensor, state: State) -> list[Tensor]:
+        watched = _AsSmooth()
+        image = watched.reading(transition.self_map)(latent, {**s, **state})
+        following = watched.reading(transition.state_update)(latent, {**s, **state})
+        calls[:] = watched.calls
+        return [image, *(flatten(following, layer) for layer in transition.layer_states)]
+
+    def along_one(*directions: Any) -> Any:
+        return jvp(evaluate, (z, moving), directions)
+
+    try:
+        with torch.enable_grad():
+            values, slopes = vmap(along_one, out_dims=(0, -1), chunk_size=chunk)(
+                torch.eye(columns, size, dtype=z.dtype), tangents
+            )
+    except RuntimeError as fault:
+        raise InputError(f"Φ or G has no derivative: {' '.join(str(fault).split())}") from fault
+    return [value[0] for value in values], slopes, calls
