@@ -89,7 +89,7 @@ def compare_with_floats(
         tokens: ``[T]``, int64.
         state: every part ``[T, …]``.
         latents: ``[T, d]``.
-        columns: of each layer's block the entry that derivatives are by, ``[T]``; a random direction if not given.
+        columns: of each layer's block the entry to differentiate by, ``[T]``; random directions if not given.
 
     Raises:
         InputError: naming the first entry that differs by more than rounding.

@@ -1,17 +1,18 @@
 """Whether an entry of h' changes with other entries over a whole distance: J at a point cannot show it.
 
-Of a diagonal transition, h'_i stays where h_i does. So some entries of h are moved, and the images of the
-others are compared with the rounding of each, which no unit of measurement changes.
+Some entries of h move to where they are in another state, and h' is compared with the images of both states:
+of a diagonal transition h'_i is that of the state whose h_i it has. A change counts by the rounding of each
+entry, which no unit of measurement changes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from theory.blocks import BlockMap
-from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.fixed_point import EPSILON, ERROR_MARGIN, solve_fixed_point
 from theory.theorem1.cross_checks import at_once
 from theory.theorem1.elsewhere import UNSEEN, Origin, Sight, image_at, look
 from theory.theorem1.linearity import surroundings
@@ -19,11 +20,16 @@ from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
 from theory.theorem1.probes import PROBES
 from theory.transition import State
 
-MOVES = {False: 48, True: 4}
-"""How many times entries are moved, without and with a latent; then all others are."""
-
-TRIED = 3
-"""How many of the moves that show most are looked at until one is established."""
+VISITED = {False: 16, True: 4}
+"""How many visited states entries are moved to, without and with a latent."""
+HALVES = {False: 8, True: 4}
+"""How many random halves of the entries move there, besides the sets that part every two entries."""
+BESIDE = {False: 48, True: 12}
+"""How many random states entries are moved to, each time a random half."""
+TRIED = 6
+"""How many moves are measured in full until one is established."""
+FAILED = 3
+"""How many moves without a fixed point end the search."""
 NEARBY = 2.0**-26
 """The share by which a state is displaced to see how rough an image is; what bends counts with its square."""
 
@@ -39,6 +45,19 @@ def look_at_other_entries(
 ) -> tuple[Sight, Sight]:
     """Return by how much an entry of h' changes where its own does not move, relative to its size.
 
+    Entries move to A visited states: all, sets that part every two entries, H random halves, and all
+    complements. A half and its complement move to each of B random states. These are at most
+
+        A (1 + 2 D + 2 H) + 3 B
+
+    evaluations of h', with D = ⌈log₂ n⌉, or D = n up to 8 entries, and A, H, B = 16, 8, 48. With a latent
+    each one is a search for a fixed point, and A, H, B = 4, 4, 12.
+
+    Limits: on the way to a visited state each entry has moved or has not. A change of h'_i on one of the A
+    ways is found for certain in three cases: it depends on one or two other entries; on whether all of some
+    moved; on whether any of some moved. Another dependence on k entries is missed with a probability of at
+    most (1 − 2^−k)^H. What shows in no mixture of two visited states is found by chance only.
+
     Args:
         measured: the state from which entries are moved, at which C1 to C3 hold.
         layer: which layer.
@@ -48,8 +67,9 @@ def look_at_other_entries(
         max_iterations: the largest number of damped iterations of a solve.
 
     Returns:
-        The change that stands out most, with its error, and the defect of the secant to that place; NaN where
-        nothing could be evaluated.
+        A change that stands out, with its error, and the defect of the secant to that place; NaN where
+        nothing could be evaluated. The error is infinite where nothing stands out, and h' has no value on the
+        way to a visited state at which it has one.
 
     Example:
         >>> from theory.transition import Transition
@@ -64,37 +84,74 @@ def look_at_other_entries(
     """
     origin, vectors, solved = surroundings(measured, layer, here, others, start, max_iterations)
     vector, (image, _, image_noise) = origin.block.vector, origin.image
-    moved, points = _moves(origin, vectors)
-    if origin.has_latent:
-        images = torch.stack([_image(origin, solved(point))[0] for point in points])
-        change = images - image
-    else:
+
+    # The differences that J was compared with show how rough each entry is over a short way.
+    noise = 2 * here.row_errors * origin.short / math.sqrt(len(vector)) + image_noise
+
+    def measured_in_full(goal: Tensor, moved: Tensor) -> tuple[Sight, Sight] | None:
+        there, whole = solved(torch.where(moved, goal, vector)), solved(goal)
+        if not (there.holds and whole.holds):
+            return None
+        (image_there, noise_there), (image_whole, noise_whole) = _image(origin, there), _image(origin, whole)
+        change = (image_there - torch.where(moved, image_whole, image)).abs()
+        size = _size(torch.stack([image, image_there, image_whole]))
+        rough = noise + EPSILON * size + noise_there + torch.where(moved, noise_whole, 0.0)
+        row = (change / rough).argmax()
+        value, error = change[row] / size[row], rough[row] / size[row]
+        widest = error if value > ERROR_MARGIN * error else (rough / size).max()
+        return Sight(value.item(), widest.item(), error.item()), look(origin, there)
+
+    found, tried, complete = (UNSEEN, UNSEEN), 0, True
+    unclear: list[tuple[float, Tensor, Tensor]] = []
+    for goal, sets, visited in _moves(origin, vectors):
+        points = torch.where(sets, goal, vector)
+        images = _images(origin, torch.cat([goal[None], points]), start, max_iterations)
+        reference, whole, images = images[0], images[1], images[2:]
+        if not whole.isfinite().all():
+            continue
+        reached = images.isfinite().all(1)
+        complete &= not visited or bool(reached.all())
+        change = (images - torch.where(sets, whole, reference)).abs().nan_to_num(0.0, 0.0, 0.0)
+        size = _size(torch.stack([reference, whole, *images[reached]]))
+        clearness, place = (change / (noise + EPSILON * size)).amax(1).max(0)
+        unclear.append((clearness.item(), goal, sets[place]))
+        if clearness > ERROR_MARGIN and tried < TRIED:  # one of them may lie on a jump, where all is rough
+            tried += 1
+            seen = measured_in_full(goal, sets[place])
+            found = seen or found
+            if seen and seen[0].defect > ERROR_MARGIN * seen[0].error:
+                return seen
+    for _, goal, moved in sorted(unclear, key=lambda each: -each[0])[: TRIED - tried]:
+        if found[0] is not UNSEEN:
+            break
+        found = measured_in_full(goal, moved) or found
+    if complete:
+        return found
+    return Sight(0.0, math.inf, math.inf), found[1]
+
+
+def _images(origin: Origin, points: Tensor, start: Tensor | None, max_iterations: int) -> Tensor:
+    """The images of the state itself and of points; NaN without a fixed point, or after `FAILED` such."""
+    block, image, failed = origin.block, origin.image[0], 0
+    if not origin.has_latent:
         latent = origin.measured.fixed_point.latent
         # The state itself goes into the batch, so that what a batch rounds otherwise cancels.
-        images = at_once(lambda v: origin.block.state_update(latent, v), torch.cat([vector[None], points]))
-        change = images[1:] - images[0]
-    size = images.nan_to_num(0.0, 0.0, 0.0).abs().amax(0).maximum(image.abs())
-    size = torch.where(size > 0, size, 1.0)
-    # The differences that J was compared with show how rough each entry is over a short way.
-    noise = 2 * here.row_errors * origin.short / math.sqrt(len(vector)) + image_noise + EPSILON * size
-    change = change.abs().where(~moved & change.isfinite(), 0.0)
-    clearest = (change / noise).amax(1).argsort(descending=True)[:TRIED]
-    found = UNSEEN, UNSEEN
-    for place in clearest.tolist():  # one of them may lie on a jump, where all is rough
-        there = solved(points[place])
-        if not there.holds:
-            continue
-        image_there, noise_there = _image(origin, there)
-        moves, rough = (image_there - image).abs().where(~moved[place], 0.0), noise + noise_there
-        row = (moves / rough).argmax()
-        value, error = moves[row] / size[row], rough[row] / size[row]
-        shown = bool(value > ERROR_MARGIN * error)
-        if shown or found[0] is UNSEEN:
-            widest = error if shown else (rough / size).max()
-            found = Sight(value.item(), widest.item(), error.item()), look(origin, there)
-        if shown:
-            break
-    return found
+        return at_once(lambda v: block.state_update(latent, v), torch.cat([block.vector[None], points]))
+    images = [image]
+    for point in points:
+        images.append(torch.full_like(image, math.nan))
+        if failed < FAILED and bool(images[1].isfinite().all() or len(images) == 2):
+            found = solve_fixed_point(block.transition, block.at(point), start, max_iterations=max_iterations)
+            failed += not found.converged
+            if found.converged:
+                images[-1] = block.state_update(found.latent, point)
+    return torch.stack(images)
+
+
+def _size(images: Tensor) -> Tensor:
+    """How large each entry is at most; 1 where it is zero."""
+    size = images.abs().amax(0)
+    return torch.where(size > 0, size, 1.0)
 
 
 def _image(origin: Origin, there: MeasuredState) -> tuple[Tensor, Tensor]:
@@ -113,26 +170,27 @@ def _image(origin: Origin, there: MeasuredState) -> tuple[Tensor, Tensor]:
     return image, noise
 
 
-def _moves(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Which entries are moved and where to: to visited states, and between and beside them."""
-    here, probes, count = origin.block.vector, origin.measured.probes, MOVES[origin.has_latent]
-    size = len(here)
-    if size <= PROBES:  # each by itself
-        chosen = torch.eye(size, dtype=torch.bool, device=here.device).repeat(-(-count // size), 1)
-    else:
-        chosen = probes.gaussian(count, size, here, purpose=9) > 0
+def _moves(origin: Origin, vectors: Tensor) -> Iterator[tuple[Tensor, Tensor, bool]]:
+    """Where to, sets of entries that move there, and whether it is one of the visited states."""
+    here, probes, searches = origin.block.vector, origin.measured.probes, origin.has_latent
+    size, visited, beside = len(here), VISITED[searches], BESIDE[searches]
+    # Ranks in a random order, of which two differ in a binary digit; few entries move each by itself.
+    ranks = probes.gaussian(1, size, here, purpose=9)[0].argsort()
+    digits = [ranks >> digit & 1 == 1 for digit in range((size - 1).bit_length())]
+    parting = torch.eye(size, dtype=torch.bool, device=here.device) if size <= PROBES else torch.stack(digits)
+    halves = probes.gaussian(visited * HALVES[searches] + beside, size, here, purpose=8) > 0
     steps = vectors - here
+    mixed = probes.gaussian(1, len(steps), here, purpose=12)[0].argsort().tolist()
+    # By turns the farthest, in order, and any.
+    ways = steps[list(dict.fromkeys(place for pair in enumerate(mixed) for place in pair))]
+    for way, some in zip(ways[:visited], halves[beside:].split(HALVES[searches]), strict=False):
+        sets = torch.cat([parting, some])
+        yield here + way, torch.cat([sets, ~sets]), True
     spread = steps.square().mean(0).sqrt() if len(steps) else torch.ones_like(here)
-    factor, wide = probes.gaussian(2, len(chosen), here, purpose=10)
-    goals = probes.gaussian(len(chosen), size, here, purpose=11) * spread * wide.exp2()[:, None]
-    moved, far = torch.cat([chosen, ~chosen]), here + torch.cat([goals, goals])
-    if not len(steps):
-        return moved, torch.where(moved, far, here)
-    # By turns to the farthest, in order, and to any: each entry by itself goes the same ways.
-    turns = torch.arange(len(chosen), device=here.device) // (size if size <= PROBES else 1)
-    mixed = probes.gaussian(1, len(steps), here, purpose=12)[0].argsort()
-    farthest = turns // 2 % len(steps)
-    ways = steps[torch.where(turns % 2 == 0, farthest, mixed[farthest])]
-    ways = torch.cat([ways, ways, factor.sigmoid()[:, None] * ways])
-    moved = torch.cat([moved, moved[: len(chosen)], moved])
-    return moved, torch.where(moved, torch.cat([here + ways, far]), here)
+    factor, wide = probes.gaussian(2, beside, here, purpose=10)
+    far = probes.gaussian(beside, size, here, purpose=11) * spread * wide.exp2()[:, None]
+    for index, half in enumerate(halves[:beside]):
+        way = far[index]
+        if len(ways) and index % 2:
+            way = ways[index // 2 % len(ways)] * (factor[index].sigmoid() if index % 4 == 1 else 1.0)
+        yield here + way, torch.stack([half, ~half]), False

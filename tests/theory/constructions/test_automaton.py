@@ -223,8 +223,7 @@ def test_the_transition_of_the_lookup_form_does_not_and_tracks_all_the_same() ->
     """Decoding is locally constant: J = λ I at every state. Jumps track, not derivatives."""
     ssm = ssm_of_automaton(random_group_table(3, 2, seed=7), dtype=torch.float64)
     visited = [{"h": row} for row in torch.eye(3, dtype=torch.float64)]
-    # by 5 of 60 seeds a single state is undecided, since few moves are tried; the kind of the block is right
-    report = check_theorem1(ssm.transition(torch.tensor(1)), visited, seed=0)
+    report = check_theorem1(ssm.transition(torch.tensor(1)), visited)
     assert report.kind.value == "non-diagonal and non-linear"
     assert all("Theorem 1 does not speak of it" in reason for reason in report.reasons)
     layers = [layer for check in report.checks for layer in check.layers]

@@ -279,3 +279,50 @@ def test_what_finitely_many_evaluations_leave_open_is_said() -> None:
         "not a finite number"
         in check_theorem1(*TABLE["NaN at one visited state, affine elsewhere"][:2]).kind_sentence
     )
+
+
+def _switch(
+    size: int, others: tuple[int, ...], how: Callable[..., Tensor]
+) -> tuple[Transition, State, State]:
+    """h'₁ gains 1/7 through the latent if others of h are above 0.1, which they are at one state only."""
+    a, b = random(size, seed=3), random(size, seed=4)
+    a[list(others)], b[list(others)] = -1.0, 1.0
+    unit = torch.eye(size, dtype=torch.float64)[1]
+    return (
+        Transition(
+            lambda z, s: 0.3 * z + how(s["h"][list(others)] > 0.1).double() * unit,
+            lambda z, s: {"h": 0.5 * s["h"] + 0.1 * z},
+            size,
+            (("h",),),
+        ),
+        {"h": a},
+        {"h": b},
+    )
+
+
+@pytest.mark.parametrize("size", [4, 16, 64])
+@pytest.mark.parametrize(
+    ("others", "how"),
+    [((2,), torch.all), ((2, 3), torch.all), ((0, 2, 3, -1), torch.all), ((0, 2, 3, -1), torch.any)],
+    ids=["one", "both", "all of four", "any of four"],
+)
+def test_a_joint_condition_on_other_entries_couples_by_every_seed(
+    size: int, others: tuple[int, ...], how: Callable[..., Tensor]
+) -> None:
+    transition, state, other = _switch(size, tuple(dict.fromkeys(i % size for i in others)), how)
+    kinds = {
+        check_theorem1(transition, [state], alternatives=[other], seed=seed).kind.value for seed in range(3)
+    }
+    assert kinds == {"non-diagonal and non-linear"}
+
+
+def test_a_way_without_fixed_points_leaves_diagonal_open() -> None:
+    """Φ has none where one of two entries alone has moved; both states have one."""
+
+    def self_map(z: Tensor, s: State) -> Tensor:
+        return z / 2 + (s["h"][2] - s["h"][3]).abs().sign() * (2 * z + 1)
+
+    pair = Transition(self_map, lambda z, s: {"h": s["h"] / 2 + 0 * z}, 16, (("h",),))
+    a, b = random(16, seed=5), random(16, seed=6)
+    a[2:4], b[2:4] = -1.0, 1.0
+    assert check_theorem1(pair, [{"h": a}], alternatives=[{"h": b}]).kind.value == "undetermined"

@@ -78,7 +78,7 @@ class AsReal(TorchFunctionMode):
         >>> with AsReal() as seen:
         ...     tiny = functional.softplus(torch.tensor(25.0, dtype=torch.float64)) - 25
         >>> bool(tiny > 0), seen.coarsest == EPSILON, seen.calls
-        (True, True, ['softplus', 'sub', '__bool__'])
+        (True, True, ['tensor', 'softplus', 'sub'])
     """
 
     def __init__(self) -> None:
@@ -192,16 +192,16 @@ def compare(
 
     Values are compared as the code computes them. A second evaluation is in float64 throughout, with
     gradients enabled. It has to call the same functions, and its values and derivatives are compared to the
-    rounding of float64. The derivatives are those that proofs take: by each entry of the latent, and by one of every
-    layer's block. They show what a large constant or a coarse type hides in values. Code that is random or
-    remembers gives each evaluation other numbers.
+    rounding of float64. The derivatives are those that proofs take: by each entry of the latent, and by one
+    of every layer's block. They show what a large constant or a coarse type hides in values. Code that is
+    random or remembers gives each evaluation other numbers.
 
     Args:
         transitions: (Φ, G) at T positions, in float64.
         balls: the same on balls.
         state: every part ``[T, …]``.
         latents: ``[T, d]``.
-        columns: of each layer's block the entry that derivatives are by, ``[T]``; a random direction if not given.
+        columns: of each layer's block the entry to differentiate by, ``[T]``; random directions if not given.
         finite: whether all numbers have to be finite.
 
     Raises:
