@@ -54,6 +54,9 @@ def check_theorem1(
 
     Reports of several tokens are joined by :meth:`theory.Theorem1Report.merge`.
 
+    Limits: "diagonal" and "linear" speak of the evaluations that were made.
+    :func:`theory.theorem1.other_entries.look_at_other_entries` says which couplings these find for certain.
+
     Args:
         transition: the pair (Φ, G) of the token, in float64.
         states: the states at which the theorem is checked, without a batch axis.

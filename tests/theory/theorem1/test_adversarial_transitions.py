@@ -322,7 +322,7 @@ def test_a_way_without_fixed_points_leaves_diagonal_open() -> None:
     def self_map(z: Tensor, s: State) -> Tensor:
         return z / 2 + (s["h"][2] - s["h"][3]).abs().sign() * (2 * z + 1)
 
-    pair = Transition(self_map, lambda z, s: {"h": s["h"] / 2 + 0 * z}, 16, (("h",),))
+    pair = Transition(self_map, lambda z, s: {"h": s["h"] / 2 + 0.1 * z}, 16, (("h",),))
     a, b = random(16, seed=5), random(16, seed=6)
     a[2:4], b[2:4] = -1.0, 1.0
     assert check_theorem1(pair, [{"h": a}], alternatives=[{"h": b}]).kind.value == "undetermined"
