@@ -320,7 +320,7 @@ def test_a_way_without_fixed_points_leaves_diagonal_open() -> None:
     """Φ has none where one of two entries alone has moved; both states have one."""
 
     def self_map(z: Tensor, s: State) -> Tensor:
-        return z / 2 + (s["h"][2] - s["h"][3]).abs().sign() * (2 * z + 1)
+        return z / 2 + (s["h"][2] - s["h"][3]).abs().sign() * (z / 2 + 1)
 
     pair = Transition(self_map, lambda z, s: {"h": s["h"] / 2 + 0.1 * z}, 16, (("h",),))
     a, b = random(16, seed=5), random(16, seed=6)
