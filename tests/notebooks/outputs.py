@@ -1,13 +1,8 @@
 """The stored outputs of a notebook against those of executing it again: what may differ, and why."""
 
-import base64
-import io
 import re
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
-from matplotlib.image import imread
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -22,9 +17,6 @@ ROUNDING = 1e-6
 MAGNITUDES = 1000.0
 LAST_DIGIT = 0.6
 """Of the second digit, or of the third where there are more: 6% or 0.6% for rounding elsewhere."""
-PIXELS = 0.004
-"""Share of the pixels of a picture that may differ visibly: a line that is thinner than one elsewhere."""
-VISIBLE = 48 / 255
 
 
 def differences(stored: Any, executed: Any) -> list[str]:
@@ -35,15 +27,6 @@ def differences(stored: Any, executed: Any) -> list[str]:
         found += [
             f"cell {number}: {sentence}" for sentence in text_differences(text(one), text(other), trained)
         ]
-        pictures = [list(images(cell)) for cell in (one, other)]
-        if len(pictures[0]) != len(pictures[1]):
-            found.append(f"cell {number}: {len(pictures[0])} pictures, not {len(pictures[1])}")
-        for drawn, again in zip(*pictures, strict=False):
-            # a picture of the control's matrix shows what was trained here
-            if drawn.shape != again.shape:
-                found.append(f"cell {number}: a picture has the shape {drawn.shape}, not {again.shape}")
-            elif (share := float((abs(drawn - again).max(axis=-1) > VISIBLE).mean())) > PIXELS:
-                found.append(f"cell {number}: {share:.2%} of a picture differ")
     return found
 
 
@@ -58,12 +41,6 @@ def text(cell: Any) -> str:
         value = output.get("data", {})
         parts.append(output.get("text", "") or value.get("text/markdown", "") or value.get("text/plain", ""))
     return WEIGHTS.sub("weights …", "".join(parts))
-
-
-def images(cell: Any) -> Iterator[np.ndarray[Any, Any]]:
-    for output in cell.outputs:
-        if "image/png" in output.get("data", {}):
-            yield imread(io.BytesIO(base64.b64decode(output["data"]["image/png"])))[..., :3]
 
 
 def text_differences(stored: str, executed: str, trained: bool) -> Iterator[str]:
