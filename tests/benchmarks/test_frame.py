@@ -75,11 +75,7 @@ def test_a_wrong_rival_is_shown_as_wrong_and_the_case_stands() -> None:
     rival = Contender("rival", lambda: log.append("rival"), {"steps": 2}, check=wrong)
     record = run_case(dataclasses.replace(case, contenders=(*case.contenders, rival)))
     assert record["correct"]
-    assert record["contenders"]["rival"] == {
-        "steps": 2,
-        "correct": False,
-        "fault": "two and two are five",
-    }
+    assert record["contenders"]["rival"] == {"steps": 2, "correct": False, "fault": "two and two are five"}
     assert "rival" not in log
     assert len(record["contenders"]["fast"]["seconds"]) == 3
     printed = io.StringIO()

@@ -57,13 +57,7 @@ def test_reports_and_failures_are_stored_side_by_side(scripts: Path) -> None:
 
 
 def recurrence_of_simple_gla(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    g: Tensor,
-    scale: float,
-    initial_state: Tensor,
-    output_final_state: bool,
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, scale: float, initial_state: Tensor, output_final_state: bool
 ) -> tuple[Tensor, Tensor]:
     """What fla documents: q and k are ``[B, T, H, K]``, v ``[B, T, H, V]``, states ``[B, H, K, V]``."""
     assert output_final_state

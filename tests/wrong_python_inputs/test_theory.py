@@ -17,13 +17,7 @@ from tests.wrong_python_inputs.refused_calls import (
     model,
     written,
 )
-from theory import (
-    Transition,
-    full_state_jacobian,
-    latent_jacobian,
-    layer_jacobians,
-    solve_fixed_point,
-)
+from theory import Transition, full_state_jacobian, latent_jacobian, layer_jacobians, solve_fixed_point
 from theory.testing import (
     assert_contractive,
     assert_fixed_point,

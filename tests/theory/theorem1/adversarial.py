@@ -127,10 +127,7 @@ def bumps(centres: list[Tensor], slopes: list[float], radius: float = 1e-2) -> T
 
 def two_layers(first: Callable[[Tensor], Tensor], second: Callable[[Tensor], Tensor]) -> Transition:
     return Transition(
-        lambda z, s: z,
-        lambda z, s: {"h": first(s["h"]), "g": second(s["g"])},
-        0,
-        (("h",), ("g",)),
+        lambda z, s: z, lambda z, s: {"h": first(s["h"]), "g": second(s["g"])}, 0, (("h",), ("g",))
     )
 
 
