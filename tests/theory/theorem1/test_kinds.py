@@ -130,15 +130,6 @@ def test_one_token_off_the_axes_makes_the_model_non_diagonal() -> None:
     assert "off-diagonal mass at 4 of 8 states" in merged.kind_sentence
 
 
-def test_implicit_models_are_of_the_fourth_kind_and_their_controls_of_the_first(
-    make_ssm: Callable[..., Transition], make_states: Callable[[int, int], list[State]]
-) -> None:
-    states = make_states(6, 3)
-    assert check_theorem1(make_ssm(), states).kind is NON_DIAGONAL_NON_LINEAR
-    for ignored in ("latent_to_update", "state_to_latent"):
-        assert check_theorem1(make_ssm(**{ignored: False}), states).kind is DIAGONAL_LINEAR
-
-
 def test_an_affine_fixed_point_is_non_diagonal_and_linear() -> None:
     """Φ = A z + B h and G = λ ⊙ h + C z: J = diag λ + C (I − A)^{-1} B at every state."""
     A, B, C = 0.3 * W[:3, :3], W[:3], W[:, :3]
