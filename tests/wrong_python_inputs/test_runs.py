@@ -54,7 +54,6 @@ RUNS: dict[str, Row] = {
     "load: a number": (lambda: load_run(3), ["run is 3", "run folder"]),
     "load: a run": (lambda: load_run(run()), ["run is of type Run", "run folder"]),
     "load: a name beyond all file systems": (lambda: load_run("9" * 400), ["unknown", "known:"]),
-    "load: typo": (lambda: load_run("partiy"), ["'partiy'", "'parity'"]),
     "jacobian: name of a run": (lambda: A.jacobian.analyse("parity"), ["run is 'parity'", "load_run"]),
     "jacobian: settings as a dictionary": (
         lambda: A.jacobian.analyse(run(), {"length": 3}),
