@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.patches import Circle, FancyArrowPatch
@@ -40,6 +41,15 @@ def test_one_circle_a_state_one_more_if_accepting_one_arrow_an_edge() -> None:
     texts = [text.get_text() for text in axes.texts]
     assert "(, )" in texts  # both symbols of the loop at the sink on one arrow
     assert "ε" in texts
+
+
+def test_circles_of_many_states_do_not_overlap_and_one_state_stands_alone() -> None:
+    axes = draw_cayley_graph(symmetric_group(4))
+    centres = np.array([patch.center for patch in axes.patches if isinstance(patch, Circle)])
+    distances = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
+    assert distances[~np.eye(24, dtype=bool)].min() > 0.6  # two radii
+    alone = draw_dfa(modular_counter_dfa(1))
+    assert {patch.center for patch in alone.patches if isinstance(patch, Circle)} == {(0, 0)}
 
 
 def test_given_axes_are_drawn_on_and_labels_replaced() -> None:

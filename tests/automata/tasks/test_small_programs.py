@@ -97,6 +97,9 @@ def test_printed_values_of_reversible_programs_are_uniform() -> None:
     assert shares is not None
     assert [task.target_names[i] for i in np.flatnonzero(shares)] == list("01234")
     assert task.majority_baseline(250) == 0.2
+    ceiling = task.ceiling(250)
+    assert ceiling is not None
+    assert ceiling.accuracy == 1
     for other in (SmallPrograms(20), SmallPrograms(20, reversible=True, predict="all")):
         assert other.target_shares(250) is None
     assert task.target_shares(250, last=10) is None

@@ -382,6 +382,7 @@ BAD: dict[str, tuple[Any, list[str]]] = {
         {"word_problem": {**SWITCH, "table": [[0, True], [0, 1]]}},
         ["table holds true; give whole numbers"],
     ),
+    "repl with an unknown field": ({"repl": {"varables": 3}}, ["'varables'", "'variables'"]),
     "repl of a list": ({"repl": [3]}, ["repl is [3]"]),
 }
 
