@@ -19,8 +19,8 @@ from automata import make_task
 from implicit import TrainConfig, evaluate, load_run, recipe, train
 from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
-from implicit.config.initial import InitialWeights
 from implicit.config.optimizer import OptimizerConfig
+from implicit.config.run import InitialWeights
 from tests.wrong_python_inputs.refused_calls import PARITY, Row, assert_refused, lstm, model, run
 
 A = analysis
