@@ -49,7 +49,7 @@ def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = 
     found = {
         _own_name(model, name): tensor.shape
         for file in files
-        for name, tensor in declared_tensors(file).items()
+        for name, tensor in declared_tensors(file)[0].items()
     }
     try:
         with torch.device("meta"):  # shapes without memory

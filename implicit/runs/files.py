@@ -323,8 +323,8 @@ def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tens
     return tensors, header.get("__metadata__", {})
 
 
-def declared_tensors(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file by its header, without their content: on the meta device.
+def declared_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return what `read_tensors` does, from the header alone: tensors without content, on the meta device.
 
     Raises:
         InputError: for a missing file, one that is not safetensors, or whose header stands for another size.
@@ -334,7 +334,7 @@ def declared_tensors(path: Path) -> dict[str, Tensor]:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2, 3)})
-        ...     declared_tensors(Path(folder) / "w.safetensors")
+        ...     declared_tensors(Path(folder) / "w.safetensors")[0]
         {'w': tensor(..., device='meta', size=(2, 3))}
     """
     if not path.is_file():
@@ -346,10 +346,8 @@ def declared_tensors(path: Path) -> dict[str, Tensor]:
             raise ValueError("its header is too long")
         header = json.loads(file.read(length), object_pairs_hook=without_repetition)
     with _valid(path):
-        tensors, held = {}, 0
+        tensors, held, metadata = {}, 0, header.pop("__metadata__", {})
         for name, tensor in header.items():
-            if name == "__metadata__":
-                continue
             tensors[name] = torch.empty(tensor["shape"], dtype=_DTYPES[tensor["dtype"]], device="meta")
             begin, end = tensor["data_offsets"]
             if end - begin != tensors[name].numel() * tensors[name].element_size():
@@ -357,7 +355,7 @@ def declared_tensors(path: Path) -> dict[str, Tensor]:
             held += end - begin
         if 8 + length + held != size:
             raise ValueError("its header stands for another size")
-        return tensors
+        return tensors, metadata
 
 
 @contextlib.contextmanager
@@ -416,7 +414,7 @@ def check_within(path: Path, expected: Mapping[str, Tensor]) -> None:
         ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2)})
         ...     check_within(Path(folder) / "w.safetensors", {"w": torch.ones(2), "tied": torch.ones(2)})
     """
-    declared = declared_tensors(path)
+    declared, _ = declared_tensors(path)
     check_tensors(path, declared, {name: expected[name] for name in declared if name in expected})
 
 

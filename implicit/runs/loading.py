@@ -87,7 +87,7 @@ def load_run(
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
     built = config.build_task()
-    declared = declared_tensors(folder.weights_file)
+    declared, _ = declared_tensors(folder.weights_file)
     if config.model in MODELS:  # before the memory is taken that the configuration asks for
         _check_fit(folder.weights_file, declared, build_on_meta(config.model, config.sizes, built))
     model = initial_model(config, built)

@@ -141,12 +141,6 @@ def load_checkpoint(
     """
     _check_header(path, model, batch_size)
     tensors, metadata = read_tensors(path)
-    version = _read(path, metadata, "format_version", 1)
-    if version not in _READABLE:
-        raise InputError(
-            f"{path} was written by another version of implicit-ssm (format {version}, this version reads "
-            f"{FORMAT_VERSION}); finish the run with that version, or {_REMEDY}"
-        )
     parts = _parts(path, tensors)
     check_tensors(path, parts[_MODEL], _named(model))
     check_tensors(path, parts[PREFIX], parts[PREFIX])  # no NaN, no infinity
@@ -171,7 +165,14 @@ def load_checkpoint(
 @torch.no_grad()
 def _check_header(path: Path, model: SequenceModel, batch_size: int | None) -> None:
     """Refuse a file that does not fit, before anything of its size is read; the model takes its dtype."""
-    declared = _parts(path, declared_tensors(path))
+    tensors, metadata = declared_tensors(path)
+    version = _read(path, metadata, "format_version", 1)
+    if version not in _READABLE:
+        raise InputError(
+            f"{path} was written by another version of implicit-ssm (format {version}, this version reads "
+            f"{FORMAT_VERSION}); finish the run with that version, or {_REMEDY}"
+        )
+    declared = _parts(path, tensors)
     take_dtype(model, declared[_MODEL])
     check_tensors(path, declared[_MODEL], own := _named(model))
     sizes = [sum(tensor.numel() for tensor in tensors.values()) for tensors in (own, declared[PREFIX])]
