@@ -1,22 +1,18 @@
-"""The certificate of Theorem 1 as a JSON document: what it holds, exactly, and what it says of itself.
+"""Theorem 1 at visited states: existence, attraction, and what ∂h'/∂h is; of explicit models the opposite.
 
-Reading one checks its form only; whether it is true is for `analysis.certificates.theorem1.checker`.
+The arithmetic of the check is in `analysis.certificates.arb.pairs`, and the states are evaluated again in
+float64 by `analysis.certificates.replay`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import (
-    NonNegativeInt,
-    PositiveInt,
-    Strict,
-)
+from pydantic import NonNegativeInt, PositiveInt, Strict
 
-from analysis.certificates.parts import Document, Interval, Number, Numbers, Part, RefusedError, read_part
-
-FORMAT: Final = "implicit-ssm certificate of Theorem 1, version 3"
+from analysis.certificates.arb.pairs import OF_A_STEP, PairChecker, orbit_work
+from analysis.certificates.certificate import Claim, Interval, Number, Numbers, Part, RefusedError, Work
+from analysis.certificates.checking import Context, check_each, check_weights
+from analysis.certificates.replay import Replay, Visit, check_state
 
 STATEMENTS = {
     "meaning": (
@@ -132,9 +128,6 @@ Place = Annotated[tuple[NonNegativeInt, NonNegativeInt], Strict(False)]
 """A row and a column; JSON has it as a list."""
 
 
-LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-
-
 class Contraction(Part):
     """Products of ``power`` damped steps have norms of at most ``norm``, those of fewer at most ``growth``.
 
@@ -165,12 +158,12 @@ class Orbit(Part):
     distance: Number
 
 
-class Claim(Part):
+class Claimed(Part):
     """What is proved at a state or over a box of them: see `STATEMENTS`.
 
     Example:
         >>> import numpy as np
-        >>> claim = Claim(
+        >>> claim = Claimed(
         ...     latent=np.zeros(1),
         ...     radius=0.5,
         ...     error=0.25,
@@ -196,11 +189,11 @@ class Claim(Part):
         return self.singular_value > 0 and self.contraction is not None and apart
 
 
-class Point(Claim):
+class Point(Claimed):
     """What is proved at a single state.
 
     Example:
-        >>> sorted(set(Point.model_fields) - set(Claim.model_fields))
+        >>> sorted(set(Point.model_fields) - set(Claimed.model_fields))
         ['orbit']
     """
 
@@ -223,14 +216,14 @@ class Elsewhere(Point):
     pair: NonNegativeInt
 
 
-def differ(here: Claim, there: Claim) -> bool:
+def differ(here: Claimed, there: Claimed) -> bool:
     """Return whether, in every layer, the entry lies in disjoint intervals.
 
     Example:
         >>> import numpy as np
         >>> numbers = {"latent": np.zeros(1), "radius": 0.5, "error": 0.1, "singular_value": 1.0}
-        >>> first = Claim(**numbers, contraction=None, entries=[(0.0, 1.0)])
-        >>> second = Claim(**numbers, contraction=None, entries=[(1.5, 2.0)])
+        >>> first = Claimed(**numbers, contraction=None, entries=[(0.0, 1.0)])
+        >>> second = Claimed(**numbers, contraction=None, entries=[(1.5, 2.0)])
         >>> differ(first, second), differ(first, first)
         (True, False)
     """
@@ -255,11 +248,11 @@ def non_linear(here: Point, there: Elsewhere | None) -> bool:
     return there is not None and here.attracts and there.attracts and differ(here, there)
 
 
-class Range(Claim):
+class Range(Claimed):
     """The same for all h of a box, whose radius is at least `least_state_radius`.
 
     Example:
-        >>> sorted(set(Range.model_fields) - set(Claim.model_fields))
+        >>> sorted(set(Range.model_fields) - set(Claimed.model_fields))
         ['state_radius']
     """
 
@@ -271,7 +264,7 @@ class Pair(Part):
 
     Example:
         >>> Pair.model_fields["point"].annotation
-        analysis.certificates.theorem1.document.Point | None
+        analysis.certificates.claims.theorem1.Point | None
     """
 
     sequence: NonNegativeInt
@@ -284,9 +277,14 @@ class Pair(Part):
     range: Range | None
 
     @property
+    def each(self) -> tuple[Claimed | None, ...]:
+        """What is claimed of it: at the point, with another h, over a box."""
+        return self.point, self.elsewhere, self.range
+
+    @property
     def claims(self) -> bool:
         """Whether anything is claimed of it."""
-        return any(claim is not None for claim in (self.point, self.elsewhere, self.range))
+        return any(claim is not None for claim in self.each)
 
     @property
     def off_diagonal(self) -> bool:
@@ -340,66 +338,6 @@ class ControlPair(Part):
         return self.decay is not None
 
 
-class Certificate(Document):
-    """The whole document.
-
-    Example:
-        >>> Certificate.model_fields["format"].annotation
-        typing.Literal['implicit-ssm certificate of Theorem 1, version 3']
-    """
-
-    format: Literal["implicit-ssm certificate of Theorem 1, version 3"]
-    settings: dict[str, int]
-    pairs: list[Pair | ControlPair]
-    summary: dict[str, int]
-
-    @classmethod
-    def parse(cls, content: Any) -> "Certificate":
-        """Return the certificate that JSON holds; every pair is read as what the run's model makes it.
-
-        Raises:
-            RefusedError: naming the first line that does not have its form.
-
-        Example:
-            >>> Certificate.parse([])
-            Traceback (most recent call last):
-            analysis.certificates.parts.RefusedError: file: is not a JSON object
-        """
-        if not isinstance(content, dict):
-            raise RefusedError("file", "is not a JSON object")
-        kind = ControlPair if _is_control(content) else Pair
-        try:
-            pairs = [
-                read_part(kind, pair, f"pairs[{number}]")
-                for number, pair in enumerate(content.get("pairs") or [])
-            ]
-        except TypeError as fault:
-            raise RefusedError("pairs", f"is not a list ({fault})") from None
-        certificate: Certificate = read_part(cls, {**content, "pairs": pairs}, "")
-        return certificate
-
-    def numbers(self) -> dict[str, Any]:
-        """Return how many pairs each statement is proved of."""
-        return dict(self.summary)
-
-
-def least_state_radius(parts: Sequence[NDArray[np.float64]]) -> float:
-    """Return the least radius with which a box around h says more than its middle does.
-
-    It is the distance from the largest entry of h to the next float32, the type in which the model holds h:
-    along every entry the box holds another h that the model can be in.
-
-    Args:
-        parts: h of all layers.
-
-    Example:
-        >>> least_state_radius([np.array([0.5, -1.0]), np.zeros(2)]) == 2**-23
-        True
-    """
-    largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
-    return float(np.spacing(np.float32(min(largest, LARGEST_FLOAT32))))
-
-
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return how many pairs each statement is proved of.
 
@@ -426,6 +364,195 @@ def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     }
 
 
-def _is_control(content: dict[str, Any]) -> bool:
-    config = content.get("config")
-    return isinstance(config, dict) and config.get("model") == "mamba2"
+VERIFIED = {
+    "existence": "exactly one fixed point in a ball around the latent",
+    "invertibility": "I − ∂zΦ invertible",
+    "contraction": "the damped step contracting there",
+    "orbit": "the exact iteration from zero tending to it",
+    "non_diagonal": "of these ∂h'/∂h non-diagonal",
+    "non_linear": "and another at another h, where the same is verified,",
+    "range": "all but the orbit and non-linear over a box of h too",
+    "explicit": "∂h'/∂h diagonal, and the same at every real h",
+}
+"""What a count of the summary counts, as the verdict has it."""
+OF_REAL_NUMBERS = "of the model on real numbers, with its weights the exact numbers that they are"
+OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
+
+
+class VisitedPairs(Claim):
+    """What is claimed of visited states and tokens.
+
+    Attributes:
+        settings: that the pairs are drawn with.
+        summary: of how many pairs each statement is proved.
+
+    Example:
+        >>> sorted(VisitedPairs.model_fields)
+        ['kind', 'settings', 'statements', 'summary']
+    """
+
+    models: ClassVar[tuple[str, ...]] = CHECKED
+
+    settings: dict[str, int]
+    summary: dict[str, int]
+
+    @property
+    def all_pairs(self) -> Sequence[Pair | ControlPair]:
+        """The pairs."""
+        raise NotImplementedError
+
+    def work(self, context: Context) -> Work:
+        """Bound the work: derivatives at every claim, and orbits at the precision that they ask for."""
+        size = int(context.sizes.get("d_model", 0))
+        weights = sum(part.size for part in context.weights.values())
+        state = max((sum(part.size for part in pair.state.values()) for pair in self.all_pairs), default=0)
+        columns = size + int(context.sizes.get("layers", 1))
+        one = float(8 * (weights + state) * columns + 40 * columns**3)
+        operations = 0.0
+        for pair in self.all_pairs:
+            claims = [claim for claim in getattr(pair, "each", (None,)) if claim is not None]
+            operations += one * context.bits * len(claims) if claims else one * context.bits
+            for claim in claims:
+                orbit = getattr(claim, "orbit", None)
+                if orbit is not None:
+                    operations += OF_A_STEP * (weights + state) * orbit_work(orbit.iterations, context.bits)
+        return Work(operations / context.bits, 8.0 * (weights + state) * columns, context.bits)
+
+    def check(self, context: Context) -> None:
+        """Verify that the pairs are those that the settings stand for, every claim of them, and the counts."""
+        name = str(context.config["model"])
+        if name not in CHECKED or context.sizes.get("mlp_size"):
+            raise RefusedError("config", "is of a model that the checker cannot evaluate")
+        if (name == "mamba2") != (self.kind == "explicit"):
+            raise RefusedError("kind", f"is not one of {name}")
+        check_weights(context.weights)
+        visited, pairs = context.visits(self.settings), self.all_pairs
+        _check_places(self, visited)
+        check_states(self, visited, Replay(context.weights, context.sizes, name))
+        jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
+        arguments = (dict(context.weights), context.sizes, context.bits, name)
+        check_each(
+            PairChecker,
+            arguments,
+            PairChecker.check_pair,
+            jobs,
+            processes=context.processes,
+            unit="pair",
+            at_once=8,
+        )
+        counts = summarise(pairs)
+        if set(self.summary) != set(counts):
+            raise RefusedError("summary", f"does not hold the counts of its format, {', '.join(counts)}")
+        for name, count in counts.items():
+            if self.summary[name] != count:
+                raise RefusedError(f"summary.{name}", f"is not what the pairs show, {count}")
+        if not any(count for name, count in counts.items() if name != "pairs"):
+            raise RefusedError("pairs", "claim nothing")
+
+    def verdict(self, config: Mapping[str, Any]) -> str:
+        """Return the counts, taken again."""
+        counts = summarise(self.all_pairs)
+        total = counts.pop("pairs")
+        found = ", ".join(f"{VERIFIED[name]} at {count}" for name, count in counts.items())
+        where = "" if "explicit" in counts else f", nor {OF_THE_PROGRAM}"
+        layers = f", of {OF_LAYERS}" if layers_of(config) > 1 else ""
+        return (
+            f"of {total} pairs of a state and a token, {found}, {OF_REAL_NUMBERS}{layers}; "
+            f"not verified is anything of other states{where}"
+        )
+
+
+class Theorem1(VisitedPairs):
+    """Theorem 1 at visited states of an implicit model.
+
+    Example:
+        >>> Claim.kinds["theorem1"].__name__
+        'Theorem1'
+    """
+
+    kind: Literal["theorem1"] = "theorem1"
+    pairs: list[Pair]
+
+    @property
+    def all_pairs(self) -> Sequence[Pair | ControlPair]:
+        """The pairs."""
+        return self.pairs
+
+    @classmethod
+    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return all statements but that of explicit models."""
+        found = statements_of(config["model"], layers_of(config))
+        return {name: text for name, text in found.items() if name != "explicit"}
+
+
+class Explicit(VisitedPairs):
+    """The opposite at visited states of an explicit model.
+
+    Example:
+        >>> list(Explicit.stated({"model": "mamba2", "sizes": {"layers": 1}}))
+        ['meaning', 'state', 'explicit']
+    """
+
+    kind: Literal["explicit"] = "explicit"
+    pairs: list[ControlPair]
+
+    @property
+    def all_pairs(self) -> Sequence[Pair | ControlPair]:
+        """The pairs."""
+        return self.pairs
+
+    @classmethod
+    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return the statements that speak of explicit models."""
+        found = statements_of(config["model"], layers_of(config))
+        return {name: found[name] for name in ("meaning", "state", "explicit")}
+
+
+def _check_places(claim: VisitedPairs, visited: Sequence[Visit]) -> None:
+    if len(claim.all_pairs) != len(visited):
+        raise RefusedError(
+            "pairs", f"are {len(claim.all_pairs)}, where the settings stand for {len(visited)}"
+        )
+    for number, (pair, place) in enumerate(zip(claim.all_pairs, visited, strict=True)):
+        for name, found, expected in zip(
+            ("sequence", "position", "token"),
+            (pair.sequence, pair.position, pair.token),
+            place[:3],
+            strict=True,
+        ):
+            if found != expected:
+                raise RefusedError(f"pairs[{number}].{name}", f"is not {expected}, as the settings have it")
+
+
+def check_states(claim: VisitedPairs, visited: Sequence[Visit], replay: Replay) -> None:
+    """Verify that the states of all pairs are those that the words before them lead to.
+
+    Args:
+        claim: as many pairs as visits.
+        visited: their places.
+        replay: the model in float64.
+
+    Raises:
+        RefusedError: naming the first state that is another, or of which something is claimed though a token
+            before it does not settle.
+
+    Example:
+        `VisitedPairs.check` calls it.
+    """
+    pairs = claim.all_pairs
+    found = replay.states([visit.word for visit in visited])
+    used = {number for number, pair in enumerate(pairs) if pair.claims}
+    used |= {pair.elsewhere.pair for pair in pairs if isinstance(pair, Pair) and pair.elsewhere is not None}
+    for number, (pair, state) in enumerate(zip(pairs, found, strict=True)):
+        if state is not None:
+            check_state(pair.state, state, f"pairs[{number}].state")
+        elif number in used:
+            raise RefusedError(f"pairs[{number}].state", "is of a word with a token that does not settle")
+
+
+def _others(pair: Pair | ControlPair, pairs: Sequence[Any], number: int) -> list[Pair]:
+    if not isinstance(pair, Pair) or pair.elsewhere is None:
+        return []
+    if pair.elsewhere.pair >= len(pairs):
+        raise RefusedError(f"pairs[{number}].elsewhere.pair", "is not the number of a pair")
+    return [pairs[pair.elsewhere.pair]]

@@ -1,49 +1,111 @@
-"""Whether a certificate is true: every claim proved again from the weights, at a higher precision.
+"""Pairs of a state and a token: the claims of Theorem 1 proved again from the weights, at a higher precision.
 
-The theorems behind it are those of `theory.rigorous.enclosure`; the arithmetic and the evaluation of the
-model are others (`arb_mamba2`), the inverse is computed anew, and the singular value is bounded by a Cholesky
-decomposition in place of a norm. A comparison of balls is true only if it is true of all numbers in them.
+The theorems behind it are those of `theory.rigorous.enclosure`; the arithmetic and the evaluation of the model
+are others, the inverse is computed anew, and the singular value is bounded by a Cholesky decomposition in
+place of a norm.
+
+An orbit from z₀ = 0 is plain iteration, at a precision that outlasts it. Every step widens the balls by more
+than it moves the numbers in them, as each operation takes its arguments for independent; by about five bits a
+step in the stored models. Where that is provided for nothing is lost: the start is exact, and so is the state,
+so that the balls begin at 2^−bits. A result that is still too wide is found again with twice the bits.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from analysis.certificates.arb.deltanet import ArbDeltaNet
-from analysis.certificates.arb.linear import (
+from analysis.certificates.arb.balls import (
+    Rows,
+    Vector,
+    contracting_newton_map,
+    exact_vector,
     identity,
     is_positive_definite,
     max_upper,
     precision,
     row_sum,
 )
-from analysis.certificates.arb.mamba2 import Rows, Vector, exact_vector
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.arb.newton import contracting_newton_map
-from analysis.certificates.arb.orbits import LONGEST_ORBIT, damped_orbit
-from analysis.certificates.checking import Weights, check_each, check_run, check_seal, check_weights
-from analysis.certificates.parts import Interval, RefusedError
-from analysis.certificates.replay import Replay, Visit, check_state
-from analysis.certificates.theorem1.document import (
-    CHECKED,
-    Certificate,
-    Claim,
-    Contraction,
-    ControlPair,
-    Pair,
-    Point,
-    layers_of,
-    least_state_radius,
-    statements_of,
-    summarise,
-)
+from analysis.certificates.arb.deltanet import ArbDeltaNet
+from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.certificate import Interval, RefusedError
 
-Numbers = Mapping[str, NDArray[np.float64]]
-"""A state as a document holds it."""
+if TYPE_CHECKING:
+    from analysis.certificates.claims.theorem1 import Claimed, Contraction, ControlPair, Pair, Point
+
+Weights = Mapping[str, NDArray[np.floating[Any]]]
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+LONGEST_ORBIT = 512
+"""Steps that a certificate may ask for."""
+BITS_A_STEP = 6
+STEP_OF_BITS = 64
+"""Precisions are multiples of it, so that few models are made; so many are left at the end."""
+NARROW = arb(2) ** -40
+"""The radius at which an orbit is known well enough."""
+ATTEMPTS = 3
+
+OF_A_STEP = 2.0
+"""Operations of one step for each weight and entry of the state."""
+Image = Callable[[Vector], Vector]
+
+
+def bits_of_orbit(iterations: int, bits: int) -> int:
+    """Return the precision that so many steps are first tried with.
+
+    Example:
+        >>> bits_of_orbit(20, 128), bits_of_orbit(512, 128)
+        (192, 3136)
+    """
+    return max(bits, STEP_OF_BITS * (1 + -(-BITS_A_STEP * iterations // STEP_OF_BITS)))
+
+
+def orbit_work(iterations: int, bits: int) -> float:
+    """Return steps times bits of an orbit, all attempts together."""
+    return float(iterations * bits_of_orbit(iterations, bits) * (2**ATTEMPTS - 1))
+
+
+def damped_orbit(
+    image_at: Callable[[int], tuple[Image, arb]], size: int, iterations: int, bits: int
+) -> Vector:
+    """Return an enclosure of z_K, with z_{n+1} = (1 − τ) z_n + τ Φ(z_n) from z_0 = 0.
+
+    Args:
+        image_at: from a precision to Φ in it, at one token and state, and τ.
+        size: of the latent.
+        iterations: K.
+        bits: the least precision.
+
+    Example:
+        z ← z/2 + 1 from 0 is 2 − 2^{1−n} after n steps.
+
+        >>> def half(bits):
+        ...     return lambda z: [z[0] / 2 + 1], arb(1)
+        >>> damped_orbit(half, 1, 4, 128)
+        [1.87500000000000]
+    """
+    wanted = bits_of_orbit(iterations, bits)
+    for doublings in range(ATTEMPTS):
+        with precision(wanted << doublings):
+            image, damping = image_at(wanted << doublings)
+            z = [arb(0)] * size
+            for _ in range(iterations):
+                z = [(1 - damping) * a + damping * b for a, b in zip(z, image(z), strict=True)]
+                if not all(number.is_finite() for number in z):
+                    break
+        if all(number.rad() < NARROW for number in z):
+            break
+    return z
+
+
+State = Mapping[str, NDArray[np.float64]]
+"""As a certificate holds it."""
 LARGEST_POWER = 2**20
 EVALUATIONS: dict[str, type[ArbModel]] = {
     "implicit-mamba2": ArbModel,
@@ -53,7 +115,7 @@ EVALUATIONS: dict[str, type[ArbModel]] = {
 """By the model's name, those of `CHECKED`."""
 
 
-class Checker:
+class PairChecker:
     """Proves the claims of single pairs again.
 
     Args:
@@ -66,7 +128,7 @@ class Checker:
         >>> from implicit.models.mamba2 import Mamba2, Mamba2Config
         >>> config = Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
         >>> weights = {name: value.numpy() for name, value in Mamba2(config).state_dict().items()}
-        >>> Checker(weights, config.model_dump(), bits=128).shapes
+        >>> PairChecker(weights, config.model_dump(), bits=128).shapes
         {'conv.0': (12, 3), 'ssm.0': (8, 2)}
     """
 
@@ -108,7 +170,7 @@ class Checker:
         if pair.token >= len(self.model.embedding):
             raise RefusedError(f"{line}.token", "is not in the alphabet")
         with precision(self.bits):
-            if isinstance(pair, ControlPair):
+            if hasattr(pair, "decay"):
                 self._check_control(pair, line)
             else:
                 self._check_implicit(pair, others, line)
@@ -141,7 +203,7 @@ class Checker:
             box = self._state(pair.state, pair.range.state_radius)
             self.check_claim(pair, pair.range, box, f"{line}.range")
 
-    def _check_same_fixed_point(self, point: Point | None, claim: Claim, line: str) -> None:
+    def _check_same_fixed_point(self, point: Point | None, claim: Claimed, line: str) -> None:
         """Whether the ball of a claim over a box holds the fixed point that the iteration tends to."""
         if point is None or not point.attracts:
             raise RefusedError(line, "is of a pair without an orbit that is proved to end in its fixed point")
@@ -151,13 +213,13 @@ class Checker:
         if not all(abs(a - b) + point.error <= claim.radius for a, b in pairs):
             raise RefusedError(f"{line}.latent", "is too far from that of the point, or its ball too small")
 
-    def check_point(self, pair: Pair, point: Point, state: Numbers, line: str) -> None:
+    def check_point(self, pair: Pair, point: Point, state: State, line: str) -> None:
         """Check what is claimed of one state, and where the iteration from zero goes there."""
         self.check_claim(pair, point, self._state(state, 0.0), line)
         if point.orbit is not None:
             self._check_orbit(pair.token, point, state, line)
 
-    def _check_orbit(self, token: int, point: Point, state: Numbers, line: str) -> None:
+    def _check_orbit(self, token: int, point: Point, state: State, line: str) -> None:
         if point.orbit is None or point.contraction is None:
             raise RefusedError(f"{line}.orbit", "has no contraction to end in")
         steps, distance = point.orbit.iterations, arb(point.orbit.distance)
@@ -176,7 +238,7 @@ class Checker:
         if not all(abs(a - b) <= distance for a, b in both):
             raise RefusedError(f"{line}.orbit.distance", f"is less than that after {steps} steps from zero")
 
-    def check_claim(self, pair: Pair, claim: Claim, state: dict[str, Rows], line: str) -> None:
+    def check_claim(self, pair: Pair, claim: Claimed, state: dict[str, Rows], line: str) -> None:
         """Check what is claimed of a box of states; `theory.rigorous.enclosure` has the theorems."""
         size = self.model.size
         if claim.latent.size != size:
@@ -246,7 +308,7 @@ class Checker:
             if len(intervals) != len(here.decays) or not all(map(_inside, here.decays, intervals)):
                 raise RefusedError(f"{line}.decay[{layer}]", "does not hold all that the decay may be")
 
-    def _state(self, state: Numbers, radius: float) -> dict[str, Rows]:
+    def _state(self, state: State, radius: float) -> dict[str, Rows]:
         entries = []
         for name in self.shapes:
             if name in self.model.blocks and radius:
@@ -256,119 +318,22 @@ class Checker:
         return self.model.state(entries)
 
 
-def check(
-    certificate: Certificate,
-    weights: Weights,
-    *,
-    sha256: str,
-    config: Mapping[str, Any],
-    visited: Sequence[Visit],
-    bits: int = 128,
-    processes: int = 1,
-) -> None:
-    """Verify a certificate: its head, every pair, its counts and its seal, in this order.
-
-    Args:
-        certificate: what is claimed.
-        weights: the state dict of the run.
-        sha256: the hash of its weights file.
-        config: its configuration, as JSON.
-        visited: the places of all pairs that its settings stand for, in order.
-        bits: the precision.
-        processes: how many work in parallel.
-
-    Raises:
-        RefusedError: naming the first line that fails.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from analysis.certify import certify
-        >>> from analysis.check_certificate import visited_pairs
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import Run, initial_model
-        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
-        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
-        >>> certificate = certify(run, states=2, sequences=2, length=4)
-        >>> check(
-        ...     certificate,
-        ...     {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
-        ...     sha256=certificate.run["weights_sha256"],
-        ...     config=config.as_json(),
-        ...     visited=visited_pairs(task, certificate.settings),
-        ... )
-    """
-    name = str(config["model"])
-    if name not in CHECKED or config["sizes"].get("mlp_size"):
-        raise RefusedError("config", "is of a model that the checker cannot evaluate")
-    check_weights(weights)
-    check_run(certificate, statements_of(name, layers_of(config)), sha256=sha256, config=config, bits=bits)
-    _check_places(certificate, visited)
-    check_states(certificate, visited, Replay(weights, config["sizes"], name))
-    pairs = certificate.pairs
-    jobs = [(pair, _others(pair, pairs, number), f"pairs[{number}]") for number, pair in enumerate(pairs)]
-    arguments = (dict(weights), config["sizes"], bits, name)
-    check_each(Checker, arguments, Checker.check_pair, jobs, processes=processes, unit="pair", at_once=8)
-    counts = summarise(pairs)
-    if set(certificate.summary) != set(counts):
-        raise RefusedError("summary", f"does not hold the counts of its format, {', '.join(counts)}")
-    for name, count in counts.items():
-        if certificate.summary[name] != count:
-            raise RefusedError(f"summary.{name}", f"is not what the pairs show, {count}")
-    if not any(count for name, count in counts.items() if name != "pairs"):
-        raise RefusedError("pairs", "claim nothing")
-    check_seal(certificate)
-
-
-def _check_places(certificate: Certificate, visited: Sequence[Visit]) -> None:
-    if len(certificate.pairs) != len(visited):
-        raise RefusedError(
-            "pairs", f"are {len(certificate.pairs)}, where the settings stand for {len(visited)}"
-        )
-    for number, (pair, place) in enumerate(zip(certificate.pairs, visited, strict=True)):
-        for name, found, expected in zip(
-            ("sequence", "position", "token"),
-            (pair.sequence, pair.position, pair.token),
-            place[:3],
-            strict=True,
-        ):
-            if found != expected:
-                raise RefusedError(f"pairs[{number}].{name}", f"is not {expected}, as the settings have it")
-
-
-def check_states(certificate: Certificate, visited: Sequence[Visit], replay: Replay) -> None:
-    """Verify that the states of all pairs are those that the words before them lead to.
-
-    Args:
-        certificate: as many pairs as visits.
-        visited: their places.
-        replay: the model in float64.
-
-    Raises:
-        RefusedError: naming the first state that is another, or of which something is claimed though a token
-            before it does not settle.
-
-    Example:
-        `check` calls it.
-    """
-    pairs = certificate.pairs
-    found = replay.states([visit.word for visit in visited])
-    used = {number for number, pair in enumerate(pairs) if pair.claims}
-    used |= {pair.elsewhere.pair for pair in pairs if isinstance(pair, Pair) and pair.elsewhere is not None}
-    for number, (pair, state) in enumerate(zip(pairs, found, strict=True)):
-        if state is not None:
-            check_state(pair.state, state, f"pairs[{number}].state")
-        elif number in used:
-            raise RefusedError(f"pairs[{number}].state", "is of a word with a token that does not settle")
-
-
-def _others(pair: Pair | ControlPair, pairs: list[Any], number: int) -> list[Pair]:
-    if not isinstance(pair, Pair) or pair.elsewhere is None:
-        return []
-    if pair.elsewhere.pair >= len(pairs):
-        raise RefusedError(f"pairs[{number}].elsewhere.pair", "is not the number of a pair")
-    return [pairs[pair.elsewhere.pair]]
-
-
 def _inside(number: arb, interval: Interval) -> bool:
     return bool(number >= interval[0] and number <= interval[1])
+
+
+def least_state_radius(parts: Sequence[NDArray[np.float64]]) -> float:
+    """Return the least radius with which a box around h says more than its middle does.
+
+    It is the distance from the largest entry of h to the next float32, the type in which the model holds h:
+    along every entry the box holds another h that the model can be in.
+
+    Args:
+        parts: h of all layers.
+
+    Example:
+        >>> least_state_radius([np.array([0.5, -1.0]), np.zeros(2)]) == 2**-23
+        True
+    """
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
+    return float(np.spacing(np.float32(min(largest, LARGEST_FLOAT32))))

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.certificates.answers import Automaton
+from analysis.certificates.certificate import Automaton, RefusedError
 from analysis.certificates.checking import Weights
-from analysis.certificates.parts import RefusedError
 
 Array = NDArray[np.floating[Any]]
 ONES = (

@@ -2,22 +2,26 @@
 
 Choosing is floating point and heuristic; every claim is then proved by `theory.rigorous.enclosure`, over a
 region that is larger than the one claimed by `MARGIN`. That leaves a checker with another formulation, whose
-enclosures over wide balls may be a little wider and still confirm it.
+enclosures over wide balls may be a little wider and still confirm it. Of the explicit control it is proved
+that its transition is diagonal, and the same at every h.
 """
 
-import numpy as np
+from collections.abc import Sequence
 
-from analysis.certificates.theorem1.document import (
-    Claim,
-    Contraction,
-    Orbit,
-    Point,
-    least_state_radius,
-)
-from analysis.certificates.theorem1.sites import Sites
+import numpy as np
+import torch
+
+from analysis.certificates.arb.pairs import least_state_radius
+from analysis.certificates.certificate import Interval
+from analysis.certificates.claims.theorem1 import Claimed, Contraction, ControlPair, Orbit, Point
+from analysis.certificates.proofs.sites import Sites
+from analysis.framework.visited_states import VisitedState
 from implicit.enclosed.forms import block_parts
-from theory.rigorous.balls.ball import Array
-from theory.rigorous.enclosure import Enclosures, enclose, newton_step_bound
+from implicit.enclosed.mamba2 import EnclosedMamba2
+from implicit.models.interface import SequenceModel
+from theory.rigorous.balls.ball import Array, Ball
+from theory.rigorous.balls.dual import Dual
+from theory.rigorous.enclosure import Enclosures, enclose, independent_of_state, newton_step_bound
 from theory.rigorous.orbits import orbits_into_basin
 
 MARGIN = 1.5
@@ -38,9 +42,8 @@ def prove_points(sites: Sites) -> list[Point | None]:
 
     Example:
         >>> import torch
-        >>> from analysis.certificates.theorem1.sites import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision
-        >>> from analysis.framework.visited_states import visited_states
+        >>> from analysis.certificates.proofs.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision, visited_states
         >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
@@ -66,7 +69,7 @@ def prove_points(sites: Sites) -> list[Point | None]:
     return claims
 
 
-def prove_orbits(sites: Sites, claims: list[Claim | None]) -> list[Point | None]:
+def prove_orbits(sites: Sites, claims: list[Claimed | None]) -> list[Point | None]:
     """Prove of claims at single states that the iteration from zero ends where they say that it converges.
 
     Args:
@@ -78,9 +81,8 @@ def prove_orbits(sites: Sites, claims: list[Claim | None]) -> list[Point | None]
 
     Example:
         >>> import torch
-        >>> from analysis.certificates.theorem1.sites import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision
-        >>> from analysis.framework.visited_states import visited_states
+        >>> from analysis.certificates.proofs.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision, visited_states
         >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
@@ -115,7 +117,7 @@ def prove_orbits(sites: Sites, claims: list[Claim | None]) -> list[Point | None]
     return points
 
 
-def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
+def prove_ranges(sites: Sites) -> tuple[list[Claimed | None], Array]:
     """Prove the same over boxes of states that are as large as bisection finds.
 
     A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. In a
@@ -126,9 +128,8 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
 
     Example:
         >>> import torch
-        >>> from analysis.certificates.theorem1.sites import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision
-        >>> from analysis.framework.visited_states import visited_states
+        >>> from analysis.certificates.proofs.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision, visited_states
         >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
@@ -140,7 +141,7 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
     """
     smallest = np.full(len(sites), RANGE_EXPONENTS[0] - 1)  # too large a box, by assumption
     largest = np.full(len(sites), RANGE_EXPONENTS[1] + 1)
-    claims: list[Claim | None] = [None] * len(sites)
+    claims: list[Claimed | None] = [None] * len(sites)
     while (largest - smallest > 1).any():
         exponents = (smallest + largest) // 2
         open_ones = np.flatnonzero(largest - smallest > 1)
@@ -159,7 +160,7 @@ def prove_ranges(sites: Sites) -> tuple[list[Claim | None], Array]:
     return claims, found
 
 
-def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
+def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claimed | None]:
     """Prove A1 to A4 for given balls of latents and boxes of states.
 
     Args:
@@ -174,9 +175,8 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
         No ball of radius 1 holds a region where the Newton map is known to contract.
 
         >>> import torch
-        >>> from analysis.certificates.theorem1.sites import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision
-        >>> from analysis.framework.visited_states import visited_states
+        >>> from analysis.certificates.proofs.sites import visited_sites
+        >>> from analysis.framework.visited_states import in_double_precision, visited_states
         >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
         >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
@@ -185,7 +185,7 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
         >>> prove(visited_sites(model, visited), np.ones(2), np.zeros(2))
         [None, None]
     """
-    claims: list[Claim | None] = []
+    claims: list[Claimed | None] = []
     for part in sites.chunks():
         here = sites[part]
         proved = enclose(
@@ -201,7 +201,7 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claim | None]:
     return claims
 
 
-def _is_complete(claim: Claim | None) -> bool:
+def _is_complete(claim: Claimed | None) -> bool:
     """Whether existence, invertibility and contraction are proved, and no entry's interval holds zero."""
     return claim is not None and claim.complete
 
@@ -216,7 +216,7 @@ def _latent_radii(sites: Sites, state_radii: Array) -> Array:
     return 2 * np.nan_to_num(np.concatenate(bounds), nan=1.0, posinf=1.0)
 
 
-def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Claim | None:
+def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Claimed | None:
     if not (proved.exists[index] and proved.error[index] <= radius):
         return None
     contraction = None
@@ -228,7 +228,7 @@ def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Clai
     intervals = [(float(ball.lower[index]), float(ball.upper[index])) for ball in proved.entries]
     if not np.isfinite(intervals).all():
         return None
-    return Claim(
+    return Claimed(
         latent=latent,
         radius=float(radius),
         error=float(proved.error[index]),
@@ -236,3 +236,49 @@ def _claim(proved: Enclosures, index: int, latent: Array, radius: float) -> Clai
         contraction=contraction,
         entries=intervals,
     )
+
+
+def certify_control(model: SequenceModel, visited: Sequence[VisitedState]) -> list[ControlPair]:
+    """Prove at visited pairs that h' = decay ⊙ h + drive, with both the same for every real h.
+
+    The block of each layer in turn is the ball of all real numbers; the windows and the blocks of the other
+    layers are those of the pair.
+
+    Args:
+        model: in its working precision, whose weights are what is certified.
+        visited: the pairs.
+
+    Example:
+        >>> from analysis.framework.visited_states import in_double_precision, visited_states
+        >>> from implicit.models.mamba2 import Mamba2, Mamba2Config
+        >>> model = Mamba2(Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2))
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> [len(pair.decay[0]) for pair in certify_control(model, visited)]
+        [2, 2]
+    """
+    transitions = EnclosedMamba2(model, torch.tensor([pair.token for pair in visited]))
+    state = {
+        name: Ball.exact(np.stack([pair.state[name].numpy() for pair in visited]))
+        for name in visited[0].state
+    }
+    proved = np.ones(len(visited), dtype=bool)
+    decays: list[Ball] = []
+    for layer, block in enumerate(transitions.blocks):
+        everywhere = {**state, block: Ball.around(np.zeros(state[block].shape), np.inf)}
+        proved &= independent_of_state(transitions, everywhere)[layer]
+        nothing = Dual.constant(Ball.exact(np.zeros((len(visited), 0))), 0)
+        decays.append(transitions.advance(nothing, state, {})[1][layer].decay.value)
+    return [
+        ControlPair(
+            sequence=pair.sequence,
+            position=pair.position,
+            token=pair.token,
+            state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
+            decay=[_intervals(decay[index]) for decay in decays] if proved[index] else None,
+        )
+        for index, pair in enumerate(visited)
+    ]
+
+
+def _intervals(balls: Ball) -> list[Interval]:
+    return [(float(lower), float(upper)) for lower, upper in zip(balls.lower, balls.upper, strict=True)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.certificates.parts import at_most
+from analysis.certificates.certificate import at_most
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.image_ball import ImageBalls, image_balls
 from theory.rigorous.balls import Ball
@@ -74,7 +74,7 @@ def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ProvedImages:
         cover: its sets; what is proved does not need it to be closed.
 
     Example:
-        `analysis.all_lengths.analyse` calls it.
+        `analysis.certificates.proofs.lengths.analyse` calls it.
     """
     sets, tokens = cover.targets.shape
     reach = extents(cover, np.arange(sets))

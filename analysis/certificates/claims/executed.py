@@ -1,4 +1,4 @@
-"""Whether a certificate of executed floats is true: one step of the program, in FLINT's balls.
+"""A compiled model is right when floats execute it: one step of the program, in FLINT's balls.
 
 The producer finds boxes by iterating inequalities. Here the boxes are given, and one step is followed: good
 writes are read, a latent is decided, it is written, and answered. Each time what comes out has to lie in what
@@ -12,7 +12,7 @@ the ops, as powers of (1 + δ) of each term:
   tokens adds at most 67 and an exponential once, counted here for every token.
 
 Errors are relative only as long as nothing overflows and what functions return is not below 2⁻¹⁰⁰. So the
-numbers of the weights are demanded to be of moderate size (`StepChecker._check_sizes`), from which it follows
+numbers of the weights are demanded to be of moderate size (`ExecutedChecker._check_sizes`), from which it follows
 that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state that is
 entered are that large. What may be smaller are decays of many tokens and writes of other states, which are
 bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose is at most
@@ -20,23 +20,25 @@ bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose
 - of a memory, in units of what the gates are given, 2⁻¹²⁶ for each of less than 2⁸ results, times factors of
   17³ behind them and 16 for all ages together, and 2⁻¹⁰⁶ for what the gate loses: less than `UNDERFLOW`,
   times the write itself where the scan rounds a factor of it first;
-- of a mean square, 2²⁰ · 2⁻¹²⁶ beside ε, in the roundings that `StepChecker._norm` has to spare;
+- of a mean square, 2²⁰ · 2⁻¹²⁶ beside ε, in the roundings that `ExecutedChecker._norm` has to spare;
 - of a direction, 2⁻⁵⁰, of a write before silu, and of a margin, 2⁻⁶⁰: more than 2²⁰ results times 2¹⁶ · 2²⁰.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from flint import arb
+from pydantic import PositiveInt
 
-from analysis.certificates.answers import Automaton
-from analysis.certificates.arb.linear import max_upper, precision
-from analysis.certificates.checking import Weights, check_run, check_seal, check_weights
-from analysis.certificates.executed.document import EXECUTED_STATEMENTS, Boxes, ExecutedCertificate
-from analysis.certificates.executed.structure import Program, read_program
-from analysis.certificates.parts import LEAST_ULPS, MOST_ULPS, RefusedError
+from analysis.certificates.arb.balls import max_upper, precision
+from analysis.certificates.certificate import LEAST_ULPS, MOST_ULPS, Claim, Number, Part, RefusedError, Work
+from analysis.certificates.checking import Context, check_weights
+from analysis.certificates.compiled_weights import Program, read_program
+
+MODELS = ("implicit-mamba2",)
+
 
 CHUNK = 64
 EPSILON = arb(1e-5)
@@ -48,58 +50,131 @@ LARGEST_D_MODEL, LARGEST_INNER, LARGEST_SQUARE = 2**16, 2**20, arb(2) ** 120
 """With d_model below 2¹⁶ two norms over it are within 1.004 of each other, for which 1.005 stands below."""
 
 
-def check_executed(
-    certificate: ExecutedCertificate,
-    weights: Weights,
-    *,
-    automaton: Automaton,
-    answers: list[list[int]],
-    sha256: str,
-    config: Mapping[str, Any],
-    bits: int,
-) -> None:
-    """Verify a certificate.
+STATEMENTS = {
+    "meaning": (
+        "The program is run in float32 on a CPU, with float32 products of the highest precision, without "
+        "gradient or padding, from the zero state and the zero latent, with damped Picard iteration and the "
+        "damping of the run's configuration, an absolute tolerance of 0, a relative one of at most rtol and "
+        "at least 2 iterations; in the sequential mode, the windowed mode, or the simultaneous mode with "
+        "chunks of at most 64 tokens."
+    ),
+    "arithmetic": (
+        "Assumed: + - * / are within a factor 1 + d, |d| <= 2^-24, of the exact result, or within 2^-126 "
+        "where it is smaller; sums of n products, in any order, within n 2^-24 / (1 - n 2^-24) times the sum "
+        "of their absolute values, and n 2^-126; exp, exp2, log1p, softplus, sigmoid, silu, sqrt and rsqrt "
+        "within ulps units in the last place, or between the result and 0, or 2^-126 off, where it is below "
+        "2^-100. Of results that do not overflow: that none is above 2^126 is verified, not assumed. TF32, "
+        "bfloat16 accumulation and kernels other than PyTorch's own (sequential_backend 'loop', scans "
+        "'chunked', as compiled runs are loaded) are not covered."
+    ),
+    "writes": (
+        "By every token whose answer is claimed below, each channel of the state that the automaton enters "
+        "is written a number from least_write to most_write, every other channel one from -leaked to 0."
+    ),
+    "readings": (
+        "What the layer adds to the latent of a token is at least least_read (least_first at the first token)"
+        " at the right outcome, in units of what the gates pass, the others at most leftover of that in sum, "
+        "their negative part at most leak of it; it is at least dominance times the root of d_model long."
+    ),
+    "latents": (
+        "No latent is longer than length times the root of d_model. The direction of every latent that is "
+        "answered from is within off of a vector whose right outcome outweighs the others so."
+    ),
+    "answers": (
+        "On every word of every length the answer is right, with a margin of at least margin times the "
+        "latent's length times the entry of the head: at every token in the sequential and the windowed mode;"
+        " in the simultaneous mode at every token that is reported as converged and, if damping is 1, at "
+        "every token before the last iteration allowed."
+    ),
+}
 
-    Args:
-        certificate: as read.
-        weights: the state dict of the run.
-        automaton: of the run's task.
-        answers: of the task, to every state and token.
-        sha256: the hash of the run's weights file.
-        config: the run's configuration, as JSON.
-        bits: the precision, above the producer's.
 
-    Raises:
-        RefusedError: naming the first line that fails.
+class Boxes(Part):
+    """The numbers of the statements.
 
     Example:
-        `analysis.check_certificate` calls it.
+        >>> list(Boxes.model_fields)[:2]
+        ['leftover', 'leak']
     """
-    check_run(certificate, EXECUTED_STATEMENTS, sha256=sha256, config=config, bits=bits)
-    if certificate.automaton != automaton:
-        raise RefusedError("automaton", "is not that of the run's task")
-    if certificate.answers != answers:
-        raise RefusedError("answers", "are not those of the run's task")
-    check_weights(weights)
-    other = sorted({str(array.dtype) for array in weights.values()} - {"float32"})
-    if other:
-        raise RefusedError("dtype", f"is not that of the weights, {other[0]}")
-    if not 0 <= certificate.rtol < 1:
-        raise RefusedError("rtol", "is not a number from 0 to 1")
-    if not LEAST_ULPS <= certificate.ulps <= MOST_ULPS:
-        raise RefusedError("ulps", f"is not from {LEAST_ULPS} to {MOST_ULPS}")
-    sizes = config["sizes"]
-    if "latent_norm.weight" not in weights:
-        raise RefusedError("config.model", "is not that of an implicit model")
-    damping = float(sizes["damping"])
-    if not LEAST_DAMPING <= damping <= 1:
-        raise RefusedError("config.sizes.damping", f"is not from {LEAST_DAMPING} to 1")
-    if not (float(sizes["rtol"]) <= certificate.rtol and int(sizes["max_iterations"]) >= 2):
-        raise RefusedError("rtol", "is below that of the run, or the run takes no step")
-    program = read_program(weights, sizes, automaton, answers)
-    with precision(bits):
-        StepChecker(program, certificate.boxes, certificate.ulps, certificate.rtol, damping).check()
-    check_seal(certificate)
+
+    leftover: Number
+    leak: Number
+    least_write: Number
+    most_write: Number
+    leaked: Number
+    least_read: Number
+    least_first: Number
+    dominance: Number
+    length: Number
+    off: Number
+    margin: Number
+
+
+class Executed(Claim):
+    """A compiled model answers right as floats execute it.
+
+    Example:
+        >>> list(Executed.model_fields)[-1]
+        'boxes'
+    """
+
+    models: ClassVar[tuple[str, ...]] = MODELS
+
+    kind: Literal["executed"] = "executed"
+    dtype: Literal["float32"]
+    ulps: PositiveInt
+    rtol: Number
+    boxes: Boxes
+
+    @classmethod
+    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003
+        """Return the same for every run."""
+        return STATEMENTS
+
+    def work(self, context: Context) -> Work:
+        """Bound the work: the weights are read once."""
+        return Work(float(sum(part.size for part in context.weights.values())), 0.0, context.bits)
+
+    def check(self, context: Context) -> None:
+        """Verify that the weights are those of the automaton, and one step between the boxes."""
+        if context.config.get("model") not in MODELS:
+            raise RefusedError("config.model", f"is not one of which answers are proved, {MODELS}")
+        if context.automaton is None:
+            raise RefusedError("automaton", "is none")
+        weights, sizes = context.weights, context.sizes
+        check_weights(weights)
+        other = sorted({str(array.dtype) for array in weights.values()} - {"float32"})
+        if other:
+            raise RefusedError("dtype", f"is not that of the weights, {other[0]}")
+        if not 0 <= self.rtol < 1:
+            raise RefusedError("rtol", "is not a number from 0 to 1")
+        if not LEAST_ULPS <= self.ulps <= MOST_ULPS:
+            raise RefusedError("ulps", f"is not from {LEAST_ULPS} to {MOST_ULPS}")
+        if "latent_norm.weight" not in weights:
+            raise RefusedError("config.model", "is not that of an implicit model")
+        damping = float(sizes["damping"])
+        if not LEAST_DAMPING <= damping <= 1:
+            raise RefusedError("config.sizes.damping", f"is not from {LEAST_DAMPING} to 1")
+        if not (float(sizes["rtol"]) <= self.rtol and int(sizes["max_iterations"]) >= 2):
+            raise RefusedError("rtol", "is below that of the run, or the run takes no step")
+        automaton = context.automaton
+        answers = automaton.table if automaton.answers is None else automaton.answers
+        program = read_program(weights, sizes, automaton, answers)
+        with precision(context.bits):
+            ExecutedChecker(program, self.boxes, self.ulps, self.rtol, damping).check()
+
+    def verdict(self, config: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return what is said of the program, and what is assumed."""
+        return (
+            "as float32 executes it on a CPU by PyTorch's own operations (no other kernels), without gradient or "
+            "padding, from the zero state and latent, with the run's own damping, an absolute tolerance of 0, a "
+            "relative one of at most "
+            f"{self.rtol!r} and at least 2 iterations, all words of every length are right, in the "
+            "sequential and the windowed mode at every token, in the simultaneous mode where tokens are reported "
+            "as converged; assumed, and not verified, is that sums and products of matrices are of IEEE float32 "
+            "operations in any order (no TF32) and that exp, softplus, silu and roots are within "
+            f"{self.ulps} ulp"
+        )
 
 
 @dataclass(frozen=True)
@@ -133,7 +208,7 @@ class Factors(NamedTuple):
     start: arb
 
 
-class StepChecker:
+class ExecutedChecker:
     """One token's step between the boxes.
 
     Args:
@@ -144,7 +219,7 @@ class StepChecker:
         damping: τ.
 
     Example:
-        `check_executed` makes one.
+        `Executed.check` makes one.
     """
 
     def __init__(self, program: Program, boxes: Boxes, ulps: int, rtol: float, damping: float) -> None:

@@ -1,17 +1,73 @@
-"""What a producer of certificates proves of the iteration that is run, and writes down."""
+"""What proofs of right answers share: steps in floating point, the model on balls, and the iteration that is run."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.certificates.orbits.document import DType, OrbitBundles, caveat_of, scope_of, upper_triangle
-from implicit.enclosed.closed_loop import EnclosedClosedLoop
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from analysis.certificates.iteration import DType, OrbitBundles, caveat_of, scope_of, upper_triangle
+from automata.errors import InputError
+from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
+from implicit.modes import Solve
 from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
 from theory.rigorous.covers.invariant_cover import StepErrors
 from theory.rigorous.covers.orbits import Iteration
 from theory.rigorous.float_format import FLOAT64, FloatFormat
+
+Array = NDArray[np.float64]
+LARGEST_STATE = 200
+"""Matrices of all derivatives by the state are held for hundreds of positions at once."""
+
+
+def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop:
+    """Return the model on balls, if all derivatives by its state can be held at many positions.
+
+    Raises:
+        InputError: for several layers or a large state.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> enclosed_loop(load_run("parity-small").model).state_size
+        18
+    """
+    loop = EnclosedClosedLoop(model)
+    if loop.state_size > LARGEST_STATE:
+        raise InputError(
+            f"the state of the model has {loop.state_size} numbers; give a run of at most "
+            f"{LARGEST_STATE}, such as parity-small"
+        )
+    return loop
+
+
+@torch.no_grad()
+def solve_steps(
+    model: FixedPointModel, states: Array, tokens: NDArray[np.int64], stopping: Stopping
+) -> tuple[Array, Array]:
+    """Return the next states and the latents in floating point: centres, of which nothing is assumed.
+
+    Args:
+        model: in double precision, with one layer.
+        states: ``[steps, n]``.
+        tokens: ``[steps]``.
+        stopping: of the fixed points.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> model = load_run("parity-small").model.double()
+        >>> after, latents = solve_steps(model, np.zeros((2, 18)), np.array([0, 1]), Stopping(rtol=1e-12))
+        >>> after.shape, latents.shape
+        ((2, 18), (2, 8))
+    """
+    before = unflatten_state(model, torch.as_tensor(states))
+    output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
+    assert output.solution is not None
+    return flatten_state(output.state).numpy(), output.solution.latents[:, 0].numpy()
+
 
 DISTANCE = 16.0
 """A latent with a residual of the tolerance may lie so many times that from its fixed point."""
@@ -132,7 +188,7 @@ def prove_iteration(
         The first step of a stored run from its initial state.
 
         >>> import numpy as np
-        >>> from analysis.certificates.words.producer import solve_steps
+        >>> from analysis.certificates.proofs.steps import solve_steps
         >>> from implicit.fixed_point import Stopping
         >>> from implicit.runs.loading import load_run
         >>> model = load_run("parity-small").model.double()
