@@ -55,7 +55,7 @@ class CheckSettings(BaseModel):
     processes: PositiveInt = Field(default=2, description="processes that check in parallel")
     work: PositiveFloat = Field(
         default=MOST_WORK,
-        description="operations times bits that a claim may take, some 1e9 a second and process",
+        description="operations times bits that a claim may take, some 5e9 a second and process",
     )
 
 

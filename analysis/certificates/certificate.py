@@ -254,7 +254,7 @@ class Work:
 
     @property
     def operations(self) -> float:
-        """Steps times bits: some 10⁹ a second on one core."""
+        """Steps times bits: some 5 · 10⁹ a second on one core."""
         return self.steps * self.bits
 
     @property

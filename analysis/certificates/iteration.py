@@ -618,5 +618,5 @@ def work_of_steps(claim: IterationClaim, context: Context, steps: int) -> Work:
     weights = sum(part.size for part in context.weights.values())
     columns = int(context.sizes["d_model"]) + state
     one = 4 * (weights + state) * columns + 20 * columns**3
-    orbits = len(claim.bundles.tokens) * claim.iterations
+    orbits = len(claim.bundles.tokens) * min(claim.iterations, MOST_ITERATIONS)  # more are refused
     return Work(float(one) * (steps + orbits), 8.0 * (weights + state) * columns, context.bits)

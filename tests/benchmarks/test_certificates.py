@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.certificates.theorem1.document import Certificate
-from analysis.certify import CertifySettings, certify
+from analysis.certificates.proofs.theorem1 import CertifySettings
+from analysis.certify import certify
 from benchmarks import certificates
 from benchmarks.frame import IncorrectError, run_case
 from implicit.runs.loading import Run

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from analysis.all_lengths import analyse
+from analysis.certificates.proofs.words import analyse
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 from implicit.runs.loading import load_run

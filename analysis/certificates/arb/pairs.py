@@ -68,7 +68,8 @@ def bits_of_orbit(iterations: int, bits: int) -> int:
 
 def orbit_work(iterations: int, bits: int) -> float:
     """Return steps times bits of an orbit, all attempts together."""
-    return float(iterations * bits_of_orbit(iterations, bits) * (2**ATTEMPTS - 1))
+    steps = min(iterations, LONGEST_ORBIT)  # more are refused
+    return float(steps * bits_of_orbit(steps, bits) * (2**ATTEMPTS - 1))
 
 
 def damped_orbit(
