@@ -100,8 +100,9 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
     names = [readable(name) for name in (run.path.resolve().name, run.task.name)]
     found = "; ".join(claim.verdict(config) for claim in certificate.claims)
     return (
-        f"The certificate holds of {run.config.model} with weights of SHA-256 {identity['weights_sha256']}, on "
-        f"{task}: {found}. The run's own words, not verified: folder {names[0]}, task {names[1]}, weights {made}."
+        f"The certificate holds of {run.config.model} with weights of SHA-256 {identity['weights_sha256']}, "
+        f"on {task}: {found}. The run's own words, not verified: folder {names[0]}, task {names[1]}, weights "
+        f"{made}."
     )
 
 

@@ -292,6 +292,12 @@ class Certificate(Part):
         """Return the document with its seal."""
         return self.model_copy(update={"sha256": self.seal()})
 
+    @property
+    def only(self) -> Any:
+        """The one claim; ValueError if there are others."""
+        (claim,) = self.claims
+        return claim
+
     def claim(self, kind: str) -> Any:
         """Return the claim of a kind; None if there is none."""
         return next((claim for claim in self.claims if claim.kind == kind), None)
@@ -330,7 +336,7 @@ def parse_certificate(content: Any) -> Certificate:
     return certificate
 
 
-def seal(content: dict[str, Any]) -> str:
+def seal(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a document without its seal.
 
     Example:

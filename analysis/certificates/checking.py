@@ -32,8 +32,8 @@ EVALUATED = re.compile(
     r"head\.(weight|bias)|"
     r"mixers\.\d+\.((in_proj|out_proj|norm|convolution)\.weight|conv1d\.(weight|bias)|dt_bias|A_log|D)"
 )
-"""The weights that the evaluations of Mamba-2 and DeltaNet in `analysis.certificates.arb` read, and the last norm
-of explicit models, which no state depends on."""
+"""The weights that the evaluations of Mamba-2 and DeltaNet read, and the last norm of explicit models, which
+no state depends on."""
 A_SECOND = 5 * 10.0**9
 """Operations times bits that one core does in a second, about."""
 MOST_WORK = 10.0**14
@@ -212,7 +212,7 @@ def check_weights(weights: Collection[str]) -> None:
     Example:
         >>> check_weights(["embedding.weight", "mixers.0.A_log", "mlps.0.0.weight"])
         Traceback (most recent call last):
-        analysis.certificates.certificate.RefusedError: config.sizes: are of a model whose mlps.0.0.weight the ...
+        analysis.certificates.certificate.RefusedError: config.sizes: are of a model whose ...
     """
     for name in weights:
         if not EVALUATED.fullmatch(name):

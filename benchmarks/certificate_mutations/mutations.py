@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
-from analysis.certificates.claims.theorem1 import summarise
+from analysis.certificates.claims.theorem1 import VisitedPairs, summarise
 
 Content = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -265,9 +265,8 @@ def _fit_summary(content: Content) -> None:
     """Count again what is claimed, as a forger would; where there is nothing to count, nothing is done."""
     try:
         summaries = [{**claim, "summary": {}} for claim in content["claims"]]
-        for claim, found in zip(
-            content["claims"], parse_certificate({**content, "claims": summaries}).claims
-        ):
+        read = parse_certificate({**content, "claims": summaries}).claims
+        for claim, found in zip(content["claims"], read, strict=True):
             if isinstance(found, VisitedPairs):
                 claim["summary"] = summarise(found.all_pairs)
     except (RefusedError, AttributeError, TypeError, ValueError, KeyError):

@@ -9,7 +9,7 @@ from analysis.certificates.checking import Context
 from analysis.certificates.producing import automaton_of
 from implicit.runs.loading import Run
 
-Content = dict[str, Any]
+Content = MutableMapping[str, Any]
 
 
 class Lines(MutableMapping[str, Any]):

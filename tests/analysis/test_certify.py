@@ -22,15 +22,15 @@ FEW: dict[str, Any] = {"states": 6, "sequences": 4, "length": 10}
 
 
 def _pairs(certificate: Certificate) -> list[Pair]:
-    pairs = [pair for pair in certificate.claims[0].pairs if isinstance(pair, Pair)]
-    assert len(pairs) == len(certificate.claims[0].pairs)
+    pairs = [pair for pair in certificate.only.pairs if isinstance(pair, Pair)]
+    assert len(pairs) == len(certificate.only.pairs)
     return pairs
 
 
 def test_everything_is_proved_of_the_stored_parity_run() -> None:
     run = load_run("parity")
     certificate = certify.certify(run, states=8, sequences=4, length=24, seed=20)
-    assert certificate.claims[0].summary == dict.fromkeys(certificate.claims[0].summary, 8)
+    assert certificate.only.summary == dict.fromkeys(certificate.only.summary, 8)
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
 
 
@@ -39,7 +39,7 @@ def test_statements_of_several_layers_speak_of_each_layers_own_block(make_run: A
     """The first layer's output moves the second layer's h: across layers nothing is diagonal."""
     run = make_run(model, contracting=True, layers=2)
     certificate = certify.certify(run, states=2, sequences=2, length=6)
-    (claim,) = certificate.claims
+    claim = certificate.only
     assert "Nothing is claimed of blocks between layers" in claim.statements["meaning"]
     assert claim.kind != "explicit" or "by itself" in claim.statements["explicit"]
     assert "own block" in claim.verdict(certificate.config)
@@ -59,7 +59,7 @@ def test_statements_of_several_layers_speak_of_each_layers_own_block(make_run: A
 def test_what_is_proved_agrees_with_the_float64_analysis(make_run: Any, options: dict[str, Any]) -> None:
     run = make_run("implicit-mamba2", contracting=True, **options)
     certificate = certify.certify(run, **FEW)
-    assert certificate.claims[0].summary["existence"] == 6
+    assert certificate.only.summary["existence"] == 6
     model = in_double_precision(run.model)
     for pair in _pairs(certificate):
         assert pair.point is not None
@@ -92,9 +92,9 @@ def test_what_is_proved_agrees_with_the_float64_analysis(make_run: Any, options:
 def test_the_opposite_is_proved_of_the_explicit_control(make_run: Any) -> None:
     run = make_run("mamba2", layers=2)
     certificate = certify.certify(run, **FEW)
-    assert certificate.claims[0].summary == {"pairs": 6, "explicit": 6}
+    assert certificate.only.summary == {"pairs": 6, "explicit": 6}
     model = in_double_precision(run.model)
-    for pair in certificate.claims[0].pairs:
+    for pair in certificate.only.pairs:
         assert isinstance(pair, ControlPair)
         assert pair.decay is not None
         shapes = {name: entry.shape[1:] for name, entry in model.init_state(1).items()}
@@ -139,7 +139,7 @@ def test_the_command_writes_what_the_checker_accepts(
     content = json.loads(path.read_text())
     again = parse_certificate(content)
     assert again.model_dump(mode="json") == content
-    assert again.claims[0].settings["seed"] == 3
+    assert again.only.settings["seed"] == 3
     assert again.sha256 == again.seal()
     assert check_certificate.main([str(path), str(run.path)]) == 0  # with two processes
     assert "holds" in capsys.readouterr().out

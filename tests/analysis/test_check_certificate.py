@@ -80,7 +80,7 @@ def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run
     assert _refusal(changed, run) == "kind"
     # and if the head were believed, by the pairs themselves
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    pair = parse_certificate(changed).claims[0].pairs[0]  # type: ignore[attr-defined]
+    pair = parse_certificate(changed).only.pairs[0]
     with pytest.raises(RefusedError, match="explicit model"):
         PairChecker(weights, run.config.as_json()["sizes"], 128).check_pair(pair, [], "pairs[0]")
 
@@ -217,10 +217,10 @@ def test_the_work_of_an_iteration_counts_its_words_and_weights(run: Run) -> None
 def test_more_iterations_than_can_be_followed_are_refused(run_of_code: Path) -> None:
     loaded = load_run(run_of_code, task="parity")
     sizes = {**loaded.config.as_json()["sizes"], "max_iterations": 10**12}
-    (claim,) = certify(loaded, claim="words", length=1).claims
+    claim = certify(loaded, claim="words", length=1).only
     many = claim.model_copy(update={"iterations": 10**12})
     with pytest.raises(RefusedError, match="iterations: are more than 100000"):
-        iteration.check_iteration(many, sizes, state=18, tokens=2)  # type: ignore[arg-type]
+        iteration.check_iteration(many, sizes, state=18, tokens=2)
 
 
 def test_a_certificate_that_takes_too_long_is_refused_before_anything_starts(
@@ -245,9 +245,9 @@ def test_every_kind_bounds_its_work(kind: str, monkeypatch: pytest.MonkeyPatch, 
     settings = {"words": {"length": 2}, "theorem1": {"states": 2, "sequences": 2, "length": 4}}.get(kind, {})
     certificate = certify(run, claim=kind, **settings)
     check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
-    with pytest.raises(RefusedError, match="kind: the check takes up to .* more than --work 1.0e"):
+    with pytest.raises(RefusedError, match=r"kind: the check takes up to .* more than --work 1.0e"):
         check_certificate.check_certificate(certificate, run, CheckSettings(work=1e-3))
     monkeypatch.setattr(checking, "MOST_MEMORY", 0.0)
     if kind != "executed":  # it holds the weights alone
-        with pytest.raises(RefusedError, match="kind: the check takes up to .* bytes a process"):
+        with pytest.raises(RefusedError, match=r"kind: the check takes up to .* bytes a process"):
             check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))

@@ -146,7 +146,7 @@ def test_what_either_side_accepts_is_right_whatever_the_size_of_a_number(
             proved = False
         else:
             boxes = Boxes(**{name: bounds[name] for name in Boxes.model_fields})
-            (claim,) = true.claims
+            claim = true.only
             weaker = claim.model_copy(update={"boxes": boxes})
             certificate = true.model_copy(update={"claims": [weaker]}).sealed()
             proved = True

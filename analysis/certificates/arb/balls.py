@@ -1,4 +1,4 @@
-"""FLINT's balls as the checkers use them: vectors, norms of matrices, the functions of the models, Newton maps.
+"""FLINT's balls as the checkers use them: vectors, norms, functions of the models, Newton maps.
 
 Nothing here is shared with what made a certificate. Numbers are `flint.arb` of any precision. A comparison of
 balls is true only if it is true of all numbers in them.

@@ -1,4 +1,4 @@
-"""The Mamba-2 models once more, in FLINT's ball arithmetic, from the stored weights: the checker's evaluation.
+"""The Mamba-2 models once more, in FLINT's balls, from the stored weights: the checker's evaluation.
 
 Nothing here is shared with what made the certificate. Derivatives are matrices worked out by hand for each
 layer, where the producer differentiates operation by operation; and h' is formed entry by entry, where the

@@ -1,20 +1,18 @@
 """Pairs of a state and a token: the claims of Theorem 1 proved again from the weights, at a higher precision.
 
-The theorems behind it are those of `theory.rigorous.enclosure`; the arithmetic and the evaluation of the model
-are others, the inverse is computed anew, and the singular value is bounded by a Cholesky decomposition in
-place of a norm.
+The theorems behind it are those of `theory.rigorous.enclosure`; arithmetic and evaluation of the model are
+others, the inverse is computed anew, and the singular value is bounded by a Cholesky decomposition in place
+of a norm.
 
 An orbit from z₀ = 0 is plain iteration, at a precision that outlasts it. Every step widens the balls by more
 than it moves the numbers in them, as each operation takes its arguments for independent; by about five bits a
-step in the stored models. Where that is provided for nothing is lost: the start is exact, and so is the state,
-so that the balls begin at 2^−bits. A result that is still too wide is found again with twice the bits.
+step in the stored models. Where that is provided for nothing is lost: start and state are exact, so that the
+balls begin at 2^−bits. A result that is still too wide is found again with twice the bits.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from flint import arb, arb_mat
@@ -35,8 +33,12 @@ from analysis.certificates.arb.deltanet import ArbDeltaNet
 from analysis.certificates.arb.mamba2 import ArbModel
 from analysis.certificates.certificate import Interval, RefusedError
 
-if TYPE_CHECKING:
-    from analysis.certificates.claims.theorem1 import Claimed, Contraction, ControlPair, Pair, Point
+Claimed: TypeAlias = Any
+Contraction: TypeAlias = Any
+ControlPair: TypeAlias = Any
+Pair: TypeAlias = Any
+Point: TypeAlias = Any
+"""Those of `analysis.certificates.claims.theorem1`, which imports this."""
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -150,7 +152,7 @@ class PairChecker:
                 self._models[bits] = kind(weights, sizes)
         return self._models[bits]
 
-    def check_pair(self, pair: Pair | ControlPair, others: list[Pair], line: str) -> None:
+    def check_pair(self, pair: Any, others: list[Pair], line: str) -> None:
         """Check one pair.
 
         Args:

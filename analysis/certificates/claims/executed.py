@@ -12,10 +12,10 @@ the ops, as powers of (1 + δ) of each term:
   tokens adds at most 67 and an exponential once, counted here for every token.
 
 Errors are relative only as long as nothing overflows and what functions return is not below 2⁻¹⁰⁰. So the
-numbers of the weights are demanded to be of moderate size (`ExecutedChecker._check_sizes`), from which it follows
-that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state that is
-entered are that large. What may be smaller are decays of many tokens and writes of other states, which are
-bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose is at most
+numbers of the weights are demanded to be of moderate size (`ExecutedChecker._check_sizes`), from which it
+follows that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state
+that is entered are that large. What may be smaller are decays of many tokens and writes of other states,
+which are bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose is at most
 
 - of a memory, in units of what the gates are given, 2⁻¹²⁶ for each of less than 2⁸ results, times factors of
   17³ behind them and 16 for all ages together, and 2⁻¹⁰⁶ for what the gate loses: less than `UNDERFLOW`,
@@ -166,14 +166,13 @@ class Executed(Claim):
     def verdict(self, config: Mapping[str, Any]) -> str:  # noqa: ARG002
         """Return what is said of the program, and what is assumed."""
         return (
-            "as float32 executes it on a CPU by PyTorch's own operations (no other kernels), without gradient or "
-            "padding, from the zero state and latent, with the run's own damping, an absolute tolerance of 0, a "
-            "relative one of at most "
-            f"{self.rtol!r} and at least 2 iterations, all words of every length are right, in the "
-            "sequential and the windowed mode at every token, in the simultaneous mode where tokens are reported "
-            "as converged; assumed, and not verified, is that sums and products of matrices are of IEEE float32 "
-            "operations in any order (no TF32) and that exp, softplus, silu and roots are within "
-            f"{self.ulps} ulp"
+            "as float32 executes it on a CPU by PyTorch's own operations (no other kernels), without "
+            "gradient or padding, from the zero state and latent, with the run's own damping, an absolute "
+            f"tolerance of 0, a relative one of at most {self.rtol!r} and at least 2 iterations, all words "
+            "of every length are right, in the sequential and the windowed mode at every token, in the "
+            "simultaneous mode where tokens are reported as converged; assumed, and not verified, is that "
+            "sums and products of matrices are of IEEE float32 operations in any order (no TF32) and that "
+            f"exp, softplus, silu and roots are within {self.ulps} ulp"
         )
 
 

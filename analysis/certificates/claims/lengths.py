@@ -1,7 +1,7 @@
 """Words of every length are answered right: each step between sets proved again, in FLINT's balls.
 
-With U = ρ W⁻¹ the set is {c + U u : ‖u‖₂ ≤ 1}; the inverse of W is enclosed here. What is proved of a step, and
-of the iteration, is in `analysis.certificates.iteration`.
+With U = ρ W⁻¹ the set is {c + U u : ‖u‖₂ ≤ 1}; the inverse of W is enclosed here. What is proved of a step
+and of the iteration is in `analysis.certificates.iteration`.
 """
 
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ OF_EVERY_START = (
 
 
 class Starts(Claim):
-    """The simultaneous mode tends to the same answers from every start: the radii of balls around the latents.
+    """The simultaneous mode tends to the same answers from every start: radii of balls around the latents.
 
     They are those of the certificate's claim of every length, which it has to hold.
 
@@ -94,7 +94,7 @@ class Starts(Claim):
         found = context.claim("lengths")
         if not isinstance(found, Lengths):
             raise RefusedError(
-                "image_radii", "are around latents of a claim of every length, which is not there"
+                "image_radii", "are around latents of a claim of every length, of which there is none"
             )
         return found
 

@@ -419,7 +419,7 @@ class VisitedPairs(Claim):
         return Work(operations / context.bits, 8.0 * (weights + state) * columns, context.bits)
 
     def check(self, context: Context) -> None:
-        """Verify that the pairs are those that the settings stand for, every claim of them, and the counts."""
+        """Verify that the pairs are those of the settings, every claim of them, and the counts."""
         name = str(context.config["model"])
         if name not in CHECKED or context.sizes.get("mlp_size"):
             raise RefusedError("config", "is of a model that the checker cannot evaluate")

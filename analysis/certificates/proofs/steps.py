@@ -1,4 +1,4 @@
-"""What proofs of right answers share: steps in floating point, the model on balls, and the iteration that is run."""
+"""What proofs of right answers share: steps in floating point, the model on balls, the iteration."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -2,10 +2,10 @@
 
 The weights are taken as the exact numbers that their floats are. Every word leads to a small ball that
 provably holds the state after it; every token maps it into the next one, by the iteration that is run: from
-the latent zero, damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it decodes
-the right answer with a margin that is bounded from below. What is proved is about the model in real arithmetic
-and, as `theory.rigorous.float_format` assumes that it rounds, in float64, with every relative tolerance up to
-the one that is asked for, which the run's own may exceed.
+the latent zero, damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it
+decodes the right answer with a margin that is bounded from below. What is proved is about the model in real
+arithmetic and, as `theory.rigorous.float_format` assumes that it rounds, in float64, with every relative
+tolerance up to the one that is asked for, which the run's own may exceed.
 
 A tree of words is the cover of `theory.rigorous.covers.invariant_cover` in which only the first tokens have
 targets. Centres are what the solver finds in floating point, of which nothing is assumed; the radius after a

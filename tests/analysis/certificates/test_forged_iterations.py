@@ -4,7 +4,7 @@ import base64
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from benchmarks.certificate_mutations.targets import COARSE, TINY, untrained
 from implicit.runs.loading import Run
 from tests.analysis.lines import Lines, line_of
 
-Content = dict[str, Any]
+Content = MutableMapping[str, Any]
 MEMBERSHIP = "bundle_of"
 ANYWHERE = ""
 """The line depends on which claim of the certificate is the first that no longer holds."""

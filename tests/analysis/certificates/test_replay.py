@@ -96,7 +96,7 @@ def restless(tmp_path: Any) -> Run:
 
 def test_nothing_may_be_claimed_behind_a_token_that_does_not_settle(restless: Run) -> None:
     certificate = certify(restless, states=6, sequences=4, length=8)
-    (claim,) = certificate.claims
+    claim = certificate.only
     visits = visited_pairs(restless.task, claim.settings)
     replay = of(restless.model, restless.config)
     found = replay.states([visit.word for visit in visits])

@@ -89,10 +89,10 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Certificate, An
 
 def test_a_certificate_of_the_producer_holds(certified: tuple[Certificate, Any]) -> None:
     certificate, run = certified
-    assert certificate.claims[0].summary["existence"] == 4
-    assert certificate.claims[0].summary["contraction"] == 4
-    assert certificate.claims[0].summary["non_diagonal"] == 4
-    assert "memory" in certificate.claims[0].statements["meaning"]
+    assert certificate.only.summary["existence"] == 4
+    assert certificate.only.summary["contraction"] == 4
+    assert certificate.only.summary["non_diagonal"] == 4
+    assert "memory" in certificate.only.statements["meaning"]
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
 
 
@@ -128,7 +128,7 @@ FORGED: dict[str, tuple[Callable[[Pair], Pair], str]] = {
 def test_a_false_line_is_named_even_under_a_new_seal(certified: tuple[Certificate, Any], name: str) -> None:
     certificate, run = certified
     change, line = FORGED[name]
-    (claim,) = certificate.claims
+    claim = certificate.only
     first, *rest = claim.pairs
     assert isinstance(first, Pair)
     changed = claim.model_copy(update={"pairs": [change(first), *rest]})
@@ -139,7 +139,7 @@ def test_a_false_line_is_named_even_under_a_new_seal(certified: tuple[Certificat
 
 def test_statements_of_another_cell_are_refused(certified: tuple[Certificate, Any]) -> None:
     certificate, run = certified
-    (claim,) = certificate.claims
+    claim = certificate.only
     statements = claim.stated({**certificate.config, "model": "implicit-mamba2"})
     changed = claim.model_copy(update={"statements": statements})
     forged = certificate.model_copy(update={"claims": [changed]}).sealed()

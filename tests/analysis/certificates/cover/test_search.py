@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from analysis import all_lengths
+from analysis.certificates.proofs import lengths as all_lengths
 from analysis.certificates.proofs.cover_search import OF_STORED_RUNS, LengthsSettings, for_run
 from implicit.runs.loading import STORED_RUNS, load_run
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from analysis import all_lengths
 from analysis.certificates.certificate import Certificate, RefusedError
 from analysis.certificates.producing import certificate_of
+from analysis.certificates.proofs import lengths as all_lengths
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
@@ -104,9 +104,9 @@ def test_a_run_that_stops_before_the_iteration_is_there_is_refused(
     short = turning(max_iterations=limit)
     with pytest.raises(RefusedError, match=f"iterations: are more than the limit of the run, {limit}"):
         check(certificate, short)
+    claim = certificate.only
+    shorter = claim.model_copy(update={"iterations": limit})
     with pytest.raises(RefusedError, match=r"iterations: are (over|not enough)"):
-        (claim,) = certificate.claims
-        shorter = claim.model_copy(update={"iterations": limit})
         check(certificate.model_copy(update={"claims": [shorter]}), short)
 
 
