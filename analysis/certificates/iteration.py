@@ -30,6 +30,7 @@ from analysis.certificates.arb.balls import (
     norm_bound,
     precision,
     spectral_bound,
+    triangle,
 )
 from analysis.certificates.arb.mamba2 import ArbModel, State, entries_of
 from analysis.certificates.arb.rounding import ArbRounding
@@ -386,18 +387,6 @@ class OrbitChecker:
 
     def _metric(self, index: int) -> arb_mat:
         return triangle(self._rows["metrics"][index], self.model.size)
-
-
-def triangle(numbers: NDArray[np.float64], size: int) -> arb_mat:
-    """Return the upper triangular matrix whose rows are given one after the other.
-
-    Example:
-        >>> triangle(np.array([1.0, 2.0, 3.0]), 2).det() == 3
-        True
-    """
-    rows = np.zeros((size, size))
-    rows[np.triu_indices(size)] = numbers
-    return exact_matrix(rows)
 
 
 def check_iteration(

@@ -270,3 +270,15 @@ def contracting_newton_map(slopes: arb_mat, refuse: Callable[[str], RefusedError
     if not kappa < 1:
         raise refuse("the Newton map does not contract over it")
     return NewtonMap(inverse, defect, kappa)
+
+
+def triangle(numbers: NDArray[np.float64], size: int) -> arb_mat:
+    """Return the upper triangular matrix whose rows are given one after the other.
+
+    Example:
+        >>> triangle(np.array([1.0, 2.0, 3.0]), 2).det() == 3
+        True
+    """
+    rows = np.zeros((size, size))
+    rows[np.triu_indices(size)] = numbers
+    return exact_matrix(rows)

@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb, arb_mat
 from pydantic import NonNegativeInt
 
-from analysis.certificates.arb.balls import Vector, apply, exact_vector, norm_bound, precision
+from analysis.certificates.arb.balls import Vector, apply, exact_vector, norm_bound, precision, triangle
 from analysis.certificates.certificate import Automaton, Number, Numbers, RefusedError, Work
 from analysis.certificates.checking import Context, Weights, check_each
 from analysis.certificates.iteration import (
@@ -22,7 +22,6 @@ from analysis.certificates.iteration import (
     StepClaim,
     check_answers_of,
     check_iteration,
-    triangle,
     work_of_steps,
 )
 

@@ -9,7 +9,7 @@ is taken for it; where the loop forgets, finitely many remain. They are centres 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,12 @@ from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 from scipy.spatial import cKDTree
 
 from analysis.certificates.iteration import DType
-from analysis.certificates.proofs.steps import solve_steps
 from automata.tasks.word_problem import WordProblem
 from implicit.checked_config import CheckedConfig
-from implicit.enclosed.closed_loop import EnclosedClosedLoop
-from implicit.fixed_point import Stopping
-from implicit.models.interface import FixedPointModel
 from implicit.runs.loading import STORED_RUNS, Run
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
-from theory.rigorous.covers.invariant_cover import Cover, StepErrors, with_radii
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, StepErrors, with_radii
 from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
 
 IntArray = NDArray[np.int64]
@@ -152,6 +148,7 @@ OF_STORED_RUNS: dict[str, dict[str, Any]] = {
         "tolerance": 1e-9,
         "small_radius": 3e-5,
     },
+    "parity-elman": {"distance": 0.05, "rate": 0.9},
 }
 """Settings with which a proof was found, where they are others than the defaults."""
 
@@ -202,9 +199,19 @@ def for_run(settings: LengthsSettings, run: Run) -> LengthsSettings:
     return settings.model_copy(update={n: own[n] for n in own if n not in settings.model_fields_set})
 
 
+class SizedLoop(EnclosedLoop, Protocol):
+    """A model on balls that says how many numbers its state has.
+
+    Example:
+        `implicit.enclosed.any_loop.EnclosedAnyLoop` is one.
+    """
+
+    state_size: int
+
+
 def find_cover(
-    model: FixedPointModel,
-    loop: EnclosedClosedLoop,
+    step: Step,
+    loop: SizedLoop,
     task: WordProblem,
     settings: LengthsSettings,
     errors: StepErrors,
@@ -212,8 +219,8 @@ def find_cover(
     """Return a cover with what is proved of it, or why there is none.
 
     Args:
-        model: in double precision, with one layer and a small state.
-        loop: the same on balls.
+        step: of the model, in floating point.
+        loop: the model on balls.
         task: gives the right answers.
         settings: how it is searched for.
         errors: by how much the steps may be inexact.
@@ -221,11 +228,10 @@ def find_cover(
     Example:
         `analyse` calls it.
     """
-    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(
-            lambda states, tokens: solve_steps(model, states, tokens, stopping),
+            step,
             np.zeros(loop.state_size),
             task.initial_state,
             task.table,
@@ -263,9 +269,7 @@ def find_cover(
     return close_cover(loop, whole, errors=errors), ""
 
 
-def _with_metrics(
-    loop: EnclosedClosedLoop, found: ReachableStates, table: IntArray, rate: float
-) -> Cover | None:
+def _with_metrics(loop: SizedLoop, found: ReachableStates, table: IntArray, rate: float) -> Cover | None:
     """A cover around these states; its radii are still to be found."""
     count = len(found.states)
     identity = np.broadcast_to(np.eye(loop.state_size), (count, loop.state_size, loop.state_size))
@@ -277,7 +281,7 @@ def _with_metrics(
     return Cover(found.states, *metrics, np.zeros(count), found.targets, answers, found.latents)
 
 
-def _room(loop: EnclosedClosedLoop, cover: Cover, share: float, small_radius: float) -> Array:
+def _room(loop: SizedLoop, cover: Cover, share: float, small_radius: float) -> Array:
     """How large each set may be, so that its gains and those of all sets that follow stay below a share.
 
     The gain grows about linearly with the radius; a set of radius r leads into one of radius gain · r.

@@ -40,7 +40,7 @@ from analysis.certificates.claims.lengths import Lengths
 from analysis.certificates.claims.starts import OF_EVERY_START, Starts
 from analysis.certificates.iteration import upper_triangle
 from analysis.certificates.producing import Proof, stated
-from analysis.certificates.proofs.cover_search import LengthsSettings, find_cover, for_run
+from analysis.certificates.proofs.cover_search import IntArray, LengthsSettings, find_cover, for_run
 from analysis.certificates.proofs.image_balls import ProvedImages, prove_images
 from analysis.certificates.proofs.steps import (
     ProvedIteration,
@@ -48,6 +48,7 @@ from analysis.certificates.proofs.steps import (
     enclosed_loop,
     errors_of,
     prove_iteration,
+    solve_steps,
 )
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
@@ -56,7 +57,10 @@ from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
+from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.bundling import Members
 from theory.rigorous.covers.radii import ClosedCover
 
@@ -210,15 +214,20 @@ def analyse(
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
     asked = asked_of(model, settings.tolerance, settings.dtype)
+    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+
+    def step(states: Array, tokens: IntArray) -> tuple[Array, Array]:
+        return solve_steps(model, states, tokens, stopping)
+
     try:
-        found, fault = find_cover(model, loop, task, settings, errors_of(asked))
+        found, fault = find_cover(step, loop, task, settings, errors_of(asked))
     except FloatingPointError as overflow:
         found, fault = None, str(overflow)
     iteration, attraction = None, None
     if found is not None and found.closed.all():
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
         iteration = prove_iteration(loop, members, asked, model.stopping)
-        if iteration.attraction.holds and starts:
+        if iteration.attraction.holds and starts and isinstance(loop, EnclosedClosedLoop):
             images = prove_images(loop, found.cover)
             attraction = images if images.holds else None
     seconds = time.monotonic() - began

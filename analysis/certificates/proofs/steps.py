@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from analysis.certificates.iteration import DType, OrbitBundles, caveat_of, scope_of, upper_triangle
 from automata.errors import InputError
+from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
+from implicit.enclosed.forms import is_mamba2
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
@@ -24,7 +26,7 @@ LARGEST_STATE = 200
 """Matrices of all derivatives by the state are held for hundreds of positions at once."""
 
 
-def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop:
+def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop | EnclosedAnyLoop:
     """Return the model on balls, if all derivatives by its state can be held at many positions.
 
     Raises:
@@ -35,7 +37,7 @@ def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop:
         >>> enclosed_loop(load_run("parity-small").model).state_size
         18
     """
-    loop = EnclosedClosedLoop(model)
+    loop = EnclosedClosedLoop(model) if is_mamba2(model) else EnclosedAnyLoop(model)
     if loop.state_size > LARGEST_STATE:
         raise InputError(
             f"the state of the model has {loop.state_size} numbers; give a run of at most "
@@ -157,8 +159,13 @@ def asked_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iteratio
         >>> asked_of(load_run("parity-small").model, 1e-7, "real").damping
         0.8
     """
-    damping, program = EnclosedClosedLoop(model).damping, None
+    damping, program = model.solver.damping, None
     if dtype == "float64":
+        if not is_mamba2(model):
+            raise InputError(
+                f"dtype is float64, and of {model.name} rounding is not bounded, as of implicit-mamba2; give "
+                "--dtype real, for exact arithmetic"
+            )
         program = ExecutedClosedLoop(model, FloatFormat(dtype, FLOAT64.unit_roundoff, PROVED_ULPS))
     return Iteration(damping, tolerance, DISTANCE * tolerance, STEP_ERROR, program)
 
@@ -174,7 +181,7 @@ def errors_of(iteration: Iteration) -> StepErrors:
 
 
 def prove_iteration(
-    loop: EnclosedClosedLoop, members: Members, iteration: Iteration, stopping: Stopping
+    loop: EnclosedClosedLoop | EnclosedAnyLoop, members: Members, iteration: Iteration, stopping: Stopping
 ) -> ProvedIteration:
     """Prove that the iteration from zero ends near the fixed points of steps.
 
@@ -189,7 +196,8 @@ def prove_iteration(
 
         >>> import numpy as np
         >>> from analysis.certificates.proofs.steps import solve_steps
-        >>> from implicit.fixed_point import Stopping
+        >>> from implicit.enclosed.forms import is_mamba2
+    from implicit.fixed_point import Stopping
         >>> from implicit.runs.loading import load_run
         >>> model = load_run("parity-small").model.double()
         >>> loop, zero = EnclosedClosedLoop(model), np.zeros((2, 18))

@@ -45,6 +45,7 @@ from analysis.framework.visited_states import in_double_precision
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
 from implicit.checked_config import CheckedConfig
+from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
@@ -111,7 +112,10 @@ class ProvedLevel:
 
 
 def prove_attraction(
-    loop: EnclosedClosedLoop, levels: Sequence[ProvedLevel], iteration: Iteration, stopping: Stopping
+    loop: EnclosedClosedLoop | EnclosedAnyLoop,
+    levels: Sequence[ProvedLevel],
+    iteration: Iteration,
+    stopping: Stopping,
 ) -> tuple[ProvedIteration, list[NDArray[np.int64]]]:
     """Prove of the words of levels that the iteration ends near the fixed points of their last tokens.
 
@@ -202,7 +206,7 @@ def prove_levels(
 
 
 def _bounds(
-    loop: EnclosedClosedLoop,
+    loop: EnclosedClosedLoop | EnclosedAnyLoop,
     centres: Array,
     radii: Array,
     after: Array,

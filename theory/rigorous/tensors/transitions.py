@@ -141,6 +141,36 @@ class EnclosedTransitionBatch:
             updates.append(WholeUpdate(_to_dual(EnclosedTensor.joined(parts), positions, columns)))
         return _to_dual(image, positions, columns), updates
 
+    def whole(self, latent: Dual, state: Dual) -> tuple[Dual, Dual]:
+        """Return Φ and the whole next state, with the derivatives that latent and state come with.
+
+        Args:
+            latent: ``[T, d]``.
+            state: all its parts one after the other, in the order of the shapes, ``[T, n]``; with the same
+                directions.
+
+        Example:
+            >>> import torch
+            >>> batch = TransitionBatch(
+            ...     advance=lambda z, s, x: (torch.tanh(z + s["h"]), {"h": s["h"] * z}),
+            ...     inputs={},
+            ...     latent_size=1,
+            ...     layer_states=(("h",),),
+            ... )
+            >>> both = Dual.variable(Ball.exact([[0.0, 0.5]]), 2)
+            >>> image, following = EnclosedTransitionBatch(batch, {"h": (1,)}).whole(both[:1], both[1:])
+            >>> image.value.contains(np.tanh(0.5)), following.tangent.midpoint.tolist()
+            (True, [[[0.5, 0.0]]])
+        """
+        positions, columns = len(state.value.midpoint), state.columns
+        entries = self._split(_from_dual(state), tuple(self._shapes))
+        image, following = self._advance(_from_dual(latent), entries, self._inputs)
+        parts = EnclosedTensor.joined([self._part(following, name) for name in self._shapes])
+        return (
+            _to_dual(EnclosedTensor.constant(image), positions, columns),
+            _to_dual(parts, positions, columns),
+        )
+
     def _split(self, block: EnclosedTensor, names: Sequence[str]) -> dict[str, EnclosedTensor]:
         sizes = [math.prod(self._shapes[name]) for name in names]
         parts = block.split(sizes)
