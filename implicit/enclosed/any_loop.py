@@ -1,6 +1,6 @@
 """One token's step of any model on balls, with latent and whole state as variables: the model's own code.
 
-`implicit.enclosed.closed_loop` has the form written by hand for Mamba-2, which covers of thousands of sets need.
+`implicit.enclosed.closed_loop` has the form written by hand for Mamba-2, for covers of thousands of sets.
 
 An explicit model has no latent. Here it is given one, the next state: Φ(z; s, x) = G(s, x), of which z* =
 G(s, x) is the one fixed point, and z is the next state that is read. So what is proved of closed loops with
@@ -87,8 +87,8 @@ class EnclosedAnyLoop:
     def logits(self, latent: Dual) -> Dual:
         """Return the logits of latents, or of next states, ``[T, d]`` → ``[T, classes]``.
 
-        The derivative encloses that at all latents up to `LARGEST`; of an affine map, which most are, it is no
-        wider for that.
+        The derivative encloses that at all latents up to `LARGEST`; that of an affine map is no wider
+        for it.
         """
         value = self._decoded(Dual.constant(latent.value, 0)).value
         return Dual(value, self._decoding @ latent.tangent)

@@ -1,5 +1,4 @@
-"""Words of every length, of an explicit model: the search and the proof of `lengths`, with its own code on
-balls.
+"""Words of every length, of an explicit model: as `lengths`, with the model's own code on balls.
 
 A step of an explicit model is an evaluation, and there is no iteration to speak of. Rounding is covered by an
 allowance: the sets hold all steps that are off by at most `STEP_ERROR`, that of float64 being far smaller.

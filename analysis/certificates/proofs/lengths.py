@@ -300,6 +300,9 @@ def tables(analysis: FoundLengths) -> list[Table | str]:
     for name in columns:
         table.add_column(name.replace("_", " "), justify="right")
     table.add_row(*(str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns))
+    if isinstance(analysis.iteration, ProvedIteration) and analysis.run.model not in Lengths.models:
+        known = ", ".join(Lengths.models)
+        return [table, analysis.sentence, f"No independent check exists for this cell; one does for {known}."]
     return [table, analysis.sentence]
 
 

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from analysis.certificates.iteration import DType, OrbitBundles, caveat_of, scope_of, upper_triangle
 from automata.errors import InputError
+from implicit.enclosed.any_cell import compare_with_floats
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.enclosed.forms import is_mamba2
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
+from implicit.models.stack import CellStack
 from implicit.modes import Solve
 from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
 from theory.rigorous.covers.invariant_cover import StepErrors
@@ -43,7 +45,25 @@ def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop | EnclosedAnyLoo
             f"the state of the model has {loop.state_size} numbers; give a run of at most "
             f"{LARGEST_STATE}, such as parity-small"
         )
+    if isinstance(loop, EnclosedAnyLoop):
+        _compare(model, loop)
     return loop
+
+
+def _compare(model: FixedPointModel, loop: EnclosedAnyLoop) -> None:
+    """Refuse code that is another function on balls than on float64 tensors, at some states."""
+    drawn = np.random.default_rng(0)
+    tokens = np.arange(len(model.get_parameter("embedding.weight")))
+    state = unflatten_state(model, torch.as_tensor(drawn.standard_normal((len(tokens), loop.state_size))))
+    latents = drawn.standard_normal((len(tokens), loop.latent_size))
+    assert isinstance(model, CellStack)
+    compare_with_floats(
+        model,
+        loop.transitions(tokens),
+        torch.as_tensor(tokens),
+        {name: part.numpy() for name, part in state.items()},
+        latents,
+    )
 
 
 @torch.no_grad()

@@ -487,6 +487,8 @@ def tables(found: FoundWords) -> list[Table | str]:
         shown = number(margin) if np.isfinite(margin) else "–"
         table.add_row(str(length), str(words), str(proved), shown, number(radius), number(gain))
     lines: list[Table | str] = [table, found.sentence]
+    if found.run.model not in Words.models:
+        lines.append(f"No independent check exists for this cell; one does for {', '.join(Words.models)}.")
     if found.levels:
         lines.append("certificate.json says so exactly; verify it: python -m analysis.check_certificate")
     return lines

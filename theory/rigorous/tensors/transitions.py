@@ -152,8 +152,8 @@ class EnclosedTransitionBatch:
         Example:
             >>> import torch
             >>> batch = TransitionBatch(
-            ...     advance=lambda z, s, x: (torch.tanh(z + s["h"]), {"h": s["h"] * z}),
-            ...     inputs={},
+            ...     advance=lambda z, s, x: (torch.tanh(z + x["w"] * s["h"]), {"h": s["h"] * z}),
+            ...     inputs={"w": torch.ones(1)},
             ...     latent_size=1,
             ...     layer_states=(("h",),),
             ... )
