@@ -49,7 +49,7 @@ class CheckSettings(BaseModel):
         128
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     precision: PositiveInt = Field(default=128, ge=64, description="bits of the ball arithmetic")
     processes: PositiveInt = Field(default=2, description="processes that check in parallel")
