@@ -17,13 +17,14 @@ from analysis.certificates.certificate import RefusedError, parse_certificate, s
 from analysis.certificates.proofs import lengths as all_lengths
 from analysis.certificates.proofs.steps import solve_steps
 from analysis.certify import certify
+from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.needs import as_implicit
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import Run, load_run
-from tests.analysis.lines import Content, Lines, check_as, line_of
+from tests.analysis.lines import Content, Lines, line_of
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ def content(forgetful: Run) -> Content:
 
 
 def _check(content: Content, run: Run) -> None:
-    check_as(parse_certificate(content), run)
+    check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
 
 
 def _edit(content: Content, name: str, entry: int, change: Callable[[float], float]) -> None:

@@ -22,11 +22,11 @@ from analysis.certificates.claims.words import WordsChecker
 from analysis.certificates.iteration import OrbitChecker
 from benchmarks.certificate_mutations.__main__ import main
 from benchmarks.certificate_mutations.exact_model import ExactModel, entries_of
-from benchmarks.certificate_mutations.mutations import HEAD, Content, numbers_of
+from benchmarks.certificate_mutations.mutations import HEAD, numbers_of
 from benchmarks.certificate_mutations.sweep import sweep, texts
 from benchmarks.certificate_mutations.targets import Target, targets
 from benchmarks.certificate_mutations.truth import Judge, differences
-from tests.analysis.lines import Lines
+from tests.analysis.lines import Content, Lines
 from theory import layer_jacobians, solve_fixed_point
 
 COUNTS = {"explicit": 1350, "pairs": 150, "words": 250, "every length": 200}

@@ -145,7 +145,7 @@ def test_a_fixed_point_that_is_not_reached_counts_for_nothing(
         for name in ("orbit", "non_diagonal", "non_linear"):
             assert forged["claims"][0]["summary"][name] == honest[name] - 1
             changed = copy.deepcopy(forged)
-            changed["summary"][name] += 1
+            changed["claims"][0]["summary"][name] += 1
             changed["sha256"] = seal(changed)
             assert refusal(changed, run) == f"summary.{name}"
 
