@@ -81,7 +81,7 @@ def read_program(
         2
         >>> read_program(weights, model.config.model_dump(), parity, [[1, 0], [0, 1]])
         Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: weights.head.weight: does not read ...
+        analysis.certificates.certificate.RefusedError: weights.head.weight: does not read ...
     """
     for name, size in SIZES.items():
         if sizes.get(name, True if name == "residual" else None) != size:

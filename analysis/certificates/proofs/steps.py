@@ -216,8 +216,7 @@ def prove_iteration(
 
         >>> import numpy as np
         >>> from analysis.certificates.proofs.steps import solve_steps
-        >>> from implicit.enclosed.forms import is_mamba2
-    from implicit.fixed_point import Stopping
+        >>> from implicit.fixed_point import Stopping
         >>> from implicit.runs.loading import load_run
         >>> model = load_run("parity-small").model.double()
         >>> loop, zero = EnclosedClosedLoop(model), np.zeros((2, 18))
