@@ -105,7 +105,8 @@ analysis.check_certificate:CheckSettings precision=128, work=100000000000000.0
 analysis.certificates.proofs.words:WordsSettings length=12, tolerance=1e-07, dtype='float64', rtol=1e-13,
     max_iterations=2000
 analysis.certificates.proofs.cover_search:LengthsSettings distance=0.0001, rate=0.86, gain=0.93,
-    fraction=0.03, sets=30000, tolerance=1e-06, dtype='float64', small_radius=2e-06, rtol=1e-13, max_iterations=2000
+    fraction=0.03, sets=30000, tolerance=1e-06, dtype='float64', small_radius=2e-06, rtol=1e-13,
+    max_iterations=2000
 analysis.demo:DemoSettings seed=0, states=64, states_length=64, lengths=(32, 64, 128, 256), sequences=256,
     agreement_sequences=32, convergence_sequences=4, mode_length=256, max_iterations=1000,
     training_seed=0, steps=None

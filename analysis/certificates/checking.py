@@ -219,6 +219,34 @@ def check_weights(weights: Collection[str]) -> None:
             raise RefusedError("config.sizes", f"are of a model whose {name} the checker cannot evaluate")
 
 
+def check_sets(claim: Any, automaton: Automaton, rows: Collection[str], numbers: Mapping[str, int]) -> None:
+    """Verify that the arrays of a cover fit its sets, which begin with the initial state, and the margin.
+
+    Args:
+        claim: with ``labels`` and a ``margin``.
+        automaton: of the task.
+        rows: fields with a number for every set and token.
+        numbers: fields with so many numbers for every set.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+    """
+    sets, (labels, tokens) = len(claim.labels), np.shape(automaton.table)
+    if not sets or claim.labels[0] != automaton.initial_state:
+        raise RefusedError("labels", "do not begin with the initial state of the automaton")
+    if max(claim.labels) >= labels:
+        raise RefusedError("labels", "are not states of the automaton")
+    for name in rows:
+        lists = getattr(claim, name)
+        if len(lists) != sets or any(len(row) != tokens for row in lists):
+            raise RefusedError(name, f"do not hold {tokens} numbers for each of {sets} sets")
+    for name, size in numbers.items():
+        if getattr(claim, name).size != sets * size:
+            raise RefusedError(name, f"does not hold {size} numbers for each of {sets} sets")
+    if not claim.margin > 0:
+        raise RefusedError("margin", "is not positive")
+
+
 def check_each(
     make: Callable[..., Any],
     arguments: tuple[Any, ...],

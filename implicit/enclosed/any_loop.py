@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from automata.errors import InputError
+from implicit.cells.interface import has_hooks
 from implicit.enclosed.any_cell import with_exact_weights
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
@@ -60,6 +62,8 @@ class EnclosedAnyLoop:
         if layers != 1:
             raise InputError(f"the model has {layers} layers; give one with a single layer")
         self.explicit = model.implicit is None
+        if not self.explicit and (type(model.head) is not nn.Linear or has_hooks(model.head)):
+            raise InputError("the head of the model is not a plain torch.nn.Linear; make it one")
         self._shapes = {name: tuple(part.shape[1:]) for name, part in model.init_state(1).items()}
         self._sizes = [math.prod(shape) for shape in self._shapes.values()]
         self.state_size = sum(self._sizes)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from analysis.certificates.proofs.words import analyse
+from analysis.certificates.proofs.lengths import analyse
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 from implicit.runs.loading import load_run
@@ -28,7 +28,7 @@ def test_what_it_says_of_the_run_of_which_every_start_is_proved() -> None:
     assert (config.initial.run, config.curriculum.image_ball_weight) == ("parity-small", 0.2)  # type: ignore[union-attr]
     assert (config.steps, config.length, config.batch_size) == (1000, 16, 48)
     assert [last["validation"][length]["accuracy"] for length in ("64", "512")] == [1.0, 1.0]
-    found = analyse(load_run("parity-attracted")).numbers()
+    found = analyse(load_run("parity-attracted"), starts=True).numbers()
     assert "**proved** at all 26 pairs" in PAGE
     assert "13 sets" in PAGE
     assert (found["sets"], found["all_latents"]["steps"]) == (13, 26)

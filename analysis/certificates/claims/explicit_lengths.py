@@ -9,7 +9,6 @@ of the head.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from flint import arb, arb_mat
 from pydantic import NonNegativeInt
 
@@ -23,7 +22,7 @@ from analysis.certificates.arb.balls import (
 )
 from analysis.certificates.arb.elman import WEIGHTS, ArbElman
 from analysis.certificates.certificate import Automaton, Claim, Number, Numbers, RefusedError, Work, at_least
-from analysis.certificates.checking import Context, Weights, check_answers, check_each
+from analysis.certificates.checking import Context, Weights, check_answers, check_each, check_sets
 
 STATEMENTS = {
     "meaning": (
@@ -85,7 +84,11 @@ class ExplicitLengths(Claim):
         automaton, weights = check_answers(context, self.models), context.weights
         if set(weights) != WEIGHTS:
             raise RefusedError("config.sizes", "are not those of an Elman network of one layer")
-        self._check_sizes(automaton, weights["rnn.weight_hh_l0"].shape[0])
+        size = weights["rnn.weight_hh_l0"].shape[0]
+        numbers = {"centres": size, "metrics": size * (size + 1) // 2, "radii": 1}
+        check_sets(self, automaton, ("targets",), numbers)
+        if not self.step_error >= 0:
+            raise RefusedError("step_error", "is negative")
         check_each(
             SetChecker,
             (self, dict(weights), automaton, context.bits),
@@ -104,22 +107,6 @@ class ExplicitLengths(Claim):
             f"of at least {at_least(self.margin)}, of the model with its weights the exact numbers that they "
             "are; that a program is off by no more is not covered"
         )
-
-    def _check_sizes(self, automaton: Automaton, size: int) -> None:
-        sets, (labels, tokens) = len(self.labels), np.shape(automaton.table)
-        if not sets or self.labels[0] != automaton.initial_state:
-            raise RefusedError("labels", "do not begin with the initial state of the automaton")
-        if max(self.labels) >= labels:
-            raise RefusedError("labels", "are not states of the automaton")
-        if len(self.targets) != sets or any(len(row) != tokens for row in self.targets):
-            raise RefusedError("targets", f"do not hold {tokens} numbers for each of {sets} sets")
-        for name, count in {"centres": size, "metrics": size * (size + 1) // 2, "radii": 1}.items():
-            if getattr(self, name).size != sets * count:
-                raise RefusedError(name, f"does not hold {count} numbers for each of {sets} sets")
-        if not self.step_error >= 0:
-            raise RefusedError("step_error", "is negative")
-        if not self.margin > 0:
-            raise RefusedError("margin", "is not positive")
 
 
 class SetChecker:

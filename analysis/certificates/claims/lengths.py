@@ -7,13 +7,12 @@ and of the iteration is in `analysis.certificates.iteration`.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from flint import arb, arb_mat
 from pydantic import NonNegativeInt
 
 from analysis.certificates.arb.balls import Vector, apply, exact_vector, norm_bound, precision, triangle
 from analysis.certificates.certificate import Automaton, Number, Numbers, RefusedError, Work
-from analysis.certificates.checking import Context, Weights, check_each
+from analysis.certificates.checking import Context, Weights, check_each, check_sets
 from analysis.certificates.iteration import (
     ITERATION_STATEMENTS,
     MODELS,
@@ -213,24 +212,7 @@ class CoverChecker:
 
 
 def _check_sizes(claim: Lengths, automaton: Automaton, state: int, latent: int) -> None:
-    sets, (labels, tokens) = len(claim.labels), np.shape(automaton.table)
-    if not sets or claim.labels[0] != automaton.initial_state:
-        raise RefusedError("labels", "do not begin with the initial state of the automaton")
-    if max(claim.labels) >= labels:
-        raise RefusedError("labels", "are not states of the automaton")
-    for name in ("targets", "bundle_of"):
-        rows = getattr(claim, name)
-        if len(rows) != sets or any(len(row) != tokens for row in rows):
-            raise RefusedError(name, f"do not hold {tokens} numbers for each of {sets} sets")
-    numbers = {
-        "centres": state,
-        "metrics": state * (state + 1) // 2,
-        "radii": 1,
-        "latents": tokens * latent,
-        "latent_radii": tokens,
-    }
-    for name, size in numbers.items():
-        if getattr(claim, name).size != sets * size:
-            raise RefusedError(name, f"does not hold {size} numbers for each of {sets} sets")
-    if not claim.margin > 0:
-        raise RefusedError("margin", "is not positive")
+    tokens = len(automaton.table[0])
+    numbers = {"centres": state, "metrics": state * (state + 1) // 2, "radii": 1}
+    numbers |= {"latents": tokens * latent, "latent_radii": tokens}
+    check_sets(claim, automaton, ("targets", "bundle_of"), numbers)

@@ -14,11 +14,10 @@ import torch
 
 from analysis.certificates.certificate import Claim, at_least
 from analysis.certificates.claims.explicit_lengths import ExplicitLengths
-from analysis.certificates.iteration import upper_triangle
 from analysis.certificates.producing import stated
 from analysis.certificates.proofs.cover_search import IntArray, LengthsSettings, find_cover, for_run
 from analysis.certificates.proofs.lengths import PROOF as LENGTHS
-from analysis.certificates.proofs.lengths import STATED_SHARE, FoundLengths
+from analysis.certificates.proofs.lengths import FoundLengths
 from analysis.certificates.proofs.steps import LARGEST_STATE
 from analysis.framework.needs import Need, word_problem_of
 from analysis.framework.output import RunIdentity
@@ -72,22 +71,8 @@ class FoundExplicit(FoundLengths):
         """What is proved of every length."""
         if self.found is None or not self.proved:
             return []
-        cover = self.found.cover
-        labels = np.zeros(cover.set_count, dtype=np.int64)
-        labels[cover.targets.ravel()] = cover.answers.ravel()
-        labels[0] = self.initial_state
-        return [
-            ExplicitLengths(
-                statements=self.statements["explicit_lengths"],
-                labels=labels.tolist(),
-                targets=cover.targets.tolist(),
-                centres=cover.centres,
-                metrics=upper_triangle(cover.metrics),
-                radii=cover.radii,
-                step_error=STEP_ERROR,
-                margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
-            )
-        ]
+        statements = self.statements["explicit_lengths"]
+        return [ExplicitLengths(statements=statements, step_error=STEP_ERROR, **self.sets())]
 
 
 def prove(run: Run, settings: LengthsSettings | None = None) -> FoundExplicit:

@@ -153,6 +153,23 @@ class FoundLengths:
             content["all_latents"] = self.attraction.numbers()
         return content
 
+    def sets(self) -> dict[str, Any]:
+        """Return the lines of a certificate that say what the sets are, where they lead, and the margin."""
+        assert self.found is not None
+        cover = self.found.cover
+        # the answer to a token is the label of its target
+        labels = np.zeros(cover.set_count, dtype=np.int64)
+        labels[cover.targets.ravel()] = cover.answers.ravel()
+        labels[0] = self.initial_state
+        return {
+            "labels": labels.tolist(),
+            "targets": cover.targets.tolist(),
+            "centres": cover.centres,
+            "metrics": upper_triangle(cover.metrics),
+            "radii": cover.radii,
+            "margin": float(self.found.bounds.margin.min()) * STATED_SHARE,
+        }
+
     @property
     def search(self) -> LengthsSettings:
         """The settings."""
@@ -164,23 +181,14 @@ class FoundLengths:
         if self.found is None or self.iteration is None or not self.proved:
             return []
         cover = self.found.cover
-        # the answer to a token is the label of its target
-        labels = np.zeros(cover.set_count, dtype=np.int64)
-        labels[cover.targets.ravel()] = cover.answers.ravel()
-        labels[0] = self.initial_state
         membership = self.iteration.attraction.membership.reshape(cover.targets.shape)
         lengths = Lengths(
             statements=self.statements["lengths"],
-            labels=labels.tolist(),
-            targets=cover.targets.tolist(),
-            centres=cover.centres,
-            metrics=upper_triangle(cover.metrics),
-            radii=cover.radii,
+            **self.sets(),
             latents=cover.latents,
             latent_radii=self.found.bounds.latent_radius,
             bundle_of=[[*map(int, row)] for row in membership],
             **self.iteration.fields(),
-            margin=float(self.found.bounds.margin.min()) * STATED_SHARE,
         )
         if self.attraction is None:
             return [lengths]

@@ -121,20 +121,7 @@ class EnclosedTransitionBatch:
         for name, shape in self._shapes.items():
             if name not in entries:
                 entries[name] = EnclosedTensor(state[name].reshape(positions, *shape))
-        try:
-            image, following = self._advance(_from_dual(latent), entries, self._inputs)
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as fault:
-            if isinstance(fault, InputError):
-                raise
-            raise InputError(
-                f"on balls Φ or G raises {type(fault).__name__}: {' '.join(str(fault).split())[:120]}; "
-                "write them with PyTorch's functions only"
-            ) from fault
-        image = EnclosedTensor.constant(image)
-        if tuple(image.shape) != (self.latent_size,):
-            raise InputError(
-                f"Φ has shape {tuple(image.shape)}; return ({self.latent_size},), that of the latent"
-            )
+        image, following = self._called(latent, entries)
         updates = []
         for names in self.layer_states:
             parts = [self._part(following, name) for name in names]
@@ -164,12 +151,27 @@ class EnclosedTransitionBatch:
         """
         positions, columns = len(state.value.midpoint), state.columns
         entries = self._split(_from_dual(state), tuple(self._shapes))
-        image, following = self._advance(_from_dual(latent), entries, self._inputs)
+        image, following = self._called(latent, entries)
         parts = EnclosedTensor.joined([self._part(following, name) for name in self._shapes])
-        return (
-            _to_dual(EnclosedTensor.constant(image), positions, columns),
-            _to_dual(parts, positions, columns),
-        )
+        return _to_dual(image, positions, columns), _to_dual(parts, positions, columns)
+
+    def _called(self, latent: Dual, entries: Mapping[str, EnclosedTensor]) -> tuple[EnclosedTensor, Any]:
+        """Φ and what the code gives for the next state."""
+        try:
+            image, following = self._advance(_from_dual(latent), entries, self._inputs)
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as fault:
+            if isinstance(fault, InputError):
+                raise
+            raise InputError(
+                f"on balls Φ or G raises {type(fault).__name__}: {' '.join(str(fault).split())[:120]}; "
+                "write them with PyTorch's functions only"
+            ) from fault
+        image = EnclosedTensor.constant(image)
+        if tuple(image.shape) != (self.latent_size,):
+            raise InputError(
+                f"Φ has shape {tuple(image.shape)}; return ({self.latent_size},), that of the latent"
+            )
+        return image, following
 
     def _split(self, block: EnclosedTensor, names: Sequence[str]) -> dict[str, EnclosedTensor]:
         sizes = [math.prod(self._shapes[name]) for name in names]
