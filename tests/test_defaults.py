@@ -101,7 +101,7 @@ analysis.modes:ModesSettings lengths=(64, 1024, 4096), sequences=4, seed=0
 analysis.front_speed.measurement:FrontSpeedSettings sequences=4, length=256, walls=32, window=32,
     level=0.1, max_iterations=2000, seed=0
 analysis.certificates.proofs.theorem1:CertifySettings sequences=16, length=64, seed=0, states=256
-analysis.check_certificate:CheckSettings precision=128, work=100000000000000.0
+analysis.check_certificate:CheckSettings precision=128, work=200000000000000.0
 analysis.certificates.proofs.words:WordsSettings length=12, tolerance=1e-07, dtype='float64', rtol=1e-13,
     max_iterations=2000
 analysis.certificates.proofs.cover_search:LengthsSettings distance=0.0001, rate=0.86, gain=0.93,

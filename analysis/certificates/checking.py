@@ -36,8 +36,8 @@ EVALUATED = re.compile(
 no state depends on."""
 A_SECOND = 5 * 10.0**9
 """Operations times bits that one core does in a second, about."""
-MOST_WORK = 10.0**14
-"""Hours on one core; the largest certificate of a stored run takes an eighth of it."""
+MOST_WORK = 2 * 10.0**14
+"""Hours on one core; the largest certificate of a stored run takes less than a fifth of it."""
 MOST_MEMORY = 16 * 10.0**9
 """Bytes."""
 

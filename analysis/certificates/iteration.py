@@ -596,7 +596,7 @@ def check_answers_of(context: Context) -> tuple[Automaton, int]:
 
 
 def work_of_steps(claim: IterationClaim, context: Context, steps: int) -> Work:
-    """Bound the work of checking so many steps of sets, and the bundles: each step of an orbit costs as much.
+    """Bound the work of checking so many steps of sets, and each step of the orbits of the bundles.
 
     Args:
         claim: whose arrays may still have any size.
@@ -605,7 +605,9 @@ def work_of_steps(claim: IterationClaim, context: Context, steps: int) -> Work:
     """
     _, state = check_answers_of(context)
     weights = sum(part.size for part in context.weights.values())
-    columns = int(context.sizes["d_model"]) + state
-    one = 4 * (weights + state) * columns + 20 * columns**3
+    size = int(context.sizes["d_model"])
+    columns = size + state
+    along = 4 * (weights + state) * columns
     orbits = len(claim.bundles.tokens) * min(claim.iterations, MOST_ITERATIONS)  # more are refused
-    return Work(float(one) * (steps + orbits), 8.0 * (weights + state) * columns, context.bits)
+    operations = (along + 20 * columns**3) * float(steps) + (along + 40 * size**3) * float(orbits)
+    return Work(operations, 8.0 * (weights + state) * columns, context.bits)
