@@ -133,6 +133,7 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
         loop.transitions(read),
         {name: part.numpy() for name, part in parts.items()},
         np.zeros((len(read), 0)),
+        [np.arange(len(read)) % loop.state_size],
     )
     logits = loop.logits(Dual.constant(Ball.exact(states), 0)).value
     reader: Any = model

@@ -63,6 +63,7 @@ def _compare(model: FixedPointModel, loop: EnclosedAnyLoop) -> None:
         torch.as_tensor(tokens),
         {name: part.numpy() for name, part in state.items()},
         latents,
+        [np.zeros(len(tokens), dtype=np.int64)],
     )
 
 
