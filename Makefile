@@ -34,7 +34,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 
 test: $(READY) ## Run the whole test suite, doctests and the notebooks included
 	$(PYTEST)
 
-test-fast: $(READY) ## Run the tests that take less than a tenth of a second each: under 90 s on two cores
+test-fast: $(READY) ## Run the tests that are not in tests/slow.txt: a minute on two cores
 	$(PYTEST) -m 'not slow'
 
 lint: $(READY) ## Formatting, lint, types and the import contracts: what pre-commit runs

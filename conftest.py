@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Generator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-pytest_plugins = ["tests.slow"]
+SLOW = frozenset(Path(__file__).with_name("tests").joinpath("slow.txt").read_text(encoding="utf-8").split())
+"""Files, and tests without their parameters, that take a tenth of a second or more."""
 
 NEED_TRITON = [
     "implicit/ops/triton_*",
@@ -43,3 +45,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)  # tests leave little behind: look less often
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests, which `make test-fast` leaves out."""
+    for item in items:
+        if not SLOW.isdisjoint((item.nodeid.partition("::")[0], item.nodeid.partition("[")[0])):
+            item.add_marker("slow")

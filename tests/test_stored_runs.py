@@ -9,11 +9,9 @@ from analysis.framework.visited_states import (
     sample_sequences,
     visited_states,
 )
-from implicit.config.recipes import FALLBACK, recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run, load_run
-from implicit.train import train
 from tests.solving import solved
 from theory import State
 from theory.testing import assert_contractive, assert_fixed_point, assert_modes_agree, assert_theorem1
@@ -38,27 +36,6 @@ def stored(request: pytest.FixtureRequest) -> Run:
     return load_run(request.param)
 
 
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A model trained here for a few free steps: too few to solve its task, enough to leave its start."""
-    settings = {
-        **FALLBACK,
-        "steps": 60,
-        "bounded_steps": 40,
-        "warmup_steps": 10,
-        "batch_size": 16,
-        "length": 12,
-        "contraction_weight": 0.05,
-        "loss_until_error": False,
-        "contraction_scales": (0.1, 0.1),
-        "contraction_power": 1.0,
-        "free_gradient": "phantom",
-        "growth_accuracy": None,
-    }
-    config = recipe("parity", "implicit-mamba2", seed=5, d_model=16, **settings)
-    return train(config, tmp_path_factory.mktemp("fresh") / "run", progress=False)
-
-
 def _by_token(states: tuple[VisitedState, ...]) -> dict[int, list[State]]:
     grouped: dict[int, list[State]] = {}
     for visited in states:
@@ -80,10 +57,6 @@ def _check_theory(run: Run, sequences: int, length: int, states: int) -> None:
 
 def test_theorem1_holds_on_stored_runs(stored: Run) -> None:
     _check_theory(stored, sequences=4, length=24, states=6)
-
-
-def test_theorem1_holds_on_a_freshly_trained_run(fresh: Run) -> None:
-    _check_theory(fresh, sequences=2, length=12, states=6)
 
 
 @pytest.mark.parametrize(

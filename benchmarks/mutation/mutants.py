@@ -3,8 +3,9 @@
 mutmut's own runner copies a function beside its mutants and switches between them at a call; it leaves out
 functions with a decorator (properties, ``torch.no_grad``) and what stands in a class or a module. Its
 operators are applied here to the whole source instead. Left out are annotations, decorators, imports,
-``__all__``, docstrings, the sentences of refusals and of help, which tables of bad input and tests of
-commands hold, and what states that something cannot happen: ``assert`` and the ``strict`` of ``zip``.
+``__all__``, docstrings, defaults and fields of classes, which are choices whose test would be their copy, the
+sentences of refusals and of help, which tables of bad input and tests of commands hold, and what states that
+something cannot happen: ``assert`` and the ``strict`` of ``zip``.
 """
 
 import ast
@@ -26,6 +27,7 @@ _LEFT_OUT = (
     libcst.Decorator,
     libcst.Import,
     libcst.ImportFrom,
+    libcst.Param,
     libcst.Raise,
 )
 _ARGUMENTS_LEFT_OUT = {"description", "help", "metavar", "strict"}
@@ -137,9 +139,15 @@ class _Faults(libcst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()
         self.faults: list[tuple[str, int, libcst.CSTNode, libcst.CSTNode]] = []
+        self.fields: set[libcst.CSTNode] = set()
 
     def on_visit(self, node: libcst.CSTNode) -> bool:
-        if _is_left_out(node):
+        if isinstance(node, libcst.ClassDef):
+            lines = [one for one in node.body.body if isinstance(one, libcst.SimpleStatementLine)]
+            self.fields.update(
+                one for line in lines for one in line.body if isinstance(one, libcst.AnnAssign)
+            )
+        if node in self.fields or _is_left_out(node):
             return False
         for kind, operator in mutation_operators:
             if isinstance(node, kind):

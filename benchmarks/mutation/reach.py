@@ -9,9 +9,6 @@ from pathlib import Path
 import coverage
 import pytest
 
-DEFAULTS = "tests/test_defaults.py"
-"""Tests of what stands in signatures and fields."""
-
 
 @dataclass
 class Reach:
@@ -37,15 +34,15 @@ class Reach:
     def tests(self, file: str, source: str, line: int) -> list[str]:
         """Return the tests that reach the statement around a line, the quickest first.
 
-        A statement that runs when the module is imported, such as a default, is reached by all tests of the
-        test files that reach a function of the file, and by those of defaults, which call nothing.
+        A statement that runs when the module is imported, such as a constant, is reached by all tests of the
+        test files that reach a function of the file.
         """
         reached = self.lines.get(file, {})
         extent = statement_lines(source, line)
         wanted = reached if extent is None else [one for one in extent if one in reached]
         found = set().union(*(reached[one] for one in wanted))
         if extent is None:
-            places = {test.partition("::")[0] for test in found or self.seconds} | {DEFAULTS}
+            places = {test.partition("::")[0] for test in found or self.seconds}
             found = {test for test in self.seconds if test.partition("::")[0] in places}
         return sorted(found & self.seconds.keys(), key=lambda test: (self.seconds[test], test))
 

@@ -22,7 +22,7 @@ import pytest
 
 from benchmarks.mutation.areas import Area, python_files
 from benchmarks.mutation.mutants import Mutant
-from benchmarks.mutation.reach import DEFAULTS, Reach, ReachPlugin
+from benchmarks.mutation.reach import Reach, ReachPlugin
 
 Outcome = Literal["killed", "survived", "timed out", "not reached"]
 
@@ -90,7 +90,7 @@ class Trials:
     def reach(self) -> Reach:
         """Run all tests without a fault, and see which lines they reach."""
         files = self.area.files(self.copy)
-        tests = python_files(self.copy, (*self.area.tests, DEFAULTS))
+        tests = python_files(self.copy, self.area.tests)
         places = _tests_first([*files, *(test for test in tests if Path(test).name.startswith("test_"))])
 
         def measure() -> dict[str, Any]:

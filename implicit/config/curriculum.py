@@ -18,7 +18,7 @@ Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -123,8 +123,14 @@ _OPTIONS: dict[str, Any] = {
     for name, penalty in PENALTIES.items()
     for option, field in penalty.model_fields.items()
 }
-PenaltyOptions: Any = create_model("PenaltyOptions", __base__=CheckedConfig, **_OPTIONS)
-"""The options of every penalty, as fields of one level: ``contraction_weight``, …"""
+if TYPE_CHECKING:
+
+    class PenaltyOptions(CheckedConfig):
+        """The options of every penalty, as fields of one level: such as ``contraction_weight``."""
+
+        def __getattr__(self, name: str) -> Any: ...
+else:
+    PenaltyOptions = create_model("PenaltyOptions", __base__=CheckedConfig, **_OPTIONS)
 
 
 class Curriculum(PenaltyOptions):
@@ -154,6 +160,10 @@ class Curriculum(PenaltyOptions):
         >>> growth.length, curriculum.phase(71, length=24, growth=growth).name
         (12, 'free')
     """
+
+    if TYPE_CHECKING:  # the options of penalties, too
+
+        def __init__(self, **options: Any) -> None: ...
 
     bounded_steps: NonNegativeInt = Field(
         default=1000,

@@ -17,7 +17,7 @@ from automata.machines.named_dfas import (
     monoid_dfa,
     parity_dfa,
 )
-from automata.monoids.groups import alternating_group, symmetric_group
+from automata.monoids.groups import symmetric_group
 from automata.monoids.monoid import Monoid
 
 
@@ -43,16 +43,13 @@ def test_one_circle_a_state_one_more_if_accepting_one_arrow_an_edge() -> None:
     assert "ε" in texts
 
 
-def test_circles_do_not_overlap() -> None:
-    group = alternating_group(5)
-    axes = draw_cayley_graph(group, [group.index("23451"), group.index("21435")])
+def test_circles_of_many_states_do_not_overlap_and_one_state_stands_alone() -> None:
+    axes = draw_cayley_graph(symmetric_group(4))
     centres = np.array([patch.center for patch in axes.patches if isinstance(patch, Circle)])
     distances = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
-    np.fill_diagonal(distances, np.inf)
-    assert distances.min() > 0.6  # two radii
-    low, high = axes.get_xlim()
-    assert (centres[:, 0] > low).all()
-    assert (centres[:, 0] < high).all()
+    assert distances[~np.eye(24, dtype=bool)].min() > 0.6  # two radii
+    alone = draw_dfa(modular_counter_dfa(1))
+    assert {patch.center for patch in alone.patches if isinstance(patch, Circle)} == {(0, 0)}
 
 
 def test_given_axes_are_drawn_on_and_labels_replaced() -> None:
@@ -66,18 +63,6 @@ def test_arrows_that_coincide_in_a_cayley_graph_are_named() -> None:
     nilpotent = Monoid([[0, 1, 2], [1, 2, 2], [2, 2, 2]], element_names="1a0")
     texts = [text.get_text() for text in draw_cayley_graph(nilpotent, [1, 2]).texts]
     assert texts.count("a, 0") == 2  # from a to 0 and from 0 to itself
-
-
-def test_drawings_can_be_rendered() -> None:
-    for axes in (
-        draw_dfa(flip_flop_dfa(3)),
-        draw_dfa(modular_counter_dfa(1)),
-        draw_cayley_graph(symmetric_group(4)),
-    ):
-        figure = axes.figure
-        figure.canvas.draw()
-        pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
-        assert (pixels[..., :3] < 128).any()
 
 
 @pytest.mark.parametrize("draw", [draw_dfa, draw_dfa_or_table, draw_transition_table])

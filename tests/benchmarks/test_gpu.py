@@ -26,16 +26,6 @@ def test_without_a_gpu_one_sentence_and_nothing_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_script_is_there() -> None:
-    missing = {step.module for step in gpu.STEPS if not (gpu.ROOT / _file(step.module)).is_file()}
-    assert missing == {"pytest"}
-    assert all((gpu.ROOT / path).exists() for path in gpu.TESTS[:1])
-
-
-def _file(module: str) -> str:
-    return f"{module.replace('.', '/')}.py"
-
-
 @pytest.fixture
 def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of modules that steps can run."""
@@ -67,13 +57,7 @@ def test_reports_and_failures_are_stored_side_by_side(scripts: Path) -> None:
 
 
 def recurrence_of_simple_gla(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    g: Tensor,
-    scale: float,
-    initial_state: Tensor,
-    output_final_state: bool,
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, scale: float, initial_state: Tensor, output_final_state: bool
 ) -> tuple[Tensor, Tensor]:
     """What fla documents: q and k are ``[B, T, H, K]``, v ``[B, T, H, V]``, states ``[B, H, K, V]``."""
     assert output_final_state

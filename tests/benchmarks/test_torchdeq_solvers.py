@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from benchmarks import torchdeq_solvers
 from benchmarks.frame import IncorrectError
 from benchmarks.torchdeq_solvers import STOPPING, Setting, ours, theirs
 from implicit.fixed_point import DampedPicard, FixedPointProblem
@@ -47,12 +46,3 @@ def test_torchdeq_gets_the_loosest_tolerance_that_will_do(setting: Setting) -> N
     # Its norm is of the damped step, a tenth of ours: a tenth of the tolerance is needed, so four halvings.
     assert tolerance == STOPPING.rtol / 16
     assert setting.wrong(setting.torchdeq("fixed_point_iter", 2 * tolerance, tau=0.1))[0] > 0
-
-
-def test_the_benchmark_asks_for_real_solvers() -> None:
-    from torchdeq.solver import get_solver
-
-    assert callable(get_solver("fixed_point_iter"))
-    assert callable(get_solver("anderson"))
-    names = {headline.more for headline in torchdeq_solvers.BENCHMARK.headlines}
-    assert names == {"torchdeq, damped", "torchdeq, Anderson"}

@@ -21,11 +21,6 @@ def section(title: str) -> str:
     return match.group(1)
 
 
-def commands_of(title: str) -> list[list[str]]:
-    """The arguments of every command of a section, beginning with the module's name."""
-    return commands_in(section(title))
-
-
 def commands_in(text: str) -> list[list[str]]:
     """The arguments of every command of a text, beginning with the module's name."""
     blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)

@@ -1,10 +1,8 @@
 """docs/evaluation.md: its examples are documents, its published figures the published ones."""
 
-import re
-
 import pytest
 
-from implicit.language.harness import HARNESS_TASKS, LOCAL_SETS, tracking_documents
+from implicit.language.harness import LOCAL_SETS, tracking_documents
 from paper_figures.published_tables import read_table
 from tests.docs.page import page
 
@@ -35,11 +33,3 @@ def test_published_figures_are_those_of_the_table_and_named_as_such() -> None:
         + " |"
         for row in table.rows
     ]
-
-
-def test_every_file_and_every_name_of_the_page_is_one() -> None:
-    for name, found in LOCAL_SETS.items():
-        (row,) = (line for line in PAGE.splitlines() if line.startswith(f"| `local_{name}` |"))
-        assert all(f"`{file}`" in row for file in found.files)
-    for name in re.findall(r"`((?:local|tracking)_\w+|state_tracking)`", PAGE):
-        assert name in HARNESS_TASKS

@@ -19,10 +19,6 @@ def test_the_code_runs(code: str) -> None:
     exec(code, {})
 
 
-def test_the_bounds_of_the_page_are_those_of_the_choice() -> None:
-    assert f"Up to {MOST_IN_WINDOWS} sequences of at least {SHORTEST_IN_WINDOWS} tokens: *windowed*." in PAGE
-
-
 @pytest.mark.parametrize(
     ("batch", "length", "gradient", "one_launch", "expected"),
     [

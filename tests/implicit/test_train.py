@@ -15,7 +15,6 @@ from implicit.models.registry import MODELS
 from implicit.runs.loading import load_run
 from implicit.train import main, train
 from implicit.training.train import ShortCurriculumWarning
-from tests.after_torch import run_after_torch
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = "d_model=4, steps=2, warmup_steps=1, batch_size=2, length=4, evaluation_sequences=2"
@@ -99,16 +98,21 @@ def test_missing_tensorboard_is_told(
     assert capsys.readouterr().err.startswith("error: tensorboard is not installed; install implicit-ssm[")
 
 
-def test_package_is_light_and_its_names_resolve() -> None:
-    """Importing the package loads no torch."""
-    check = "import sys, implicit; assert 'torch' not in sys.modules; print(implicit.load_run.__module__)"
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", "-c", check],
+def run_alone(program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in an interpreter of its own, in which a warning is an error."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_package_is_light_and_its_names_resolve() -> None:
+    """Importing the package loads no torch."""
+    check = "import sys, implicit; assert 'torch' not in sys.modules; print(implicit.load_run.__module__)"
+    finished = run_alone(check)
     assert (finished.returncode, finished.stderr) == (0, "")
     assert "implicit.runs.loading" in finished.stdout
 
@@ -127,28 +131,17 @@ with tempfile.TemporaryDirectory() as folder:
 """
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.CompletedProcess[str]]:
-    """The programs that import this module in one way or another, by what they import."""
-    programs = [LIST, *(order + CALLS for order in ORDERS)]
-    modules = ["torch", "torch._dynamo"]  # the second is what an optimizer imports
-    done = run_after_torch(tmp_path_factory.mktemp("ran"), *programs, before=modules, options=["-W", "error"])
-    return dict(zip([LIST, *ORDERS], done, strict=True))
-
-
-def test_the_module_runs_without_the_warning_that_it_was_imported_before(
-    ran: dict[str, subprocess.CompletedProcess[str]],
-) -> None:
-    assert (ran[LIST].returncode, ran[LIST].stderr) == (0, "")
-    assert "implicit-mamba2" in ran[LIST].stdout
+def test_the_module_runs_without_the_warning_that_it_was_imported_before() -> None:
+    done = run_alone(LIST)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "implicit-mamba2" in done.stdout
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_train_can_be_called_in_whatever_order_it_is_imported(
-    order: str, ran: dict[str, subprocess.CompletedProcess[str]]
-) -> None:
+def test_train_can_be_called_in_whatever_order_it_is_imported(order: str) -> None:
     """The package's name is the function until the command's module is imported, then that module."""
-    assert (ran[order].stdout, ran[order].stderr) == ("2\n2\n2\n", "")
+    done = run_alone(order + CALLS)
+    assert (done.stdout, done.stderr) == ("2\n2\n2\n", "")
 
 
 def test_short_curriculum_is_told_at_the_start_and_at_the_end(

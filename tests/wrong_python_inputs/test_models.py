@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from implicit import LSTM, LSTMConfig, Mamba2Config, Solve, build_model
-from implicit.fixed_point import Anderson, DampedPicard, Stopping
 from implicit.gradients import FactoredImplicit, Phantom, Unrolled
 from implicit.modes import Windowed
 from tests.wrong_python_inputs.refused_calls import (
@@ -94,17 +93,7 @@ MODELS: dict[str, Row] = {
         lambda: model().run(TOKENS, solve=Solve(start=torch.zeros(2, 3, 8).double())),
         ["start has", "torch.float64"],
     ),
-    "damping 0": (lambda: DampedPicard(0), ["damping is 0", "above 0"]),
-    "damping 2": (lambda: DampedPicard(2), ["damping is 2", "at most 1"]),
-    "damping in words": (lambda: DampedPicard("high"), ["damping is 'high'", "number"]),
-    "memory of Anderson": (lambda: Anderson(memory=1.5), ["memory is 1.5", "whole number"]),
-    "tolerance NaN": (lambda: Stopping(rtol=float("nan")), ["rtol is nan", "at least 0"]),
-    "iterations in fractions": (
-        lambda: Stopping(max_iterations=1.5),
-        ["max_iterations is 1.5", "whole number"],
-    ),
     "unrolled in words": (lambda: Unrolled("four"), ["iterations is 'four'", "whole number"]),
-    "phantom steps": (lambda: Phantom(steps=0), ["steps is 0", "at least 1"]),
     "width of windows": (lambda: Windowed("wide"), ["width is 'wide'", "whole number"]),
     "config: constructor": (lambda: LSTMConfig(vocabulary_size=2), ["output_size is missing", "give"]),
     "config: negative size": (

@@ -1,8 +1,10 @@
 """Wrong input to runs and the analyses of them, in a Python shell."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 import analysis.agreement
 import analysis.belief
@@ -12,11 +14,18 @@ import analysis.extraction
 import analysis.jacobian
 import analysis.length_generalization
 import analysis.mechanism
+from analysis.questions import QUESTIONS
 from automata import make_task
-from implicit import evaluate, load_run, recipe, train
+from implicit import TrainConfig, evaluate, load_run, recipe, train
+from implicit.config.curriculum import Curriculum
+from implicit.config.evaluation import EvaluationConfig
+from implicit.config.optimizer import OptimizerConfig
+from implicit.config.run import InitialWeights
 from tests.wrong_python_inputs.refused_calls import PARITY, Row, assert_refused, lstm, model, run
 
 A = analysis
+SETTINGS: set[type[BaseModel]] = {question.settings for question in QUESTIONS}
+SETTINGS |= {TrainConfig, Curriculum, EvaluationConfig, InitialWeights, OptimizerConfig}
 
 # Types are wrong on purpose all over this table.
 RUNS: dict[str, Row] = {
@@ -45,7 +54,6 @@ RUNS: dict[str, Row] = {
     "load: a number": (lambda: load_run(3), ["run is 3", "run folder"]),
     "load: a run": (lambda: load_run(run()), ["run is of type Run", "run folder"]),
     "load: a name beyond all file systems": (lambda: load_run("9" * 400), ["unknown", "known:"]),
-    "load: typo": (lambda: load_run("partiy"), ["'partiy'", "'parity'"]),
     "jacobian: name of a run": (lambda: A.jacobian.analyse("parity"), ["run is 'parity'", "load_run"]),
     "jacobian: settings as a dictionary": (
         lambda: A.jacobian.analyse(run(), {"length": 3}),
@@ -81,3 +89,13 @@ RUNS: dict[str, Row] = {
 @pytest.mark.parametrize(("call", "words"), RUNS.values(), ids=RUNS)
 def test_wrong_input_ends_in_one_sentence(call: Callable[[], object], words: Sequence[str]) -> None:
     assert_refused(call, words)
+
+
+@pytest.mark.parametrize("settings", sorted(SETTINGS, key=str))
+def test_settings_take_known_fields_and_finite_numbers_only_and_stay(settings: type[BaseModel]) -> None:
+    assert settings.model_config.get("frozen") is True
+    floats = [name for name, field in settings.model_fields.items() if field.annotation is float]
+    for name, value in [("unknown", 1.0), *((name, bad) for name in floats for bad in (math.nan, math.inf))]:
+        with pytest.raises(ValidationError) as refused:
+            settings.model_validate({name: value})
+        assert (name,) in {error["loc"][:1] for error in refused.value.errors()}

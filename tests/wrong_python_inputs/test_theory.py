@@ -13,17 +13,10 @@ from tests.wrong_python_inputs.refused_calls import (
     Row,
     analysed,
     assert_refused,
-    lstm,
     model,
     written,
 )
-from theory import (
-    Transition,
-    full_state_jacobian,
-    latent_jacobian,
-    layer_jacobians,
-    solve_fixed_point,
-)
+from theory import Transition, full_state_jacobian, latent_jacobian, layer_jacobians, solve_fixed_point
 from theory.testing import (
     assert_contractive,
     assert_fixed_point,
@@ -34,7 +27,6 @@ from theory.testing import (
 
 # Types are wrong on purpose all over this table.
 THEORY: dict[str, Row] = {
-    "states: none": (lambda: assert_fixed_point(analysed()[0], []), ["states is empty", "at least one"]),
     "states: a single one": (
         lambda: assert_contractive(analysed()[0], analysed()[1][0]),
         ["a single state", "list"],
@@ -116,7 +108,6 @@ THEORY: dict[str, Row] = {
         ["tolerance is -1", "at least 0"],
     ),
     "theorem: unknown verdict": (lambda: assert_theorem1(*analysed(), "hold"), ["'hold'", "'holds'"]),
-    "kind: unknown": (lambda: assert_kind(*analysed(), "diagonal"), ["'diagonal'", "diagonal and linear"]),
     "modes: lists": (
         lambda: assert_modes_agree(model(), [[0, 1]], SIMULTANEOUS, SEQUENTIAL),
         ["tokens is [[0, 1]]"],
@@ -124,10 +115,6 @@ THEORY: dict[str, Row] = {
     "modes: share 2": (
         lambda: assert_modes_agree(model(), TOKENS, SIMULTANEOUS, SEQUENTIAL, share=2),
         ["share is 2", "at most 1"],
-    ),
-    "modes: an explicit model": (
-        lambda: assert_modes_agree(lstm(), TOKENS, SIMULTANEOUS, SEQUENTIAL),
-        ["not applicable", "LSTM seeks no fixed points"],
     ),
 }
 

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from automata.errors import InputError
-from automata.machines.mealy import (
-    MealyMachine,
-    distinguishing_tokens,
-    minimise_mealy,
-    word_in_names,
-)
+from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.registry import make_task
 

@@ -6,31 +6,6 @@ from automata.monoids.groups import symmetric_group
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 
 
-def marginals(
-    arrangements: tuple[str, ...], belief: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    size = len(arrangements[0])
-    matrix = np.zeros((size, size))  # [variable, value]
-    for arrangement, probability in zip(arrangements, belief, strict=True):
-        matrix[np.arange(size), [int(digit) - 1 for digit in arrangement]] += probability
-    return matrix
-
-
-def test_marginals_of_hidden_swaps_evolve_linearly() -> None:
-    automaton = lazy_swaps(5, probability=0.3)
-    tokens = np.random.default_rng(0).integers(0, 10, size=12)
-    beliefs = automaton.beliefs(tokens, np.full(12, -1))
-    expected = np.eye(5)
-    for token, belief in zip(tokens, beliefs, strict=True):
-        i, j = (int(digit) - 1 for digit in automaton.actions[token].split()[1:])
-        swap = np.eye(5)
-        swap[[i, j]] = swap[[j, i]]
-        expected = 0.7 * expected + 0.3 * swap @ expected
-        np.testing.assert_allclose(
-            marginals(automaton.states, belief), expected, rtol=0, atol=1e-13
-        )  # float64
-
-
 def test_certain_swaps_are_the_word_problem_of_s5() -> None:
     S5 = symmetric_group(5)
     automaton = lazy_swaps(5, probability=1.0)

@@ -148,10 +148,7 @@ def test_a_reveal_of_the_parity_leaves_the_formula() -> None:
     swaps = lazy_swaps(3, 0.3)
     signs = ["even", "odd", "odd", "even", "even", "odd"]
     automaton = ProbabilisticAutomaton(
-        swaps.states,
-        swaps.initial,
-        dict(zip(swaps.actions, swaps.matrices, strict=True)),
-        {"parity": signs},
+        swaps.states, swaps.initial, dict(zip(swaps.actions, swaps.matrices, strict=True)), {"parity": signs}
     )
     beliefs = automaton.beliefs(automaton.encode([*automaton.actions, "parity"]), [-1, -1, -1, 0])
     held = np.array([[int(digit) - 1 for digit in state] for state in automaton.states])

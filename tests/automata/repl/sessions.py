@@ -1,4 +1,7 @@
-"""Formats that tests go through: every way to write, hide, reveal, begin and space, with small numbers."""
+"""Formats that tests go through: every way to write, hide, reveal, begin and space, with small numbers.
+
+Steps of 5 meet every value of every axis, for no axis has a period that 5 divides.
+"""
 
 from itertools import product
 

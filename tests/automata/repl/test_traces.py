@@ -50,40 +50,12 @@ def test_final_state_is_the_product_in_s5() -> None:
     assert "".join(map(str, trace.states[-1])) == S5.element_names[S5.multiply(*elements)]
 
 
-def test_published_example() -> None:
-    trace = repl_trace([(1, 2, 3), (2, 1, 3)], (1, 2, 3), ["a", "a"])
-    lines = [
-        line for line in trace.text.splitlines() if line != ">>> a = a"
-    ]  # the identity, to reveal at once
-    assert lines == [
-        ">>> a = 1",
-        ">>> b = 2",
-        ">>> c = 3",
-        ">>> print('a', a)",
-        "a 1",
-        ">>> a, b = b, a",
-        ">>> print('a', a)",
-        "a 2",
-    ]
-
-
 def test_spans_point_at_the_revealed_values() -> None:
     trace = sample_repl_trace(np.random.default_rng(2), swaps=10, reveal_every=4)
     shown = [output.split()[1] for output in trace.outputs if output]
     assert [trace.text[start:end] for start, end in trace.reveal_spans] == shown
     assert len(shown) == 3  # after swaps 4, 8 and the last
     assert all(trace.text[end : end + 1] in ("", "\n") for _, end in trace.reveal_spans)
-
-
-def test_swaps_are_uniform_over_pairs() -> None:
-    trace = sample_repl_trace(np.random.default_rng(0), variables=3, swaps=3000, reveal_every=3000)
-    swaps = [
-        frozenset(command.split(" = ")[0].split(", ")) for command in trace.commands[3:] if "," in command
-    ][:3000]
-    counts = [swaps.count(frozenset(pair)) for pair in ("ab", "ac", "bc")]
-    assert sum(counts) == 3000
-    # mean 1000 and standard deviation 26; five of them
-    assert max(abs(count - 1000) for count in counts) < 130
 
 
 @pytest.mark.parametrize(

@@ -162,10 +162,7 @@ def test_the_ceiling_of_noisy_parity_is_its_closed_form() -> None:
             lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"a": [[1]]})),
             "has no reveal to predict",
         ),
-        (
-            lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {}, {"look": ["q"]})),
-            "has no action",
-        ),
+        (lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {}, {"look": ["q"]})), "has no action"),
         (
             lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"=q": [[1]]}, {"look": ["q"]})),
             "'=q' is both a value and an action",
@@ -205,11 +202,8 @@ def test_an_automaton_without_reveals_gives_its_actions() -> None:
     assert (batch.targets == batch.tokens.cumsum(axis=1) % 2).all()
 
 
-@pytest.mark.parametrize(
-    ("target", "asked"),
-    [("reveals", "the value of every reveal"), ("states", "the hidden state after every token")],
-)
-def test_what_is_asked_is_told(target: Target, asked: str) -> None:
+def test_what_is_asked_is_told() -> None:
     automaton = noisy_parity(0.1)
-    assert PartiallyObserved(automaton, target).description == f"{asked} of {automaton!r}"
-    assert PartiallyObserved(automaton, target, description="by hand").description == "by hand"
+    assert PartiallyObserved(automaton).description.startswith("the value of every reveal of ")
+    assert PartiallyObserved(automaton, "states").description.startswith("the hidden state after every token")
+    assert PartiallyObserved(automaton, description="by hand").description == "by hand"

@@ -102,7 +102,7 @@ def test_sessions_without_an_end_fill_rows_of_every_length_with_reveals_as_often
     assert set(batch.counted.sum(axis=1)) == {(1910 - 10) // 20}
 
 
-@pytest.mark.parametrize("form", EVERY_KIND[::4], ids=kind_name)
+@pytest.mark.parametrize("form", EVERY_KIND[::5], ids=kind_name)
 @pytest.mark.parametrize("commands", [6, None])
 def test_what_is_asked_is_what_predict_says(form: SessionFormat, commands: int | None) -> None:
     tasks: dict[Predict, ReplLanguage] = {
@@ -130,7 +130,7 @@ def test_what_is_asked_is_what_predict_says(form: SessionFormat, commands: int |
             assert asked == shown
 
 
-@pytest.mark.parametrize("form", EVERY_KIND[::4], ids=kind_name)
+@pytest.mark.parametrize("form", EVERY_KIND[::5], ids=kind_name)
 def test_the_final_value_is_that_of_the_last_reveal(form: SessionFormat) -> None:
     task = ReplLanguage.from_fields({**form.to_fields(), "commands": 5})
     sessions = task.sessions(8, np.random.default_rng(4))
@@ -149,7 +149,7 @@ def test_the_final_value_is_that_of_the_last_reveal(form: SessionFormat) -> None
     assert task.final_value_places(cut).sum() <= 8 * form.reveal_first
 
 
-@pytest.mark.parametrize("form", EVERY_KIND[::3], ids=kind_name)
+@pytest.mark.parametrize("form", EVERY_KIND[::5], ids=kind_name)
 def test_the_longest_session_is_never_exceeded_and_is_reached(form: SessionFormat) -> None:
     task = ReplLanguage.from_fields({**form.to_fields(), "commands": 2})
     _, _, totals = task.sessions(3000, np.random.default_rng(0)).tokens(1)

@@ -19,13 +19,6 @@ from automata.tasks.word_problem import WordProblem
 MERRILL_A5 = Path(__file__).parents[4] / "shared" / "data" / "word-problem"
 
 
-def test_worked_example_of_s5() -> None:
-    problem = WordProblem.from_monoid(symmetric_group(5))
-    tokens = [problem.token_names.index(name) for name in ("54132", "34125", "53124")]
-    states = problem.states([tokens])[0]
-    assert [problem.state_names[state] for state in states] == ["54132", "13542", "25134"]
-
-
 def test_states_follow_the_one_line_convention() -> None:
     problem = WordProblem.from_monoid(symmetric_group(5))
     tokens, states = problem.sample(20, 50, np.random.default_rng(0))
@@ -154,19 +147,6 @@ def test_avoided_states_are_not_entered_and_the_rest_is_uniform() -> None:
     assert (abs(shares - allowed) <= 5 * np.sqrt(allowed * (1 - allowed) / following.sum())).all()
 
 
-@pytest.mark.parametrize("name", ["S5", "A5xM", "dyck-4"])
-def test_samples_are_int64_and_repeatable(name: str) -> None:
-    problem = make_task(name)
-    tokens, states = problem.sample(7, 9, np.random.default_rng(3))
-    again, _ = make_task(name).sample(7, 9, np.random.default_rng(3))
-    assert tokens.dtype == states.dtype == np.int64
-    assert tokens.shape == states.shape == (7, 9)
-    assert tokens.flags.c_contiguous
-    assert states.flags.c_contiguous
-    assert (tokens == again).all()
-    assert (problem.states(tokens) == states).all()
-
-
 @pytest.mark.parametrize("batch", [1, 511, 512, 513, 1100])
 def test_blocks_of_sequences_fit_together(batch: int) -> None:
     problem = make_task("Z60")
@@ -280,15 +260,6 @@ def test_a_problem_cannot_be_changed_by_who_made_it_or_reads_it() -> None:
     again: Any = described.specification()
     again["word_problem"]["easy_tokens"].append(2)
     assert described.specification() == {"word_problem": {"easy_tokens": [0]}}
-
-
-def test_refusals_name_the_field_and_the_entry() -> None:
-    with pytest.raises(InputError, match=r"^state_names holds 'q' twice; name each once$"):
-        WordProblem([[0], [1], [2]], 0, "a", ["p", "q", "q"])
-    with pytest.raises(InputError, match=r"^token_names holds 'b' twice"):
-        WordProblem([[0, 0, 0]], 0, ["a", "b", "b"], "p")
-    with pytest.raises(InputError, match=r"^table "):
-        WordProblem([[0.5]], 0, "a", "p")
 
 
 @pytest.mark.parametrize("most", [3, 60])

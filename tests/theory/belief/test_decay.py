@@ -119,22 +119,12 @@ def test_bounds_are_those_of_enumeration() -> None:
     shown: dict[str, list[object]] = {
         name: [state[i] for state in automaton.states] for i, name in enumerate(automaton.reveals[1:])
     }
-    uniform = ProbabilisticAutomaton(
-        automaton.states,
-        np.full(6, 1 / 6),
-        matrices,
-        shown,
-    )
+    uniform = ProbabilisticAutomaton(automaton.states, np.full(6, 1 / 6), matrices, shown)
     cycles = list(words_of(range(3), range(3, 6)))
     one = np.mean([values_entropy(uniform, [*first]) for first in cycles])
     two = np.mean([values_entropy(uniform, [*first, *second]) for first in cycles for second in cycles])
     # the start is known: all six are alike, by renaming values
-    known_automaton = ProbabilisticAutomaton(
-        uniform.states,
-        np.eye(6)[0],
-        matrices,
-        shown,
-    )
+    known_automaton = ProbabilisticAutomaton(uniform.states, np.eye(6)[0], matrices, shown)
     known_one = np.mean([values_entropy(known_automaton, [*first]) for first in cycles])
     known_two = np.mean(
         [values_entropy(known_automaton, [*first, *second]) for first in cycles for second in cycles]
@@ -266,10 +256,7 @@ NO_REVEAL = "source draws no reveal, so that there is no rate per reveal; give"
         (lambda: entropy_bounds(unknown_coin(), LOOKED, 1), OTHER),
         (lambda: stationary_state(unknown_coin(), LOOKED), OTHER),
         (lambda: measured_decay(unknown_coin(), LOOKED, 2, 8, np.random.default_rng(0)), OTHER),
-        (
-            lambda: measured_decay(PARITY, TokenSource([[1, 0, 0]]), 2, 8, np.random.default_rng(0)),
-            NO_REVEAL,
-        ),
+        (lambda: measured_decay(PARITY, TokenSource([[1, 0, 0]]), 2, 8, np.random.default_rng(0)), NO_REVEAL),
         (
             lambda: measured_decay(PARITY, LOOKED, 2, 3, np.random.default_rng(0)),
             "length is 3, and no token drawn is a reveal; give",

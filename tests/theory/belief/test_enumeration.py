@@ -1,4 +1,4 @@
-"""1,000 random small automata: three filters against the enumeration of all hidden outcomes."""
+"""Random small automata: three filters against the enumeration of all hidden outcomes."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tests.automata.probabilistic.random_automata import (
 from theory.belief.filters import BayesFilter
 
 
-def test_all_filters_agree_with_enumeration_on_a_thousand_automata() -> None:
+def test_all_filters_agree_with_enumeration_on_random_automata() -> None:
     rng = np.random.default_rng(0)
     partial = 0
     for number in range(SMALL):

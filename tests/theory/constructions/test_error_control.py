@@ -11,12 +11,7 @@ import torch
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
 from theory.constructions.automaton import ssm_of_automaton
-from theory.constructions.error_control import (
-    AffineMap,
-    errors_that_confuse,
-    kept_errors,
-    map_of_word,
-)
+from theory.constructions.error_control import AffineMap, errors_that_confuse, kept_errors, map_of_word
 from theory.constructions.reflections import householder_product, householder_vectors
 
 OMEGA = [[0, -1], [1, -1]]

@@ -127,10 +127,7 @@ def bumps(centres: list[Tensor], slopes: list[float], radius: float = 1e-2) -> T
 
 def two_layers(first: Callable[[Tensor], Tensor], second: Callable[[Tensor], Tensor]) -> Transition:
     return Transition(
-        lambda z, s: z,
-        lambda z, s: {"h": first(s["h"]), "g": second(s["g"])},
-        0,
-        (("h",), ("g",)),
+        lambda z, s: z, lambda z, s: {"h": first(s["h"]), "g": second(s["g"])}, 0, (("h",), ("g",))
     )
 
 
@@ -141,7 +138,6 @@ def pairs(count: int = 4) -> list[State]:
 W = random(SIZE, SIZE, seed=9)
 WIDE_W = random(WIDE, WIDE, seed=9) / WIDE**0.5
 HALF = torch.eye(SIZE, dtype=torch.float64) / 2
-WIDE_HALF = torch.eye(WIDE, dtype=torch.float64) / 2
 TURN = 2 * math.pi * torch.ones(SIZE, dtype=torch.float64)
 ROTATION = torch.block_diag(*(torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64) for _ in range(2)))
 PERMUTATION = torch.eye(SIZE, dtype=torch.float64)[[1, 2, 3, 0]]

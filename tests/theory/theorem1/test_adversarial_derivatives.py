@@ -117,9 +117,7 @@ DERIVATIVES: dict[str, Case] = {
     ),
     "∂G/∂z wrong": (
         implicit(
-            lambda z, h: (z / 3 + W @ h).tanh(),
-            lambda z, h: h / 2 + claiming(lambda v: v / 2, W)(z),
-            SIZE,
+            lambda z, h: (z / 3 + W @ h).tanh(), lambda z, h: h / 2 + claiming(lambda v: v / 2, W)(z), SIZE
         ),
         random_states(),
         "inconclusive",

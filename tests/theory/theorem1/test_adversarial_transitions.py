@@ -66,12 +66,7 @@ NON_LINEARITY: dict[str, Case] = {
         "holds",
         BOTH,
     ),
-    "the same on a lattice of five": (
-        explicit(lambda h: W @ wavy(h)),
-        states_of(*LATTICE),
-        "holds",
-        BOTH,
-    ),
+    "the same on a lattice of five": (explicit(lambda h: W @ wavy(h)), states_of(*LATTICE), "holds", BOTH),
     "the same on a lattice of 21 and one nearest state off it": (
         explicit(lambda h: W @ wavy(h)),
         states_of(0 * TURN, *CLUSTER, 0.3 * TURN),
@@ -96,12 +91,7 @@ NON_LINEARITY: dict[str, Case] = {
         "holds",
         BOTH,
     ),
-    "h/2 ± 1 by a hard switch": (
-        explicit(lambda h: h / 2 + h.sign()),
-        random_states(),
-        "fails",
-        OWN,
-    ),
+    "h/2 ± 1 by a hard switch": (explicit(lambda h: h / 2 + h.sign()), random_states(), "fails", OWN),
     "h/2 ± 1 by a hard switch, one state on the other side": (
         explicit(lambda h: h / 2 + torch.where(h.sum() > 10, 1.0, -1.0)),
         states_of(*(random(SIZE, seed=s) for s in range(20)), 5 * torch.ones(SIZE).double()),
@@ -182,12 +172,7 @@ KINDS: dict[str, Case] = {
         "fails",
         PLAIN,
     ),
-    "a coupling of 10⁻¹³": (
-        explicit(lambda h: h / 2 + 1e-13 * (W @ h)),
-        random_states(),
-        "fails",
-        MIXED,
-    ),
+    "a coupling of 10⁻¹³": (explicit(lambda h: h / 2 + 1e-13 * (W @ h)), random_states(), "fails", MIXED),
     "a coupling of 10⁻⁸, which differences resolve": (
         explicit(lambda h: h.tanh() / 2 + 1e-8 * (W @ h)),
         random_states(),
@@ -250,9 +235,7 @@ KINDS: dict[str, Case] = {
     ),
     "a repelling fixed point whose derivative claims to attract": (
         implicit(
-            lambda z, h: claiming(lambda v: 3 * v, HALF)(z) + 0 * h,
-            lambda z, h: torch.tanh(W @ h) + z,
-            SIZE,
+            lambda z, h: claiming(lambda v: 3 * v, HALF)(z) + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE
         ),
         random_states(),
         "inconclusive",

@@ -25,13 +25,11 @@ def random_initialisations(
     ]
 
 
-def test_holds_at_100_random_initialisations_that_contract(
-    make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
-    reports = random_initialisations(make_ssm, make_states(6, 2), 0.5, range(100))
-    assert [report.verdict for report in reports] == [Verdict.HOLDS] * 100
+def test_holds_at_random_initialisations_that_contract(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+    reports = random_initialisations(make_ssm, make_states(6, 2), 0.5, range(25))
+    assert [report.verdict for report in reports] == [Verdict.HOLDS] * 25
     merged = Theorem1Report.merge(reports)
-    assert merged.reasons == {"holds: the transition is non-diagonal and non-linear": 200}
+    assert merged.reasons == {"holds: the transition is non-diagonal and non-linear": 50}
     assert all(
         condition.verdict is Verdict.HOLDS for check in merged.checks for condition in check.conditions
     )
@@ -58,7 +56,7 @@ def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_e
 
 @pytest.mark.parametrize("ignored", ["latent_to_update", "state_to_latent"])
 def test_implicit_negative_controls_fail(ignored: str, make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    for seed in range(10):
+    for seed in range(3):
         report = check_theorem1(make_ssm(seed, **{ignored: False}), make_states(6, 3))
         assert report.verdict is Verdict.FAILS
         assert report.reasons == {

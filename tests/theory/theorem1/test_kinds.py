@@ -130,15 +130,6 @@ def test_one_token_off_the_axes_makes_the_model_non_diagonal() -> None:
     assert "off-diagonal mass at 4 of 8 states" in merged.kind_sentence
 
 
-def test_implicit_models_are_of_the_fourth_kind_and_their_controls_of_the_first(
-    make_ssm: Callable[..., Transition], make_states: Callable[[int, int], list[State]]
-) -> None:
-    states = make_states(6, 3)
-    assert check_theorem1(make_ssm(), states).kind is NON_DIAGONAL_NON_LINEAR
-    for ignored in ("latent_to_update", "state_to_latent"):
-        assert check_theorem1(make_ssm(**{ignored: False}), states).kind is DIAGONAL_LINEAR
-
-
 def test_an_affine_fixed_point_is_non_diagonal_and_linear() -> None:
     """Φ = A z + B h and G = λ ⊙ h + C z: J = diag λ + C (I − A)^{-1} B at every state."""
     A, B, C = 0.3 * W[:3, :3], W[:3], W[:, :3]
@@ -187,36 +178,6 @@ def test_summary_holds_the_kinds_for_json() -> None:
 
 def along(direction: Tensor, *factors: float) -> list[State]:
     return [{"h": factor * direction} for factor in factors]
-
-
-MISLEADING = {
-    # J is even: the same at h and −h, which is the farthest other state.
-    "tanh(W h) at ±h": (tanh_rnn(W), along(random(4, seed=1), 1.0, -1.0), NON_DIAGONAL_NON_LINEAR),
-    "tanh(W h) at ±h, ±h/10": (
-        tanh_rnn(W),
-        along(random(4, seed=1), 1.0, -1.0, 0.1, -0.1),
-        NON_DIAGONAL_NON_LINEAR,
-    ),
-    "W sin h at 0 and 2π": (
-        explicit(lambda s: {"h": W @ s["h"].sin()}),
-        along(torch.full((4,), 2 * math.pi, dtype=torch.float64), 0.0, 1.0),
-        NON_DIAGONAL_NON_LINEAR,
-    ),
-    # Two affine maps with one Jacobian, joined by a switch.
-    "h/2 ± b by a hard switch": (
-        explicit(lambda s: {"h": s["h"] / 2 + torch.sign(s["h"])}),
-        random_states(4),
-        DIAGONAL_NON_LINEAR,
-    ),
-}
-
-
-@pytest.mark.parametrize(("transition", "states", "kind"), MISLEADING.values(), ids=MISLEADING.keys())
-def test_states_that_hide_a_nonlinearity_from_the_jacobian_alone(
-    transition: Transition, states: list[State], kind: TransitionKind
-) -> None:
-    report = check_theorem1(transition, states)
-    assert report.kind is kind, report.kind_sentence
 
 
 def test_a_farthest_state_that_shows_nothing_is_followed_by_nearer_ones() -> None:

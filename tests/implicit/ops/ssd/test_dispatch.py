@@ -1,5 +1,8 @@
 """Which backend runs, what is said about it, and what is refused before any of them runs."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,6 @@ from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.ops import explain
 from implicit.ops.ssd import BACKENDS, Request, ssd
-from tests.after_torch import run_after_torch
 
 ARGUMENTS: dict[str, Any] = {
     "x": torch.ones(2, 3, 4, 16),
@@ -97,26 +99,21 @@ print(explain("cpu").refusals["triton"])
 """
 
 
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What programs print that need an interpreter of their own."""
-    programs = (WITHOUT_TRITON, IMPORTED, REFUSED)
-    ran = run_after_torch(tmp_path_factory.mktemp("printed"), *programs)
-    assert [done.returncode for done in ran] == [0, 0, 0], ran
-    return {program: done.stdout.strip() for program, done in zip(programs, ran, strict=True)}
-
-
-def test_without_triton_the_package_imports_and_runs(printed: dict[str, str]) -> None:
-    assert printed[WITHOUT_TRITON] == "torch.Size([1, 2, 1, 16]) chunked"
-
-
-def test_importing_the_package_imports_neither_triton_nor_mamba_ssm(printed: dict[str, str]) -> None:
-    assert printed[IMPORTED] == "set()"
-
-
-def test_on_a_cpu_triton_says_that_it_needs_a_gpu(printed: dict[str, str]) -> None:
-    """Outside of the interpreter, which this test suite may be running in."""
-    assert printed[REFUSED] == "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        (WITHOUT_TRITON, "torch.Size([1, 2, 1, 16]) chunked"),
+        (IMPORTED, "set()"),
+        (REFUSED, "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"),
+    ],
+    ids=["without Triton", "imported", "on a CPU, outside of the interpreter"],
+)
+def test_in_an_interpreter_of_its_own(program: str, shown: str) -> None:
+    root = Path(__file__).parents[4]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == shown
 
 
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
