@@ -108,6 +108,7 @@ STATEMENTS = {
     "words": "d9993555d79b387c",
     "lengths": "c9ba75e5ca5a61ac",
     "starts": "50adbec5d9d4c8b1",
+    "explicit_lengths": "584f1112cbb05490",
 }
 
 
