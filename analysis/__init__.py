@@ -5,8 +5,8 @@
   `belief` (what it knows of a hidden state), `mechanism` (how several models hold the same automaton).
 - What its transition is: `jacobian` (Theorem 1, measured).
 - How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
-- What is proved of it: `certify`, `all_words`, `all_lengths`, `executed`, and
-  `check_certificate`.
+- What is proved of it: `certify`, and `check_certificate`; `all_words`, `all_lengths` and `executed` are old
+  names of ``certify --claim`` words, starts and executed.
 - All of it on one page: `report`; three models from nothing: `demo`.
 - The table of all questions: `QUESTIONS`. Figures like these: `styled`, `save_figure`.
 - What questions have in common, to write your own: `framework`.

@@ -1,304 +1,172 @@
-"""Prove Theorem 1 of a trained model at visited states: ``python -m analysis.certify RUN``.
+"""Prove what a trained model does: ``python -m analysis.certify RUN --claim KIND``.
 
 The result is a certificate, a JSON file that ``python -m analysis.check_certificate CERTIFICATE RUN``
-verifies from the weights by other means. Of an explicit model the opposite is proved. How the statements are
-proved stands in `theory.rigorous.enclosure`, their words in `analysis.certificates.theorem1.document`.
+verifies from the weights by other means. What the kinds claim stands in `analysis.certificates.claims`, how
+it is proved in `analysis.certificates.proofs`, a file each. The default is Theorem 1 at visited states.
 """
 
 import sys
-import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, TypeVar
 
-import numpy as np
-from pydantic import Field, PositiveInt
-from rich.table import Table
-from tqdm import tqdm
-
-from analysis.certificates.producing import document_head
-from analysis.certificates.theorem1.control import certify_control
-from analysis.certificates.theorem1.document import (
-    CHECKED,
-    FORMAT,
-    OF_LAYERS,
-    Certificate,
-    Claim,
-    ControlPair,
-    Elsewhere,
-    Pair,
-    Point,
-    Range,
-    layers_of,
-    non_linear,
-    statements_of,
-    summarise,
-)
-from analysis.certificates.theorem1.producer import prove_points, prove_ranges
-from analysis.certificates.theorem1.sites import (
-    MAX_COMPANIONS,
-    Sites,
-    companions,
-    visited_sites,
-)
+from analysis.certificates import proofs
+from analysis.certificates.certificate import Certificate
+from analysis.certificates.producing import Found, Proof, certificate_of
 from analysis.framework.analysis import RunAnalysis
-from analysis.framework.needs import BALL_ARITHMETIC
-from analysis.framework.settings import SampleSettings, settings_from
-from analysis.framework.terminal import number
-from analysis.framework.visited_states import (
-    VisitedState,
-    in_double_precision,
-    sample_batch,
-    visited_states,
-)
-from implicit.models.interface import FixedPointModel
+from analysis.framework.needs import Need
+from analysis.framework.output import default_folder
+from analysis.framework.settings import settings_from
+from automata.errors import unknown_name
+from implicit.command_line import CommandParser
 from implicit.runs.loading import Run
 
-
-class CertifySettings(SampleSettings):
-    """Which states are visited.
-
-    Example:
-        >>> CertifySettings().states
-        256
-    """
-
-    states: PositiveInt = Field(default=256, description="visited (state, token) pairs to certify")
+DEFAULT = "theorem1"
 
 
-def certify(run: Run, settings: CertifySettings | None = None, **chosen: int) -> Certificate:
-    """Prove what can be proved of a run at visited pairs.
-
-    Args:
-        run: a loaded run of an implicit model of a cell, or of a mamba2.
-        settings: which pairs.
-        chosen: settings by name, instead.
-
-    Raises:
-        InputError: for a bad setting, or a model without a ball-arithmetic form.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
-        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
-        >>> certify(run, states=4, length=8).summary
-        {'pairs': 4, 'explicit': 4}
-    """
-    settings = settings_from(CertifySettings, chosen, settings)
-    began = time.monotonic()
-    BALL_ARITHMETIC.require(run)
-    batch = sample_batch(run.task, settings.sequences, settings.length, settings.seed)
-    model = in_double_precision(run.model)
-    visited = visited_states(model, batch.tokens, settings.states, lengths=batch.lengths)
-    pairs: list[Pair] | list[ControlPair]
-    implicit = run.model.implicit
-    if implicit is None:
-        pairs = certify_control(run.model, visited)
-    else:
-        pairs = certify_pairs(implicit, visited)
-    head = document_head(run, time.monotonic() - began)
-    certificate = Certificate(
-        format=FORMAT,
-        statements=statements_of(run.config.model, layers_of(head["config"])),
-        **head,
-        settings=settings.model_dump(),
-        pairs=[*pairs],
-        summary=summarise(pairs),
-    )
-    return certificate.sealed()
-
-
-def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> list[Pair]:
-    """Prove A1 to A6 at visited pairs, as far as they can be.
-
-    Args:
-        model: in its working precision, whose weights are what is certified.
-        visited: the pairs.
-
-    Example:
-        >>> import torch
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> _ = torch.manual_seed(0)
-        >>> model = ImplicitMamba2(config)
-        >>> tokens = torch.tensor([[0, 1, 1, 0]])
-        >>> visited = visited_states(in_double_precision(model), tokens, 2)
-        >>> len(certify_pairs(model, visited))
-        2
-    """
-    with tqdm(total=4, desc="certify", unit="stage", leave=False, disable=None) as bar:
-        sites = visited_sites(model, visited)
-        bar.update()
-        points = prove_points(sites)
-        bar.update()
-        elsewhere = _prove_elsewhere(sites, points)
-        bar.update()
-        ranges, radii = prove_ranges(sites)
-        bar.update()
-    pairs = []
-    for index, pair in enumerate(visited):
-        point, box = (points[index], ranges[index]) if pair.reached else (None, None)
-        if point is None or box is None or not _same_fixed_point(point, box):
-            box = None
-        other = elsewhere[index] if point is not None else None
-        if other is not None and not visited[other.pair].reached:
-            other = None
-        pairs.append(
-            Pair(
-                sequence=pair.sequence,
-                position=pair.position,
-                token=pair.token,
-                state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
-                places=[(int(rows[index]), int(columns[index])) for rows, columns in sites.places],
-                point=point,
-                elsewhere=other,
-                range=None if box is None else Range(**dict(box), state_radius=float(radii[index])),
-            )
-        )
-    return pairs
-
-
-def _same_fixed_point(point: Point, box: Claim) -> bool:
-    """Whether the ball of a claim over a box of h holds the fixed point that the iteration tends to."""
-    apart = float(np.abs(box.latent - point.latent).max()) * (1 + 2.0**-50)
-    return point.attracts and (apart + point.error) * (1 + 2.0**-50) <= box.radius
-
-
-def _prove_elsewhere(sites: Sites, points: Sequence[Point | None]) -> list[Elsewhere | None]:
-    """Claims at companions of points with C1 to C3; at nearer ones where the farther shows nothing."""
-    found: list[Elsewhere | None] = [None] * len(points)
-    for attempt in range(MAX_COMPANIONS):
-        missing = np.array(
-            [
-                i
-                for i, point in enumerate(points)
-                if point and point.attracts and not non_linear(point, found[i])
-            ],
-            dtype=np.int64,
-        )
-        if not len(missing):
-            break
-        others = companions(sites, attempt)
-        missing = missing[others.differ[missing]]
-        for index, claim in zip(missing, prove_points(others.sites[missing]), strict=True):
-            if claim is not None:
-                found[index] = Elsewhere(**dict(claim), pair=int(others.pairs[index]))
+def _found_proofs() -> dict[str, list[Proof[Any, Any]]]:
+    """The proofs by the name of their claim; those that share one are for different models."""
+    found: dict[str, list[Proof[Any, Any]]] = {}
+    for module in iter_modules(proofs.__path__):
+        proof = getattr(import_module(f"{proofs.__name__}.{module.name}"), "PROOF", None)
+        if proof is not None:
+            found.setdefault(proof.claim, []).append(proof)
     return found
 
 
-def reasons_of(pair: Pair) -> list[str]:
-    """Return why a statement is not proved of a pair; nothing where all are.
+PROOFS = _found_proofs()
+
+
+def proof_of(run: Run, claim: str) -> Proof[Any, Any]:
+    """Return the proof of a claim for the model of a run.
+
+    Args:
+        run: what something is to be proved of.
+        claim: the name of a kind.
+
+    Raises:
+        InputError: for an unknown claim, or a model of which it cannot be proved.
 
     Example:
-        >>> nothing = dict.fromkeys(("point", "elsewhere", "range"))
-        >>> reasons_of(Pair(sequence=0, position=1, token=0, state={}, places=[], **nothing))
-        ['no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge']
+        >>> from implicit.runs.loading import load_run
+        >>> proof_of(load_run("parity-small"), "length")
+        Traceback (most recent call last):
+        automata.errors.InputError: claim 'length' is unknown; did you mean 'lengths'? Known: ...
     """
-    if pair.point is None:
-        return [
-            "no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge"
-        ]
-    reasons = []
-    if pair.point.contraction is None:
-        reasons.append("no power up to 1024 of the damped step contracts")
-    elif pair.point.orbit is None:
-        reasons.append("the iteration from zero is not proved to come near this fixed point")
-    elif not pair.non_diagonal:
-        reasons.append("the entry's enclosure holds zero")
-    if pair.attracts:
-        reasons += _reasons_of_linearity(pair)
-    if pair.range is None:
-        reasons.append("no box of states was found for which all statements are proved")
-    return reasons
+    if claim not in PROOFS:
+        raise unknown_name("claim", claim, PROOFS)
+    several = PROOFS[claim]
+    fitting = [proof for proof in several if proof.needs.met_by(run.model)]
+    if not fitting:
+        several[0].needs.require(run)
+    return fitting[0]
 
 
-def _reasons_of_linearity(pair: Pair) -> list[str]:
-    if pair.elsewhere is None:
-        return ["no fixed point was proved beside another h"]
-    if not pair.elsewhere.attracts:
-        return ["beside another h the iteration from zero is not proved to tend to the fixed point"]
-    return [] if pair.non_linear else ["the entry's enclosures at both states overlap"]
+def certify(run: Run, settings: Any = None, *, claim: str = DEFAULT, **chosen: Any) -> Certificate:
+    """Prove a claim of a run, and return the certificate.
 
+    Args:
+        run: a loaded run.
+        settings: those of the claim.
+        claim: the name of its kind.
+        chosen: settings by name, instead.
 
-LABELS = {
-    "existence": "A1 one fixed point in the ball",
-    "invertibility": "A2 I − ∂zΦ invertible",
-    "contraction": "A3 damped step contracts there",
-    "orbit": "A6 orbit of z0 = 0 ends there: C3 whole",
-    "non_diagonal": "A4 non-diagonal",
-    "non_linear": "A4 non-linear",
-    "range": "A5 the same over a box of h",
-    "explicit": "∂h'/∂h diagonal, and the same at all h",
-}
-
-
-def tables(certificate: Certificate) -> list[Table | str]:
-    """Return counts, bounds and reasons for the terminal.
+    Raises:
+        InputError: for a bad setting, a model of which it cannot be proved, or if nothing is proved.
 
     Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
-        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
-        >>> len(tables(certify(run, states=4, length=8)))
-        2
+        >>> from implicit.runs.loading import load_run
+        >>> certificate = certify(load_run("parity-small"), claim="words", length=2)
+        >>> certificate.claims[0].kind, certificate.claims[0].words
+        ('words', 6)
     """
-    identity = certificate.run
-    table = Table(title=f"{identity['model']} on {identity['task']}, certified", title_justify="left")
-    for column in ("statement", "pairs", "bound", "min", "median", "max"):
-        table.add_column(column, justify="left" if column in ("statement", "bound") else "right")
-    total = certificate.summary["pairs"]
-    implicit = [pair for pair in certificate.pairs if isinstance(pair, Pair)]
-    bounds = _bounds(implicit)
-    for statement, count in certificate.summary.items():
-        if statement == "pairs":
-            continue
-        name, values = bounds.get(statement, ("", []))
-        spread = np.quantile(values, (0, 0.5, 1)) if values else (None, None, None)
-        table.add_row(LABELS[statement], f"{count}/{total}", name, *(number(value) for value in spread))
-    reasons = Counter(reason for pair in implicit for reason in reasons_of(pair))
-    lines: list[Table | str] = [table, *(f"  {count} × {reason}" for reason, count in reasons.items())]
-    if layers_of(certificate.config) > 1:
-        lines.append(f"Proved of {OF_LAYERS}.")
-    lines.append(f"Proved in {certificate.unchecked.seconds:.0f} s.")
-    if identity["model"] not in CHECKED:
-        lines.append(
-            "No independent check exists for this cell: python -m analysis.check_certificate knows "
-            f"{' and '.join(CHECKED)} only."
-        )
-    return lines
+    proof = proof_of(run, claim)
+    return certificate_of(run, proof.prove(run, settings_from(proof.settings, chosen, settings)))
 
 
-def _bounds(pairs: Sequence[Pair]) -> dict[str, tuple[str, list[float]]]:
-    points = [pair.point for pair in pairs if pair.point is not None]
-    contractions = [point.contraction for point in points if point.contraction is not None]
-    orbits = [point.orbit for point in points if point.orbit is not None]
-    return {
-        "existence": ("distance to the fixed point", [point.error for point in points]),
-        "invertibility": ("smallest singular value", [point.singular_value for point in points]),
-        "contraction": ("factor a step", [contraction.factor for contraction in contractions]),
-        "orbit": ("steps to get near it", [float(orbit.iterations) for orbit in orbits]),
-        "non_diagonal": ("entry", [min(map(abs, pair.point.entries[0])) for pair in pairs if pair.point]),
-        "range": ("radius in h", [pair.range.state_radius for pair in pairs if pair.range]),
-    }
+Outcome = TypeVar("Outcome", bound=Found)
 
 
-ANALYSIS = RunAnalysis(
-    name="certify",
-    question="What of Theorem 1 can be proved at visited states? A certificate.",
-    description="Prove Theorem 1 of a model at visited states.",
-    settings=CertifySettings,
-    measure=certify,
-    draw=None,
-    tables=tables,
-    documents=lambda _run, certificate: {"certificate.json": certificate.model_dump(mode="json")},
-    file="certificate.json",
-    needs=BALL_ARITHMETIC,
-)
+@dataclass(frozen=True, kw_only=True)
+class Proving(RunAnalysis[Any, Any]):
+    """The command for one claim.
+
+    Attributes:
+        claim: its name; None for an old command, which is for one claim alone.
+
+    Example:
+        >>> Proving.takes_several
+        False
+    """
+
+    claim: str | None = None
+
+    def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
+        """Return a folder for each run; each claim but the default has one of its own."""
+        if out is not None or self.claim in (None, DEFAULT):
+            return super().folders(runs, out)
+        return [default_folder(run, f"{self.name}_{self.claim}") for run in runs]
+
+    def command(self, argv: Sequence[str] | None) -> None:
+        """Run as a command, for the claim that ``--claim`` names."""
+        given = list(sys.argv[1:] if argv is None else argv)
+        if self.claim is None:
+            super().command(given)
+            return
+        parser = CommandParser(f"python -m analysis.{self.name}", "", add_help=False)
+        parser.add_argument("--claim", default=self.claim)
+        chosen, rest = parser.parse_known_args(given)
+        if chosen.claim not in PROOFS:
+            raise unknown_name("claim", chosen.claim, PROOFS)
+        of_claim = self if chosen.claim == self.claim else command_of(chosen.claim, self.name)
+        super(Proving, of_claim).command(rest)
+
+
+def command_of(claim: str, name: str = "certify", *, old: bool = False) -> Proving:
+    """Return the command for a claim.
+
+    Args:
+        claim: the name of its kind.
+        name: of the command.
+        old: whether it is one of its own, an alias for one release.
+
+    Example:
+        >>> command_of("words", "all_words", old=True).settings.__name__
+        'WordsSettings'
+    """
+    several = PROOFS[claim]
+    first = several[0]
+    met = [proof.needs.met_by for proof in several]
+    fits = Need(lambda model: any(fit(model) for fit in met), first.needs.lack, first.needs.remedy)
+    more = f"This is --claim {claim}; the others are {', '.join(sorted(set(PROOFS) - {claim}))}."
+    if old:
+        more = f"The same as python -m analysis.certify RUN --claim {claim}."
+
+    def documents(run: Run, found: Found) -> Mapping[str, Any]:
+        if not found.claims:
+            return {}
+        return {"certificate.json": certificate_of(run, found).model_dump(mode="json")}
+
+    return Proving(
+        name=name,
+        claim=None if old else claim,
+        question=first.question,
+        description=f"{first.description} {more}",
+        settings=first.settings,
+        needs=fits,
+        measure=lambda run, settings: proof_of(run, claim).prove(run, settings),
+        draw=first.draw,
+        caption=first.caption,
+        tables=first.tables,
+        documents=documents,
+        file="certificate.json" if first.draw is None else None,
+    )
+
+
+ANALYSIS = command_of(DEFAULT)
 main = ANALYSIS.main
 
 if __name__ == "__main__":

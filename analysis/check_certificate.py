@@ -1,8 +1,6 @@
 """Verify a certificate: ``python -m analysis.check_certificate CERTIFICATE RUN``.
 
-It may be one of visited states (``analysis.certify``), of all words up to a length (``analysis.all_words``),
-of words of every length (``analysis.all_lengths``; where it says so, of the simultaneous mode too), or of
-those as floats execute them (``analysis.executed``).
+It may claim anything of `analysis.certificates.claims`; ``python -m analysis.certify`` makes one.
 Exit code 0 only if every claim of the certificate is verified from the run's weights, and there is one
 (states are computed again in float64, claims about them proved again: `docs/certificates.md`); 1 with the
 first line that fails, on a line that begins with ``refused:``; 2 for bad input; 70 if the checker itself
@@ -13,48 +11,27 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
-from analysis.certificates.answers import Automaton
-from analysis.certificates.checking import check_identity
-from analysis.certificates.cover.checker import check_cover
-from analysis.certificates.cover.document import COVER_FORMAT, CoverCertificate
-from analysis.certificates.executed.checker import check_executed
-from analysis.certificates.executed.document import EXECUTED_FORMAT, ExecutedCertificate
-from analysis.certificates.image_balls.checker import check_images
-from analysis.certificates.image_balls.document import IMAGES_FORMAT, ImagesCertificate
-from analysis.certificates.parts import RefusedError
+from analysis.certificates import claims
+from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate, read_json
+from analysis.certificates.checking import MOST_WORK, Context, check
+from analysis.certificates.naming import described, readable
 from analysis.certificates.producing import automaton_of, identity_of
 from analysis.certificates.replay import Visit
-from analysis.certificates.strict_json import read_json
-from analysis.certificates.theorem1.checker import check
-from analysis.certificates.theorem1.document import CHECKED, Certificate
-from analysis.certificates.verdict import AnyCertificate, described, readable, verdict
-from analysis.certificates.words.checker import check_words
-from analysis.certificates.words.document import WORDS_FORMAT, WordsCertificate
 from analysis.framework.visited_states import choose_positions, sample_batch
 from automata.checks import printable, shown
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
-from implicit.compiled.compile import machine_of
 from implicit.config.references import named_code
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, find_run, load_run
 
-KINDS: dict[str, type[AnyCertificate]] = {
-    WORDS_FORMAT: WordsCertificate,
-    COVER_FORMAT: CoverCertificate,
-    IMAGES_FORMAT: ImagesCertificate,
-    EXECUTED_FORMAT: ExecutedCertificate,
-}
-"""What is not of one of these formats is read as a certificate of Theorem 1, or refused as one."""
-OF_ALL_WORDS = ("implicit-mamba2", "mamba2")
-"""The models of which the checkers of answers have an evaluation."""
 REFUSED = 1
 INTERNAL_ERROR = 70
 """That of sysexits.h for software that failed."""
@@ -72,23 +49,23 @@ class CheckSettings(BaseModel):
         128
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     precision: PositiveInt = Field(default=128, ge=64, description="bits of the ball arithmetic")
     processes: PositiveInt = Field(default=2, description="processes that check in parallel")
+    work: PositiveFloat = Field(
+        default=MOST_WORK,
+        description="operations times bits that a claim may take, some 5e9 a second and process",
+    )
 
 
-def check_certificate(
-    certificate: AnyCertificate,
-    run: Run,
-    settings: CheckSettings | None = None,
-) -> str:
+def check_certificate(certificate: Certificate, run: Run, settings: CheckSettings | None = None) -> str:
     """Verify a certificate against a run.
 
     Args:
-        certificate: as read; of visited states, of all words, or of every length.
+        certificate: as read.
         run: the run that it claims to be about, loaded from its folder.
-        settings: precision and processes.
+        settings: precision, processes and work.
 
     Returns:
         The verdict: what was verified, in words that are none of the certificate's.
@@ -97,59 +74,36 @@ def check_certificate(
         RefusedError: naming the first line that fails.
 
     Example:
-        >>> from analysis.certificates.theorem1.document import Certificate
-        >>> check_certificate(Certificate.parse({}), load_run("parity"))
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: format: field required
+        >>> from analysis.certify import certify
+        >>> run = load_run("parity-small")
+        >>> print(check_certificate(certify(run, claim="words", length=2), run, CheckSettings(processes=1)))
+        The certificate holds of implicit-mamba2 with weights of SHA-256 ..., on an automaton of 2 tokens ...:
+        the answers to all 6 words of up to 2 tokens are right, ... The run's own words, not verified: folder
+        parity-small, task parity, weights trained.
     """
     settings = settings or CheckSettings()
-    if not isinstance(certificate, Certificate) and run.config.model not in OF_ALL_WORDS:
-        raise RefusedError("config.model", f"is not one of which answers are proved, {OF_ALL_WORDS}")
-    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    identity = identity_of(run)
-    check_identity(certificate, identity)
-    how: dict[str, Any] = {"sha256": identity["weights_sha256"], "config": run.config.as_json()}
-    how |= {"bits": settings.precision, "processes": settings.processes}
-    if isinstance(certificate, CoverCertificate):
-        check_cover(certificate, weights, automaton=automaton_of(run), **how)
-    elif isinstance(certificate, ImagesCertificate):
-        check_images(certificate, weights, automaton=automaton_of(run), **how)
-    elif isinstance(certificate, ExecutedCertificate):
-        machine, _ = machine_of(run.task)
-        automaton = Automaton(initial_state=machine.initial, table=machine.table.tolist())
-        del how["processes"]
-        check_executed(certificate, weights, automaton=automaton, answers=machine.answers.tolist(), **how)
-    elif isinstance(certificate, WordsCertificate):
-        check_words(certificate, weights, automaton=automaton_of(run), **how)
-    else:
-        check(certificate, weights, visited=visited_pairs(run.task, certificate.settings), **how)
-    machine_of_task = run.task.machine()
+    config, identity = run.config.as_json(), identity_of(run)
+    context = Context(
+        weights={name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+        config=config,
+        automaton=automaton_of(run),
+        visits=partial(visited_pairs, run.task),
+        claims=tuple(certificate.claims),
+        bits=settings.precision,
+        processes=settings.processes,
+        most_work=settings.work,
+    )
+    check(certificate, context, identity)
+    machine = run.task.machine()
+    task = "a task without an automaton" if machine is None else described(machine)
     made = "trained" if run.config.compiled is None else "compiled"
     names = [readable(name) for name in (run.path.resolve().name, run.task.name)]
-    return verdict(
-        certificate,
-        f"{run.config.model} with weights of SHA-256 {identity['weights_sha256']}",
-        None if machine_of_task is None else described(machine_of_task),
-        f"folder {names[0]}, task {names[1]}, weights {made}",
+    found = "; ".join(claim.verdict(config) for claim in certificate.claims)
+    return (
+        f"The certificate holds of {run.config.model} with weights of SHA-256 {identity['weights_sha256']}, "
+        f"on {task}: {found}. The run's own words, not verified: folder {names[0]}, task {names[1]}, weights "
+        f"{made}."
     )
-
-
-def parse_certificate(content: Mapping[str, Any]) -> AnyCertificate:
-    """Return the certificate that the JSON of a file holds.
-
-    Args:
-        content: what `analysis.certificates.strict_json.read_json` returns.
-
-    Raises:
-        RefusedError: naming the first line that does not have its form.
-
-    Example:
-        >>> parse_certificate({"format": WORDS_FORMAT})
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: statements: field required
-    """
-    kind = KINDS.get(str(content.get("format")), Certificate)
-    return kind.parse(content)
 
 
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
@@ -212,10 +166,11 @@ def _loaded(path: str, task: str | None) -> Run:
     """The run, whose configuration is data here: nothing that it names is imported."""
     folder = RunFolder(find_run(path))
     named = folder.read_values()
-    if named.get("model") not in CHECKED:
+    checked = sorted(claims.CHECKED)
+    if named.get("model") not in checked:
         raise InputError(
             f"the model of run {folder.path.name} is {shown(named.get('model'))}, for which no independent "
-            f"check exists; give a certificate and its run of {' or '.join(CHECKED)}"
+            f"check exists; give a certificate and its run of {' or '.join(checked)}"
         )
     if task is None and (code := named_code(named)):
         raise InputError(

@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from analysis.certificates.parts import RefusedError
-from analysis.certificates.theorem1.document import Certificate, Pair
-from analysis.certify import CertifySettings, certify
+from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
+from analysis.certificates.claims.theorem1 import Theorem1
+from analysis.certificates.proofs.theorem1 import CertifySettings
+from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
 from implicit.config.recipes import recipe
@@ -56,7 +57,7 @@ def case(folder: Path, sizes: dict[str, int], seed: int, settings: CertifySettin
     """The certificate of one untrained model: checked, then made and checked again against the clock."""
     run = untrained_run(folder, sizes, seed)
     certificate = certify(run, settings)
-    read = Certificate.parse(certificate.model_dump(mode="json"))
+    read = parse_certificate(certificate.model_dump(mode="json"))
 
     def check() -> None:
         try:
@@ -78,9 +79,11 @@ def case(folder: Path, sizes: dict[str, int], seed: int, settings: CertifySettin
 
 def counts(certificate: Certificate) -> dict[str, float]:
     """How many pairs each statement is proved of, and log₂ of the median radius of the boxes in h."""
-    ranges = [pair.range for pair in certificate.pairs if isinstance(pair, Pair) and pair.range is not None]
+    claim = certificate.only
+    assert isinstance(claim, Theorem1)
+    ranges = [pair.range for pair in claim.pairs if pair.range is not None]
     radii = [math.log2(box.state_radius) for box in ranges]
-    return {**certificate.summary, **({"log2_of_radius": statistics.median(radii)} if radii else {})}
+    return {**claim.summary, **({"log2_of_radius": statistics.median(radii)} if radii else {})}
 
 
 def cases() -> Iterable[Case]:

@@ -1,22 +1,29 @@
-"""What every checker of certificates does: the head, the claims one by one in several processes, the seal."""
+"""Whether a certificate holds: the head, every claim by its own kind, the seal; and what the kinds share.
+
+Claims are proved again by other means than they were made with (`analysis.certificates.arb`), one by one in
+several processes. Nothing is started that would take more than is allowed of time or memory.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from analysis.certificates.answers import AnswersDocument, Automaton
-from analysis.certificates.parts import (
+from analysis.certificates.certificate import (
     ARITHMETIC,
     PRODUCER_PRECISION,
-    Document,
+    Automaton,
+    Certificate,
+    Claim,
     RefusedError,
     same_json,
     shown,
 )
+from analysis.certificates.replay import Visit
 from automata.processes import spawned_workers
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
@@ -25,44 +32,117 @@ EVALUATED = re.compile(
     r"head\.(weight|bias)|"
     r"mixers\.\d+\.((in_proj|out_proj|norm|convolution)\.weight|conv1d\.(weight|bias)|dt_bias|A_log|D)"
 )
-"""The weights that the evaluations in `analysis.certificates.arb` read, and the last norm of explicit models,
-which no state depends on."""
+"""The weights that the evaluations of Mamba-2 and DeltaNet read, and the last norm of explicit models, which
+no state depends on."""
+A_SECOND = 5 * 10.0**9
+"""Operations times bits that one core does in a second, about."""
+MOST_WORK = 2 * 10.0**14
+"""Hours on one core; the largest certificate of a stored run takes less than a fifth of it."""
+MOST_MEMORY = 16 * 10.0**9
+"""Bytes."""
 
 
-def check_run(
-    certificate: Document,
-    statements: Mapping[str, str],
-    *,
-    sha256: str,
-    config: Mapping[str, Any],
-    bits: int,
-) -> None:
-    """Verify that a certificate makes the statements of its format, about the weights and settings of a run.
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a checker takes from the run, and how much it may do.
+
+    Attributes:
+        weights: the state dict.
+        config: the configuration, as JSON.
+        automaton: of the task; None if it has none.
+        visits: the places of the pairs that settings stand for.
+        claims: of the certificate, each of which is checked.
+        bits: the precision.
+        processes: that check in parallel.
+        most_work: operations times bits that a claim may take.
+
+    Example:
+        `analysis.check_certificate` makes one.
+    """
+
+    weights: Weights
+    config: Mapping[str, Any]
+    automaton: Automaton | None
+    visits: Callable[[Mapping[str, int]], list[Visit]]
+    claims: tuple[Claim, ...] = ()
+    bits: int = 128
+    processes: int = 1
+    most_work: float = MOST_WORK
+
+    @property
+    def sizes(self) -> Mapping[str, Any]:
+        """Of the model."""
+        sizes: Mapping[str, Any] = self.config["sizes"]
+        return sizes
+
+    def claim(self, kind: str) -> Any:
+        """Return the claim of a kind; None if there is none."""
+        return next((claim for claim in self.claims if claim.kind == kind), None)
+
+
+def check(certificate: Certificate, context: Context, identity: Mapping[str, str | int | bool]) -> None:
+    """Verify a certificate: its head, its claims, and its seal, in order.
 
     Args:
-        certificate: of any kind.
-        statements: of its format.
-        sha256: the hash of the run's weights file.
-        config: the run's configuration, as JSON.
-        bits: the precision of the check, which has to be above the producer's.
+        certificate: as read.
+        context: its run.
+        identity: what the run says of itself.
 
     Raises:
         RefusedError: naming the first line that fails.
-
-    Example:
-        >>> from analysis.all_words import analyse
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> check_run(analyse(run, length=1).certificate(run), {}, sha256="", config={}, bits=128)
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: statements: are not those of this format; make ...
     """
-    if certificate.statements != statements:
+    check_identity(certificate, identity)
+    claims = [(f"claims[{number}].", claim) for number, claim in enumerate(certificate.claims)]
+    if not claims:
+        raise RefusedError("claims", "are none")
+    for place, claim in claims:
+        if claim.statements != claim.stated(context.config):
+            raise RefusedError(
+                f"{place}statements", "are not those of this format; make the certificate anew from the run"
+            )
+    check_head(certificate, context)
+    for check_one in (_check_work, _check_claim):
+        for place, claim in claims:
+            try:
+                check_one(claim, context)
+            except RefusedError as refusal:
+                first = re.split(r"[.\[]", refusal.line)[0]
+                if first not in type(claim).model_fields:
+                    raise
+                raise RefusedError(f"{place}{refusal.line}", refusal.reason) from None
+    if certificate.seal() != certificate.sha256:
+        raise RefusedError("sha256", "is not the hash of the other lines")
+
+
+def _check_work(claim: Claim, context: Context) -> None:
+    work = claim.work(context)
+    if not work.operations <= context.most_work:
         raise RefusedError(
-            "statements", "are not those of this format; make the certificate anew from the run"
+            "kind",
+            f"the check takes up to {work.operations:.1e} operations times bits, more than --work "
+            f"{context.most_work:.1e}, some {context.most_work / A_SECOND / 3600:.1f} h; ask for more",
         )
-    if certificate.run.get("weights_sha256") != sha256:
-        raise RefusedError("run.weights_sha256", f"is not that of the weights given, {sha256}")
+    if not work.bytes * context.processes <= MOST_MEMORY:
+        raise RefusedError(
+            "kind", f"the check takes up to {work.bytes:.1e} bytes a process, of {MOST_MEMORY:.1e} for all"
+        )
+
+
+def _check_claim(claim: Claim, context: Context) -> None:
+    claim.check(context)
+
+
+def check_head(certificate: Certificate, context: Context) -> None:
+    """Verify that a certificate is about the settings and the task of a run.
+
+    Args:
+        certificate: of any kinds.
+        context: the run.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+    """
+    config, bits = context.config, context.bits
     for name in sorted(set(config) | set(certificate.config)):
         ours, theirs = ({name: of.get(name)} if name in of else {} for of in (config, certificate.config))
         if not same_json(theirs, ours):
@@ -73,25 +153,19 @@ def check_run(
         raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
     if bits <= PRODUCER_PRECISION:
         raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
+    if certificate.automaton != context.automaton:
+        raise RefusedError("automaton", "is not that of the run's task")
 
 
-def check_identity(certificate: Document, identity: Mapping[str, str | int | bool]) -> None:
+def check_identity(certificate: Certificate, identity: Mapping[str, str | int | bool]) -> None:
     """Verify that what a certificate says of its run is what the run says, and no more.
 
     Args:
-        certificate: of any kind.
+        certificate: of any kinds.
         identity: of the run.
 
     Raises:
         RefusedError: naming the first line that fails.
-
-    Example:
-        >>> from analysis.all_words import analyse
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> check_identity(analyse(run, length=1).certificate(run), {"task": "S5"})
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: run: holds compiled, model, parameters, ...
     """
     if set(certificate.run) != set(identity):
         held, expected = (", ".join(map(shown, sorted(names))) for names in (certificate.run, identity))
@@ -99,6 +173,31 @@ def check_identity(certificate: Document, identity: Mapping[str, str | int | boo
     for name, value in reversed([*identity.items()]):  # the weights first
         if not same_json(certificate.run[name], value):
             raise RefusedError(f"run.{name}", f"is not that of the run given, {value}")
+
+
+def check_answers(context: Context, models: Collection[str]) -> Automaton:
+    """Verify that right answers are claimed of a word problem, and of a model of one layer that is evaluated.
+
+    Args:
+        context: the run.
+        models: of which there is an evaluation.
+
+    Returns:
+        The automaton, whose states are the answers.
+
+    Raises:
+        RefusedError: naming the first line that fails.
+    """
+    model, automaton = context.config.get("model"), context.automaton
+    if model not in models:
+        raise RefusedError("config.model", f"is not one of which answers are proved, {', '.join(models)}")
+    if automaton is None or automaton.answers is not None:
+        raise RefusedError("automaton", "is not that of a word problem, whose answers are the next states")
+    if len(automaton.table) < 2:
+        raise RefusedError("automaton", "has one state only, so that right answers claim nothing")
+    if context.sizes["layers"] != 1:
+        raise RefusedError("config.sizes", "are not those of a model of one layer")
+    return automaton
 
 
 def check_weights(weights: Collection[str]) -> None:
@@ -113,67 +212,39 @@ def check_weights(weights: Collection[str]) -> None:
     Example:
         >>> check_weights(["embedding.weight", "mixers.0.A_log", "mlps.0.0.weight"])
         Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: config.sizes: are of a model whose mlps.0.0.weight the ...
+        analysis.certificates.certificate.RefusedError: config.sizes: are of a model whose ...
     """
     for name in weights:
         if not EVALUATED.fullmatch(name):
             raise RefusedError("config.sizes", f"are of a model whose {name} the checker cannot evaluate")
 
 
-def check_answers(
-    certificate: AnswersDocument, weights: Weights, *, sizes: Mapping[str, Any], automaton: Automaton
-) -> int:
-    """Verify that a certificate of right answers is about the run's task, and that its model has one layer.
+def check_sets(claim: Any, automaton: Automaton, rows: Collection[str], numbers: Mapping[str, int]) -> None:
+    """Verify that the arrays of a cover fit its sets, which begin with the initial state, and the margin.
 
     Args:
-        certificate: of all words or of every length.
-        weights: the state dict of the run.
-        sizes: ``sizes`` of its configuration.
-        automaton: of its task.
-
-    Returns:
-        How many numbers a state of the model has.
+        claim: with ``labels`` and a ``margin``.
+        automaton: of the task.
+        rows: fields with a number for every set and token.
+        numbers: fields with so many numbers for every set.
 
     Raises:
         RefusedError: naming the first line that fails.
-
-    Example:
-        >>> from analysis.all_words import analyse
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> flips_never = Automaton(initial_state=0, table=[[0, 0], [1, 1]])
-        >>> check_answers(analyse(run, length=1).certificate(run), {}, sizes={}, automaton=flips_never)
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: automaton: is not that of the run's task
     """
-    if certificate.automaton != automaton:
-        raise RefusedError("automaton", "is not that of the run's task")
-    check_weights(weights)
-    if len(automaton.table) < 2:
-        raise RefusedError("automaton", "has one state only, so that right answers claim nothing")
-    if "latent_norm.weight" not in weights or sizes["layers"] != 1:
-        raise RefusedError("config.sizes", "are not those of an implicit model of one layer")
-    channels, _, taps = weights["mixers.0.conv1d.weight"].shape
-    inner = weights["mixers.0.out_proj.weight"].shape[1]
-    return int(channels * (taps - 1) + inner * int(sizes["d_state"]))
-
-
-def check_seal(certificate: Document) -> None:
-    """Verify that nothing was changed since a certificate was sealed.
-
-    Raises:
-        RefusedError: if something was.
-
-    Example:
-        >>> from analysis.all_words import analyse
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> check_seal(analyse(run, length=1).certificate(run).model_copy(update={"margin": 0.0}))
-        Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: sha256: is not the hash of the other lines
-    """
-    if certificate.seal() != certificate.sha256:
-        raise RefusedError("sha256", "is not the hash of the other lines")
+    sets, (labels, tokens) = len(claim.labels), np.shape(automaton.table)
+    if not sets or claim.labels[0] != automaton.initial_state:
+        raise RefusedError("labels", "do not begin with the initial state of the automaton")
+    if max(claim.labels) >= labels:
+        raise RefusedError("labels", "are not states of the automaton")
+    for name in rows:
+        lists = getattr(claim, name)
+        if len(lists) != sets or any(len(row) != tokens for row in lists):
+            raise RefusedError(name, f"do not hold {tokens} numbers for each of {sets} sets")
+    for name, size in numbers.items():
+        if getattr(claim, name).size != sets * size:
+            raise RefusedError(name, f"does not hold {size} numbers for each of {sets} sets")
+    if not claim.margin > 0:
+        raise RefusedError("margin", "is not positive")
 
 
 def check_each(

@@ -1,42 +1,132 @@
-"""What every producer of certificates writes at the head of a document."""
+"""What every proof of claims is, and the certificate that is written of what it found."""
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+from matplotlib.figure import Figure
 from pydantic import BaseModel
+from rich.table import Table
 
-from analysis.certificates.answers import Automaton
-from analysis.certificates.parts import ARITHMETIC, PRODUCER_PRECISION, Arithmetic, Unchecked
-from analysis.framework.needs import word_problem_of
+from analysis.certificates.certificate import (
+    ARITHMETIC,
+    FORMAT,
+    PRODUCER_PRECISION,
+    Arithmetic,
+    Automaton,
+    Certificate,
+    Claim,
+    Unchecked,
+)
+from analysis.framework.needs import Need
 from analysis.framework.output import RunIdentity, json_ready
+from automata.errors import InputError
 from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 
 
-def document_head(run: Run, seconds: float, search: BaseModel | None = None) -> dict[str, Any]:
-    """Return the fields of a document that say what it is about and who made it; its seal is still empty.
+class Found(Protocol):
+    """What a proof found.
+
+    Example:
+        `analysis.certify.certify` makes a certificate of it.
+    """
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        ...
+
+    @property
+    def claims(self) -> Sequence[Claim]:
+        """What is proved; empty if nothing is."""
+        ...
+
+    @property
+    def search(self) -> BaseModel | None:
+        """With which settings it was looked for, if what is proved does not depend on them."""
+        ...
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything that was computed, for JSON."""
+        ...
+
+
+Settings = TypeVar("Settings", bound=BaseModel)
+Outcome = TypeVar("Outcome", bound=Found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof(Generic[Settings, Outcome]):
+    """How claims are proved: the producer of a kind.
+
+    Attributes:
+        claim: what ``--claim`` calls it; several proofs may share it, for models of different kinds.
+        question: one sentence.
+        description: the first line of the help.
+        settings: its fields become flags; the same for proofs that share a name.
+        needs: what the models must have.
+        prove: proves what it can of a run.
+        tables: makes tables and lines for the terminal.
+        draw: makes a figure, so many inches wide; None if there is none.
+        caption: tells what the figure shows.
+
+    Example:
+        >>> from analysis.certify import PROOFS
+        >>> sorted(PROOFS)
+        ['executed', 'lengths', 'starts', 'theorem1', 'words']
+    """
+
+    claim: str
+    question: str
+    description: str
+    settings: type[Settings]
+    needs: Need
+    prove: Callable[[Run, Settings], Outcome]
+    tables: Callable[[Outcome], Sequence[Table | str]]
+    draw: Callable[[Outcome, float], Figure] | None = None
+    caption: Callable[[Outcome], str] = lambda _found: ""
+
+
+def certificate_of(run: Run, found: Found) -> Certificate:
+    """Return what is proved of a run as a document that `analysis.check_certificate` verifies by other means.
 
     Args:
         run: that something is proved of.
-        seconds: that the proof took.
-        search: with which settings it was looked for, if what is proved does not depend on them.
+        found: what is.
 
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> list(document_head(load_run("parity-small"), 1.0))[:3]
-        ['run', 'config', 'arithmetic']
+    Raises:
+        InputError: if nothing is.
     """
-    return {
-        "run": identity_of(run),
-        "config": json_ready(run.config.as_json()),
-        "arithmetic": Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
-        "unchecked": Unchecked(
+    if not found.claims:
+        raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a claim")
+    search = found.search
+    return Certificate(
+        format=FORMAT,
+        run=identity_of(run),
+        config=json_ready(run.config.as_json()),
+        arithmetic=Arithmetic(producer=ARITHMETIC, precision=PRODUCER_PRECISION),
+        automaton=automaton_of(run),
+        claims=list(found.claims),
+        unchecked=Unchecked(
             search={} if search is None else search.model_dump(mode="json"),
             environment=json_ready(describe_environment()),
-            seconds=seconds,
+            seconds=found.seconds,
         ),
-        "sha256": "",
-    }
+        sha256="",
+    ).sealed()
+
+
+def stated(kind: type[Claim], run: Run) -> dict[str, str]:
+    """Return the statements of a kind for a run.
+
+    Example:
+        >>> from analysis.certificates.claims.words import Words
+        >>> from implicit.runs.loading import load_run
+        >>> "margin" in stated(Words, load_run("parity-small"))
+        True
+    """
+    return kind.stated(run.config.as_json())
 
 
 def identity_of(run: Run) -> dict[str, str | int | bool]:
@@ -50,16 +140,18 @@ def identity_of(run: Run) -> dict[str, str | int | bool]:
     return {name: value for name, value in asdict(RunIdentity.of(run)).items() if name != "name"}
 
 
-def automaton_of(run: Run) -> Automaton:
-    """Return the task of a run as certificates hold it.
-
-    Raises:
-        InputError: if it is no word problem.
+def automaton_of(run: Run) -> Automaton | None:
+    """Return the task of a run as certificates hold it; None if no finite machine gives its answers.
 
     Example:
         >>> from implicit.runs.loading import load_run
-        >>> automaton_of(load_run("parity-small")).table
-        [[0, 1], [1, 0]]
+        >>> automaton_of(load_run("parity-small"))
+        Automaton(initial_state=0, table=[[0, 1], [1, 0]], answers=None)
     """
-    task = word_problem_of(run)
-    return Automaton(initial_state=task.initial_state, table=task.table.tolist())
+    machine = run.task.machine()
+    if machine is None:
+        return None
+    table, answers = machine.table.tolist(), machine.answers.tolist()
+    return Automaton(
+        initial_state=machine.initial, table=table, answers=None if answers == table else answers
+    )

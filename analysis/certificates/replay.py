@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.certificates.parts import RefusedError
+from analysis.certificates.certificate import RefusedError
 
 Array = NDArray[np.float64]
 State = dict[str, Array]
@@ -250,7 +250,7 @@ def check_state(listed: Mapping[str, Array], found: Mapping[str, Array], line: s
         >>> check_state({"ssm.0": np.ones(4)}, state, "pairs[0].state")
         >>> check_state({"ssm.0": np.array([1, 1, 1, 0.999])}, state, "pairs[0].state")
         Traceback (most recent call last):
-        analysis.certificates.parts.RefusedError: pairs[0].state: is farther than 1e-07 from the one ...
+        analysis.certificates.certificate.RefusedError: pairs[0].state: is farther than 1e-07 from the one ...
     """
     for name, part in found.items():
         if name not in listed or listed[name].size != part.size:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from analysis.certificates.executed.document import Boxes
+from analysis.certificates.claims.executed import Boxes
 from benchmarks.certificate_mutations.misrounding import Misrounding
 from benchmarks.certificate_mutations.mutations import Content
 from implicit.cells import Mamba2Cell

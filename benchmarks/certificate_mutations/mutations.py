@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.theorem1.document import Certificate, summarise
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
+from analysis.certificates.claims.theorem1 import VisitedPairs, summarise
 
 Content = dict[str, Any]
 Path = tuple[str | int, ...]
 HEX = re.compile(r"-?0x[01]\.[0-9a-f]{13}p[+-][0-9]+|-?0x0\.0p\+0")
 TWICE = "\x00twice\x00"
 """Before a key that is to stand twice in an object, until the text is written."""
-HEAD = ("format", "statements", "run", "config", "arithmetic", "unchecked", "sha256", "settings")
+HEAD = ("format", "run", "config", "arithmetic", "automaton", "unchecked", "sha256")
+OF_HEAD = ("kind", "statements", "settings")
+"""Lines of a claim that are changed as often as those."""
 SHARE_OF_HEAD = 0.15
 """How often a change is made there, where there are more lines than claims."""
 SHARE_OF_SUMMARIES = 0.5
@@ -129,7 +131,9 @@ def _change_somewhere(content: Content, generator: random.Random) -> None:
     for path in paths_of(content):
         by_name.setdefault(name_of(path), []).append(path)
     head = generator.random() < SHARE_OF_HEAD
-    names = [name for name in sorted(by_name) if (name[0] in HEAD) == head] or sorted(by_name)
+    names = [name for name in sorted(by_name) if bool({*name[:2]} & {*HEAD, *OF_HEAD}) == head] or sorted(
+        by_name
+    )
     path = generator.choice(by_name[generator.choice(names)])
     parent, key, value = value_at(content, path[:-1]), path[-1], value_at(content, path)
     if generator.random() < 0.15:
@@ -260,6 +264,25 @@ def _change_structure(content: Content, parent: Any, key: Any, generator: random
 def _fit_summary(content: Content) -> None:
     """Count again what is claimed, as a forger would; where there is nothing to count, nothing is done."""
     try:
-        content["summary"] = summarise(Certificate.parse({**content, "summary": {}}).pairs)
-    except (RefusedError, AttributeError, TypeError, ValueError):
+        summaries = [{**claim, "summary": {}} for claim in content["claims"]]
+        read = parse_certificate({**content, "claims": summaries}).claims
+        for claim, found in zip(content["claims"], read, strict=True):
+            if isinstance(found, VisitedPairs):
+                claim["summary"] = summarise(found.all_pairs)
+    except (RefusedError, AttributeError, TypeError, ValueError, KeyError):
         return
+
+
+def lines_of(content: Content) -> Content:
+    """Return the lines of the head and of all claims side by side, as the judges read them.
+
+    Example:
+        >>> lines_of({"format": "", "claims": [{"kind": "words", "statements": {}, "margin": "0x1p+0"}]})
+        {'format': '', 'kinds': ['words'], 'statements': {'words': {}}, 'margin': '0x1p+0'}
+    """
+    found = {name: value for name, value in content.items() if name != "claims"}
+    found["kinds"] = [claim["kind"] for claim in content["claims"]]
+    found["statements"] = {claim["kind"]: claim["statements"] for claim in content["claims"]}
+    for claim in content["claims"]:
+        found |= {name: value for name, value in claim.items() if name not in ("kind", "statements")}
+    return found

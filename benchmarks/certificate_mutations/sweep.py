@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ def sweep(target: Target, count: int, seed: int, judge: Judge | None = None) -> 
             outcome.faults.append((f"the checker failed: {fault!r}", text))
             continue
         if line is not None:
-            outcome.refused[line.split(".")[0].split("[")[0]] += 1
+            outcome.refused[re.sub(r"^claims\[\d+\]\.", "", line).split(".")[0].split("[")[0]] += 1
             continue
         content = json.loads(text)
         if not differences(target.content, content):

@@ -7,13 +7,9 @@ from typing import Any
 
 import torch
 
-from analysis.all_lengths import analyse as all_lengths
-from analysis.all_words import analyse as all_words
-from analysis.certificates.parts import RefusedError
-from analysis.certificates.strict_json import parse_json
+from analysis.certificates.certificate import RefusedError, parse_certificate, parse_json
 from analysis.certify import certify
-from analysis.check_certificate import CheckSettings, check_certificate, parse_certificate
-from analysis.executed import analyse as executed
+from analysis.check_certificate import CheckSettings, check_certificate
 from automata.tasks.word_problem import WordProblem
 from implicit.compiled import compile_run
 from implicit.config.recipes import recipe
@@ -75,18 +71,14 @@ def targets(folder: Path) -> Iterator[Target]:
     yield Target("pairs", coupled, certify(coupled, **PAIRS).model_dump(mode="json"))
     forgetful = untrained(folder / "forgetful", "implicit-mamba2", TINY, {"head": 0.05})
     run = constant(forgetful)
-    yield Target("words", run, all_words(run, length=2).certificate(run).model_dump(mode="json"))
-    yield Target(
-        "every length",
-        run,
-        all_lengths(run, **COARSE).certificate(run).model_dump(mode="json"),
-    )
+    yield Target("words", run, certify(run, claim="words", length=2).model_dump(mode="json"))
+    content = certify(run, claim="lengths", **COARSE).model_dump(mode="json")
+    yield Target("every length", run, content)
     scales = {"out_proj": 16.0, "head": 0.05, "in_proj": 0.2}
     run = constant(untrained(folder / "gathered", "implicit-mamba2", TINY, scales))
-    found = all_lengths(run, **COARSE)
-    yield Target("image balls", run, found.certificate_of_starts(run).model_dump(mode="json"))
+    yield Target("image balls", run, certify(run, claim="starts", **COARSE).model_dump(mode="json"))
     run = compile_run("S3", folder / "compiled")
-    yield Target("executed", run, executed(run).certificate(run).model_dump(mode="json"))
+    yield Target("executed", run, certify(run, claim="executed").model_dump(mode="json"))
 
 
 def constant(run: Run) -> Run:

@@ -20,7 +20,15 @@ from analysis.check_certificate import visited_pairs
 from analysis.framework.visited_states import in_double_precision
 from benchmarks.certificate_mutations.exact_model import ExactModel, State, distance
 from benchmarks.certificate_mutations.executed_boxes import ExecutedJudge
-from benchmarks.certificate_mutations.mutations import Content, Path, name_of, numbers_of, paths_of, value_at
+from benchmarks.certificate_mutations.mutations import (
+    Content,
+    Path,
+    lines_of,
+    name_of,
+    numbers_of,
+    paths_of,
+    value_at,
+)
 from benchmarks.certificate_mutations.right_answers import AnswersJudge
 from benchmarks.certificate_mutations.targets import Target
 from implicit.fixed_point import Stopping
@@ -38,7 +46,9 @@ UNVERIFIED = ("unchecked",)
 """Lines of which the format says that nobody verifies them."""
 HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 """Lines that are true in one form only."""
-CLAIMS: tuple[str, ...] = ("settings", "summary", "pairs", "levels", "length", "words", "margin")
+DROPPED = ("image_radii", "kinds")
+"""Lines that differ where less is claimed than of every start."""
+CLAIMS: tuple[str, ...] = ("kinds", "settings", "summary", "pairs", "levels", "length", "words", "margin")
 CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii", "bundle_of")
 CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error", "dtype", "ulps", "norms")
 CLAIMS += ("image_radii", "boxes", "rtol")
@@ -74,12 +84,13 @@ class Judge:
         ...     explicit = next(targets(Path(folder)))
         >>> judge = Judge(explicit)
         >>> judge.fault(explicit.content)
-        >>> judge.fault({**explicit.content, "margin": "0x1.0p+9"})
+        >>> (claim,) = explicit.content["claims"]
+        >>> judge.fault({**explicit.content, "claims": [{**claim, "margin": "0x1.0p+9"}]})
         'margin was changed, and is true in one form only or not known'
     """
 
     def __init__(self, target: Target) -> None:
-        self.target = target
+        self.target, self.lines = target, lines_of(target.content)
         weights = {name: tensor.numpy() for name, tensor in target.run.model.state_dict().items()}
         self.model = ExactModel(weights, target.run.config.as_json()["sizes"])
         self.generator = np.random.default_rng(0)
@@ -96,11 +107,22 @@ class Judge:
 
     def fault(self, content: Content) -> str | None:
         """Return what is not true of a certificate, or not known; None if nothing is found."""
-        changed = differences(self.target.content, content)
+        try:
+            content = lines_of(content)
+        except (KeyError, TypeError) as fault:
+            return f"what it says has no meaning ({fault!r})"
+        kinds = content["kinds"]
+        known = set(self.lines["kinds"])
+        if not kinds or not set(kinds) <= known or ("starts" in kinds and "lengths" not in kinds):
+            return f"kinds are {kinds}"
+        dropped = DROPPED if "starts" in known and "starts" not in kinds else ()
+        changed = differences(self.lines, content)
         for path in changed:
-            if path[0] in UNVERIFIED:
+            if path[0] in UNVERIFIED or path[0] in dropped:
                 continue
-            if path[0] in HEAD or path[0] not in CLAIMS or path[0] not in self.target.content:
+            if path[:2] == ("statements", "starts") and dropped:
+                continue
+            if path[0] in HEAD or path[0] not in CLAIMS or path[0] not in self.lines:
                 return f"{'.'.join(name_of(path))} was changed, and is true in one form only or not known"
         lines = {path[0] for path in changed}
         if not lines - set(UNVERIFIED):
@@ -110,7 +132,9 @@ class Judge:
             "pairs": self._pairs,
             "words": lambda content, _: self.answers.words(content),
             "every length": lambda content, _: self.answers.cover(content),
-            "image balls": lambda content, _: self.answers.images(content),
+            "image balls": lambda content, _: (
+                self.answers.cover(content) if dropped else self.answers.images(content)
+            ),
             "executed": lambda content, _: self.executed.boxes(content),
         }
         try:
@@ -126,24 +150,17 @@ class Judge:
         touched = {path[1] for path in changed if path[0] == "pairs" and len(path) > 1}
         moved = {path[1] for path in changed if path[:1] == ("pairs",) and "state" in path}
         originals = {
-            json.dumps(pair[name])
-            for pair in self.target.content["pairs"]
-            for name in CLAIMED
-            if name in pair
+            json.dumps(pair[name]) for pair in self.lines["pairs"] for name in CLAIMED if name in pair
         }
 
         def new(pair: Content, name: str, moved_companion: bool = False) -> bool:
             """Whether a claim is another than in the original, or about another state."""
-            about = any(
-                pair[part] not in [other[part] for other in self.target.content["pairs"]] for part in ABOUT
-            )
+            about = any(pair[part] not in [other[part] for other in self.lines["pairs"]] for part in ABOUT)
             return bool(pair[name]) and (
                 about or moved_companion or everything or json.dumps(pair[name]) not in originals
             )
 
-        everything = "settings" in {path[0] for path in changed} or len(pairs) != len(
-            self.target.content["pairs"]
-        )
+        everything = "settings" in {path[0] for path in changed} or len(pairs) != len(self.lines["pairs"])
         for number, (pair, visit) in enumerate(zip(pairs, visits, strict=False)):
             companion = (pair.get("elsewhere") or {}).get("pair")
             if not (everything or number in touched or companion in moved):

@@ -120,10 +120,11 @@ AREAS = {
     "checkers": Area(
         (
             "analysis/certificates/arb",
-            "analysis/certificates/cover",
-            "analysis/certificates/theorem1/checker.py",
-            "analysis/certificates/words/checker.py",
+            "analysis/certificates/claims/explicit_lengths.py",
+            "analysis/certificates/claims/lengths.py",
+            "analysis/certificates/claims/words.py",
             "analysis/certificates/checking.py",
+            "analysis/certificates/iteration.py",
         ),
         ("tests/analysis/certificates", "tests/analysis/test_check_certificate.py"),
     ),

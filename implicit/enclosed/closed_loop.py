@@ -151,17 +151,19 @@ def unflatten_state(model: SequenceModel, vectors: Tensor) -> State:
         {'conv.0': True, 'ssm.0': True}
     """
     shapes = {name: part.shape[1:] for name, part in model.init_state(1).items()}
-    window = shapes["conv.0"].numel()
-    parts = {"conv.0": vectors[:, :window], "ssm.0": vectors[:, window:]}
-    return {name: part.reshape(len(vectors), *shapes[name]) for name, part in parts.items()}
+    parts = vectors.split([shape.numel() for shape in shapes.values()], dim=1)
+    return {
+        name: part.reshape(len(vectors), *shape)
+        for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
 
 
 def flatten_state(state: State) -> Tensor:
-    """Return the state of a one-layer model as vectors, ``[batch, n]``, the window first.
+    """Return states as vectors, ``[batch, n]``, their parts one after the other.
 
     Example:
         >>> flatten_state({"conv.0": torch.zeros(2, 3, 1), "ssm.0": torch.ones(2, 1, 1, 2)})
         tensor([[0., 0., 0., 1., 1.],
                 [0., 0., 0., 1., 1.]])
     """
-    return torch.cat([state["conv.0"].flatten(1), state["ssm.0"].flatten(1)], dim=1)
+    return torch.cat([part.flatten(1) for part in state.values()], dim=1)

@@ -37,8 +37,7 @@ class LSTM(TorchRNN):
 
     def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
         """Return hidden and cell state of one layer after one token."""
-        gates = sum(self.gates(inputs, state["hidden"], layer))
-        assert isinstance(gates, Tensor)
-        write, keep, candidate, show = gates.chunk(4, dim=-1)
+        from_inputs, from_hidden = self.gates(inputs, state["hidden"], layer)
+        write, keep, candidate, show = (from_inputs + from_hidden).chunk(4, dim=-1)
         cell = torch.sigmoid(keep) * state["cell"] + torch.sigmoid(write) * torch.tanh(candidate)
         return {"hidden": torch.sigmoid(show) * torch.tanh(cell), "cell": cell}

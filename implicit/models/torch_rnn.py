@@ -140,6 +140,11 @@ class TorchRNN(SequenceModel):
         """Whether the network may do something else than `layer_step` with its weights."""
         return has_hooks(self.network) or type(self.network) not in (nn.LSTM, nn.GRU, nn.RNN)
 
+    def read(self, state: State) -> Tensor:
+        """Return the logits from the state after a token."""
+        logits: Tensor = self.head(state[f"hidden.{self.config.layers - 1}"])
+        return logits
+
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
         self.check_step(state, token)
@@ -148,7 +153,7 @@ class TorchRNN(SequenceModel):
             outputs, following = self._read(embedded[:, None], state)
             return following, self.head(outputs[:, 0])
         following = self._advance(embedded, state)
-        return following, self.head(following[f"hidden.{self.config.layers - 1}"])
+        return following, self.read(following)
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token; a layer's state is all of its parts.

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from analysis import error_control, executed
+from analysis import error_control
+from analysis.certify import certify
 from analysis.check_certificate import check_certificate
 from analysis.framework.output import RunIdentity, json_ready
 from analysis.length_generalization import LengthSettings
@@ -91,7 +92,7 @@ def certified(settings: FailureSettings) -> dict[str, Any]:
     """
     with TemporaryDirectory() as folder:
         run = compile_run("S3", Path(folder) / "compiled")
-        verified = check_certificate(executed.analyse(run).certificate(run), run)
+        verified = check_certificate(certify(run, claim="executed"), run)
         identity = RunIdentity.of(run)
         found = failure(run, settings)
     found |= {"certificate": verified, "weights_sha256": identity.weights_sha256}

@@ -2,12 +2,12 @@
 
 import base64
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any, cast
 
 import numpy as np
 
-Content = dict[str, Any]
+Content = MutableMapping[str, Any]
 
 
 def _scaled(part: Content, name: str, factor: float) -> None:

@@ -11,22 +11,20 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import all_lengths
-from analysis.certificates.answers import Automaton
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.arb.mamba2 import exact_vector
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.cover.checker import check_cover
-from analysis.certificates.cover.document import CoverCertificate
-from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.words.producer import solve_steps
+from analysis.certificates.arb.balls import exact_vector, precision
+from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
+from analysis.certificates.proofs import lengths as all_lengths
+from analysis.certificates.proofs.steps import solve_steps
+from analysis.certify import certify
+from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.needs import as_implicit
-from analysis.framework.output import RunIdentity
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import Content, Lines, line_of
 
 
 @pytest.fixture(scope="module")
@@ -115,22 +113,13 @@ def test_models_without_small_states_are_refused(make_run: Any) -> None:
         all_lengths.analyse(load_run("parity-small"), rate=1.0)
 
 
-Content = dict[str, Any]
-
-
 @pytest.fixture(scope="module")
 def content(forgetful: Run) -> Content:
-    return all_lengths.analyse(forgetful, **COARSE).certificate(forgetful).model_dump(mode="json")
+    return certify(forgetful, claim="lengths", **COARSE).model_dump(mode="json")
 
 
 def _check(content: Content, run: Run) -> None:
-    check_cover(
-        CoverCertificate.parse(content),
-        {name: tensor.float().numpy() for name, tensor in run.model.state_dict().items()},
-        sha256=RunIdentity.of(run).weights_sha256,
-        config=run.config.as_json(),
-        automaton=Automaton(initial_state=0, table=[[0, 0], [1, 1]]),
-    )
+    check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
 
 
 def _edit(content: Content, name: str, entry: int, change: Callable[[float], float]) -> None:
@@ -319,13 +308,14 @@ def test_a_false_line_is_named_even_under_a_new_seal(
     content: Content, forgetful: Run, tamper: Callable[[Content], None], line: str
 ) -> None:
     changed = copy.deepcopy(content)
-    tamper(changed)
+    tamper(Lines(changed))
     changed["sha256"] = seal(changed)
     with pytest.raises(RefusedError) as refusal:
         _check(changed, forgetful)
     # a set that shrinks, or loses its shape, fails where it is reached first: by any line that leads into it
     others = ("targets", "metrics", "bundles", "bundle_of", "latents")
-    assert refusal.value.line == line or (not line and refusal.value.line.startswith(others))
+    named = line_of(refusal.value)
+    assert named == line or (not line and named.startswith(others))
 
 
 def test_the_certificate_holds_and_any_change_breaks_its_seal(content: Content, forgetful: Run) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import all_words
+from analysis.certificates.proofs import words as all_words
 from analysis.framework.needs import word_problem_of
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem

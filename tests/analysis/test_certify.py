@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
-from analysis.certificates.parts import RefusedError
-from analysis.certificates.theorem1.document import STATEMENTS, Certificate, ControlPair, Pair
-from analysis.certificates.verdict import verdict
+from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
+from analysis.certificates.claims.theorem1 import STATEMENTS, ControlPair, Pair
+from analysis.certificates.proofs import theorem1
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision
 from implicit.runs.loading import Run, load_run
@@ -22,15 +22,15 @@ FEW: dict[str, Any] = {"states": 6, "sequences": 4, "length": 10}
 
 
 def _pairs(certificate: Certificate) -> list[Pair]:
-    pairs = [pair for pair in certificate.pairs if isinstance(pair, Pair)]
-    assert len(pairs) == len(certificate.pairs)
+    pairs = [pair for pair in certificate.only.pairs if isinstance(pair, Pair)]
+    assert len(pairs) == len(certificate.only.pairs)
     return pairs
 
 
 def test_everything_is_proved_of_the_stored_parity_run() -> None:
     run = load_run("parity")
     certificate = certify.certify(run, states=8, sequences=4, length=24, seed=20)
-    assert certificate.summary == dict.fromkeys(certificate.summary, 8)
+    assert certificate.only.summary == dict.fromkeys(certificate.only.summary, 8)
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
 
 
@@ -39,11 +39,14 @@ def test_statements_of_several_layers_speak_of_each_layers_own_block(make_run: A
     """The first layer's output moves the second layer's h: across layers nothing is diagonal."""
     run = make_run(model, contracting=True, layers=2)
     certificate = certify.certify(run, states=2, sequences=2, length=6)
-    assert "Nothing is claimed of blocks between layers" in certificate.statements["meaning"]
-    assert "by itself" in certificate.statements["explicit"]
-    assert "own block" in verdict(certificate, "mine", None, "")
+    claim = certificate.only
+    assert "Nothing is claimed of blocks between layers" in claim.statements["meaning"]
+    assert claim.kind != "explicit" or "by itself" in claim.statements["explicit"]
+    assert "own block" in claim.verdict(certificate.config)
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
-    old = certificate.model_copy(update={"statements": STATEMENTS}).sealed()
+    one_layer = {name: STATEMENTS[name] for name in claim.statements}
+    forged = claim.model_copy(update={"statements": one_layer})
+    old = certificate.model_copy(update={"claims": [forged]}).sealed()
     with pytest.raises(RefusedError, match="make the certificate anew"):
         check_certificate.check_certificate(old, run, ONE_PROCESS)
 
@@ -56,7 +59,7 @@ def test_statements_of_several_layers_speak_of_each_layers_own_block(make_run: A
 def test_what_is_proved_agrees_with_the_float64_analysis(make_run: Any, options: dict[str, Any]) -> None:
     run = make_run("implicit-mamba2", contracting=True, **options)
     certificate = certify.certify(run, **FEW)
-    assert certificate.summary["existence"] == 6
+    assert certificate.only.summary["existence"] == 6
     model = in_double_precision(run.model)
     for pair in _pairs(certificate):
         assert pair.point is not None
@@ -89,9 +92,9 @@ def test_what_is_proved_agrees_with_the_float64_analysis(make_run: Any, options:
 def test_the_opposite_is_proved_of_the_explicit_control(make_run: Any) -> None:
     run = make_run("mamba2", layers=2)
     certificate = certify.certify(run, **FEW)
-    assert certificate.summary == {"pairs": 6, "explicit": 6}
+    assert certificate.only.summary == {"pairs": 6, "explicit": 6}
     model = in_double_precision(run.model)
-    for pair in certificate.pairs:
+    for pair in certificate.only.pairs:
         assert isinstance(pair, ControlPair)
         assert pair.decay is not None
         shapes = {name: entry.shape[1:] for name, entry in model.init_state(1).items()}
@@ -114,13 +117,14 @@ def test_pairs_without_a_proof_say_why(make_run: Any) -> None:
     with torch.no_grad():
         run.model.get_parameter("mixers.0.in_proj.weight").mul_(40)
         run.model.get_parameter("mixers.0.out_proj.weight").mul_(40)
-    certificate = certify.certify(run, **FEW)
-    missing = [pair for pair in _pairs(certificate) if pair.point is None or pair.point.contraction is None]
+    found = theorem1.prove(run, **FEW)
+    missing = [pair for pair in found.pairs if isinstance(pair, Pair)]
+    missing = [pair for pair in missing if pair.point is None or pair.point.contraction is None]
     assert missing
     for pair in missing:
-        assert certify.reasons_of(pair)
-    assert certificate.summary["contraction"] == 6 - len(missing)
-    lines = certify.tables(certificate)
+        assert theorem1.reasons_of(pair)
+    assert found.summary["contraction"] == 6 - len(missing)
+    lines = theorem1.tables(found)
     assert any("×" in line for line in lines if isinstance(line, str))
 
 
@@ -133,9 +137,9 @@ def test_the_command_writes_what_the_checker_accepts(
     path = run.path / "analysis" / "certify" / "certificate.json"
     assert str(path) in capsys.readouterr().out
     content = json.loads(path.read_text())
-    again = Certificate.parse(content)
+    again = parse_certificate(content)
     assert again.model_dump(mode="json") == content
-    assert again.settings["seed"] == 3
+    assert again.only.settings["seed"] == 3
     assert again.sha256 == again.seal()
     assert check_certificate.main([str(path), str(run.path)]) == 0  # with two processes
     assert "holds" in capsys.readouterr().out
@@ -144,7 +148,7 @@ def test_the_command_writes_what_the_checker_accepts(
 def test_the_same_certificate_twice(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True)
     first, second = (certify.certify(run, **FEW).model_dump(mode="json") for _ in range(2))
-    assert first["pairs"] == second["pairs"]
+    assert first["claims"] == second["claims"]
 
 
 CASES: list[tuple[list[str], str]] = [

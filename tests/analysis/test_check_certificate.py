@@ -7,38 +7,28 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from analysis import check_certificate
-from analysis.all_words import analyse as all_words
-from analysis.certificates import answers, checking, replay
-from analysis.certificates.arb import deltanet as arb_deltanet
-from analysis.certificates.arb import linear as arb_linear
-from analysis.certificates.arb import mamba2 as arb_mamba2
-from analysis.certificates.arb import model as arb_model
-from analysis.certificates.arb import newton as arb_newton
-from analysis.certificates.arb import orbits as arb_orbits
-from analysis.certificates.arb import rounding as arb_rounding
-from analysis.certificates.cover import checker as cover_checker
-from analysis.certificates.orbits import checker as orbit_checker
-from analysis.certificates.orbits import steps
-from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.theorem1 import checker
-from analysis.certificates.theorem1.document import Certificate
-from analysis.certificates.words import checker as words_checker
+from analysis import certificates, check_certificate
+from analysis.certificates import checking, iteration, replay
+from analysis.certificates.arb.pairs import PairChecker
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
+from analysis.certificates.claims.theorem1 import Explicit
+from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
+from implicit.compiled import compile_run
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import STORED_RUNS, Run, load_run
 from tests.analysis.false_certificates import FALSE, Content, point
+from tests.analysis.lines import Lines, line_of
 
 
 def _refusal(content: Content, run: Run) -> str:
     with pytest.raises(RefusedError) as refusal:
-        check_certificate.check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
-    return refusal.value.line
+        check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+    return line_of(refusal.value)
 
 
 @pytest.mark.parametrize(("tamper", "line"), FALSE, ids=lambda case: getattr(case, "__name__", None))
@@ -46,49 +36,53 @@ def test_a_false_line_is_named_even_under_a_new_seal(
     content: Content, run: Run, tamper: Callable[[Content], None], line: str
 ) -> None:
     changed = copy.deepcopy(content)
-    tamper(changed)
+    tamper(Lines(changed))
     changed["sha256"] = seal(changed)
     assert _refusal(changed, run) == line
 
 
 def test_the_untouched_certificate_holds(content: Content, run: Run) -> None:
-    check_certificate.check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
+    check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
 
 
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
-    lower, upper = map(float.fromhex, point(changed)["entries"][0])
+    lower, upper = map(float.fromhex, point(Lines(changed))["entries"][0])
     wider = [math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)]
-    point(changed)["entries"][0] = [number.hex() for number in wider]
+    point(Lines(changed))["entries"][0] = [number.hex() for number in wider]
     assert _refusal(changed, run) == "sha256"
 
 
 def test_the_control_is_checked_too(control: Content, explicit: Run) -> None:
-    check_certificate.check_certificate(Certificate.parse(control), explicit, CheckSettings(processes=1))
+    check_certificate.check_certificate(parse_certificate(control), explicit, CheckSettings(processes=1))
     changed = copy.deepcopy(control)
-    lower, upper = map(float.fromhex, changed["pairs"][1]["decay"][0][0])
-    changed["pairs"][1]["decay"][0][0] = [(2 * upper - lower).hex(), (3 * upper).hex()]
+    lower, upper = map(float.fromhex, changed["claims"][0]["pairs"][1]["decay"][0][0])
+    changed["claims"][0]["pairs"][1]["decay"][0][0] = [(2 * upper - lower).hex(), (3 * upper).hex()]
     assert _refusal(changed, explicit) == "pairs[1].decay[0]"
     changed = copy.deepcopy(control)
-    changed["pairs"][1]["decay"] = None
+    changed["claims"][0]["pairs"][1]["decay"] = None
     assert _refusal(changed, explicit) == "summary.explicit"
 
 
 def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
     changed["config"]["model"] = "mamba2"
-    changed["pairs"] = [
+    claim = changed["claims"][0]
+    claim["kind"], claim["summary"] = "explicit", {"pairs": 4, "explicit": 4}
+    claim["pairs"] = [
         {key: pair[key] for key in ("sequence", "position", "token", "state")}
         | {"decay": [[[(0.0).hex(), (1.0).hex()]] * 2]}
-        for pair in changed["pairs"]
+        for pair in claim["pairs"]
     ]
-    changed["summary"] = {"pairs": 4, "explicit": 4}
+    claim["statements"] = Explicit.stated(run.config.as_json())
     assert _refusal(changed, run) == "config.model"
+    changed["config"]["model"] = "implicit-mamba2"
+    assert _refusal(changed, run) == "kind"
     # and if the head were believed, by the pairs themselves
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    pair = Certificate.parse(changed).pairs[0]
+    pair = parse_certificate(changed).only.pairs[0]
     with pytest.raises(RefusedError, match="explicit model"):
-        checker.Checker(weights, run.config.as_json()["sizes"], 128).check_pair(pair, [], "pairs[0]")
+        PairChecker(weights, run.config.as_json()["sizes"], 128).check_pair(pair, [], "pairs[0]")
 
 
 def _write(folder: Path, content: Content) -> str:
@@ -147,33 +141,33 @@ def test_bad_input(
     assert sentence in error
 
 
-CHECKING = [
-    *(checker, checking, cover_checker, words_checker, orbit_checker, steps, answers, replay),
-    *(arb_deltanet, arb_linear, arb_mamba2, arb_model, arb_newton, arb_orbits, arb_rounding),
-]
+CERTIFICATES = Path(certificates.__path__[0])
+PRODUCING = {"producing.py", "__init__.py"}
+CHECKING = sorted(
+    path
+    for path in CERTIFICATES.rglob("*.py")
+    if path.parent.name != "proofs" and path.relative_to(CERTIFICATES).as_posix() not in PRODUCING
+)
 
 
-@pytest.mark.parametrize("module", CHECKING, ids=lambda module: module.__name__.split(".", 2)[2])
-def test_the_checker_imports_nothing_that_the_producer_computes_with(module: Any) -> None:
-    tree = ast.parse(Path(module.__file__).read_text())
+@pytest.mark.parametrize("path", CHECKING, ids=lambda path: path.stem)
+def test_the_checker_imports_nothing_that_the_producer_computes_with(path: Path) -> None:
+    tree = ast.parse(path.read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory", "automata")}
-    shared = {"answers", "theorem1.document", "cover.document", "words.document", "orbits.document", "parts"}
-    own = {
-        "arb.deltanet",
-        "arb.linear",
-        "arb.mamba2",
-        "arb.model",
-        "arb.newton",
-        "arb.orbits",
-        "arb.rounding",
-        "checking",
-        "orbits.checker",
-        "orbits.steps",
-        "replay",
+    imported |= {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
     }
-    workers = "automata.processes"  # starts them, and computes nothing
-    assert ours <= {workers, *(f"analysis.certificates.{name}" for name in shared | own)}
+    ours = {name for name in imported if name.split(".")[0] in ("analysis", "implicit", "theory")}
+    own = {".".join(("analysis", "certificates", *_parts(other))) for other in CHECKING}
+    assert ours <= own
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.relative_to(CERTIFICATES).with_suffix("").parts
+
+
+def test_the_checker_has_files() -> None:
+    assert {"checking", "lengths", "pairs", "replay"} <= {path.stem for path in CHECKING}
 
 
 @pytest.fixture
@@ -190,7 +184,7 @@ def test_a_task_that_is_code_is_the_one_that_the_user_names(
     run_of_code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loaded = load_run(run_of_code, allow_code=True)
-    path = _write(tmp_path, all_words(loaded, length=1).certificate(loaded).model_dump(mode="json"))
+    path = _write(tmp_path, certify(loaded, claim="words", length=1).model_dump(mode="json"))
     argv = [path, str(run_of_code), "--processes", "1"]
     assert check_certificate.main(argv) == 2
     assert "give the task that you mean with --task" in capsys.readouterr().err
@@ -223,6 +217,37 @@ def test_the_work_of_an_iteration_counts_its_words_and_weights(run: Run) -> None
 def test_more_iterations_than_can_be_followed_are_refused(run_of_code: Path) -> None:
     loaded = load_run(run_of_code, task="parity")
     sizes = {**loaded.config.as_json()["sizes"], "max_iterations": 10**12}
-    certificate = all_words(loaded, length=1).certificate(loaded).model_copy(update={"iterations": 10**12})
+    claim = certify(loaded, claim="words", length=1).only
+    many = claim.model_copy(update={"iterations": 10**12})
     with pytest.raises(RefusedError, match="iterations: are more than 100000"):
-        orbit_checker.check_iteration(certificate, sizes, state=18, tokens=2)
+        iteration.check_iteration(many, sizes, state=18, tokens=2)
+
+
+def test_a_certificate_that_takes_too_long_is_refused_before_anything_starts(
+    content: Content, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest orbits that a certificate may ask for, of many pairs."""
+    changed = copy.deepcopy(content)
+    for pair in changed["claims"][0]["pairs"]:
+        pair["point"]["orbit"]["iterations"] = 512
+    changed["claims"][0]["pairs"] *= 10_000
+    monkeypatch.setattr(PairChecker, "check_pair", lambda *_: pytest.fail("was started"))
+    with pytest.raises(RefusedError, match=r"claims\[0\].kind: the check takes up to .* more than --work"):
+        check_certificate.check_certificate(parse_certificate(changed), run, CheckSettings(processes=1))
+
+
+@pytest.mark.parametrize("kind", ["words", "lengths", "starts", "theorem1", "executed"])
+def test_every_kind_bounds_its_work(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if kind == "executed":
+        run = compile_run("parity", tmp_path / "compiled")
+    else:
+        run = load_run("parity-attracted")
+    settings = {"words": {"length": 2}, "theorem1": {"states": 2, "sequences": 2, "length": 4}}.get(kind, {})
+    certificate = certify(run, claim=kind, **settings)
+    check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
+    with pytest.raises(RefusedError, match=r"kind: the check takes up to .* more than --work 1.0e"):
+        check_certificate.check_certificate(certificate, run, CheckSettings(work=1e-3))
+    monkeypatch.setattr(checking, "MOST_MEMORY", 0.0)
+    if kind != "executed":  # it holds the weights alone
+        with pytest.raises(RefusedError, match=r"kind: the check takes up to .* bytes a process"):
+            check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))

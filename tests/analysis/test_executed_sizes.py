@@ -4,18 +4,15 @@ A referee made such weights: both programs proved them right, and they answered 
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from analysis.certificates.answers import Automaton
-from analysis.certificates.executed.checker import check_executed
-from analysis.certificates.executed.document import Boxes, ExecutedCertificate
-from analysis.certificates.parts import RefusedError
-from analysis.executed import analyse
+from analysis.certificates.certificate import Certificate, RefusedError
+from analysis.certificates.claims.executed import Boxes
+from analysis.certify import certify
 from automata.errors import InputError
 from implicit.compiled import Wiring, compile_run
 from implicit.compiled.compile import machine_of
@@ -24,6 +21,7 @@ from implicit.compiled.weights import Constants, constants_of
 from implicit.models.mamba2 import ImplicitMamba2
 from implicit.modes import Solve
 from implicit.runs.loading import Run
+from tests.analysis.lines import check_as, line_of
 
 LEAST_FLOAT = 1e-45
 """The least positive number of float32."""
@@ -71,16 +69,13 @@ def with_numbers(run: Run, numbers: Constants, changed: Constants) -> ImplicitMa
     return model.without_kernels()
 
 
-def accepted(run: Run, certificate: ExecutedCertificate, model: ImplicitMamba2) -> bool:
+def accepted(run: Run, certificate: Certificate, model: ImplicitMamba2) -> bool:
     """Whether the checker accepts weights, the hash apart."""
-    table = [list(row) for row in certificate.automaton.table]
-    how: dict[str, Any] = {"automaton": Automaton(initial_state=0, table=table), "bits": 128}
-    how |= {"answers": certificate.answers, "sha256": certificate.run["weights_sha256"]}
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     try:
-        check_executed(certificate, weights, config=run.config.as_json(), **how)
+        check_as(certificate, run, weights=weights)
     except RefusedError as refusal:
-        line = refusal.line
+        line = line_of(refusal)
     else:
         return True
     assert line.split(".")[0] in ("weights", "boxes", "config"), line
@@ -130,14 +125,14 @@ def test_they_are_refused_and_would_be_wrong(
     assert share_right(run, model) < 0.5
     with pytest.raises(InputError, match="not proved right"):
         executed_bounds_of(model, wiring)
-    assert not accepted(run, analyse(run).certificate(run), model)
+    assert not accepted(run, certify(run, claim="executed"), model)
 
 
 @pytest.mark.parametrize("number", list(vars(Constants(*[0.0] * 12))))
 def test_what_either_side_accepts_is_right_whatever_the_size_of_a_number(
     run: Run, wiring: Wiring, constants: Constants, number: str
 ) -> None:
-    true = analyse(run).certificate(run)
+    true = certify(run, claim="executed")
     for power in (-40, -30, -20, -12, -6, -3, -1, 0, 1, 3, 6, 12, 20, 30, 37):
         value = getattr(constants, number) * 10.0**power
         if abs(value) > torch.finfo(torch.float32).max:
@@ -151,7 +146,9 @@ def test_what_either_side_accepts_is_right_whatever_the_size_of_a_number(
             proved = False
         else:
             boxes = Boxes(**{name: bounds[name] for name in Boxes.model_fields})
-            certificate = true.model_copy(update={"boxes": boxes}).sealed()
+            claim = true.only
+            weaker = claim.model_copy(update={"boxes": boxes})
+            certificate = true.model_copy(update={"claims": [weaker]}).sealed()
             proved = True
         if proved or accepted(run, certificate, model):
             assert share_right(run, model) == 1, power

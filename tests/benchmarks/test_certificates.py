@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.certificates.theorem1.document import Certificate
-from analysis.certify import CertifySettings, certify
+from analysis.certificates.certificate import Certificate
+from analysis.certificates.claims.theorem1 import Theorem1
+from analysis.certificates.proofs.theorem1 import CertifySettings
+from analysis.certify import certify
 from benchmarks import certificates
 from benchmarks.frame import IncorrectError, run_case
 from implicit.runs.loading import Run
@@ -33,7 +35,10 @@ def test_a_certificate_that_is_refused_reports_no_speed(
 ) -> None:
     def overstated(run: Run, settings: CertifySettings) -> Certificate:
         found = certify(run, settings)
-        return found.model_copy(update={"summary": {**found.summary, "contraction": 99}})
+        claim = found.only
+        assert isinstance(claim, Theorem1)
+        more = claim.model_copy(update={"summary": {**claim.summary, "contraction": 99}})
+        return found.model_copy(update={"claims": [more]})
 
     monkeypatch.setattr(certificates, "certify", overstated)
     case = certificates.case(tmp_path / "run", SIZES, SEED, FEW)

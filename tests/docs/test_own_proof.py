@@ -29,11 +29,12 @@ def test_the_commands_of_the_page_run(
         in printed
     )
     content = json.loads(Path("out/parity-deltanet/certify/certificate.json").read_text())
-    boxes = content["summary"].pop("range")
-    assert content["summary"] == dict.fromkeys(content["summary"], 4)
+    (claim,) = content["claims"]
+    boxes = claim["summary"].pop("range")
+    assert claim["summary"] == dict.fromkeys(claim["summary"], 4)
     assert 0 <= boxes <= 4  # some are smaller than the distance between float32 numbers, and do not count
     content = json.loads(Path("runs/proved-leaky/analysis/certify/certificate.json").read_text())
-    assert "No independent check exists" in content["statements"]["meaning"]
+    assert "No independent check exists" in content["claims"][0]["statements"]["meaning"]
     unknown = ["runs/proved-leaky/analysis/certify/certificate.json", "runs/proved-leaky"]
     assert check_certificate.main(unknown) == 2
     assert "for which no independent check exists; give a certificate" in capsys.readouterr().err

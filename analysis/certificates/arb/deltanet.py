@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from analysis.certificates.arb.mamba2 import (
+from analysis.certificates.arb.balls import (
     Rows,
     Vector,
     apply,
@@ -27,7 +27,7 @@ from analysis.certificates.arb.mamba2 import (
     silu,
     times,
 )
-from analysis.certificates.arb.model import ArbModel, State
+from analysis.certificates.arb.mamba2 import ArbModel, State
 
 UNIT_EPSILON = arb(1e-6)
 """ε of the unit norm: the float64 number 1e-6."""

@@ -13,9 +13,8 @@ and ∂u/∂û is enclosed over these entries by derivatives that are worked out
 
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.linear import norm_bound, spectral_bound
-from analysis.certificates.arb.mamba2 import EPSILON, Rows, Vector, scaled_to_unit
-from analysis.certificates.arb.model import ArbModel, State
+from analysis.certificates.arb.balls import EPSILON, Rows, Vector, norm_bound, scaled_to_unit, spectral_bound
+from analysis.certificates.arb.mamba2 import ArbModel, State
 
 
 class ArbImageBall:

@@ -15,9 +15,17 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from analysis.certificates.arb.linear import max_upper, norm_bound
-from analysis.certificates.arb.mamba2 import EPSILON, Vector, apply, exact_matrix, exact_vector, sigmoid
-from analysis.certificates.arb.model import ArbModel, State, entries_of
+from analysis.certificates.arb.balls import (
+    EPSILON,
+    Vector,
+    apply,
+    exact_matrix,
+    exact_vector,
+    max_upper,
+    norm_bound,
+    sigmoid,
+)
+from analysis.certificates.arb.mamba2 import ArbModel, State, entries_of
 
 UNIT = arb(2) ** -53
 TINY = arb(2) ** -80

@@ -4,7 +4,7 @@ import base64
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,23 +12,22 @@ import numpy as np
 import pytest
 
 from analysis import check_certificate
-from analysis.all_lengths import analyse as all_lengths
-from analysis.all_words import analyse as all_words
-from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.strict_json import parse_json
+from analysis.certificates.certificate import RefusedError, parse_certificate, parse_json, seal
+from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from automata.tasks.word_problem import WordProblem
 from benchmarks.certificate_mutations.targets import COARSE, TINY, untrained
 from implicit.runs.loading import Run
+from tests.analysis.lines import Lines, line_of
 
-Content = dict[str, Any]
+Content = MutableMapping[str, Any]
 MEMBERSHIP = "bundle_of"
 ANYWHERE = ""
 """The line depends on which claim of the certificate is the first that no longer holds."""
 
 
 def verdict_on(content: Content, run: Run) -> str:
-    parsed = check_certificate.parse_certificate(parse_json(json.dumps(content).encode()))
+    parsed = parse_certificate(parse_json(json.dumps(content).encode()))
     return check_certificate.check_certificate(parsed, run, CheckSettings(processes=1))
 
 
@@ -41,8 +40,8 @@ def constant(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module", params=["words", "every length"])
 def answers(constant: Run, request: pytest.FixtureRequest) -> Content:
-    proved = all_words(constant, length=2) if request.param == "words" else all_lengths(constant, **COARSE)
-    document: Content = proved.certificate(constant).model_dump(mode="json")
+    chosen = {"claim": "words", "length": 2} if request.param == "words" else {"claim": "lengths", **COARSE}
+    document: Content = certify(constant, **chosen).model_dump(mode="json")
     return document
 
 
@@ -154,11 +153,11 @@ OF_THE_ITERATION: dict[str, tuple[Callable[[Content], None], str]] = {
 def test_a_forged_iteration_is_refused(answers: Content, constant: Run, name: str) -> None:
     forge, line = OF_THE_ITERATION[name]
     forged = copy.deepcopy(answers)
-    forge(forged)
+    forge(Lines(forged))
     forged["sha256"] = seal(forged)
     with pytest.raises(RefusedError) as refused:
         verdict_on(forged, constant)
-    found = refused.value.line
+    found = line_of(refused.value)
     assert found == line or line == ANYWHERE or (line == MEMBERSHIP and MEMBERSHIP in found)
 
 
@@ -169,20 +168,20 @@ def test_the_verdict_says_of_which_iteration(answers: Content, constant: Run) ->
     assert found is not None
     damping, tolerance, limit = found.groups()
     assert float(damping) == constant.config.as_json()["sizes"]["damping"]
-    assert float(tolerance) == float.fromhex(answers["tolerance"])
-    assert int(limit) == answers["iterations"]
+    assert float(tolerance) == float.fromhex(Lines(answers)["tolerance"])
+    assert int(limit) == Lines(answers)["iterations"]
     assert "exact arithmetic and as float64 computes it on a CPU (python -m implicit.answer), by" in told
     assert "that + - * / round as in IEEE 754, that sums and matrix products are made of these, in" in told
     assert "within 4 ulp; float32, and the run's own rtol of 0.0001, are not covered. The run's" in told
     shown = re.search(r"a margin of at least ([0-9.e-]+),", told)
     assert shown is not None
-    assert float(shown.group(1)) <= float.fromhex(answers["margin"])
+    assert float(shown.group(1)) <= float.fromhex(Lines(answers)["margin"])
 
 
 def test_of_real_numbers_no_rounding_is_claimed(constant: Run) -> None:
     """Without it steps may be claimed not to be off at all, and the verdict says what is left out."""
-    document = all_words(constant, length=2, dtype="real").certificate(constant).model_dump(mode="json")
-    document |= {"step_error": (0.0).hex()}
+    document = certify(constant, claim="words", length=2, dtype="real").model_dump(mode="json")
+    Lines(document)["step_error"] = (0.0).hex()
     document["sha256"] = seal(document)
     told = verdict_on(document, constant)
     assert "float64" not in told

@@ -8,7 +8,6 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,11 @@ import pytest
 import torch
 
 from analysis import check_certificate
-from analysis.all_lengths import analyse as all_lengths
-from analysis.all_words import analyse as all_words
-from analysis.certificates.parts import RefusedError, at_least, seal
+from analysis.certificates.certificate import RefusedError, at_least, seal
 from analysis.certificates.producing import identity_of
+from analysis.certificates.proofs.theorem1 import certify_pairs
 from analysis.certificates.replay import check_state
-from analysis.certify import certify_pairs
+from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from automata.tasks.word_problem import WordProblem
@@ -32,6 +30,7 @@ from implicit.runs.loading import Run
 from tests.analysis.conftest import PAIRS
 from tests.analysis.false_certificates import Content
 from tests.analysis.forged_certificates import FORGED
+from tests.analysis.lines import Lines
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Cont
 
 
 def _assert_refused(printed: str, line: str) -> None:
-    assert printed.startswith(f"1 refused: {line}: ")
+    assert printed.startswith((f"1 refused: {line}: ", f"1 refused: claims[0].{line}: "))
     assert printed.count("\n") == 1  # one sentence
 
 
@@ -73,11 +72,10 @@ def _forged_states(content: Content, run: Run, change: Callable[[torch.Tensor], 
     summary["non_diagonal"] = sum(pair.non_diagonal for pair in pairs)
     summary["non_linear"] = sum(pair.non_linear for pair in pairs)
     summary["range"] = sum(pair.range is not None for pair in pairs)
-    return {
-        **copy.deepcopy(content),
-        "pairs": [pair.model_dump(mode="json") for pair in pairs],
-        "summary": summary,
-    }
+    forged = copy.deepcopy(content)
+    Lines(forged)["pairs"] = [pair.model_dump(mode="json") for pair in pairs]
+    Lines(forged)["summary"] = summary
+    return forged
 
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -104,15 +102,15 @@ def test_states_of_other_words_are_refused(
     forged = copy.deepcopy(content)
     (first, second), *_ = [
         (i, j)
-        for i, one in enumerate(forged["pairs"])
-        for j, other in enumerate(forged["pairs"])
+        for i, one in enumerate(forged["claims"][0]["pairs"])
+        for j, other in enumerate(forged["claims"][0]["pairs"])
         if i < j and one["token"] == other["token"]
     ]
-    one, other = forged["pairs"][first], forged["pairs"][second]
+    one, other = forged["claims"][0]["pairs"][first], forged["claims"][0]["pairs"][second]
     for name in ("sequence", "position"):
         one[name], other[name] = other[name], one[name]
-    forged["pairs"][first], forged["pairs"][second] = other, one
-    for pair in forged["pairs"]:
+    forged["claims"][0]["pairs"][first], forged["claims"][0]["pairs"][second] = other, one
+    for pair in forged["claims"][0]["pairs"]:
         number = pair["elsewhere"]["pair"]
         pair["elsewhere"]["pair"] = {first: second, second: first}.get(number, number)
     _assert_refused(answer(forged, run), f"pairs[{first}].state")
@@ -122,8 +120,8 @@ def test_states_of_the_control_are_recomputed_too(
     control: Content, explicit: Run, answer: Callable[[Content, Run], str]
 ) -> None:
     forged = copy.deepcopy(control)
-    numbers = np.frombuffer(base64.b64decode(forged["pairs"][1]["state"]["ssm.0"]), "<f8")
-    forged["pairs"][1]["state"]["ssm.0"] = base64.b64encode((numbers + 1e-5).tobytes()).decode()
+    numbers = np.frombuffer(base64.b64decode(forged["claims"][0]["pairs"][1]["state"]["ssm.0"]), "<f8")
+    forged["claims"][0]["pairs"][1]["state"]["ssm.0"] = base64.b64encode((numbers + 1e-5).tobytes()).decode()
     _assert_refused(answer(forged, explicit), "pairs[1].state")
 
 
@@ -136,7 +134,7 @@ def test_a_forgery_is_refused(
     line: str,
 ) -> None:
     forged = copy.deepcopy(content)
-    forge(forged)
+    forge(Lines(forged))
     _assert_refused(answer(forged, run), line)
 
 
@@ -144,16 +142,14 @@ def test_a_control_that_claims_nothing_is_refused(
     control: Content, explicit: Run, answer: Callable[[Content, Run], str]
 ) -> None:
     forged = copy.deepcopy(control)
-    for pair in forged["pairs"]:
+    for pair in forged["claims"][0]["pairs"]:
         pair["decay"] = None
-    forged["summary"]["explicit"] = 0
+    forged["claims"][0]["summary"]["explicit"] = 0
     _assert_refused(answer(forged, explicit), "pairs")
 
 
-@pytest.mark.parametrize("prove", [partial(all_words, length=2), partial(all_lengths, **COARSE)])
-def test_a_model_with_an_mlp_does_not_pass_for_the_one_without(
-    tmp_path: Path, prove: Callable[[Run], Any]
-) -> None:
+@pytest.mark.parametrize("prove", [{"claim": "words", "length": 2}, {"claim": "lengths", **COARSE}])
+def test_a_model_with_an_mlp_does_not_pass_for_the_one_without(tmp_path: Path, prove: dict[str, Any]) -> None:
     """What is proved of the same weights without the MLP is another model's."""
     with_mlp = untrained(tmp_path / "mlp", "implicit-mamba2", {**TINY, "mlp_size": 4}, {"head": 0.05})
     without = untrained(tmp_path / "none", "implicit-mamba2", TINY, {"head": 0.05})
@@ -162,7 +158,7 @@ def test_a_model_with_an_mlp_does_not_pass_for_the_one_without(
     names = with_mlp.task.token_names, with_mlp.task.target_names
     task = WordProblem([[0, 0], [1, 1]], 0, *names, name="constant")
     with_mlp, without = replace(with_mlp, task=task), replace(without, task=task)
-    proved = prove(without).certificate(without)
+    proved = certify(without, **prove)
     check_certificate.check_certificate(proved, without, CheckSettings(processes=1))
     about = {"run": identity_of(with_mlp), "config": with_mlp.config.as_json()}
     forged = proved.model_copy(update=about).sealed()
@@ -175,7 +171,7 @@ def test_the_name_of_a_task_cannot_pass_for_its_table(tmp_path: Path, name: str)
     run = untrained(tmp_path / "run", "implicit-mamba2", TINY, {"head": 0.05})
     task = WordProblem([[0, 0], [1, 1]], 0, run.task.token_names, run.task.target_names, name=name)
     run = replace(run, task=task)
-    certificate = all_words(run, length=1).certificate(run)
+    certificate = certify(run, claim="words", length=1)
     verdict = check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
     assert "whose words reach 1 of 2 states (table [[0, 0]], of SHA-256 " in verdict
     verified, _, claimed = verdict.partition("The run's own words, not verified: ")

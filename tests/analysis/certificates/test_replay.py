@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from analysis.certificates.parts import RefusedError
+from analysis.certificates.certificate import RefusedError
+from analysis.certificates.claims.theorem1 import check_states
 from analysis.certificates.replay import Replay, Visit, check_state
-from analysis.certificates.theorem1.checker import check_states
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate, visited_pairs
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
@@ -96,21 +96,22 @@ def restless(tmp_path: Any) -> Run:
 
 def test_nothing_may_be_claimed_behind_a_token_that_does_not_settle(restless: Run) -> None:
     certificate = certify(restless, states=6, sequences=4, length=8)
-    visits = visited_pairs(restless.task, certificate.settings)
+    claim = certificate.only
+    visits = visited_pairs(restless.task, claim.settings)
     replay = of(restless.model, restless.config)
     found = replay.states([visit.word for visit in visits])
     lost = [number for number, state in enumerate(found) if state is None]
     assert lost
-    assert not any(certificate.pairs[number].claims for number in lost)
-    check_states(certificate, visits, replay)
+    assert not any(claim.pairs[number].claims for number in lost)
+    check_states(claim, visits, replay)
     here = lost[0]
-    claiming = certificate.pairs[here].model_copy(update={"working_distance": 1.0, "point": "a claim"})
-    pairs = [*certificate.pairs[:here], claiming, *certificate.pairs[here + 1 :]]
+    claiming = claim.pairs[here].model_copy(update={"working_distance": 1.0, "point": "a claim"})
+    pairs = [*claim.pairs[:here], claiming, *claim.pairs[here + 1 :]]
     with pytest.raises(
         RefusedError, match=rf"pairs\[{here}\]\.state: is of a word with a token that does not"
     ):
-        check_states(certificate.model_copy(update={"pairs": pairs}), visits, replay)
-    if certificate.summary["existence"]:
+        check_states(claim.model_copy(update={"pairs": pairs}), visits, replay)
+    if claim.summary["existence"]:
         check_certificate(certificate, restless, CheckSettings(processes=1))
 
 

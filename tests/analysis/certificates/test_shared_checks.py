@@ -9,20 +9,13 @@ import pytest
 import torch
 from flint import arb, arb_mat
 
-from analysis import all_words
-from analysis.certificates.answers import Automaton
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.arb.model import ArbModel, entries_of
-from analysis.certificates.arb.newton import contracting_newton_map
-from analysis.certificates.checking import check_answers
-from analysis.certificates.cover import document as cover_document
-from analysis.certificates.executed import document as executed_document
-from analysis.certificates.image_balls import document as image_balls_document
-from analysis.certificates.parts import RefusedError
-from analysis.certificates.theorem1 import document as theorem1_document
-from analysis.certificates.words import document as words_document
+from analysis.certificates import claims
+from analysis.certificates.arb.balls import contracting_newton_map, precision
+from analysis.certificates.arb.mamba2 import ArbModel, entries_of
+from analysis.certificates.certificate import Automaton, Claim, RefusedError
+from analysis.certificates.checking import Context
+from analysis.certificates.iteration import check_answers_of
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-from implicit.runs.loading import load_run
 
 PARITY = Automaton(initial_state=0, table=[[0, 1], [1, 0]])
 SHAPES: list[dict[str, int]] = [{}, {"d_conv": 1}, {"groups": 2, "expand": 4}, {"d_state": 5, "layers": 2}]
@@ -57,19 +50,22 @@ def test_states_have_the_entries_of_the_model_in_its_order(sizes: dict[str, int]
         ours.state([*numbers, arb(0)])
 
 
+def context_of(weights: dict[str, Any], sizes: dict[str, Any]) -> Context:
+    config = {"model": "implicit-mamba2", "sizes": sizes}
+    return Context(weights, config, PARITY, lambda _: [])
+
+
 def test_the_size_of_a_state_and_the_layers_are_checked() -> None:
-    run = load_run("parity-small")
-    certificate = all_words.analyse(run, length=1).certificate(run)
     for sizes in SHAPES[:3]:
         model = model_of(sizes)
         count = sum(entry.numel() for entry in model.init_state(1).values())
         config = model.config.model_dump()
-        assert check_answers(certificate, weights_of(model), sizes=config, automaton=PARITY) == count
+        assert check_answers_of(context_of(weights_of(model), config))[1] == count
     two = model_of({"layers": 2})
     explicit = {name: value for name, value in weights_of(model).items() if name != "latent_norm.weight"}
     for weights, sizes in ((weights_of(two), two.config.model_dump()), (explicit, config)):
-        with pytest.raises(RefusedError, match=r"config\.sizes: are not those of an implicit model of one"):
-            check_answers(certificate, weights, sizes=sizes, automaton=PARITY)
+        with pytest.raises(RefusedError, match=r"config\.sizes: are not those of a"):
+            check_answers_of(context_of(weights, sizes))
 
 
 def test_the_newton_map_bounds_every_matrix_of_its_ball() -> None:
@@ -106,17 +102,23 @@ def test_a_map_that_may_not_contract_is_refused() -> None:
 
 
 STATEMENTS = {
-    "Theorem 1, version 3": (theorem1_document.STATEMENTS, "1994ff2b5e31b130"),
-    "executed floats, version 2": (executed_document.EXECUTED_STATEMENTS, "7009053fc70c1a1e"),
-    "all words, version 3": (words_document.WORDS_STATEMENTS, "d9993555d79b387c"),
-    "every length, version 3": (cover_document.COVER_STATEMENTS, "c9ba75e5ca5a61ac"),
-    "image balls, version 1": (image_balls_document.IMAGES_STATEMENTS, "aabaca42783a0e83"),
+    "theorem1": "d22cbb8c635b3680",
+    "explicit": "2ba851f31f2d5a2b",
+    "executed": "7009053fc70c1a1e",
+    "words": "d9993555d79b387c",
+    "lengths": "c9ba75e5ca5a61ac",
+    "starts": "50adbec5d9d4c8b1",
+    "explicit_lengths": "584f1112cbb05490",
 }
 
 
-@pytest.mark.parametrize(("statements", "digest"), STATEMENTS.values(), ids=STATEMENTS)
-def test_what_a_certificate_says_belongs_to_the_version_of_its_format(
-    statements: dict[str, str], digest: str
-) -> None:
+def test_every_kind_has_its_words_here() -> None:
+    assert set(STATEMENTS) == set(Claim.kinds)
+    assert {"implicit-mamba2", "mamba2", "implicit-deltanet"} <= claims.CHECKED
+
+
+@pytest.mark.parametrize(("kind", "digest"), STATEMENTS.items(), ids=STATEMENTS)
+def test_what_a_certificate_says_belongs_to_the_version_of_its_format(kind: str, digest: str) -> None:
     """What says something else is refused: a change of a word is a new version of the format."""
+    statements = Claim.kinds[kind].stated({"model": "implicit-mamba2", "sizes": {"layers": 1}})
     assert hashlib.sha256(json.dumps(statements, sort_keys=True).encode()).hexdigest()[:16] == digest

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.cover import checker as cover_checker
-from analysis.certificates.cover.checker import CoverChecker
-from analysis.certificates.orbits.steps import StepChecker
-from analysis.certificates.parts import RefusedError
-from analysis.certificates.theorem1.checker import Checker
-from analysis.certificates.words.checker import WordsChecker
+from analysis.certificates.arb.balls import precision
+from analysis.certificates.arb.pairs import PairChecker
+from analysis.certificates.certificate import Automaton, RefusedError
+from analysis.certificates.claims import lengths as lengths_claims
+from analysis.certificates.claims.lengths import CoverChecker
+from analysis.certificates.claims.words import WordsChecker
+from analysis.certificates.iteration import StepChecker
 
 BITS = 128
 JUST = 1e-7
@@ -97,7 +97,7 @@ TRUE_CLAIM = {
 
 def check_claim(gain: float = G, power: int = 4, bend: float = 0.0, **changed: float) -> None:
     claimed = {**TRUE_CLAIM, **changed}
-    checker = Checker.__new__(Checker)
+    checker = PairChecker.__new__(PairChecker)
     checker.model, checker.shapes = Family(gain, bend), {"ssm.0": (1, 1)}  # type: ignore[assignment]
     entry = claimed["entry"]
     claim: Any = SimpleNamespace(
@@ -196,9 +196,9 @@ def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0
         bundle_of=[[0], [0]],
         targets=[[1], [1]],
         radii=np.array([radius, claimed["image"]]),
-        automaton=SimpleNamespace(table=[[0]]),
         margin=claimed["margin"],
     )
+    checker.automaton = SimpleNamespace(table=[[0]])  # type: ignore[assignment]
     checker.bits, checker.size, checker.steps = BITS, 1, steps_of(Family(bend=bend))
     checker.centres = np.array([[centre], [NEXT_CENTRE]])
     checker.triangles = np.array([[METRIC], [NEXT_METRIC]])
@@ -312,7 +312,7 @@ def pair_of(**changed: Any) -> Any:
 
 
 def test_places_are_those_of_a_matrix_for_each_layer() -> None:
-    checker = Checker.__new__(Checker)
+    checker = PairChecker.__new__(PairChecker)
     checker.model, checker.shapes = Family(), {"ssm.0": (1, 1)}  # type: ignore[assignment]
     assert is_accepted(lambda: checker._check_implicit(pair_of(), [], "pair"), "")
     for changed, line in (
@@ -322,6 +322,9 @@ def test_places_are_those_of_a_matrix_for_each_layer() -> None:
         assert not is_accepted(partial(checker._check_implicit, pair_of(**changed), [], "pair"), line)
 
 
+PARITY = Automaton(initial_state=0, table=[[0, 1], [1, 0]])
+
+
 def cover_claims(**changed: Any) -> Any:
     """Two sets of one number, with two tokens and latents of three numbers."""
     return SimpleNamespace(
@@ -329,7 +332,6 @@ def cover_claims(**changed: Any) -> Any:
             "labels": [0, 1],
             "targets": [[0, 1], [1, 0]],
             "bundle_of": [[0, 0], [0, 0]],
-            "automaton": SimpleNamespace(initial_state=0, table=[[0, 1], [1, 0]]),
             "centres": np.zeros(2),
             "metrics": np.ones(2),
             "radii": np.ones(2),
@@ -362,5 +364,5 @@ def cover_claims(**changed: Any) -> Any:
     ids=str,
 )
 def test_the_arrays_of_a_cover_fit_its_sets(changed: dict[str, Any], line: str) -> None:
-    accepted = is_accepted(lambda: cover_checker._check_sizes(cover_claims(**changed), 1, 3), line)
+    accepted = is_accepted(lambda: lengths_claims._check_sizes(cover_claims(**changed), PARITY, 1, 3), line)
     assert accepted is (not changed)

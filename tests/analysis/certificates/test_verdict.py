@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.certificates.verdict import described
+from analysis.certificates.naming import described
 from automata.machines.mealy import MealyMachine
 from automata.machines.named_dfas import flip_flop_dfa, modular_counter_dfa
 from automata.monoids.groups import cyclic_group, quaternion_group

@@ -13,23 +13,24 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.certificates.cover.checker import CoverChecker
-from analysis.certificates.executed.checker import StepChecker
-from analysis.certificates.orbits.checker import OrbitChecker
-from analysis.certificates.parts import seal
-from analysis.certificates.theorem1 import checker as theorem1
-from analysis.certificates.theorem1.checker import Checker
-from analysis.certificates.words.checker import WordsChecker
+from analysis.certificates.arb.pairs import PairChecker
+from analysis.certificates.certificate import seal
+from analysis.certificates.claims import theorem1
+from analysis.certificates.claims.executed import ExecutedChecker
+from analysis.certificates.claims.lengths import CoverChecker
+from analysis.certificates.claims.words import WordsChecker
+from analysis.certificates.iteration import OrbitChecker
 from benchmarks.certificate_mutations.__main__ import main
 from benchmarks.certificate_mutations.exact_model import ExactModel, entries_of
-from benchmarks.certificate_mutations.mutations import HEAD, Content, numbers_of
+from benchmarks.certificate_mutations.mutations import HEAD, numbers_of
 from benchmarks.certificate_mutations.sweep import sweep, texts
 from benchmarks.certificate_mutations.targets import Target, targets
 from benchmarks.certificate_mutations.truth import Judge, differences
+from tests.analysis.lines import Content, Lines
 from theory import layer_jacobians, solve_fixed_point
 
 COUNTS = {"explicit": 1350, "pairs": 150, "words": 250, "every length": 200}
-COUNTS |= {"image balls": 50, "executed": 250}
+COUNTS |= {"image balls": 80, "executed": 250}
 ANSWERS = ("words", "every length")
 
 
@@ -55,13 +56,13 @@ def test_every_mutation_is_refused_or_leaves_a_true_statement(
 
 
 BLIND: list[tuple[str, type, str]] = [
-    ("explicit", Checker, "check_pair"),
-    ("pairs", Checker, "check_pair"),
+    ("explicit", PairChecker, "check_pair"),
+    ("pairs", PairChecker, "check_pair"),
     ("words", WordsChecker, "check"),
     ("every length", CoverChecker, "check"),
     ("words", OrbitChecker, "check_bundle"),
     ("every length", OrbitChecker, "check_member"),
-    ("executed", StepChecker, "check"),
+    ("executed", ExecutedChecker, "check"),
 ]
 
 
@@ -75,7 +76,7 @@ def test_a_checker_that_looks_away_is_found_out(
     method: str,
 ) -> None:
     monkeypatch.setattr(checker, method, lambda *_: None)
-    count = 40 if checker is not OrbitChecker else 250  # fewer of the lines are about orbits
+    count = 80 if checker is not OrbitChecker else 250  # fewer of the lines are about orbits
     assert len(sweep(made[kind], count, seed=0, judge=judges[kind]).faults) >= 1
 
 
@@ -93,8 +94,11 @@ def test_certificates_that_hold_are_true_and_head_lines_are_true_in_one_form(
     target, judge = made[kind], judges[kind]
     assert target.refusal(json.dumps(target.content)) is None
     content = json.loads(json.dumps(target.content))
-    for line in set(HEAD) & set(content) - {"unchecked", "settings", "sha256"}:
+    for line in set(HEAD) & set(content) - {"unchecked", "sha256"}:
         assert judge.fault({**content, line: "something else"}) is not None
+    for line in ("kind", "statements"):
+        claims = [{**claim, line: "something else"} for claim in content["claims"]]
+        assert judge.fault({**content, "claims": claims}) is not None
     content["unchecked"]["seconds"] += 1
     assert len(differences(target.content, content)) == 1
     assert judge.fault(content) is None
@@ -143,12 +147,13 @@ def test_balls_that_hold_no_image_or_too_much_are_found_out_by_both(
     made: dict[str, Target], judges: dict[str, Judge], factor: float, said: str | None
 ) -> None:
     content = copy.deepcopy(made["image balls"].content)
-    content["image_radii"] = scaled(content["image_radii"], factor)
+    starts = content["claims"][1]
+    starts["image_radii"] = scaled(starts["image_radii"], factor)
     content["sha256"] = seal(content)
     refusal, fault = made["image balls"].refusal(json.dumps(content)), judges["image balls"].fault(content)
     assert (refusal is None) == (fault is None) == (said is None)
     if said is not None:
-        assert str(refusal).startswith("image_radii[")
+        assert str(refusal).startswith("claims[1].image_radii[")
         assert said in str(fault)
 
 
@@ -158,7 +163,7 @@ def test_false_iterations_are_found_out_by_both(
     made: dict[str, Target], judges: dict[str, Judge], kind: str, change: Callable[[Content], None]
 ) -> None:
     content = copy.deepcopy(made[kind].content)
-    change(content)
+    change(Lines(content))
     content["sha256"] = seal(content)
     assert made[kind].refusal(json.dumps(content)) is not None
     assert judges[kind].fault(content) is not None
@@ -169,8 +174,9 @@ def test_what_is_less_than_proved_is_true(
     made: dict[str, Target], judges: dict[str, Judge], kind: str
 ) -> None:
     content = copy.deepcopy(made[kind].content)
-    content["iterations"] += 1
-    content["step_error"] = (float.fromhex(content["step_error"]) / 2).hex()
+    lines = Lines(content)
+    lines["iterations"] += 1
+    lines["step_error"] = (float.fromhex(lines["step_error"]) / 2).hex()
     content["sha256"] = seal(content)
     assert made[kind].refusal(json.dumps(content)) is None
     assert judges[kind].fault(content) is None
@@ -189,7 +195,7 @@ def test_false_orbits_are_found_out(
 ) -> None:
     content = json.loads(json.dumps(made["pairs"].content))
     assert judges["pairs"].fault(content) is None
-    change(content["pairs"][0]["point"])
+    change(Lines(content)["pairs"][0]["point"])
     fault = judges["pairs"].fault(content)
     assert fault is not None
     assert ".point." in fault
@@ -199,7 +205,16 @@ def test_mutations_are_of_many_kinds(made: dict[str, Target]) -> None:
     lines = list(texts(made["pairs"], 200, seed=3))
     assert len(set(lines)) > 180
     changed = [differences(made["pairs"].content, json.loads(line)) for line in lines if "NaN" not in line]
-    assert len({path[0] for paths in changed for path in paths}) > 8
+    assert (
+        len(
+            {
+                path[2] if path[0] == "claims" and len(path) > 2 else path[0]
+                for paths in changed
+                for path in paths
+            }
+        )
+        > 8
+    )
 
 
 def test_the_exact_model_is_the_model(made: dict[str, Target]) -> None:
@@ -239,7 +254,7 @@ def test_the_command_tells_what_it_found(
     out = tmp_path / "found"
     assert main(["40", "--out", str(out)]) == 0
     assert not out.exists()
-    monkeypatch.setattr(Checker, "check_pair", lambda *_: None)
+    monkeypatch.setattr(PairChecker, "check_pair", lambda *_: None)
     assert main(["60", "--out", str(out)]) == 1
     assert "explicit 0.json: " in capsys.readouterr().out
     assert list(out.iterdir())

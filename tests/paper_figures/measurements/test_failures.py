@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from analysis import error_control as errors
-from analysis import executed
-from analysis.certificates.parts import RefusedError
+from analysis.certificates.certificate import RefusedError
+from analysis.certificates.proofs import executed
 from analysis.framework.output import RunIdentity
 from analysis.length_generalization import analyse
 from implicit.compiled import compile_run, executed_bounds_of

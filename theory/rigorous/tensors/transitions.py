@@ -121,6 +121,42 @@ class EnclosedTransitionBatch:
         for name, shape in self._shapes.items():
             if name not in entries:
                 entries[name] = EnclosedTensor(state[name].reshape(positions, *shape))
+        image, following = self._called(latent, entries)
+        updates = []
+        for names in self.layer_states:
+            parts = [self._part(following, name) for name in names]
+            updates.append(WholeUpdate(_to_dual(EnclosedTensor.joined(parts), positions, columns)))
+        return _to_dual(image, positions, columns), updates
+
+    def whole(self, latent: Dual, state: Dual) -> tuple[Dual, Dual]:
+        """Return Φ and the whole next state, with the derivatives that latent and state come with.
+
+        Args:
+            latent: ``[T, d]``.
+            state: all its parts one after the other, in the order of the shapes, ``[T, n]``; with the same
+                directions.
+
+        Example:
+            >>> import torch
+            >>> batch = TransitionBatch(
+            ...     advance=lambda z, s, x: (torch.tanh(z + x["w"] * s["h"]), {"h": s["h"] * z}),
+            ...     inputs={"w": torch.ones(1)},
+            ...     latent_size=1,
+            ...     layer_states=(("h",),),
+            ... )
+            >>> both = Dual.variable(Ball.exact([[0.0, 0.5]]), 2)
+            >>> image, following = EnclosedTransitionBatch(batch, {"h": (1,)}).whole(both[:1], both[1:])
+            >>> image.value.contains(np.tanh(0.5)), following.tangent.midpoint.tolist()
+            (True, [[[0.5, 0.0]]])
+        """
+        positions, columns = len(state.value.midpoint), state.columns
+        entries = self._split(_from_dual(state), tuple(self._shapes))
+        image, following = self._called(latent, entries)
+        parts = EnclosedTensor.joined([self._part(following, name) for name in self._shapes])
+        return _to_dual(image, positions, columns), _to_dual(parts, positions, columns)
+
+    def _called(self, latent: Dual, entries: Mapping[str, EnclosedTensor]) -> tuple[EnclosedTensor, Any]:
+        """Φ and what the code gives for the next state."""
         try:
             image, following = self._advance(_from_dual(latent), entries, self._inputs)
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as fault:
@@ -135,11 +171,7 @@ class EnclosedTransitionBatch:
             raise InputError(
                 f"Φ has shape {tuple(image.shape)}; return ({self.latent_size},), that of the latent"
             )
-        updates = []
-        for names in self.layer_states:
-            parts = [self._part(following, name) for name in names]
-            updates.append(WholeUpdate(_to_dual(EnclosedTensor.joined(parts), positions, columns)))
-        return _to_dual(image, positions, columns), updates
+        return image, following
 
     def _split(self, block: EnclosedTensor, names: Sequence[str]) -> dict[str, EnclosedTensor]:
         sizes = [math.prod(self._shapes[name]) for name in names]

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
+from analysis.certificates.arb.balls import exact_vector, precision
 from analysis.certificates.arb.deltanet import ArbDeltaNet
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.arb.mamba2 import exact_vector
-from analysis.certificates.parts import RefusedError
-from analysis.certificates.theorem1.document import Certificate, Claim, Pair
+from analysis.certificates.certificate import Certificate, RefusedError
+from analysis.certificates.claims.theorem1 import Claimed, Pair
+from analysis.certificates.producing import identity_of
 from analysis.check_certificate import CheckSettings
 from automata.tasks import make_task
 from implicit.models.registry import build_model
@@ -89,10 +89,10 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Certificate, An
 
 def test_a_certificate_of_the_producer_holds(certified: tuple[Certificate, Any]) -> None:
     certificate, run = certified
-    assert certificate.summary["existence"] == 4
-    assert certificate.summary["contraction"] == 4
-    assert certificate.summary["non_diagonal"] == 4
-    assert "memory" in certificate.statements["meaning"]
+    assert certificate.only.summary["existence"] == 4
+    assert certificate.only.summary["contraction"] == 4
+    assert certificate.only.summary["non_diagonal"] == 4
+    assert "memory" in certificate.only.statements["meaning"]
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
 
 
@@ -104,7 +104,7 @@ def _shortened(pair: Pair) -> Pair:
     return pair.model_copy(update={"state": {**pair.state, "memory.0": pair.state["memory.0"][:-1]}})
 
 
-def _point(change: Callable[[Claim], dict[str, Any]]) -> Callable[[Pair], Pair]:
+def _point(change: Callable[[Claimed], dict[str, Any]]) -> Callable[[Pair], Pair]:
     def forged(pair: Pair) -> Pair:
         assert pair.point is not None
         return pair.model_copy(update={"point": pair.point.model_copy(update=change(pair.point))})
@@ -128,27 +128,31 @@ FORGED: dict[str, tuple[Callable[[Pair], Pair], str]] = {
 def test_a_false_line_is_named_even_under_a_new_seal(certified: tuple[Certificate, Any], name: str) -> None:
     certificate, run = certified
     change, line = FORGED[name]
-    first, *rest = certificate.pairs
+    claim = certificate.only
+    first, *rest = claim.pairs
     assert isinstance(first, Pair)
-    forged = certificate.model_copy(update={"pairs": [change(first), *rest]}).sealed()
+    changed = claim.model_copy(update={"pairs": [change(first), *rest]})
+    forged = certificate.model_copy(update={"claims": [changed]}).sealed()
     with pytest.raises(RefusedError, match=line):
         check_certificate.check_certificate(forged, run, ONE_PROCESS)
 
 
 def test_statements_of_another_cell_are_refused(certified: tuple[Certificate, Any]) -> None:
-    from analysis.certificates.theorem1.document import STATEMENTS
-
     certificate, run = certified
-    forged = certificate.model_copy(update={"statements": STATEMENTS}).sealed()
+    claim = certificate.only
+    statements = claim.stated({**certificate.config, "model": "implicit-mamba2"})
+    changed = claim.model_copy(update={"statements": statements})
+    forged = certificate.model_copy(update={"claims": [changed]}).sealed()
     with pytest.raises(RefusedError, match="statements: are not those"):
         check_certificate.check_certificate(forged, run, ONE_PROCESS)
 
 
 def test_certificates_of_words_know_no_deltanet(certified: tuple[Certificate, Any]) -> None:
-    from analysis.all_words import analyse
     from implicit.runs.loading import load_run
 
     small = load_run("parity-small")
-    words = analyse(small, length=1).certificate(small)
+    words = certify.certify(small, claim="words", length=1)
+    run = certified[1]
+    words = words.model_copy(update={"run": identity_of(run), "config": run.config.as_json()})
     with pytest.raises(RefusedError, match=r"config\.model"):
-        check_certificate.check_certificate(words, certified[1], ONE_PROCESS)
+        check_certificate.check_certificate(words, run, ONE_PROCESS)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from flint import arb, fmpq
 
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.arb.orbits import NARROW, damped_orbit
+from analysis.certificates.arb.balls import precision
+from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.pairs import NARROW, damped_orbit
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 
 BITS = 128

@@ -5,11 +5,10 @@ import pytest
 import torch
 from flint import arb
 
-from analysis.certificates.arb.linear import norm_bound, precision
-from analysis.certificates.arb.mamba2 import exact_vector
-from analysis.certificates.arb.model import ArbModel, entries_of
+from analysis.certificates.arb.balls import exact_vector, norm_bound, precision
+from analysis.certificates.arb.mamba2 import ArbModel, entries_of
 from analysis.certificates.arb.rounding import ArbRounding, Pair
-from analysis.certificates.parts import MOST_ULPS
+from analysis.certificates.certificate import MOST_ULPS
 from implicit.enclosed.closed_loop import flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.models.mamba2 import ImplicitMamba2

@@ -9,26 +9,23 @@ import pytest
 import torch
 from flint import arb
 
-from analysis import all_lengths
+from analysis.certificates.arb.balls import exact_vector, precision
 from analysis.certificates.arb.image_ball import ArbImageBall
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.arb.mamba2 import exact_vector
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.cover.document import COVER_STATEMENTS
-from analysis.certificates.image_balls.checker import ImageBallChecker, check_images
-from analysis.certificates.image_balls.document import ImagesCertificate
-from analysis.certificates.image_balls.producer import ProvedImages
-from analysis.certificates.parts import RefusedError
-from analysis.certificates.producing import automaton_of
-from analysis.check_certificate import CheckSettings, check_certificate, parse_certificate
-from analysis.framework.output import RunIdentity
-from automata.errors import InputError
+from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
+from analysis.certificates.claims.lengths import Lengths
+from analysis.certificates.claims.starts import ImageBallChecker, Starts
+from analysis.certificates.producing import automaton_of, certificate_of
+from analysis.certificates.proofs.image_balls import ProvedImages
+from analysis.certificates.proofs.lengths import FoundLengths, analyse
+from analysis.check_certificate import CheckSettings, check_certificate
 from benchmarks.certificate_mutations.targets import COARSE, TINY, constant, untrained
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.enclosed.image_ball import image_balls
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import check_as
 from theory.rigorous.balls import Ball
 
 
@@ -38,35 +35,45 @@ def run() -> Run:
 
 
 @pytest.fixture(scope="module")
-def found() -> all_lengths.AllLengthsAnalysis:
-    return all_lengths.analyse(load_run("parity-attracted"))
+def found() -> FoundLengths:
+    return analyse(load_run("parity-attracted"), starts=True)
 
 
 @pytest.fixture(scope="module")
-def certificate(found: all_lengths.AllLengthsAnalysis) -> ImagesCertificate:
-    claims = found.certificate_of_starts(load_run("parity-attracted"))
-    assert isinstance(claims, ImagesCertificate)
-    return claims
+def certificate(found: FoundLengths) -> Certificate:
+    return certificate_of(load_run("parity-attracted"), found)
 
 
-def check(certificate: ImagesCertificate, run: Run, **changes: Any) -> None:
-    changed = certificate.model_copy(update=changes)
-    check_images(
-        changed.model_copy(update={"sha256": changed.seal()}),
-        {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
-        sha256=RunIdentity.of(run).weights_sha256,
-        config=run.config.as_json(),
-        automaton=automaton_of(run),
-        bits=64,
-    )
+@pytest.fixture(scope="module")
+def lengths(certificate: Certificate) -> Lengths:
+    found = certificate.claim("lengths")
+    assert isinstance(found, Lengths)
+    return found
 
 
-def step(certificate: ImagesCertificate, run: Run, index: int, token: int) -> None:
+@pytest.fixture(scope="module")
+def starts(certificate: Certificate) -> Starts:
+    found = certificate.claim("starts")
+    assert isinstance(found, Starts)
+    return found
+
+
+def check(lengths: Lengths, starts: Starts, run: Run, certificate: Certificate) -> None:
+    check_as(certificate.model_copy(update={"claims": [lengths, starts]}).sealed(), run, bits=64)
+
+
+def checker_of(lengths: Lengths, starts: Starts, run: Run, weights: Any) -> ImageBallChecker:
+    automaton = automaton_of(run)
+    assert automaton is not None
+    return ImageBallChecker(starts, lengths, weights, run.config.as_json()["sizes"], automaton, 64)
+
+
+def step(lengths: Lengths, starts: Starts, run: Run, index: int, token: int) -> None:
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    ImageBallChecker(certificate, weights, run.config.as_json()["sizes"], 64).check(index, token)
+    checker_of(lengths, starts, run, weights).check(index, token)
 
 
-def test_it_is_proved_of_a_model_with_eight_features(found: all_lengths.AllLengthsAnalysis) -> None:
+def test_it_is_proved_of_a_model_with_eight_features(found: FoundLengths) -> None:
     assert found.proved
     assert isinstance(found.attraction, ProvedImages)
     assert found.attraction.holds
@@ -99,21 +106,21 @@ def test_both_modes_end_in_the_same_right_answers_from_any_start() -> None:
 
 
 def test_the_certificate_holds_and_the_checker_says_what_it_verified(
-    certificate: ImagesCertificate, run: Run
+    certificate: Certificate, lengths: Lengths, run: Run
 ) -> None:
     content = certificate.model_dump(mode="json")
     verdict = check_certificate(parse_certificate(content), run, CheckSettings(precision=64, processes=1))
-    assert f"all words of every length are right, by {len(certificate.labels)} sets of states" in verdict
+    assert f"all words of every length are right, by {len(lengths.labels)} sets of states" in verdict
     assert "the simultaneous mode tends to the same answers, from every start" in verdict
     assert "its rounding, tolerance and limit of iterations are not covered" in verdict
 
 
-def test_the_checker_bounds_what_the_producer_bounds(certificate: ImagesCertificate, run: Run) -> None:
+def test_the_checker_bounds_what_the_producer_bounds(lengths: Lengths, run: Run) -> None:
     """By one theorem in two arithmetics: 1% apart, as spectral norms are bounded in other ways."""
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     model = copy.deepcopy(run.model).double()
-    loop, latents = EnclosedClosedLoop(model), certificate.latents.reshape(len(certificate.labels), 2, -1)
-    centres = certificate.centres.reshape(len(certificate.labels), -1)
+    loop, latents = EnclosedClosedLoop(model), lengths.latents.reshape(len(lengths.labels), 2, -1)
+    centres = lengths.centres.reshape(len(lengths.labels), -1)
     found = image_balls(loop, np.array([1]), Ball.exact(centres[:1]), latents[:1, 1])
     with precision(64):
         checker = ArbModel(weights, run.config.as_json()["sizes"])
@@ -129,44 +136,54 @@ def test_the_checker_bounds_what_the_producer_bounds(certificate: ImagesCertific
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, -1.0, 1e3, np.inf, np.nan])
-def test_other_radii_are_refused(factor: float, certificate: ImagesCertificate, run: Run) -> None:
-    step(certificate, run, 0, 1)
-    radii = certificate.image_radii.copy()
+def test_other_radii_are_refused(factor: float, lengths: Lengths, starts: Starts, run: Run) -> None:
+    step(lengths, starts, run, 0, 1)
+    radii = starts.image_radii.copy()
     radii[1] *= factor
     said = "no contraction on it is shown" if factor == 1e3 else "not all images|no contraction"
     with pytest.raises(RefusedError, match=rf"image_radii\[1\]: ({said})"):
-        step(certificate.model_copy(update={"image_radii": radii}), run, 0, 1)
+        step(lengths, starts.model_copy(update={"image_radii": radii}), run, 0, 1)
 
 
-def test_other_centres_are_refused(certificate: ImagesCertificate, run: Run) -> None:
-    latents = -certificate.latents
+def test_other_centres_are_refused(lengths: Lengths, starts: Starts, run: Run) -> None:
+    latents = -lengths.latents
     with pytest.raises(RefusedError, match=r"image_radii\[0\]: not all images"):
-        step(certificate.model_copy(update={"latents": latents}), run, 0, 0)
+        step(lengths.model_copy(update={"latents": latents}), starts, run, 0, 0)
 
 
-def test_weights_that_read_more_are_refused(certificate: ImagesCertificate, run: Run) -> None:
+def test_weights_that_read_more_are_refused(lengths: Lengths, starts: Starts, run: Run) -> None:
     """The claims of one model, of another that differs in what it reads only."""
     weights = {name: tensor.numpy().copy() for name, tensor in run.model.state_dict().items()}
     weights["mixers.0.in_proj.weight"] *= 30
-    checker = ImageBallChecker(certificate, weights, run.config.as_json()["sizes"], 64)
+    checker = checker_of(lengths, starts, run, weights)
     with pytest.raises(RefusedError, match=r"image_radii\[0\]: not all images"):
         checker.check(0, 0)
 
 
-def test_other_forgeries_are_refused(certificate: ImagesCertificate, run: Run) -> None:
-    with pytest.raises(RefusedError, match="statements: are not those of this format"):
-        check(certificate, run, statements=COVER_STATEMENTS)
-    with pytest.raises(RefusedError, match=f"image_radii: does not hold {certificate.image_radii.size} numb"):
-        check(certificate, run, image_radii=certificate.image_radii[:-1])
+def test_other_forgeries_are_refused(
+    certificate: Certificate, lengths: Lengths, starts: Starts, run: Run
+) -> None:
+    check(lengths, starts, run, certificate)
+    forged = starts.model_copy(update={"statements": lengths.statements})
+    with pytest.raises(RefusedError, match=r"claims\[1\]\.statements: are not those of this format"):
+        check(lengths, forged, run, certificate)
+    forged = starts.model_copy(update={"image_radii": starts.image_radii[:-1]})
+    with pytest.raises(RefusedError, match=f"image_radii: does not hold {starts.image_radii.size} numb"):
+        check(lengths, forged, run, certificate)
     content = certificate.model_dump(mode="json")
-    del content["image_radii"]
+    del content["claims"][1]["image_radii"]
     with pytest.raises(RefusedError, match="image_radii: field required"):
         parse_certificate(content)
 
 
-def test_a_cover_does_not_pass_for_more(found: all_lengths.AllLengthsAnalysis, run: Run) -> None:
-    content = found.certificate(run).model_dump(mode="json")
-    content["image_radii"] = ""
+def test_starts_without_every_length_are_refused(certificate: Certificate, starts: Starts, run: Run) -> None:
+    with pytest.raises(RefusedError, match="image_radii: are around latents of a claim of every length"):
+        check_as(certificate.model_copy(update={"claims": [starts]}).sealed(), run, bits=64)
+
+
+def test_a_cover_does_not_pass_for_more(certificate: Certificate) -> None:
+    content = certificate.model_dump(mode="json")
+    content["claims"][0]["image_radii"] = ""
     with pytest.raises(RefusedError, match="image_radii: extra inputs are not permitted"):
         parse_certificate(content)
 
@@ -174,9 +191,8 @@ def test_a_cover_does_not_pass_for_more(found: all_lengths.AllLengthsAnalysis, r
 def test_where_it_is_not_proved_nothing_of_it_is_said(tmp_path: Path) -> None:
     scales = {"out_proj": 2.0, "head": 0.05, "in_proj": 0.1}
     other = constant(untrained(tmp_path / "run", "implicit-mamba2", TINY, scales))
-    few = all_lengths.analyse(other, **COARSE)
+    few = analyse(other, starts=True, **COARSE)
     assert few.proved
     assert few.attraction is None
     assert "simultaneous" not in few.sentence
-    with pytest.raises(InputError, match="not proved that all latents are attracted; train with an"):
-        few.certificate_of_starts(other)
+    assert [claim.kind for claim in few.claims] == ["lengths"]

@@ -7,17 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from analysis import all_lengths
-from analysis.certificates.answers import Automaton
-from analysis.certificates.cover.checker import check_cover
-from analysis.certificates.cover.document import CoverCertificate
-from analysis.certificates.parts import RefusedError
-from analysis.framework.output import RunIdentity
+from analysis.certificates.certificate import Certificate, RefusedError
+from analysis.certificates.producing import certificate_of
+from analysis.certificates.proofs import lengths as all_lengths
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import check_as
 
 OVERSHOOT = 2.6
 SMALL = {"d_model": 2, "expand": 1, "d_state": 1, "head_size": 2, "d_conv": 1, "residual": False}
@@ -64,35 +62,29 @@ def answers(run: Run) -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def certificate() -> CoverCertificate:
+def certificate() -> Certificate:
     """True of the damping 0.3."""
     run = turning()
     found = all_lengths.analyse(run, distance=1e-3)
     assert found.proved
-    return found.certificate(run)
+    return certificate_of(run, found)
 
 
-def check(certificate: CoverCertificate, run: Run, config: dict[str, Any] | None = None) -> None:
+def check(certificate: Certificate, run: Run, config: dict[str, Any] | None = None) -> None:
     config = config or run.config.as_json()
     forged = certificate.model_copy(update={"config": config})
     forged = forged.model_copy(update={"sha256": forged.seal()})
-    check_cover(
-        forged,
-        {name: tensor.float().numpy() for name, tensor in run.model.state_dict().items()},
-        sha256=RunIdentity.of(run).weights_sha256,
-        config=config,
-        automaton=Automaton(initial_state=0, table=[[0, 0], [1, 1]]),
-    )
+    check_as(forged, run, config)
 
 
 def test_where_the_iteration_contracts_the_answers_are_right_and_the_certificate_holds(
-    certificate: CoverCertificate,
+    certificate: Certificate,
 ) -> None:
     assert (answers(turning()) == 0).all()
     check(certificate, turning())
 
 
-def test_fixed_points_that_repel_are_refused(certificate: CoverCertificate) -> None:
+def test_fixed_points_that_repel_are_refused(certificate: Certificate) -> None:
     """The same weights and fixed points with another damping: every answer is wrong."""
     repelled = turning(damping=0.8)
     assert (answers(repelled) == 1).all()
@@ -107,13 +99,15 @@ def test_fixed_points_that_repel_are_refused(certificate: CoverCertificate) -> N
 
 @pytest.mark.parametrize("limit", [1, 20])
 def test_a_run_that_stops_before_the_iteration_is_there_is_refused(
-    certificate: CoverCertificate, limit: int
+    certificate: Certificate, limit: int
 ) -> None:
     short = turning(max_iterations=limit)
     with pytest.raises(RefusedError, match=f"iterations: are more than the limit of the run, {limit}"):
         check(certificate, short)
+    claim = certificate.only
+    shorter = claim.model_copy(update={"iterations": limit})
     with pytest.raises(RefusedError, match=r"iterations: are (over|not enough)"):
-        check(certificate.model_copy(update={"iterations": limit}), short)
+        check(certificate.model_copy(update={"claims": [shorter]}), short)
 
 
 def test_a_producer_does_not_prove_what_the_iteration_does_not_reach() -> None:

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.orbits.checker import OrbitChecker, check_iteration
-from analysis.certificates.orbits.document import OrbitBundles
-from analysis.certificates.parts import RefusedError
+from analysis.certificates.arb.balls import precision
+from analysis.certificates.certificate import RefusedError
+from analysis.certificates.iteration import OrbitBundles, OrbitChecker, check_iteration
 
 BITS = 128
 JUST = 1e-7

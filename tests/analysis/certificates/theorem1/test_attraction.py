@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.linear import precision, row_sum
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.theorem1.checker import Checker
-from analysis.certificates.theorem1.document import Certificate, Claim, Orbit, Point, Range, summarise
-from analysis.certificates.theorem1.producer import prove_points, prove_ranges
-from analysis.certificates.theorem1.sites import Sites, visited_sites
+from analysis.certificates.arb.balls import precision, row_sum
+from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.pairs import PairChecker
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
+from analysis.certificates.claims.theorem1 import Claimed, Orbit, Point, Range, summarise
+from analysis.certificates.proofs.pairs import prove_points, prove_ranges
+from analysis.certificates.proofs.sites import Sites, visited_sites
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
@@ -28,6 +28,7 @@ from automata.tasks.registry import make_task
 from implicit.config.recipes import recipe
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
+from tests.analysis.lines import Lines, line_of
 from theory.rigorous.enclosure import refine
 
 PAIR = 3
@@ -47,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def content(run: Run) -> dict[str, Any]:
     certificate = certify(run, **SETTINGS)
-    assert certificate.summary["orbit"] == 4
+    assert certificate.only.summary["orbit"] == 4
     return certificate.model_dump(mode="json")
 
 
@@ -70,18 +71,22 @@ def fixed_points(run: Run) -> dict[str, Point]:
     return found
 
 
+def pairs_of(content: dict[str, Any]) -> Any:
+    return parse_certificate(content).only.pairs
+
+
 def counted(content: dict[str, Any]) -> dict[str, Any]:
     """The same with the counts that its pairs show, and a new seal."""
-    content["summary"] = summarise(Certificate.parse(content).pairs)
+    Lines(content)["summary"] = summarise(pairs_of(content))
     content["sha256"] = seal(content)
     return content
 
 
 def refusal(content: dict[str, Any], run: Run) -> str | None:
     try:
-        check_certificate(Certificate.parse(content), run, CheckSettings(processes=1))
+        check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
     except RefusedError as refused:
-        return refused.line
+        return line_of(refused)
     return None
 
 
@@ -95,11 +100,11 @@ def test_a_second_fixed_point_of_the_same_h_is_not_another_state(
     """Their entries differ, as those of two branches do: nothing follows for the one transition there is."""
     for kind in ("repels", "attracts"):
         forged = copy.deepcopy(content)
-        forged["pairs"][PAIR]["elsewhere"] = {**as_json(fixed_points[kind]), "pair": PAIR}
+        forged["claims"][0]["pairs"][PAIR]["elsewhere"] = {**as_json(fixed_points[kind]), "pair": PAIR}
         assert refusal(counted(forged), run) == f"pairs[{PAIR}].elsewhere.pair"
         # and beside the h of another pair it is no fixed point
-        other = next(n for n, pair in enumerate(content["pairs"]) if n != PAIR)
-        forged["pairs"][PAIR]["elsewhere"]["pair"] = other
+        other = next(n for n, pair in enumerate(content["claims"][0]["pairs"]) if n != PAIR)
+        forged["claims"][0]["pairs"][PAIR]["elsewhere"]["pair"] = other
         assert refusal(counted(forged), run) == f"pairs[{PAIR}].elsewhere.error"
 
 
@@ -115,32 +120,32 @@ def test_a_box_of_states_is_about_the_fixed_point_that_is_reached(
     there = Sites(sites.model, sites.tokens, sites.state, fixed_points["attracts"].latent[None], sites.places)
     (claim,), (radius,) = prove_ranges(there)
     assert claim is not None
-    point = Certificate.parse(content).pairs[PAIR].point  # type: ignore[union-attr]
+    point = pairs_of(content)[PAIR].point
     assert point is not None
     assert np.abs(claim.latent - point.latent).max() > claim.radius
     box = Range(**dict(claim), state_radius=float(radius))
     forged = copy.deepcopy(content)
-    forged["pairs"][PAIR]["range"] = box.model_dump(mode="json")
+    forged["claims"][0]["pairs"][PAIR]["range"] = box.model_dump(mode="json")
     assert refusal(counted(forged), run) == f"pairs[{PAIR}].range.latent"
-    monkeypatch.setattr(Checker, "_check_same_fixed_point", lambda *_: None)
+    monkeypatch.setattr(PairChecker, "_check_same_fixed_point", lambda *_: None)
     assert refusal(forged, run) is None  # so that nothing else refuses it
 
 
 def test_a_fixed_point_that_is_not_reached_counts_for_nothing(
     content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
 ) -> None:
-    honest = summarise(Certificate.parse(content).pairs)
+    honest = summarise(pairs_of(content))
     for kind in ("repels", "attracts"):
         forged = copy.deepcopy(content)
-        forged["pairs"][PAIR]["point"] = as_json(fixed_points[kind])
+        forged["claims"][0]["pairs"][PAIR]["point"] = as_json(fixed_points[kind])
         # the box of h would stay claimed of a fixed point that the pair no longer speaks of
         assert refusal(counted(copy.deepcopy(forged)), run) == f"pairs[{PAIR}].range"
-        forged["pairs"][PAIR]["range"] = None
+        forged["claims"][0]["pairs"][PAIR]["range"] = None
         assert refusal(counted(forged), run) is None  # what it claims is true: there is a fixed point
         for name in ("orbit", "non_diagonal", "non_linear"):
-            assert forged["summary"][name] == honest[name] - 1
+            assert forged["claims"][0]["summary"][name] == honest[name] - 1
             changed = copy.deepcopy(forged)
-            changed["summary"][name] += 1
+            changed["claims"][0]["summary"][name] += 1
             changed["sha256"] = seal(changed)
             assert refusal(changed, run) == f"summary.{name}"
 
@@ -156,9 +161,9 @@ def test_an_orbit_that_ends_elsewhere_is_refused(
     for steps in (0, 1, fixed_points["reached"].orbit.iterations, 512):
         forged = copy.deepcopy(content)
         orbit = Orbit(iterations=steps, distance=near)
-        forged["pairs"][PAIR]["point"] = as_json(point.model_copy(update={"orbit": orbit}))
+        forged["claims"][0]["pairs"][PAIR]["point"] = as_json(point.model_copy(update={"orbit": orbit}))
         assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit.distance"
-    forged["pairs"][PAIR]["point"]["orbit"]["distance"] = (10.0).hex()
+    forged["claims"][0]["pairs"][PAIR]["point"]["orbit"]["distance"] = (10.0).hex()
     assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit.distance"
 
 
@@ -168,10 +173,10 @@ def test_an_orbit_to_a_fixed_point_that_repels_is_refused(
     point = as_json(fixed_points["repels"])
     orbit = {"iterations": 40, "distance": (fixed_points["repels"].radius / 4).hex()}
     forged = copy.deepcopy(content)
-    forged["pairs"][PAIR]["point"] = {**point, "orbit": orbit}
+    forged["claims"][0]["pairs"][PAIR]["point"] = {**point, "orbit": orbit}
     assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit"
     contraction = {"power": 1, "norm": (0.5).hex(), "growth": (1.0).hex()}
-    forged["pairs"][PAIR]["point"] = {**point, "orbit": orbit, "contraction": contraction}
+    forged["claims"][0]["pairs"][PAIR]["point"] = {**point, "orbit": orbit, "contraction": contraction}
     assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.contraction.norm"
 
 
@@ -179,9 +184,9 @@ def test_a_distance_to_the_working_latent_is_no_claim_any_more(content: dict[str
     """It was taken on trust: the latent came from the document."""
     for name, value in (("working_distance", "inf"), ("working_latent", "")):
         forged = copy.deepcopy(content)
-        forged["pairs"][PAIR][name] = value
+        forged["claims"][0]["pairs"][PAIR][name] = value
         with pytest.raises(RefusedError, match=rf"pairs\[{PAIR}\]\.{name}: "):
-            Certificate.parse(forged)
+            parse_certificate(forged)
 
 
 # The terms of the check, each of which decides
@@ -202,7 +207,7 @@ class Halving:
         return [z[0] / 2 + 1]
 
 
-class HalvingChecker(Checker):
+class HalvingChecker(PairChecker):
     """The model is exact at every precision."""
 
     def model_at(self, bits: int) -> ArbModel:
@@ -271,7 +276,7 @@ def test_orbits_are_not_longer_than_can_be_checked() -> None:
 def test_the_growth_is_that_of_all_lower_powers() -> None:
     """Of a step that stretches a hundredfold before it contracts."""
     matrix = [[arb(0.5), arb(100)], [arb(0), arb(0.5)]]
-    checker = Checker.__new__(Checker)
+    checker = PairChecker.__new__(PairChecker)
     checker.model = Halving()  # type: ignore[assignment]
     with precision(BITS):
         step = arb_mat(matrix)
@@ -284,5 +289,5 @@ def test_the_growth_is_that_of_all_lower_powers() -> None:
 
 
 def test_what_is_over_a_box_has_no_orbit() -> None:
-    assert "orbit" not in Claim.model_fields
+    assert "orbit" not in Claimed.model_fields
     assert "orbit" in Point.model_fields

@@ -4,7 +4,7 @@ import base64
 import copy
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,11 @@ import pytest
 import torch
 
 from analysis import all_words, check_certificate
-from analysis.certificates.answers import Automaton
-from analysis.certificates.arb.linear import precision
-from analysis.certificates.arb.mamba2 import exact_vector
-from analysis.certificates.arb.model import ArbModel
-from analysis.certificates.parts import RefusedError, seal
-from analysis.certificates.words.checker import WordsChecker, check_words
-from analysis.certificates.words.document import WordsCertificate, words_in_order
+from analysis.certificates.arb.balls import exact_vector, precision
+from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.certificate import Automaton, RefusedError, parse_certificate, seal
+from analysis.certificates.claims.words import WordsChecker, words_in_order
+from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
@@ -27,8 +25,8 @@ from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import Content, Lines, check_as, line_of
 
-Content = dict[str, Any]
 LENGTH = 4
 
 
@@ -39,10 +37,12 @@ def run() -> Run:
 
 @pytest.fixture(scope="module")
 def content(run: Run) -> Content:
-    return all_words.analyse(run, length=LENGTH).certificate(run).model_dump(mode="json")
+    return certify(run, claim="words", length=LENGTH).model_dump(mode="json")
 
 
-def _edit(content: Content, level: int, name: str, entry: int, change: Callable[[float], float]) -> None:
+def _edit(
+    content: MutableMapping[str, Any], level: int, name: str, entry: int, change: Callable[[float], float]
+) -> None:
     part = content["levels"][level]
     numbers = np.frombuffer(base64.b64decode(part[name]), "<f8").copy()
     numbers[entry] = change(numbers[entry])
@@ -204,7 +204,7 @@ FALSE: list[tuple[Callable[[Content], None], str]] = [
 
 def _check(content: Content, run: Run, processes: int = 1) -> None:
     settings = CheckSettings(processes=processes)
-    check_certificate.check_certificate(WordsCertificate.parse(content), run, settings)
+    check_certificate.check_certificate(parse_certificate(content), run, settings)
 
 
 @pytest.mark.parametrize(("tamper", "line"), FALSE, ids=lambda case: getattr(case, "__name__", None))
@@ -212,16 +212,16 @@ def test_a_false_line_is_named_even_under_a_new_seal(
     content: Content, run: Run, tamper: Callable[[Content], None], line: str
 ) -> None:
     changed = copy.deepcopy(content)
-    tamper(changed)
+    tamper(Lines(changed))
     changed["sha256"] = seal(changed)
     with pytest.raises(RefusedError) as refusal:
         _check(changed, run)
-    assert refusal.value.line == line
+    assert line_of(refusal.value) == line
 
 
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
-    _edit(changed, 3, "state_radii", 5, lambda radius: radius * 2)
+    _edit(Lines(changed), 3, "state_radii", 5, lambda radius: radius * 2)
     with pytest.raises(RefusedError, match="sha256"):
         _check(changed, run)
     changed["sha256"] = seal(changed)
@@ -234,13 +234,7 @@ def test_a_wrong_answer_cannot_be_certified(content: Content, run: Run) -> None:
     initial_state(changed)
     changed["sha256"] = seal(changed)
     with pytest.raises(RefusedError, match=r"levels\[0\]\.margins\[0\]: is larger than"):
-        check_words(
-            WordsCertificate.parse(changed),
-            {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
-            sha256=changed["run"]["weights_sha256"],
-            config=run.config.as_json(),
-            automaton=Automaton(initial_state=1, table=[[0, 1], [1, 0]]),
-        )
+        check_as(changed, run, automaton=Automaton(initial_state=1, table=[[0, 1], [1, 0]]))
 
 
 @pytest.mark.parametrize(
@@ -256,18 +250,13 @@ def test_what_is_proved_of_one_iteration_is_not_of_another(
     content: Content, run: Run, sizes: Content, claimed: Content, line: str
 ) -> None:
     """The same weights with another limit, which is reached too early, and with a slower iteration."""
-    changed = copy.deepcopy(content) | claimed
+    changed = copy.deepcopy(content)
+    Lines(changed).update(claimed)
     changed["config"]["sizes"] |= sizes
     changed["sha256"] = seal(changed)
     with pytest.raises(RefusedError) as refusal:
-        check_words(
-            WordsCertificate.parse(changed),
-            {name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
-            sha256=changed["run"]["weights_sha256"],
-            config=changed["config"],
-            automaton=Automaton(initial_state=0, table=[[0, 1], [1, 0]]),
-        )
-    assert refusal.value.line == line
+        check_as(changed, run, config=changed["config"])
+    assert line_of(refusal.value) == line
 
 
 def test_the_state_after_a_token_encloses_that_of_the_cell() -> None:
@@ -300,12 +289,12 @@ def test_what_a_worker_process_refuses_is_told_as_in_one(
     content: Content, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = copy.deepcopy(content)
-    smaller_state_radius(changed)
+    smaller_state_radius(Lines(changed))
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(changed))
     assert check_certificate.main([str(path), "parity-small", "--processes", "2"]) == 1
     line = "levels[3].state_radii[5]: is less than the distance of the state (word 0 1 0 1)"
-    assert capsys.readouterr().err == f"refused: {line}\n"
+    assert capsys.readouterr().err == f"refused: claims[0].{line}\n"
 
 
 def test_every_word_is_followed(content: Content, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,4 +350,4 @@ def test_of_a_model_that_is_wrong_only_the_proved_length_is_certified(run: Run) 
         wrong.model.get_parameter("head.weight").neg_()
         wrong.model.get_parameter("head.bias").neg_()
     with pytest.raises(InputError, match="nothing is proved"):
-        all_words.analyse(wrong, length=2).certificate(wrong)
+        certify(wrong, claim="words", length=2)

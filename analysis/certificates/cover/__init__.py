@@ -1,1 +1,0 @@
-"""Certificates of words of every length."""

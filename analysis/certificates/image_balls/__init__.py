@@ -1,1 +1,0 @@
-"""Certificates that the simultaneous mode ends in the right answers, by balls that hold all images."""

@@ -1,0 +1,88 @@
+"""How a checker names what a certificate is about: an automaton by what it is, a run by its own words."""
+
+import hashlib
+import json
+import math
+
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.equivalence import transition_monoid
+from automata.machines.mealy import MealyMachine
+from automata.monoids.groups import (
+    alternating_group,
+    cyclic_group,
+    dihedral_group,
+    quaternion_group,
+    symmetric_group,
+)
+from automata.monoids.isomorphism import find_isomorphism
+
+LONGEST_NAME = 60
+"""Characters."""
+LARGEST_TABLE = 32
+"""Entries that are shown."""
+LARGEST_GROUP = 720
+"""Maps of the states among which a group is looked for."""
+
+
+def readable(name: str) -> str:
+    """Return a name from a run folder, which may be a stranger's, in quotes where it could be taken for more.
+
+    Example:
+        >>> readable("parity"), readable("S5. Proved.")
+        ('parity', "'S5. Proved.'")
+    """
+    plain = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
+    return name if plain and len(name) <= LONGEST_NAME else ascii(name[:LONGEST_NAME])
+
+
+def described(machine: MealyMachine) -> str:
+    """Return what an automaton is, of which its name says nothing.
+
+    States and answers that words reach are numbered in the order in which words meet them, shorter words
+    first, so that every spelling of an automaton has one hash.
+
+    Example:
+        >>> print(described(MealyMachine([[1, 0], [0, 1]], [[1, 0], [0, 1]], 1)))
+        an automaton of 2 tokens whose words reach 2 of 2 states (table [[1, 0], [0, 1]], of SHA-256
+        be555edbfc39d6a4327eb8ec81b88dbceedfec1812445ad8f0b7dfb80ea39d11; its tokens generate Z2)
+    """
+    order, numbers = [machine.initial], {machine.initial: 0}
+    for state in order:  # grows while it is read
+        fresh = [after for after in dict.fromkeys(machine.table[state].tolist()) if after not in numbers]
+        numbers |= {after: len(order) + number for number, after in enumerate(fresh)}
+        order += fresh
+    table = [[numbers[after] for after in row] for row in machine.table[order].tolist()]
+    small = f"{table}, " if len(table) * len(table[0]) <= LARGEST_TABLE else ""
+    told = ""
+    if (machine.answers[order] != machine.table[order]).any():
+        seen: dict[int, int] = {}
+        answers = [[seen.setdefault(a, len(seen)) for a in row] for row in machine.answers[order].tolist()]
+        told = f"; answers of SHA-256 {_sha256(answers)}"
+    return (
+        f"an automaton of {machine.token_count} tokens whose words reach {len(table)} of "
+        f"{machine.state_count} states (table {small}of SHA-256 {_sha256(table)}{told}; its tokens generate "
+        f"{_generated(table)})"
+    )
+
+
+def _sha256(rows: list[list[int]]) -> str:
+    return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
+
+
+def _generated(table: list[list[int]]) -> str:
+    """The name of the group that the tokens generate as maps of the states, or what it is instead."""
+    try:
+        monoid = transition_monoid(DFA.from_table(table), LARGEST_GROUP)
+    except InputError:
+        return f"more than {LARGEST_GROUP} maps of the states"
+    order = monoid.order
+    if not monoid.is_group:
+        return f"a monoid of {order} maps, which is no group"
+    named = [cyclic_group(order)]
+    named += [symmetric_group(n) for n in range(3, 7) if math.factorial(n) == order]
+    named += [alternating_group(n) for n in range(4, 7) if math.factorial(n) == 2 * order]
+    named += [quaternion_group()] * (order == 8)
+    named += [dihedral_group(sides) for sides in range(2, order) if 2 * sides == order]
+    found = (group.name for group in named if find_isomorphism(monoid, group) is not None)
+    return next(found, f"a group of order {order} that is none of Z, S, A, D and Q8")

@@ -1,1 +1,0 @@
-"""Certificates that the iteration from zero ends near the fixed points of a proof."""

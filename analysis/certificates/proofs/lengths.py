@@ -1,0 +1,328 @@
+"""Words of every length: a finite list of ellipsoids of states that the closed loop provably cannot leave.
+
+A finite list of ellipsoids of states is found that the closed loop cannot leave: every token maps every
+ellipsoid into another one, and the answer is right on all of it (`theory.rigorous.covers.invariant_cover`).
+The initial state lies in one, so the answer after any number of tokens is right. "Maps" means by the
+iteration that is run: from the latent zero, damped, until the relative tolerance is met, one token after the
+other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
+
+1. the states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`);
+2. along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`);
+3. a set may be so large as the curvature of the step allows, on it and on all that follow; the reachable
+   states are taken again, up to a fraction of that;
+4. their radii are grown until every step provably leads into its target (`theory.rigorous.covers.radii`).
+
+5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
+   points (`theory.rigorous.covers.bundling`).
+
+It is also tried to prove that the iteration tends to the same fixed points from all latents that the last
+norm can give, and not from zero alone: by Theorem 2 of docs/when_modes_agree.md the simultaneous mode then
+tends to the same answers. That holds where Φ maps all latents into a ball in which it contracts
+(`implicit.enclosed.image_ball`), as of a model that was trained for it.
+
+Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers
+that their floats are, in real arithmetic and, of the sequential mode, as float64 computes it (``python -m
+implicit.answer``), whose rounding is bounded along with it under the assumptions of
+`theory.rigorous.float_format`; and about every relative tolerance up to the one that is asked for. The run's
+own may be larger, and its float32 is not part of it.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from analysis.certificates.certificate import Claim, at_least
+from analysis.certificates.claims.lengths import Lengths
+from analysis.certificates.claims.starts import OF_EVERY_START, Starts
+from analysis.certificates.iteration import upper_triangle
+from analysis.certificates.producing import Proof, stated
+from analysis.certificates.proofs.cover_search import IntArray, LengthsSettings, find_cover, for_run
+from analysis.certificates.proofs.image_balls import ProvedImages, prove_images
+from analysis.certificates.proofs.steps import (
+    ProvedIteration,
+    asked_of,
+    enclosed_loop,
+    errors_of,
+    prove_iteration,
+    solve_steps,
+)
+from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
+from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
+from analysis.framework.output import RunIdentity
+from analysis.framework.palette import RED
+from analysis.framework.settings import settings_from
+from analysis.framework.terminal import number
+from analysis.framework.visited_states import in_double_precision
+from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.fixed_point import Stopping
+from implicit.runs.loading import Run
+from theory.rigorous.balls.ball import Array
+from theory.rigorous.covers.bundling import Members
+from theory.rigorous.covers.radii import ClosedCover
+
+STATED_SHARE = 0.95
+"""Of the margin that is proved, how much a certificate states: other arithmetic has other roundings."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundLengths:
+    """What `analyse` returns.
+
+    Attributes:
+        run: which run.
+        settings: what was chosen.
+        found: the cover with what is proved of its steps; None if there is no candidate.
+        iteration: what is proved of the iteration over it; None if the cover is not closed.
+        attraction: what is proved of all latents; None if that is not proved, or the rest is not.
+        fault: why there is none; empty otherwise.
+        initial_state: of the task.
+        statements: what is claimed, in words, by kind.
+        seconds: how long it took.
+
+    Example:
+        `analyse` returns one.
+    """
+
+    run: RunIdentity
+    settings: LengthsSettings
+    found: ClosedCover | None
+    iteration: ProvedIteration | None
+    attraction: ProvedImages | None
+    fault: str
+    initial_state: int
+    statements: dict[str, dict[str, str]]
+    seconds: float
+
+    @property
+    def proved(self) -> bool:
+        """Whether the answers to all words of every length are proved right."""
+        closed = self.found is not None and bool(self.found.closed.all())
+        return closed and self.iteration is not None and self.iteration.attraction.holds
+
+    @property
+    def sentence(self) -> str:
+        """The finding."""
+        if self.found is None:
+            return f"nothing is proved: {self.fault}"
+        sets, steps = self.found.cover.set_count, len(self.found.closed)
+        if self.iteration is not None and self.proved:
+            return (
+                f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
+                "are mapped into each other, with a margin of at least "
+                f"{at_least(float(self.found.bounds.margin.min()))}; {self.iteration.caveat}"
+                f"{self._of_starts()}"
+            )
+        if self.iteration is not None:
+            mapped = f"{sets} sets are mapped into each other by fixed points"
+            return f"nothing is proved: {mapped}, but {self.iteration.fault}"
+        closed = int(self.found.closed.sum())
+        return f"nothing is proved: {closed} of {steps} steps between {sets} sets lead into their targets"
+
+    def _of_starts(self) -> str:
+        """What is proved of the simultaneous mode, with the caveat."""
+        if self.attraction is None:
+            return ""
+        return f"; {self.attraction.sentence}, so that {OF_EVERY_START}"
+
+    def numbers(self) -> dict[str, Any]:
+        """Return everything but the sets, for JSON."""
+        content: dict[str, Any] = {"sentence": self.sentence, "proved": self.proved, "fault": self.fault}
+        if self.found is not None:
+            bounds, radii = self.found.bounds, self.found.cover.radii
+            content |= {
+                "sets": self.found.cover.set_count,
+                "steps": len(self.found.closed),
+                "closed": int(self.found.closed.sum()),
+                "margin": float(bounds.margin.min()),
+                "largest_gain": float(bounds.gain.max()),
+                "largest_radius": float(radii.max()),
+                "median_radius": float(np.median(radii)),
+            }
+        if self.iteration is not None:
+            content |= {
+                "bundles": self.iteration.attraction.bundles.count,
+                "iterations": self.iteration.attraction.iterations,
+                "tolerance": self.iteration.iteration.tolerance,
+                "latent_error": self.iteration.iteration.latent_error,
+            }
+        if self.attraction is not None:
+            content["all_latents"] = self.attraction.numbers()
+        return content
+
+    def sets(self) -> dict[str, Any]:
+        """Return the lines of a certificate that say what the sets are, where they lead, and the margin."""
+        assert self.found is not None
+        cover = self.found.cover
+        # the answer to a token is the label of its target
+        labels = np.zeros(cover.set_count, dtype=np.int64)
+        labels[cover.targets.ravel()] = cover.answers.ravel()
+        labels[0] = self.initial_state
+        return {
+            "labels": labels.tolist(),
+            "targets": cover.targets.tolist(),
+            "centres": cover.centres,
+            "metrics": upper_triangle(cover.metrics),
+            "radii": cover.radii,
+            "margin": float(self.found.bounds.margin.min()) * STATED_SHARE,
+        }
+
+    @property
+    def search(self) -> LengthsSettings:
+        """The settings."""
+        return self.settings
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is proved of every length, and of every start where that is."""
+        if self.found is None or self.iteration is None or not self.proved:
+            return []
+        cover = self.found.cover
+        membership = self.iteration.attraction.membership.reshape(cover.targets.shape)
+        lengths = Lengths(
+            statements=self.statements["lengths"],
+            **self.sets(),
+            latents=cover.latents,
+            latent_radii=self.found.bounds.latent_radius,
+            bundle_of=[[*map(int, row)] for row in membership],
+            **self.iteration.fields(),
+        )
+        if self.attraction is None:
+            return [lengths]
+        return [lengths, Starts(statements=self.statements["starts"], **self.attraction.fields())]
+
+
+def analyse(
+    run: Run, settings: LengthsSettings | None = None, *, starts: bool = False, **chosen: Any
+) -> FoundLengths:
+    """Prove that a model answers words of every length as its task does.
+
+    Args:
+        run: a loaded run of an implicit model of one layer with a small state, that forgets.
+        settings: how the proof is searched for.
+        starts: try to prove too that all latents are attracted.
+        chosen: settings by name, instead.
+
+    Raises:
+        InputError: for a bad setting, a model that is not implicit, has several layers or a large state, or a
+            task that is no word problem.
+
+    Example:
+        A minute and some hundred megabytes for the stored run; too few sets are told at once.
+
+        >>> from implicit.runs.loading import load_run
+        >>> analyse(load_run("parity-small"), sets=100).sentence
+        'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
+    """
+    settings = for_run(settings_from(LengthsSettings, chosen, settings), run)
+    began = time.monotonic()
+    model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
+    loop = enclosed_loop(model)
+    asked = asked_of(model, settings.tolerance, settings.dtype)
+    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+
+    def step(states: Array, tokens: IntArray) -> tuple[Array, Array]:
+        return solve_steps(model, states, tokens, stopping)
+
+    try:
+        found, fault = find_cover(step, loop, task, settings, errors_of(asked))
+    except FloatingPointError as overflow:
+        found, fault = None, str(overflow)
+    iteration, attraction = None, None
+    if found is not None and found.closed.all():
+        members = Members.of_cover(found.cover, found.bounds.latent_radius)
+        iteration = prove_iteration(loop, members, asked, model.stopping)
+        if iteration.attraction.holds and starts and isinstance(loop, EnclosedClosedLoop):
+            images = prove_images(loop, found.cover)
+            attraction = images if images.holds else None
+    seconds = time.monotonic() - began
+    statements = {"lengths": stated(Lengths, run), "starts": stated(Starts, run)}
+    proved = found, iteration, attraction, fault, task.initial_state, statements
+    return FoundLengths(RunIdentity.of(run), settings, *proved, seconds)
+
+
+def draw(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
+    """Draw the gains of all steps and the radii of all sets.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> len(draw(analyse(load_run("parity-small"), sets=100)).axes)
+        0
+    """
+    with styled():
+        title, color = f"{analysis.run.title}\n{analysis.sentence}", "black" if analysis.proved else RED
+        panels = 0 if analysis.found is None else 2
+        figure, axes = new_panels(width, panels, title, color=color)
+        if analysis.found is None:
+            return figure
+        gain, radius = axes
+        gains = analysis.found.bounds.gain
+        gain.hist(gains[np.isfinite(gains)], bins=50)  # of a step without a bound there is nothing to draw
+        gain.axvline(1, color=RED, label="no contraction")
+        legend_below(gain)
+        gain.set(
+            title="gain of the steps, in their metrics", xlabel="gain per token", ylabel="number of steps"
+        )
+        radii = np.log10(analysis.found.cover.radii)
+        radius.hist(radii[np.isfinite(radii)], bins=50)
+        radius.set(
+            title="radius of the sets, in their metrics",
+            xlabel="log10 of the radius",
+            ylabel="number of sets",
+        )
+        return figure
+
+
+def caption(analysis: FoundLengths) -> str:
+    """Tell what is drawn, and the finding.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> caption(analyse(load_run("parity-small"), sets=100)).split(",")[0]
+        'A cover of all states that words of any length reach: nothing is proved: more than 100 states ...'
+    """
+    return (
+        f"A cover of all states that words of any length reach: {analysis.sentence}. By how much each step "
+        "shrinks or stretches a set, in the metric of the sets (below 1: contraction), and decimal "
+        "logarithms of the "
+        "radii of all sets in their metrics."
+    )
+
+
+def tables(analysis: FoundLengths) -> list[Table | str]:
+    """Return the figures of the cover, for the terminal.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> tables(analyse(load_run("parity-small"), sets=100))[-1]
+        'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
+    """
+    if analysis.found is None:
+        return [analysis.sentence]
+    table = Table(title=analysis.run.title, title_justify="left")
+    found = analysis.numbers()
+    columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
+    for name in columns:
+        table.add_column(name.replace("_", " "), justify="right")
+    table.add_row(*(str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns))
+    if isinstance(analysis.iteration, ProvedIteration) and analysis.run.model not in Lengths.models:
+        known = ", ".join(Lengths.models)
+        return [table, analysis.sentence, f"No independent check exists for this cell; one does for {known}."]
+    return [table, analysis.sentence]
+
+
+PROOF = Proof(
+    claim="lengths",
+    question="Is a small model right on words of every length? A proof, with a certificate.",
+    description="Prove in rigorous arithmetic that a small model is right on words of every length. "
+    "The stored run s3-small has defaults of its own.",
+    settings=LengthsSettings,
+    needs=FIXED_POINTS,
+    prove=analyse,
+    tables=tables,
+    draw=draw,
+    caption=caption,
+)

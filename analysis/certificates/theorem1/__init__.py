@@ -1,1 +1,0 @@
-"""Certificates of Theorem 1 at visited states."""

@@ -1,1 +1,0 @@
-"""Certificates of all words up to a length."""

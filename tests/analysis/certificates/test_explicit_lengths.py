@@ -1,0 +1,271 @@
+"""Words of every length by explicit models: proved of a trained Elman network, of others, and of own code."""
+
+import base64
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+from torch import Tensor
+
+from analysis import check_certificate as command
+from analysis.certificates.arb.balls import exact_matrix, exact_vector, precision
+from analysis.certificates.arb.elman import ArbElman
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
+from analysis.certificates.proofs import explicit_lengths
+from analysis.certificates.proofs.cover_search import LengthsSettings
+from analysis.certify import certify, main
+from analysis.check_certificate import CheckSettings, check_certificate
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
+from implicit.enclosed.any_loop import EnclosedAnyLoop
+from implicit.models.elman import Elman
+from implicit.models.gru import GRU
+from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.models.lstm import LSTM
+from implicit.models.step_model import StepModel
+from implicit.models.torch_rnn import TorchRNNConfig
+from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import Content, Lines, check_as, line_of
+from theory.rigorous.balls import Ball, Dual
+from theory.transition import State
+
+ONE_PROCESS = CheckSettings(processes=1)
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return load_run("parity-elman")
+
+
+@pytest.fixture(scope="module")
+def content(run: Run) -> Content:
+    return certify(run, claim="lengths").model_dump(mode="json")
+
+
+def test_parity_is_proved_at_every_length_of_a_trained_elman_network(content: Content, run: Run) -> None:
+    certificate = parse_certificate(content)
+    told = check_certificate(certificate, run, ONE_PROCESS)
+    assert f"all words of every length are right, by {len(certificate.only.labels)} sets" in told
+    # the states of random words of 200 tokens, in floating point, lie in the sets that targets name
+    claim, model = certificate.only, run.model.double()
+    metrics = np.zeros((len(claim.labels), 4, 4))
+    metrics[:, *np.triu_indices(4)] = claim.metrics.reshape(len(claim.labels), -1)
+    centres, targets = claim.centres.reshape(-1, 4), np.array(claim.targets)
+    tokens = torch.randint(0, 2, (20, 200), generator=torch.Generator().manual_seed(0))
+    state, place = model.init_state(20), np.zeros(20, dtype=np.int64)
+    for t in range(200):
+        with torch.no_grad():
+            state, logits = model.step(state, tokens[:, t])
+        place = targets[place, tokens[:, t].numpy()]
+        away = (metrics[place] @ (state["hidden.0"].numpy() - centres[place])[..., None])[..., 0]
+        assert (np.linalg.norm(away, axis=1) <= claim.radii[place]).all()
+        right = tokens[:, : t + 1].sum(1) % 2
+        gaps = logits[np.arange(20), right] - logits[np.arange(20), 1 - right]
+        assert float(gaps.min()) >= claim.margin
+    run.model.float()
+
+
+def _scaled(name: str, entry: int, factor: float) -> Callable[[Any], None]:
+    def forge(lines: Any) -> None:
+        numbers = np.frombuffer(base64.b64decode(lines[name]), "<f8").copy()
+        numbers[entry] *= factor
+        lines[name] = base64.b64encode(numbers.tobytes()).decode()
+
+    return forge
+
+
+def _target(lines: Any) -> None:
+    lines["targets"][1][0] = lines["targets"][1][1]
+
+
+def _outside(lines: Any) -> None:
+    lines["targets"][1][0] = 10**6
+
+
+def _label(lines: Any) -> None:
+    lines["labels"][lines["targets"][0][1]] ^= 1
+
+
+def _margin(lines: Any) -> None:
+    lines["margin"] = (float.fromhex(lines["margin"]) * 1.1).hex()
+
+
+def _allowance(lines: Any) -> None:
+    lines["step_error"] = (1e-2).hex()
+
+
+def _moved(lines: Any) -> None:
+    numbers = np.frombuffer(base64.b64decode(lines["centres"]), "<f8").copy()
+    numbers[0] += 0.1
+    lines["centres"] = base64.b64encode(numbers.tobytes()).decode()
+
+
+FORGED: dict[str, tuple[Callable[[Any], None], str]] = {
+    "target": (_target, "targets[1][0]"),
+    "target outside": (_outside, "targets[1][0]"),
+    "label": (_label, "targets[0][1]"),
+    "first label": (lambda lines: lines["labels"].__setitem__(0, 1), "labels"),
+    "start elsewhere": (_moved, "centres[0]"),
+    "no metric": (_scaled("metrics", 0, 0.0), "metrics[0]"),
+    "negative radius": (_scaled("radii", 2, -1.0), ""),
+    "large set": (_scaled("radii", 2, 100.0), ""),
+    "margin": (_margin, "margin"),
+    "negative margin": (lambda lines: lines.update(margin=(-1.0).hex()), "margin"),
+    "allowance": (_allowance, ""),
+    "negative allowance": (lambda lines: lines.update(step_error=(-1.0).hex()), "step_error"),
+    "fewer targets": (lambda lines: lines["targets"].pop(), "targets"),
+    "fewer numbers": (lambda lines: lines.update(radii=lines["radii"][:-12]), "radii"),
+    "statements": (lambda lines: lines["statements"].update(margin="All is right."), "statements"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_cover_is_refused(content: Content, run: Run, name: str) -> None:
+    forge, line = FORGED[name]
+    forged = copy.deepcopy(content)
+    forge(Lines(forged))
+    forged["sha256"] = seal(forged)
+    with pytest.raises(RefusedError) as refused:
+        check_certificate(parse_certificate(forged), run, ONE_PROCESS)
+    found = line_of(refused.value)
+    assert found == line or (not line and found.startswith(("targets", "radii", "margin")))
+
+
+def test_other_weights_and_tasks_are_refused(content: Content, run: Run) -> None:
+    other = copy.deepcopy(run.model)
+    with torch.no_grad():
+        other.get_parameter("rnn.weight_hh_l0").mul_(0.5)
+    certificate = parse_certificate(content)
+    with pytest.raises(RefusedError, match="the set is not proved to be mapped into it"):
+        check_as(certificate, run, weights={n: part.numpy() for n, part in other.state_dict().items()})
+    names = run.task.token_names, run.task.target_names
+    constant = Run(
+        run.path, run.config, run.model, WordProblem([[0, 0], [1, 1]], 0, *names, name="parity"), []
+    )
+    with pytest.raises(RefusedError, match="automaton: is not that"):
+        check_certificate(certificate, constant, ONE_PROCESS)
+
+
+def test_a_step_in_flint_is_that_of_the_network() -> None:
+    torch.manual_seed(0)
+    model = Elman(TorchRNNConfig(vocabulary_size=3, output_size=2, d_model=5)).double()
+    state, axes = torch.randn(1, 5, dtype=torch.float64) / 2, torch.randn(5, 5, dtype=torch.float64) / 50
+
+    def after(vector: Tensor) -> Tensor:
+        return model.step({"hidden.0": vector}, torch.tensor([2]))[0]["hidden.0"]
+
+    jacobian = torch.autograd.functional.jacobian(after, state)[0, :, 0] @ axes
+    with precision(128), torch.no_grad():
+        exact = ArbElman({name: part.numpy() for name, part in model.state_dict().items()})
+        middle, _ = exact.step(2, exact_vector(state.numpy()), exact_matrix(axes.numpy()))
+        _, slopes = exact.step(2, exact_vector(state.numpy()), exact_matrix(axes.numpy()) * arb(2) ** -60)
+        np.testing.assert_allclose([float(e.mid()) for e in middle], after(state)[0].numpy(), rtol=1e-13)
+        found = [[float((entry * arb(2) ** 60).mid()) for entry in row] for row in slopes.tolist()]
+        np.testing.assert_allclose(found, jacobian.numpy(), rtol=1e-11, atol=1e-14)
+        # and over the whole ellipsoid at some of its states
+        _, wide = exact.step(2, exact_vector(state.numpy()), exact_matrix(axes.numpy()))
+        entries = [entry for row in wide.tolist() for entry in row]
+        for unit in torch.randn(20, 5, dtype=torch.float64):
+            there = state + (axes @ (unit / unit.norm()))[None]
+            with torch.enable_grad():
+                rates = torch.autograd.functional.jacobian(after, there)[0, :, 0] @ axes
+            # 1e-14: rounding of the derivative in float64
+            numbers = rates.flatten().tolist()
+            assert all(e.overlaps(arb(number, 1e-14)) for e, number in zip(entries, numbers, strict=True))
+
+
+class Own(StepModel):
+    """A user's own: a number that is pulled to the side of the last sign change, squared on the way."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.gain = torch.nn.Parameter(torch.tensor(0.25))
+
+    def init_state(self, batch_size: int) -> State:
+        return {"sum": self.gain.new_zeros(batch_size, 1)}
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return 2.0 * tokens[..., None].to(self.gain.dtype) - 1
+
+    def update(self, state: State, inputs: Tensor) -> State:
+        return {"sum": torch.tanh(2 * inputs + self.gain * state["sum"] * state["sum"])}
+
+    def read(self, state: State) -> Tensor:
+        return torch.cat([-state["sum"], state["sum"]], dim=-1)
+
+
+LAST = WordProblem([[0, 1], [0, 1]], 0, ("0", "1"), ("0", "1"), name="last token")
+
+
+def _of(model: SequenceModel, run: Run, task: WordProblem = LAST) -> Run:
+    return Run(Path("runs/own"), run.config.model_copy(update={"model": model.name}), model, task, [])
+
+
+def test_own_code_is_proved_and_told_to_have_no_check(run: Run) -> None:
+    Own.name = "own"
+    found = explicit_lengths.prove(_of(Own(ModelConfig(vocabulary_size=2, output_size=2)), run))
+    assert found.proved
+    assert found.sentence.endswith("; no independent check exists for this model")
+    (claim,) = found.claims
+    assert claim.kind == "explicit_lengths"
+
+
+def test_code_that_reads_otherwise_on_balls_is_refused(run: Run) -> None:
+    class Sly(Own):
+        name = "sly"
+
+        def read(self, state: State) -> Tensor:
+            logits = super().read(state)
+            return logits if isinstance(logits, torch.Tensor) else 2 * logits
+
+    with pytest.raises(InputError, match="read gives other logits on balls"):
+        explicit_lengths.prove(_of(Sly(ModelConfig(vocabulary_size=2, output_size=2)), run))
+
+
+def test_a_wrong_answer_is_not_proved_right(run: Run) -> None:
+    names = run.task.token_names, run.task.target_names
+    wrong = WordProblem([[1, 0], [0, 1]], 0, *names, name="wrong")
+    found = explicit_lengths.prove(_of(run.model, run, wrong), LengthsSettings(distance=0.05, rate=0.9))
+    assert not found.proved
+    assert found.claims == []
+
+
+@pytest.mark.parametrize("kind", [Elman, GRU, LSTM])
+def test_the_loop_is_the_model_of_every_network(kind: type[Any]) -> None:
+    torch.manual_seed(0)
+    model = kind(TorchRNNConfig(vocabulary_size=3, output_size=4, d_model=3)).double()
+    loop = EnclosedAnyLoop(model)
+    vectors = torch.randn(2, loop.state_size, dtype=torch.float64)
+    names = list(model.init_state(1))
+    state = dict(zip(names, vectors.split(3, dim=1), strict=True))
+    tokens = torch.tensor([2, 0])
+    with torch.no_grad():
+        after, logits = model.step(state, tokens)
+    flat = torch.cat([after[name] for name in names], dim=1).numpy()
+    whole = Dual.variable(Ball.exact(vectors.numpy()), loop.state_size)
+    image, _ = loop.advance(Dual.constant(Ball.exact(flat), loop.state_size), whole, tokens.numpy())
+    assert image.value.contains(flat) or np.abs(image.value.midpoint - flat).max() < 1e-15
+    read = loop.logits(Dual.variable(Ball.exact(flat), loop.state_size))
+    np.testing.assert_allclose(read.value.midpoint, logits.numpy(), atol=1e-14)
+
+    def step(vector: Tensor) -> Tensor:
+        parts = dict(zip(names, vector[None].split(3, dim=1), strict=True))
+        return torch.cat([*model.step(parts, tokens[:1])[0].values()], dim=1)[0]
+
+    expected = torch.autograd.functional.jacobian(step, vectors[0])
+    np.testing.assert_allclose(image.tangent.midpoint[0], expected.numpy(), atol=1e-13)
+
+
+def test_the_command_proves_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["parity-elman", "--claim", "lengths", "--out", str(out)]) == 0
+    assert "proved right on all words of every length" in " ".join(capsys.readouterr().out.split())
+    path = str(out / "certificate.json")
+    assert command.main([path, "parity-elman", "--processes", "1"]) == 0
+    assert main(["parity-elman", "--claim", "words", "--out", str(out)]) == 2
+    assert "is elman, which has no fixed points" in capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""Lines of certificates as tests change them, and the check of a certificate with a context of one's own."""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+from analysis.certificates import checking
+from analysis.certificates.certificate import Automaton, Certificate, RefusedError, parse_certificate
+from analysis.certificates.checking import Context
+from analysis.certificates.producing import automaton_of
+from implicit.runs.loading import Run
+
+Content = MutableMapping[str, Any]
+
+
+class Lines(MutableMapping[str, Any]):
+    """The lines of a certificate's JSON, those of its head and of one claim together; changes reach it."""
+
+    def __init__(self, content: Content, claim: int = 0) -> None:
+        self.content, self.claim = content, claim
+
+    def _place(self, name: str) -> Content:
+        content = self.content
+        place: Content = content if name in content else content["claims"][self.claim]
+        return place
+
+    def __getitem__(self, name: str) -> Any:
+        return self._place(name)[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._place(name)[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._place(name)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name in self.content if name != "claims")
+        yield from self.content["claims"][self.claim]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def line_of(refusal: RefusedError) -> str:
+    """The line that is refused, without the place of its claim."""
+    head, _, rest = refusal.line.partition("].")
+    return rest if head.startswith("claims[") and rest else refusal.line
+
+
+def check_as(
+    certificate: Certificate | Content,
+    run: Run,
+    config: Mapping[str, Any] | None = None,
+    automaton: Automaton | None = None,
+    weights: Mapping[str, Any] | None = None,
+    bits: int = 128,
+) -> None:
+    """Check a certificate whose head is believed, as if the run had this configuration, task, and weights."""
+    if not isinstance(certificate, Certificate):
+        certificate = parse_certificate(certificate)
+    context = Context(
+        weights=weights or {name: tensor.float().numpy() for name, tensor in run.model.state_dict().items()},
+        config=config or run.config.as_json(),
+        automaton=automaton or automaton_of(run),
+        visits=lambda _settings: [],
+        claims=tuple(certificate.claims),
+        bits=bits,
+    )
+    checking.check(certificate, context, certificate.run)
