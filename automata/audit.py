@@ -16,22 +16,7 @@ from automata.tasks.specification import specification_from_text, task_from
 
 
 def command(argv: Sequence[str] | None = None) -> None:
-    """Print the audit of a task.
-
-    Raises:
-        InputError: an argument is missing, unknown or out of its range.
-
-    Example:
-        >>> command(["parity", "--length", "20", "--windows", "0", "4"])
-        parity: last 10 of 20 tokens
-        classifier                    accuracy  with position
-        most frequent answer            0.5000
-        number of tokens alone          0.5000
-        best on the last 0 tokens       0.5000         0.5000
-        best on the last 4 tokens       0.5000         0.5000
-        best on all tokens              1.0000
-        Exact.
-    """
+    """Print the audit of a task."""
     parser = Parser("python -m automata.audit", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument(
         "task", help="a name, regex:EXPRESSION, file:PATH, object:MODULE:NAME, text:PATH, or a JSON object"
@@ -62,12 +47,7 @@ def command(argv: Sequence[str] | None = None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, or 2 for bad input, told in one sentence.
-
-    Example:
-        >>> main(["no-such-task"])
-        2
-    """
+    """Run the command and return its exit code: 0, or 2 for bad input, told in one sentence."""
     return exit_code(command, argv)
 
 

@@ -39,55 +39,18 @@ def shown(value: object) -> str:
 
 
 def printable(text: object) -> str:
-    r"""Return a text with all that is no visible letter or space escaped; a name may be a stranger's.
-
-    Example:
-        >>> print(printable("S₅\x1b[2J\udcff"))
-        S₅\x1b[2J\udcff
-    """
+    """Return a text with all that is no visible letter or space escaped; a name may be a stranger's."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text))
 
 
 def check_type(field: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:
-    """Refuse an object of another kind.
-
-    Args:
-        field: what the caller calls it.
-        value: the object.
-        kinds: what it may be an instance of.
-        remedy: what to do instead, as a clause.
-
-    Raises:
-        InputError: for an instance of none of these.
-
-    Example:
-        >>> check_type("task", 3, str, "give the name of a task")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: task is 3; give the name of a task
-    """
+    """Refuse an object of another kind."""
     if not isinstance(value, kinds):
         raise InputError(f"{field} is {shown(value)}; {remedy}")
 
 
 def check_integer(field: str, value: Any, least: int | None = None) -> int:
-    """Return a value as an integer; NumPy's integers are taken as well.
-
-    Raises:
-        InputError: for what is no whole number, or one below the least.
-
-    Example:
-        >>> check_integer("seed", 3, 0)
-        3
-        >>> check_integer("seed", -1, 0)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: seed is -1; give at least 0
-        >>> check_integer("length", 2.5)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: length is 2.5; give a whole number
-    """
+    """Return a value as an integer; NumPy's integers are taken as well."""
     try:
         if isinstance(value, bool) or _has_axes(value):  # these have an index as well
             raise TypeError
@@ -105,19 +68,7 @@ def _has_axes(value: object) -> bool:
 
 
 def check_number(field: str, value: object) -> float:
-    """Return a value as a float.
-
-    Raises:
-        InputError: for what is no real number.
-
-    Example:
-        >>> check_number("damping", 1)
-        1.0
-        >>> check_number("damping", "high")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: damping is 'high'; give a number
-    """
+    """Return a value as a float."""
     if not isinstance(value, str | bytes) and not _has_axes(value):
         try:
             return float(value)  # type: ignore[arg-type]
@@ -132,21 +83,6 @@ def checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
     Checked are whole numbers, numbers, texts, choices, classes, mappings, and the entries of sequences.
     Ranges are left to the function. Annotations that stand for no class, as those of arrays, pass. Of a
     class its constructor is checked.
-
-    Example:
-        >>> @checked
-        ... def repeat(word: str, times: int = 2, side: Literal["left", "right"] = "left") -> str:
-        ...     return word * times
-        >>> repeat("ab")
-        'abab'
-        >>> repeat("ab", None)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: times is None; give a whole number
-        >>> repeat("ab", side="up")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: side 'up' is unknown; known: left, right
     """
     if isinstance(function, type):
         function.__init__ = checked(function.__init__)  # type: ignore[misc]
@@ -226,24 +162,7 @@ def _as_entries(field: str, value: Any, kind: Any) -> Any:
 
 
 def check_memory(what: str, needed: int, remedy: str, available: int | None = None) -> None:
-    """Refuse what cannot fit into memory, before anything of it is allocated.
-
-    Args:
-        what: what is to be held, with the numbers that make it large.
-        needed: bytes that it takes at the least.
-        remedy: what to do instead, as a clause.
-        available: bytes that are free; those of this machine's memory if None.
-
-    Raises:
-        InputError: if it needs more than there is, naming both.
-
-    Example:
-        >>> check_memory("a batch of 64 sequences", 3 * 2**40, "give a shorter length", available=2**34)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: a batch of 64 sequences needs at least 3072.0 GiB of memory, and 16.0 GiB
-        are available; give a shorter length
-    """
+    """Refuse what cannot fit into memory, before anything of it is allocated."""
     if available is None:
         available = psutil.virtual_memory().available
     if needed > available:

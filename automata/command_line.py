@@ -31,14 +31,7 @@ _REMEDIES = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose faults are InputErrors.
-
-    Example:
-        >>> Parser("command").parse_args(["--flag"])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: unrecognized arguments: --flag; --help shows all flags
-    """
+    """A parser whose faults are InputErrors."""
 
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""
@@ -58,11 +51,6 @@ def exit_code(
 
     Returns:
         The code of the command, 0 for None; 2 for bad input or a failing file system; 130 if interrupted.
-
-    Example:
-        >>> exit_code(lambda argv: print("trained", argv), ["--task", "parity"])
-        trained ['--task', 'parity']
-        0
     """
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):

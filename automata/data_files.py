@@ -30,15 +30,8 @@ def data_file(path: str | os.PathLike[str]) -> Path:
 
     What is stored of a task or a run keeps the variable, so that it is the same wherever the data lies.
 
-    Args:
-        path: such as ``text.txt``, or ``$IMPLICIT_SSM_DATA/wikitext-2/test.txt``.
-
     Raises:
         InputError: the path begins with the variable, and it is not set.
-
-    Example:
-        >>> data_file("/texts/one.txt").as_posix()
-        '/texts/one.txt'
     """
     check_type("path", path, (str, os.PathLike), "give the path of a file")
     text = os.fspath(path)
@@ -57,12 +50,7 @@ def data_file(path: str | os.PathLike[str]) -> Path:
 
 
 def stored_path(path: str | os.PathLike[str]) -> str:
-    """Return what is written down of a path: absolute, or with the variable as it was given.
-
-    Example:
-        >>> stored_path("$IMPLICIT_SSM_DATA/wikitext-2/test.txt"), stored_path("/texts/one.txt")
-        ('$IMPLICIT_SSM_DATA/wikitext-2/test.txt', '/texts/one.txt')
-    """
+    """Return what is written down of a path: absolute, or with the variable as it was given."""
     text = os.fspath(path)
     return text if text.startswith(_PREFIX) else str(Path(text).absolute())
 
@@ -70,18 +58,9 @@ def stored_path(path: str | os.PathLike[str]) -> str:
 def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE) -> bytes:
     """Return the content of a regular file; devices, pipes and large files are refused unread.
 
-    Args:
-        path: of the file, or of a link to it.
-        most: the largest size, in bytes.
-
     Raises:
         InputError: the file is not regular or is too large.
         OSError: the file cannot be opened, which every caller tells in its own words.
-
-    Example:
-        >>> read_file("/dev/zero")
-        Traceback (most recent call last):
-        automata.errors.InputError: /dev/zero is not a regular file; give a file of at most 1073741824 bytes
     """
     remedy = f"give a file of at most {most} bytes"
     try:
@@ -106,25 +85,13 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def strict_json(content: str | bytes, name: str, remedy: str = "correct it there") -> Any:
-    r"""Return the value of a JSON text that has one meaning; refuse any other.
+    """Return the value of a JSON text that has one meaning; refuse any other.
 
     Python's own reader takes the last of two equal keys, and takes NaN and numbers beyond float64.
-
-    Args:
-        content: UTF-8, which may begin with a byte order mark.
-        name: the text's name in a message.
-        remedy: what to do about a fault; nothing is said of it if empty.
 
     Raises:
         InputError: the text is no JSON, names a key twice in one object, holds NaN, Infinity, a number
             beyond float64 or half of a surrogate pair, or is nested too deeply.
-
-    Example:
-        >>> strict_json('{"initial": "even"}', "task")
-        {'initial': 'even'}
-        >>> strict_json('{"initial": "even", "initial": "odd"}', "task")
-        Traceback (most recent call last):
-        automata.errors.InputError: task holds the key 'initial' twice in one object; correct it there
     """
     try:
         text = (content.encode() if isinstance(content, str) else content).decode("utf-8")
@@ -156,12 +123,7 @@ def strict_json(content: str | bytes, name: str, remedy: str = "correct it there
 
 
 def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these pairs, for ``json.loads(object_pairs_hook=…)``; refuse a key twice.
-
-    Example:
-        >>> without_repetition([("a", 1), ("b", 2)])
-        {'a': 1, 'b': 2}
-    """
+    """Return the object of these pairs, for ``json.loads(object_pairs_hook=…)``; refuse a key twice."""
     content = dict(pairs)
     if len(content) < len(pairs):
         seen: set[str] = set()

@@ -120,25 +120,11 @@ def draw_dfa_or_table(
     Sparse are at most 12 states, with at most three arrows to each and names of at most eight letters: what
     can be read in a panel of two inches.
 
-    Args:
-        dfa: at most ``LARGEST_DRAWING`` states.
-        ax: where to draw; new axes if left out.
-        label_of: what to write for a state instead of its name.
-
     Returns:
         The axes.
 
     Raises:
         InputError: there are too many states.
-
-    Example:
-        >>> import matplotlib
-        >>> matplotlib.use("Agg")
-        >>> from automata.machines.named_dfas import parity_dfa
-        >>> from automata.monoids.groups import symmetric_group
-        >>> dense = monoid_dfa(symmetric_group(3), range(6))
-        >>> [len(draw_dfa_or_table(dfa).tables) for dfa in (parity_dfa(), dense)]
-        [0, 1]
     """
     names = [(label_of or {}).get(state, str(state)) for state in dfa.states]
     few = len(dfa.states) <= _LARGEST_CIRCLE and len(_symbols_of_edges(dfa)) <= 3 * len(dfa.states)
@@ -154,21 +140,8 @@ def draw_transition_table(
 
     Accepting states have a star. A table that the axes have no space for is a sentence with its size.
 
-    Args:
-        dfa: any automaton.
-        ax: where to draw; new axes if left out.
-        label_of: what to write for a state instead of its name.
-
     Returns:
         The axes.
-
-    Example:
-        >>> import matplotlib
-        >>> matplotlib.use("Agg")
-        >>> from automata.machines.named_dfas import parity_dfa
-        >>> table = draw_transition_table(parity_dfa()).tables[0]
-        >>> [table[row, column].get_text().get_text() for row in range(3) for column in range(3)]
-        ['', '0', '1', 'even*', 'even*', 'odd', 'odd', 'odd', 'even*']
     """
     import matplotlib.pyplot as plt
     from matplotlib.transforms import Bbox

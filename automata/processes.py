@@ -11,18 +11,7 @@ from typing import Any
 def spawned_workers(
     processes: int, begin: Callable[..., object], arguments: tuple[Any, ...] = ()
 ) -> ProcessPoolExecutor:
-    """Return a pool of fresh processes; they end if this one is killed, too.
-
-    Args:
-        processes: how many.
-        begin: called first in each.
-        arguments: its arguments.
-
-    Example:
-        >>> with spawned_workers(1, abs, (1,)) as pool:
-        ...     pool.submit(abs, -2).result()
-        2
-    """
+    """Return a pool of fresh processes; they end if this one is killed, too."""
     return ProcessPoolExecutor(processes, get_context("spawn"), _begin, (begin, arguments))
 
 

@@ -13,24 +13,7 @@ from automata.command_line import Parser, exit_code
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    r"""Print a table of counts, a row for each part.
-
-    Raises:
-        InputError: an argument is unknown, or the path holds no files of bAbI.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     for part in ("train", "valid", "test"):
-        ...         _ = (Path(folder) / f"qa1_{part}.txt").write_text("1 A b.\n2 C?\td\t1\n")
-        ...     command([folder, "--last-story"])
-        part   tasks  stories  questions  tokens  words
-        train      1        1          1       7      6
-        valid      1        1          1       7      6
-        test       1        1          1       7      6
-        0
-    """
+    """Print a table of counts, a row for each part."""
     parser = Parser(
         "python -m automata.babi",
         description=(__doc__ or "").splitlines()[0],
@@ -57,12 +40,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, or 2 for bad input.
-
-    Example:
-        >>> main(["no/such/folder"])
-        2
-    """
+    """Run the command and return its exit code: 0, or 2 for bad input."""
     return exit_code(command, argv)
 
 

@@ -213,20 +213,10 @@ def word_in_names(word: Sequence[int], names: Sequence[str]) -> str:
 
 
 def read_symbol(token: int) -> str:
-    """Return the symbol of a trace that says which token is read.
-
-    Example:
-        >>> read_symbol(3)
-        'read 3'
-    """
+    """Return the symbol of a trace that says which token is read."""
     return f"read {token}"
 
 
 def answer_symbol(answer: int) -> str:
-    """Return the symbol of a trace that says what is answered.
-
-    Example:
-        >>> answer_symbol(1)
-        'answer 1'
-    """
+    """Return the symbol of a trace that says what is answered."""
     return f"answer {answer}"

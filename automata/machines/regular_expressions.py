@@ -301,12 +301,7 @@ class _Positions:
         raise AssertionError(f"{kind} is no class of letters")
 
     def closures(self, own: Mapping[int, int], *anchors: str) -> list[int]:
-        """Return the bits of every position with those that it reaches where these anchors hold.
-
-        Args:
-            own: the bits of a position itself; 0 if left out.
-            anchors: those that hold.
-        """
+        """Return the bits of every position with those that it reaches where these anchors hold."""
         found = [own.get(position, 0) for position in range(len(self.free))]
         changed = True
         while changed:  # once more for each * inside of another: all other moves lead to later positions

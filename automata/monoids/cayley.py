@@ -22,14 +22,7 @@ _MOST_WORK = 2 * 10**11  # products that the associativity test compares; some m
 
 
 def as_array(field: str, values: object) -> NDArray[Any]:
-    """Return the values as an array; InputError, naming the field, if they make none.
-
-    Example:
-        >>> as_array("tokens", [[0], [0, 1]])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: tokens is [[0], [0, 1]]; give rows of one length
-    """
+    """Return the values as an array; InputError, naming the field, if they make none."""
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError):
@@ -37,16 +30,7 @@ def as_array(field: str, values: object) -> NDArray[Any]:
 
 
 def integer_array(field: str, values: ArrayLike) -> IntArray:
-    """Return the values as int64; InputError, naming the field, if they are not integers.
-
-    Example:
-        >>> integer_array("tokens", [1, 0])
-        array([1, 0])
-        >>> integer_array("tokens", [0.5])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: tokens holds float64 entries; give integers
-    """
+    """Return the values as int64; InputError, naming the field, if they are not integers."""
     array = as_array(field, values)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"{field} holds {array.dtype} entries; give integers")
@@ -54,14 +38,7 @@ def integer_array(field: str, values: ArrayLike) -> IntArray:
 
 
 def find_identity(table: IntArray) -> int | None:
-    """Return the two-sided identity e, with e·x = x·e = x for every x, or None if there is none.
-
-    Example:
-        >>> find_identity(np.array([[1, 0], [0, 1]]))
-        1
-        >>> find_identity(np.array([[0, 0], [0, 0]])) is None
-        True
-    """
+    """Return the two-sided identity e, with e·x = x·e = x for every x, or None if there is none."""
     elements = np.arange(len(table))
     two_sided = (table == elements).all(axis=1) & (table == elements[:, None]).all(axis=0)
     found = np.flatnonzero(two_sided)
@@ -73,12 +50,6 @@ def generating_set(table: IntArray, identity: int) -> tuple[int, ...]:
 
     The smallest element not reached yet is added until nothing is missing, so a group of order n gets at
     most log2(n) generators. The table need not be associative.
-
-    Example:
-        The residues modulo 6 under addition:
-
-        >>> generating_set(np.add.outer(np.arange(6), np.arange(6)) % 6, 0)
-        (1,)
     """
     reached = np.zeros(len(table), dtype=bool)
     reached[identity] = True
@@ -94,12 +65,7 @@ def generating_set(table: IntArray, identity: int) -> tuple[int, ...]:
 
 
 def generated_elements(table: IntArray, identity: int, generators: Sequence[int]) -> IntArray:
-    """Return the sorted elements of the submonoid that the generators generate.
-
-    Example:
-        >>> generated_elements(np.add.outer(np.arange(6), np.arange(6)) % 6, 0, [2])
-        array([0, 2, 4])
-    """
+    """Return the sorted elements of the submonoid that the generators generate."""
     reached = np.zeros(len(table), dtype=bool)
     fresh = np.array([identity], dtype=np.int64)
     while fresh.size:
@@ -116,15 +82,7 @@ def non_associative_triple(table: IntArray, generators: Sequence[int]) -> tuple[
     b in a generating set must be tried (Clifford and Preston, The Algebraic Theory of Semigroups, §1.2).
     That makes O(n²) for each generator instead of O(n³).
 
-    Args:
-        table: shape ``[n, n]``.
-        generators: elements that generate the whole table, as ``generating_set`` gives them.
-
-    Example:
-        Subtraction modulo 3 is not associative:
-
-        >>> non_associative_triple(np.subtract.outer(np.arange(3), np.arange(3)) % 3, (1, 2))
-        (0, 1, 1)
+    Shapes: table ``[n, n]``.
     """
     work = len(generators) * table.size
     if work > _MOST_WORK:
@@ -144,16 +102,7 @@ def non_associative_triple(table: IntArray, generators: Sequence[int]) -> tuple[
 
 
 def idempotent_powers(table: IntArray) -> IntArray:
-    """Return x^ω for every x: the one idempotent among the powers x, x², x³, …; shape ``[n]``.
-
-    Example:
-        In addition modulo 3 every element has the idempotent power 0; in the minimum of two bits, its own:
-
-        >>> idempotent_powers(np.add.outer(np.arange(3), np.arange(3)) % 3)
-        array([0, 0, 0])
-        >>> idempotent_powers(np.minimum.outer(np.arange(2), np.arange(2)))
-        array([0, 1])
-    """
+    """Return x^ω for every x: the one idempotent among the powers x, x², x³, …; shape ``[n]``."""
     base = np.arange(len(table))
     for _ in range(len(table).bit_length()):  # x^(2^k) with 2^k > n lies on the cycle of the powers of x
         base = table[base, base]
@@ -168,16 +117,7 @@ def idempotent_powers(table: IntArray) -> IntArray:
 def commutator_subgroup(table: IntArray, identity: int, members: IntArray, inverses: IntArray) -> IntArray:
     """Return the sorted elements of [H, H], generated by x⁻¹·y⁻¹·x·y for x and y in the subgroup H.
 
-    Args:
-        table: shape ``[n, n]``.
-        identity: the identity of H.
-        members: the elements of H.
-        inverses: for each element of H its inverse at that index; other entries are not read.
-
-    Example:
-        >>> cyclic = np.add.outer(np.arange(4), np.arange(4)) % 4
-        >>> commutator_subgroup(cyclic, 0, np.arange(4), np.array([0, 3, 2, 1]))
-        array([0])
+    Shapes: table ``[n, n]``.
     """
     inverse = inverses[members]
     commutators = np.unique(table[table[np.ix_(inverse, inverse)], table[np.ix_(members, members)]])

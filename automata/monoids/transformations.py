@@ -59,9 +59,7 @@ def permutation_group(generators: Sequence[Sequence[int]], name: str | None = No
 
 @checked
 def transformation_closure(
-    generators: ArrayLike,
-    composition: Literal["functions", "reading"],
-    largest_order: int = LARGEST_ORDER,
+    generators: ArrayLike, composition: Literal["functions", "reading"], largest_order: int = LARGEST_ORDER
 ) -> tuple[IntArray, IntArray, list[tuple[int, ...]]]:
     """Return all products of the given maps, with their Cayley table and a shortest word for each.
 
@@ -132,10 +130,5 @@ def transformation_closure(
 
 
 def one_line_name(images: Sequence[int] | IntArray) -> str:
-    """Return the one-line form of a map of {0, …, n-1}, counted from 1: ``"231"``, with commas from n = 10.
-
-    Example:
-        >>> one_line_name([1, 2, 0]), one_line_name(range(10))
-        ('231', '1,2,3,4,5,6,7,8,9,10')
-    """
+    """Return the one-line form of a map of {0, …, n-1}, counted from 1: ``"231"``; commas from n = 10."""
     return ("" if len(images) < 10 else ",").join(str(int(image) + 1) for image in images)

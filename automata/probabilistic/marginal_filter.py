@@ -230,11 +230,6 @@ def columns_held(
 
     Raises:
         InputError: there is no variable, or one is no reveal.
-
-    Example:
-        >>> from automata.probabilistic.named_pfsas import noisy_parity
-        >>> columns_held(noisy_parity(0.1), ["parity"])
-        (array([[0, 1]]), ('even', 'odd'))
     """
     if not variables:
         raise InputError("variables is empty; name at least one reveal")

@@ -23,18 +23,7 @@ WRONG = 1
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    """Show a puzzle of each kind, or verify so many; return 1 if an answer is wrong.
-
-    Raises:
-        InputError: an argument is unknown or out of its range.
-
-    Example:
-        >>> command(["--verify", "3"])
-        small programs of 1 to 20 statements: 3 run, 0 wrong
-        puzzles of 5 balls, 1 to 20 swaps: 3 run, 0 wrong
-        Each ran in an interpreter of its own.
-        0
-    """
+    """Show a puzzle of each kind, or verify so many; return 1 if an answer is wrong."""
     parser = Parser(
         "python -m automata.programs",
         description=(__doc__ or "").splitlines()[0],
@@ -87,12 +76,7 @@ def _report(label: str, found: Verification) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 1 for a wrong answer, or 2 for bad input.
-
-    Example:
-        >>> main(["--verify", "-1"])
-        2
-    """
+    """Run the command and return its exit code: 0, 1 for a wrong answer, or 2 for bad input."""
     return exit_code(command, argv)
 
 

@@ -121,28 +121,14 @@ class BallPuzzle:
 
 
 def check_balls(balls: int) -> None:
-    """Raise InputError unless the number is in 2 … 99.
-
-    Example:
-        >>> check_balls(1)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: balls is 1; give a number in 2 … 99
-    """
+    """Raise InputError unless the number is in 2 … 99."""
     if not 2 <= check_integer("balls", balls) <= MOST_BALLS:
         raise InputError(f"balls is {balls}; give a number in 2 … {MOST_BALLS}")
 
 
 @checked
 def check_swapped(swapped: str) -> None:
-    """Raise InputError unless it is ``"ball"`` or ``"place"``.
-
-    Example:
-        >>> check_swapped("cup")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: swapped 'cup' is unknown; known: ball, place
-    """
+    """Raise InputError unless it is ``"ball"`` or ``"place"``."""
     if swapped not in get_args(Swapped):
         raise unknown_name("swapped", str(swapped), get_args(Swapped))
 
@@ -195,18 +181,10 @@ def final_places(pairs: IntArray, lengths: IntArray, asked: IntArray, swapped: S
 
     Through those of balls from the last to the first, and of places from the first to the last.
 
-    Args:
-        pairs: ``[puzzles, most swaps, 2]``.
-        lengths: the number of swaps of each puzzle, ``[puzzles]``; further pairs do not count.
-        asked: a ball for each puzzle, ``[puzzles]``.
-        swapped: what the pairs name.
+    Shapes: pairs ``[puzzles, most swaps, 2]``, lengths ``[puzzles]``, asked ``[puzzles]``.
 
     Returns:
         Places, int64 ``[puzzles]``.
-
-    Example:
-        >>> final_places(np.array([[[1, 3], [3, 5]]]), np.array([2]), np.array([5]), "ball")
-        array([1])
     """
     steps = range(pairs.shape[1])
     places = asked.copy()

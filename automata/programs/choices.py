@@ -10,11 +10,6 @@ class Choices:
 
     Args:
         rng: the source of randomness; it is ahead of the choices made by up to 1023 numbers.
-
-    Example:
-        >>> choices = Choices(np.random.default_rng(0))
-        >>> choices.below(10), choices.one_of("xyz"), choices.happens(0.5)
-        (6, 'x', True)
     """
 
     def __init__(self, rng: np.random.Generator) -> None:

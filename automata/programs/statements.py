@@ -23,10 +23,6 @@ class Scope:
         changeable: the variables that it may assign.
         depth: in how many loops and conditions it stands.
         loop_variables: those of the loops around it.
-
-    Example:
-        >>> Scope("xyz").depth
-        0
     """
 
     changeable: str

@@ -91,12 +91,7 @@ def verify_balls(texts: Iterable[str], balls: int) -> Verification:
 
 
 def source_and_output(text: str) -> tuple[str, str]:
-    r"""Cut a text into the program and what it is said to print; InputError if the latter is lacking.
-
-    Example:
-        >>> source_and_output('print("Final x:", 3)\nFinal x: 3\n')
-        ('print("Final x:", 3)\n', 'Final x: 3\n')
-    """
+    """Cut a text into the program and what it is said to print; InputError if the latter is lacking."""
     check_type("text", text, str, "give that of a program and its output")
     source, newline, output = text.partition(f"\n{OUTPUT}")
     if not newline:
@@ -105,12 +100,7 @@ def source_and_output(text: str) -> tuple[str, str]:
 
 
 def puzzle_and_answer(text: str, balls: int) -> tuple[BallPuzzle, int]:
-    """Read a puzzle of balls from its words; InputError if it is none.
-
-    Example:
-        >>> puzzle_and_answer("swap ball 1 and 2. Where does ball 2 end up? 1", balls=5)
-        (BallPuzzle(balls=5, swaps=((1, 2),), asked=2, swapped='ball'), 1)
-    """
+    """Read a puzzle of balls from its words; InputError if it is none."""
     check_type("text", text, str, "give that of a puzzle")
     swaps: list[tuple[int, int]] = []
     swapped = "ball"
@@ -133,14 +123,10 @@ def puzzle_and_answer(text: str, balls: int) -> tuple[BallPuzzle, int]:
 
 
 def printed_by_python(source: str) -> str:
-    r"""Return what a program prints in a fresh interpreter, with an isolated environment (``python -I -S``).
+    """Return what a program prints in a fresh interpreter, with an isolated environment (``python -I -S``).
 
     Raises:
         InputError: it fails, or does not end within a minute.
-
-    Example:
-        >>> printed_by_python("print(1 + 1)")
-        '2\n'
     """
     check_type("source", source, str, "give the text of a program")
     if re.search("[\ud800-\udfff]", source):

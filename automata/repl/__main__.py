@@ -24,15 +24,7 @@ WRONG = 1
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    """Print or write sessions, or check them; return the exit code.
-
-    Raises:
-        InputError: an argument is unknown or out of its range.
-
-    Example:
-        >>> command(["--verify", "1"])
-        0
-    """
+    """Print or write sessions, or check them; return the exit code."""
     parser = Parser(
         "python -m automata.repl", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
     )
@@ -87,12 +79,7 @@ def _verify(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 0, 1 if a session is wrong, or 2 for bad input, told in one sentence.
-
-    Example:
-        >>> main(["--commands", "0"])
-        2
-    """
+    """Run the command; 0, 1 if a session is wrong, or 2 for bad input, told in one sentence."""
     return exit_code(command, argv)
 
 

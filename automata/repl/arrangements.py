@@ -24,10 +24,6 @@ def arrangements(form: SessionFormat) -> IntArray:
 
     Raises:
         InputError: there are more than ``LARGEST_GROUP``.
-
-    Example:
-        >>> arrangements(SessionFormat(3, actions="A3")).tolist()
-        [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
     """
     check_type("form", form, SessionFormat, "give a SessionFormat")
     try:

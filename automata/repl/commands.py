@@ -72,22 +72,12 @@ class Command:
 
 
 def initial_assignment(variable: int) -> Command:
-    """Return the command that gives a variable its first value.
-
-    Example:
-        >>> initial_assignment(1).lines([1, 5])
-        ('b = 5', '')
-    """
+    """Return the command that gives a variable its first value."""
     return Command((VARIABLES[variable], " = ", variable))
 
 
 def listed(variables: Iterable[int]) -> tuple[str, ...]:
-    """Return the tokens of names with commas between them.
-
-    Example:
-        >>> listed([0, 2])
-        ('a', ', ', 'c')
-    """
+    """Return the tokens of names with commas between them."""
     return tuple(chain.from_iterable((", ", VARIABLES[variable]) for variable in variables))[1:]
 
 
@@ -205,10 +195,6 @@ class HiddenChoice(HiddenAction):
 
     Raises:
         InputError: the probability is not 0.5.
-
-    Example:
-        >>> HiddenChoice(0.5).command(*MovedVariables().sides((2, 1, 3))).lines([])[0]
-        'a, b = random.choice([(a, b), (b, a)])'
     """
 
     preamble = "import random"

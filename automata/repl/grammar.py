@@ -46,10 +46,6 @@ class SessionGrammar:
 
     The order of actions and reveals is free: their spacing is no part of the grammar.
 
-    Args:
-        form: the format.
-        tables: its tables.
-
     Raises:
         InputError: one command of the format begins like another and goes on, so that where it ends cannot be
             told.
@@ -135,8 +131,7 @@ class SessionGrammar:
     def read(self, tokens: ArrayLike) -> Reading:
         """Return what the tokens say.
 
-        Args:
-            tokens: shape ``[batch, length]``, sessions from their beginning, filled up with token 0.
+        Shapes: tokens ``[batch, length]``.
 
         Raises:
             InputError: tokens has another shape, holds a number that is no token, or one that cannot stand

@@ -68,9 +68,5 @@ class Assertion(RevealFormat):
         )
 
 
-REVEALS: dict[str, type[RevealFormat]] = {
-    "partial": PartialReveal,
-    "full": FullReveal,
-    "assert": Assertion,
-}
+REVEALS: dict[str, type[RevealFormat]] = {"partial": PartialReveal, "full": FullReveal, "assert": Assertion}
 """The formats of a reveal, by name."""

@@ -92,9 +92,7 @@ def trace_of_commands(steps: Iterable[tuple[Command, Sequence[int]]], seed: int 
 
 
 def repl_trace(
-    permutations: Sequence[Sequence[int]],
-    values: Sequence[int],
-    reveals: Sequence[str | None],
+    permutations: Sequence[Sequence[int]], values: Sequence[int], reveals: Sequence[str | None]
 ) -> ReplTrace:
     """Return the session that assigns the values and then applies the permutations one by one.
 

@@ -17,12 +17,7 @@ _AT_ONCE = 50  # sessions of one choice of the other fields
 
 
 def formats() -> tuple[SessionFormat, ...]:
-    """Return one format for every way to write, to hide and to reveal, with the defaults otherwise.
-
-    Example:
-        >>> len(formats())
-        18
-    """
+    """Return one format for every way to write, to hide and to reveal, with the defaults otherwise."""
     return tuple(
         SessionFormat(assignment=assignment, hidden=hidden, reveal=reveal)
         for assignment, hidden, reveal in product(ASSIGNMENTS, (None, *HIDDEN), REVEALS)

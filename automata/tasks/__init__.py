@@ -6,13 +6,7 @@ from automata.tasks.entry import TaskEntry
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
 from automata.tasks.observed import ObservedTask
 from automata.tasks.partially_observed import PartiallyObserved
-from automata.tasks.registry import (
-    TASKS,
-    describe_tasks,
-    make_task,
-    registered_task,
-    task_names,
-)
+from automata.tasks.registry import TASKS, describe_tasks, make_task, registered_task, task_names
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.specification import TaskSource, specification_from_text, task_from

@@ -287,12 +287,7 @@ def _merged(vectors: FloatArray, masses: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _sampled_window(
-    task: WordProblem,
-    before: FloatArray,
-    ends: range,
-    window: int,
-    sequences: int,
-    rng: np.random.Generator,
+    task: WordProblem, before: FloatArray, ends: range, window: int, sequences: int, rng: np.random.Generator
 ) -> WindowAccuracy:
     """Estimate from the exact best answer to every word of a sample."""
     tokens, _ = task.sample(sequences, ends[-1], rng)
@@ -351,9 +346,7 @@ def _table_windows(
 def cluster_error(values: FloatArray, clusters: IntArray) -> float:
     """Return the standard error of a mean of values that depend on each other within clusters.
 
-    Args:
-        values: ``[count]``.
-        clusters: the number of each value's cluster, ``[count]``.
+    Shapes: values ``[count]``, clusters ``[count]``.
 
     Example:
         >>> values = np.array([1.0, 1, 0, 0])

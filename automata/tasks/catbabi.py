@@ -29,7 +29,7 @@ _EPOCHS = 2**20
 
 
 class CatBabi(Task):
-    r"""Stories of all tasks in a random order, each after the token ``<eos>``; the next token is asked.
+    """Stories of all tasks in a random order, each after the token ``<eos>``; the next token is asked.
 
     A row reads one order of all stories of its part after the other, so that none is drawn again before all
     were. Where batches go on, a row is cut after ``length`` tokens and continued in the next batch, and a
@@ -54,20 +54,6 @@ class CatBabi(Task):
 
     Source:
         Schlag et al. 2021, arXiv 2011.07831: catbAbI, its loss of all words and its loss of answers.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     for part in ("train", "valid", "test"):
-        ...         text = "1 Mary went home.\n2 Where is Mary?\thome\t1\n1 A b.\n"
-        ...         _ = (Path(folder) / f"qa1_{part}.txt").write_text(text)
-        ...     task = CatBabi(folder, "answers")
-        >>> batch = task.batch(1, 10, np.random.default_rng(0))
-        >>> " ".join(task.token_names[token] for token in batch.tokens[0])
-        '<eos> mary went home . where is mary ? home'
-        >>> [task.token_names[target] for target in batch.targets[batch.counted]]
-        ['home']
     """
 
     continues = True

@@ -285,24 +285,12 @@ def with_specification(task: AnyTask, specification: Specification) -> AnyTask:
 
 
 def last_places(length: int, last: int | None) -> slice:
-    """Return which places of a sequence are the last so many; all for None.
-
-    Example:
-        >>> "abcdef"[last_places(6, 2)], "abcdef"[last_places(6, None)], "abcdef"[last_places(6, 9)]
-        ('ef', 'abcdef', 'abcdef')
-    """
+    """Return which places of a sequence are the last so many; all for None."""
     return slice(0 if last is None else max(0, length - last), None)
 
 
 def check_at_least_one(**numbers: int) -> None:
-    """Raise InputError if one of the numbers is below 1.
-
-    Example:
-        >>> check_at_least_one(batch_size=2, length=0)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: length is 0; give a length of at least 1
-    """
+    """Raise InputError if one of the numbers is below 1."""
     for field, value in numbers.items():
         if check_integer(field, value) < 1:
             raise InputError(f"{field} is {value}; give a {field} of at least 1")
@@ -313,14 +301,7 @@ BYTES_PER_TOKEN = 8 + 8 + 4
 
 
 def check_batch(batch_size: int, length: int, rng: np.random.Generator) -> None:
-    """Refuse a batch that cannot be drawn: sizes below 1 or beyond the memory, or another kind of generator.
-
-    Example:
-        >>> check_batch(2, 3, 0)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: rng is 0; give a generator, such as numpy.random.default_rng(0)
-    """
+    """Refuse sizes below 1 or beyond the memory, and what is no generator."""
     check_at_least_one(batch_size=batch_size, length=length)
     check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")
     check_memory(
@@ -331,19 +312,7 @@ def check_batch(batch_size: int, length: int, rng: np.random.Generator) -> None:
 
 
 def starts(start: ArrayLike | None, batch_size: int, first: int, smallest: int, bound: int) -> IntArray:
-    """Return ``start`` of ``batch`` as ``[batch_size]`` numbers, each checked.
-
-    Args:
-        start: as ``batch`` takes it.
-        batch_size: the number of sequences.
-        first: what stands for the beginning.
-        smallest: the smallest number allowed.
-        bound: one above the greatest.
-
-    Example:
-        >>> starts(None, 2, first=0, smallest=0, bound=5), starts([3, 4], 2, first=0, smallest=0, bound=5)
-        (array([0, 0]), array([3, 4]))
-    """
+    """Return ``start`` of ``batch`` as ``[batch_size]`` numbers, each checked."""
     before = np.full(batch_size, first) if start is None else integer_array("start", start)
     if before.shape != (batch_size,) or before.min() < smallest or before.max() >= bound:
         raise InputError(

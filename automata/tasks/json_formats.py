@@ -57,12 +57,6 @@ def read_json_object(path: Path) -> Content:
 
     Raises:
         InputError: the file cannot be read, or holds something else.
-
-    Example:
-        >>> read_json_object(Path("no/such.json"))
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: task file no/such.json cannot be read (No such file or directory); ...
     """
     try:
         content = strict_json(read_file(path, LARGEST_TASK_FILE), f"task file {path}")
@@ -79,11 +73,6 @@ def read_json_object(path: Path) -> Content:
 
 def task_of_json(content: Content, where: str, name: str) -> Task:
     """Return the task of an automaton in one of the four forms.
-
-    Args:
-        content: the JSON object.
-        where: what to call it in a message, such as ``"task file my.json"``.
-        name: the name of the task if the content has none.
 
     Raises:
         InputError: it is none of the four, a field is unknown, missing or of the wrong kind, or the automaton
@@ -157,15 +146,6 @@ def word_problem_of_json(fields: Content) -> WordProblem:
 
     Raises:
         InputError: a value is of the wrong kind, or the fields are none of a word problem.
-
-    Example:
-        >>> switch = {"table": [[0, 1], [0, 1]], "initial_state": 0, "state_names": ["off", "on"]}
-        >>> word_problem_of_json({**switch, "token_names": ["0", "1"]})
-        <WordProblem word problem: 2 tokens, 2 states>
-        >>> word_problem_of_json({**switch, "token_names": ["0", None]})
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: token_names holds null; give a text or a number
     """
     for field, value in _need(fields, "word_problem", dict).items():
         if field in ("token_names", "state_names"):

@@ -25,11 +25,6 @@ class LastRevealAccuracy:
         with_position: that of one that knows the numbers of actions before the last reveal and since then.
         standard_error: of ``with_position``, since where reveals stand is drawn; 0 if ``is_exact``.
         is_exact: whether reveals stood at the same places in all sessions of the sample.
-
-    Example:
-        >>> found = last_reveal_audit(ReplLanguage(3), 128, 128, 16, np.random.default_rng(0))
-        >>> round(found.accuracy, 4), found.is_exact
-        (0.3333, True)
     """
 
     accuracy: float
@@ -46,13 +41,6 @@ def last_reveal_audit(
     The places of the reveals are those of a sample. Given them the accuracy is exact if all actions have the
     same number of tokens; otherwise where a reveal stands in a row tells of the actions before it, and there
     is no answer unless sessions are counted whole: see `places_tell_nothing`.
-
-    Args:
-        task: the task.
-        length: tokens in a sequence.
-        last: count the values asked after the last so many of them.
-        sequences: the size of the sample.
-        rng: its source of randomness.
 
     Returns:
         None if no value is asked there in the sample, or the accuracy is not known: actions, or reveals,

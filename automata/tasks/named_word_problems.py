@@ -101,14 +101,10 @@ def _dyck(max_depth: int, *brackets: str) -> Callable[[str, str, float], WordPro
 
 WORD_PROBLEMS = (
     TaskEntry(
-        "parity",
-        "running parity of the ones; tokens 0 and 1; solvable",
-        _of_monoid(lambda: cyclic_group(2)),
+        "parity", "running parity of the ones; tokens 0 and 1; solvable", _of_monoid(lambda: cyclic_group(2))
     ),
     TaskEntry(
-        "Z60",
-        "running sum modulo 60; all residues are tokens; abelian",
-        _of_monoid(lambda: cyclic_group(60)),
+        "Z60", "running sum modulo 60; all residues are tokens; abelian", _of_monoid(lambda: cyclic_group(60))
     ),
     TaskEntry(
         "S3",
@@ -116,9 +112,7 @@ WORD_PROBLEMS = (
         _of_monoid(lambda: symmetric_group(3)),
     ),
     TaskEntry(
-        "D4",
-        "symmetries of the square; all 8 are tokens; solvable",
-        _of_monoid(lambda: dihedral_group(4)),
+        "D4", "symmetries of the square; all 8 are tokens; solvable", _of_monoid(lambda: dihedral_group(4))
     ),
     TaskEntry("Q8", "quaternions ±1, ±i, ±j, ±k; all 8 are tokens; solvable", _of_monoid(quaternion_group)),
     TaskEntry(
@@ -147,14 +141,10 @@ WORD_PROBLEMS = (
         _s5_transpositions,
     ),
     TaskEntry(
-        "S5-generators",
-        "S5 with 5 tokens: the identity and four elements that generate it",
-        _s5_generators,
+        "S5-generators", "S5 with 5 tokens: the identity and four elements that generate it", _s5_generators
     ),
     TaskEntry(
-        "A5-generators",
-        "A5 with 4 tokens: the identity and three elements that generate it",
-        _a5_generators,
+        "A5-generators", "A5 with 4 tokens: the identity and three elements that generate it", _a5_generators
     ),
     TaskEntry(
         "A5xM",

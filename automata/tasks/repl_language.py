@@ -177,10 +177,7 @@ class ReplLanguage(SessionBeliefs):
         ended = lengths < length
         given = tokens[:, :-1].copy()
         return Batch(
-            given,
-            tokens[:, 1:].copy(),
-            asked.astype(np.float32),
-            lengths=lengths if ended.any() else None,
+            given, tokens[:, 1:].copy(), asked.astype(np.float32), lengths=lengths if ended.any() else None
         )
 
     def value_places(self, batch: Batch) -> NDArray[np.bool_]:

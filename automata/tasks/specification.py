@@ -37,12 +37,7 @@ from automata.monoids.monoid import Monoid
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.catbabi import CatBabi
 from automata.tasks.interface import Specification, Task, with_specification
-from automata.tasks.json_formats import (
-    read_json_object,
-    task_of_dfa,
-    task_of_json,
-    word_problem_of_json,
-)
+from automata.tasks.json_formats import read_json_object, task_of_dfa, task_of_json, word_problem_of_json
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
@@ -79,12 +74,7 @@ def specification_from_text(text: str) -> Specification:
 
 
 def is_pinned(source: TaskSource) -> bool:
-    """Return whether a specification names its data by a digest: what it means is known without reading them.
-
-    Example:
-        >>> is_pinned({"catbabi": "folder", "sha256": "0" * 64}), is_pinned({"catbabi": "folder"})
-        (True, False)
-    """
+    """Return whether a specification pins its data by a digest, so that its meaning is known unread."""
     if not isinstance(source, dict) or not isinstance(source.get("sha256"), str):
         return False
     return any(kind in source and set(source) <= {kind, *_KINDS[kind][1]} for kind in ("text", "catbabi"))

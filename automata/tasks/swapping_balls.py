@@ -202,13 +202,6 @@ def _fitting(length: int) -> int:
 
 
 def check_predict(predict: str) -> None:
-    """Raise InputError unless it is ``"all"`` or ``"values"``.
-
-    Example:
-        >>> check_predict("none")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: predict 'none' is unknown; known: all, values
-    """
+    """Raise InputError unless it is ``"all"`` or ``"values"``."""
     if predict not in get_args(Asked):
         raise unknown_name("predict", str(predict), get_args(Asked))

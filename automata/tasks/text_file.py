@@ -20,11 +20,7 @@ Unit = Literal["bytes", "characters"]
 
 LARGEST_TEXT = 2**32
 """Bytes; a token takes eight in memory."""
-_SHARES: dict[Part, tuple[float, float]] = {
-    "train": (0.0, 0.8),
-    "validation": (0.8, 0.9),
-    "test": (0.9, 1.0),
-}
+_SHARES: dict[Part, tuple[float, float]] = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
 
 
 class TextFile(Task):

@@ -21,15 +21,7 @@ _SEQUENCES_AT_ONCE = 512  # measured: 256 and 1024 cost a fifth more, one block 
 def follow(table_by_token: IntArray, state_count: int, tokens: IntArray, before: IntArray) -> IntArray:
     """Return the state after every token.
 
-    Args:
-        table_by_token: the table flattened so that entry token·state_count + state is the next state.
-        state_count: the number of states.
-        tokens: shape ``[batch, length]``, all of them of the vocabulary.
-        before: the state before each sequence, shape ``[batch]``.
-
-    Example:
-        >>> follow(np.array([0, 1, 1, 0]), 2, np.array([[1, 0, 1]]), np.array([0]))
-        array([[1, 1, 0]])
+    Shapes: tokens ``[batch, length]``, before ``[batch]``.
     """
     batch, length = tokens.shape
     states = np.empty_like(tokens, order="C")
@@ -56,10 +48,7 @@ def allowed_tokens(
 ) -> tuple[IntArray, IntArray, int]:
     """Return for every state the tokens that lead to no state to avoid.
 
-    Args:
-        table: the states after each token, shape ``[states, tokens]``.
-        avoid: the states to avoid.
-        state_names: for the message of the error.
+    Shapes: table ``[states, tokens]``.
 
     Returns:
         The tokens of each state, the allowed ones first, ``[states, tokens]``; how many are allowed,
@@ -96,12 +85,6 @@ def token_probabilities(
         hard_fraction: the probability that a token is drawn uniformly from all of them.
         easy_tokens: those that are drawn, uniformly, otherwise.
         avoid: states that are kept out of: a token is drawn uniformly from those that lead elsewhere.
-
-    Example:
-        >>> token_probabilities(np.array([[0, 1], [1, 0]]), 0.5, [0], []).tolist()
-        [[0.75, 0.25], [0.75, 0.25]]
-        >>> token_probabilities(np.array([[0, 1], [1, 1]]), 1.0, [], [1]).tolist()
-        [[1.0, 0.0], [1.0, 0.0]]
     """
     states, tokens = table.shape
     if avoid:
@@ -117,14 +100,7 @@ def token_probabilities(
 def after_one_token(table: IntArray, tokens: FloatArray, states: FloatArray) -> FloatArray:
     """Return the distribution of the state one token later.
 
-    Args:
-        table: the states after each token, shape ``[states, tokens]``.
-        tokens: the probability of every token in every state, of the same shape.
-        states: the distribution before the token, shape ``[states]``.
-
-    Example:
-        >>> after_one_token(np.array([[0, 1], [1, 0]]), np.full((2, 2), 0.5), np.array([1.0, 0.0])).tolist()
-        [0.5, 0.5]
+    Shapes: table ``[states, tokens]``, states ``[states]``.
     """
     moved = (states[:, None] * tokens).ravel()
     return np.bincount(table.ravel(), moved, len(states)).astype(np.float64)
@@ -133,19 +109,7 @@ def after_one_token(table: IntArray, tokens: FloatArray, states: FloatArray) -> 
 def state_probabilities(table: IntArray, tokens: FloatArray, initial: int, length: int) -> FloatArray:
     """Return the probability of every state after every token, shape ``[length, states]``.
 
-    Args:
-        table: the states after each token, shape ``[states, tokens]``.
-        tokens: the probability of every token in every state, of the same shape.
-        initial: the state before the first token.
-        length: the number of tokens.
-
-    Example:
-        The swaps of three things: after an odd number of tokens the permutation is odd.
-
-        >>> from automata.monoids.groups import symmetric_group
-        >>> swaps = symmetric_group(3).table[:, [1, 2, 5]]
-        >>> state_probabilities(swaps, np.full((6, 3), 1 / 3), 0, 2).round(3).tolist()
-        [[0.0, 0.333, 0.333, 0.0, 0.0, 0.333], [0.333, 0.0, 0.0, 0.333, 0.333, 0.0]]
+    Shapes: table ``[states, tokens]``.
     """
     current = np.zeros(len(table))
     current[initial] = 1
