@@ -17,31 +17,12 @@ from theory.transition import State, Transition
 
 
 def flatten(state: State, names: Sequence[str] | None = None) -> Tensor:
-    """Return the named entries of a state (all of them, if none are named) as one vector.
-
-    Args:
-        state: the recurrent state.
-        names: the entries to take, in this order; the order of ``state`` if not given.
-
-    Example:
-        >>> flatten({"h": torch.ones(2, 2), "window": torch.zeros(1)}, ["h"])
-        tensor([1., 1., 1., 1.])
-    """
+    """Return the named entries of a state (all of them, if none are named) as one vector."""
     return torch.cat([state[name].reshape(-1) for name in (state if names is None else names)])
 
 
 def replace(state: State, names: Sequence[str], vector: Tensor) -> State:
-    """Return the state with the named entries read from a vector, the inverse of :func:`flatten`.
-
-    Args:
-        state: gives the shapes, and the values of the entries that are not named.
-        names: the entries to replace.
-        vector: their values, in the order of ``names``.
-
-    Example:
-        >>> replace({"h": torch.zeros(2), "window": torch.ones(1)}, ["h"], torch.tensor([3.0, 4.0]))
-        {'h': tensor([3., 4.]), 'window': tensor([1.])}
-    """
+    """Return the state with the named entries read from a vector, the inverse of :func:`flatten`."""
     sizes = [state[name].numel() for name in names]
     pieces = vector.split(sizes)
     return {
@@ -51,12 +32,7 @@ def replace(state: State, names: Sequence[str], vector: Tensor) -> State:
 
 
 def slices(state: State) -> dict[str, slice]:
-    """Return where each entry of a state lies in ``flatten(state)``.
-
-    Example:
-        >>> slices({"h": torch.zeros(2, 2), "window": torch.zeros(3)})
-        {'h': slice(0, 4, None), 'window': slice(4, 7, None)}
-    """
+    """Return where each entry of a state lies in ``flatten(state)``."""
     result, start = {}, 0
     for name, entry in state.items():
         result[name] = slice(start, start + entry.numel())
@@ -65,12 +41,7 @@ def slices(state: State) -> dict[str, slice]:
 
 
 def real_entries(state: State) -> tuple[str, ...]:
-    """Return the names of the entries that hold real numbers; counters and masks have no derivative.
-
-    Example:
-        >>> real_entries({"h": torch.zeros(2), "position": torch.tensor(3)})
-        ('h',)
-    """
+    """Return the names of the entries that hold real numbers; counters and masks have no derivative."""
     return tuple(name for name, entry in state.items() if entry.is_floating_point())
 
 
@@ -78,16 +49,6 @@ def validate(transition: Transition, state: State) -> None:
     """Raise unless the state can be analysed: float64, finite, and with every entry that the layers name.
 
     Entries of integers or booleans, such as a position, may stand beside them; they are held fixed.
-
-    Raises:
-        InputError: naming the entry, what it is, and the remedy.
-
-    Example:
-        >>> transition = Transition(lambda z, s: z, lambda z, s: s, latent_size=0, layer_states=(("h",),))
-        >>> validate(transition, {"h": torch.zeros(2, dtype=torch.float32)})
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: state entry 'h' is torch.float32; convert model and state with .double()
     """
     check_type("transition", transition, Transition, "give a Transition, such as model.transition(token)")
     check_type("state", state, dict, "give a dictionary of named tensors without a batch axis")
@@ -198,13 +159,7 @@ def last_place_displacements(vector: Tensor, probes: int, seed: int = 0) -> list
 
 
 def random_signs(count: int, size: int, like: Tensor, seed: int = 0) -> Tensor:
-    """Return random ±1 vectors, shape ``[count, size]``: E ‖E r‖² = ‖E‖_F² for every matrix E.
-
-    Example:
-        >>> random_signs(2, 3, like=torch.zeros(1)).abs()
-        tensor([[1., 1., 1.],
-                [1., 1., 1.]])
-    """
+    """Return random ±1 vectors, shape ``[count, size]``: E ‖E r‖² = ‖E‖_F² for every matrix E."""
     generator = torch.Generator().manual_seed(seed)
     signs = torch.randint(2, (count, size), generator=generator) * 2 - 1
     return signs.to(like)

@@ -20,18 +20,7 @@ def _chunk(size: int) -> int:
 def directional(function: Callable[[Tensor], Tensor], point: Tensor, directions: Tensor) -> Tensor:
     """Return the derivatives of a vector function along several directions, by forward-mode autodiff.
 
-    Args:
-        function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
-        point: where to differentiate, shape ``[n]``.
-        directions: shape ``[k, n]``.
-
-    Returns:
-        ``J @ direction`` for each direction, shape ``[k, m]``.
-
-    Example:
-        >>> directional(torch.square, torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
-        tensor([[2., 0.],
-                [2., 4.]])
+    The function maps ``[n]`` to ``[m]``; directions ``[k, n]`` give ``J @ direction``, ``[k, m]``.
     """
 
     def along(direction: Tensor) -> Tensor:
@@ -41,39 +30,14 @@ def directional(function: Callable[[Tensor], Tensor], point: Tensor, directions:
 
 
 def jacobian(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:
-    """Return the dense Jacobian of a vector function by forward mode: one derivative an input.
-
-    Args:
-        function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
-        point: where to differentiate, shape ``[n]``.
-
-    Returns:
-        The matrix ∂function_i/∂point_j, shape ``[m, n]``.
-
-    Example:
-        >>> jacobian(lambda v: torch.stack([v[0] * v[1], v[1]]), torch.tensor([2.0, 3.0]))
-        tensor([[3., 2.],
-                [0., 1.]])
-    """
+    """Return ∂function_i/∂point_j, ``[m, n]``, by forward mode: one derivative an input."""
     identity = torch.eye(point.numel(), dtype=point.dtype, device=point.device)
     return directional(function, point, identity).mT
 
 
 @torch.no_grad()
 def jacobian_by_rows(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:
-    """Return the dense Jacobian of a vector function by reverse mode: one derivative an output.
-
-    Args:
-        function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
-        point: where to differentiate, shape ``[n]``.
-
-    Returns:
-        The matrix ∂function_i/∂point_j, shape ``[m, n]``.
-
-    Example:
-        >>> jacobian_by_rows(lambda v: v.prod()[None], torch.tensor([2.0, 3.0]))
-        tensor([[3., 2.]])
-    """
+    """Return ∂function_i/∂point_j, ``[m, n]``, by reverse mode: one derivative an output."""
     try:
         rows = _rows_by_autograd(function, point)
     except RuntimeError:  # within a transformation of torch.func, or a backward pass that cannot be batched

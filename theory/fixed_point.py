@@ -88,23 +88,6 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
         state: the state s.
         latent: the latent z.
         scale: the norm of numbers that met on the way to z, when larger than z itself.
-
-    Example:
-        Φ(z) = 64 z amplifies the last place 64-fold (one unit in the last place of 1 is ε above it and ε/2
-        below it).
-
-        >>> transition = Transition(lambda z, s: 64 * z, lambda z, s: s, 1, (("h",),))
-        >>> state = {"h": torch.zeros(1, dtype=torch.float64)}
-        >>> level = rounding_level(transition, state, torch.ones(1, dtype=torch.float64))
-        >>> 33 * EPSILON <= level <= 65 * EPSILON
-        True
-
-        Φ(z) = (z / 16 + 8) − 8 loses digits on the way that no last place of z touches.
-
-        >>> transition = Transition(lambda z, s: (z / 16 + 8) - 8, lambda z, s: s, 1, (("h",),))
-        >>> level = rounding_level(transition, state, torch.full((1,), 0.3, dtype=torch.float64))
-        >>> bool(level > 2 * EPSILON)  # the numbers around 8 are 8 ε apart
-        True
     """
     probes = 4
     image = transition.self_map(latent, state)
@@ -123,8 +106,7 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
     ):
         displaced = [
             transition.self_map(
-                latent + step * latent_signs * latent,
-                replace(state, names, vector + step * signs * vector),
+                latent + step * latent_signs * latent, replace(state, names, vector + step * signs * vector)
             )
             for step in (_DISPLACED_SHARE, -_DISPLACED_SHARE)
         ]
@@ -138,12 +120,7 @@ def refine(
 ) -> tuple[Tensor, float]:
     """Take Newton steps with a fixed slope A ≈ ∂zΦ for as long as they lower the residual.
 
-    Args:
-        transition: the pair (Φ, G).
-        state: the state s.
-        latent: a latent near a fixed point.
-        slope: A, shape ``[latent_size, latent_size]``; the step is (I − A)^{-1} (Φ(z) − z).
-        max_steps: the largest number of steps.
+    Shapes: slope ``[latent_size, latent_size]``.
 
     Returns:
         The latent with the smallest residual, and that residual. An A that is wrong or singular costs
@@ -238,15 +215,7 @@ def _first_latent(transition: Transition, state: State, start: Tensor | None) ->
 
 
 def check_latent(field: str, latent: object, transition: Transition) -> None:
-    """Refuse what is no latent of a transition: a float64 tensor of its size.
-
-    Example:
-        >>> transition = Transition(lambda z, s: z, lambda z, s: s, latent_size=2, layer_states=(("h",),))
-        >>> check_latent("latent", [0.0, 0.0], transition)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: latent is [0.0, 0.0]; give a float64 tensor of shape (2,)
-    """
+    """Refuse what is no latent of a transition: a float64 tensor of its size."""
     remedy = f"give a float64 tensor of shape ({transition.latent_size},)"
     check_type(field, latent, Tensor, remedy)
     assert isinstance(latent, Tensor)

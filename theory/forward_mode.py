@@ -28,11 +28,6 @@ _RIGHT = _SUMS | _DIFFERENCES | _PRODUCTS
 def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """Return the value of a function and its derivative along tangents, as ``torch.func.jvp`` does.
 
-    Args:
-        function: returns tensors, in tuples or dictionaries if there are several.
-        primals: its arguments, tensors or dictionaries of them.
-        tangents: a direction for each, in the same structure.
-
     Returns:
         The value, and the derivative in the same structure.
 
@@ -105,12 +100,7 @@ def _with_constant(func: Callable[..., Tensor], left: Any, right: Any) -> Tensor
 
 
 def dual(operand: Any) -> tuple[Tensor, Tensor] | None:
-    """Return primal and tangent of what is being differentiated; None of a constant, or if it is unknown.
-
-    Example:
-        >>> dual(torch.ones(1)) is None, jvp(lambda x: dual(x)[1], (torch.ones(1),), (torch.ones(1),))[0]
-        (True, tensor([1.]))
-    """
+    """Return primal and tangent of what is being differentiated; None of a constant, or if it is unknown."""
     if not isinstance(operand, Tensor) or isinstance(operand, nn.Parameter):
         return None
     try:

@@ -23,18 +23,7 @@ Returned = TypeVar("Returned")
 
 
 def validate_states(transition: Transition, states: Sequence[State]) -> None:
-    """Raise unless there are states that can be analysed, and Φ and G are pure functions of torch.
-
-    Raises:
-        InputError: naming what is wrong, and the remedy.
-
-    Example:
-        >>> transition = Transition(lambda z, s: z, lambda z, s: s, latent_size=0, layer_states=(("h",),))
-        >>> validate_states(transition, [])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: states is empty; give at least one visited state
-    """
+    """Raise unless there are states that can be analysed, and Φ and G are pure functions of torch."""
     if isinstance(states, dict):
         raise InputError("states is a single state; give a list of states")
     check_type("states", states, Sequence, "give a list of states")
@@ -48,9 +37,6 @@ def validate_states(transition: Transition, states: Sequence[State]) -> None:
 @torch.no_grad()
 def validate_maps(transition: Transition, state: State) -> None:
     """Raise unless Φ and G return what they should, and torch.func can differentiate them.
-
-    Raises:
-        InputError: naming the map, what it returns or why it has no derivative, and the remedy.
 
     Example:
         >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"][:1]}, 0, (("h",),))
@@ -93,12 +79,6 @@ def called(
     name: str, function: Callable[[Tensor, State], Returned], latent: Tensor, state: State
 ) -> Returned:
     """Return what Φ or G returns.
-
-    Args:
-        name: of the function, for messages.
-        function: Φ or G.
-        latent: z.
-        state: s.
 
     Raises:
         InputError: if it raises, or changes what it is given.

@@ -24,12 +24,7 @@ def _command(argv: Sequence[str] | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        >>> main(["--seed", "-1"])
-        2
-    """
+    """Run the command and return its exit code."""
     return exit_code(_command, argv)
 
 

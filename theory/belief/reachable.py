@@ -24,15 +24,7 @@ _DECIMALS = 12
 def outcomes(
     automaton: ProbabilisticAutomaton, belief: FloatArray, token: int
 ) -> Iterator[tuple[int, float, FloatArray]]:
-    """Every value that a token can show at a belief, with its probability and the belief after it.
-
-    Example:
-        >>> from automata.probabilistic.named_pfsas import noisy_parity
-        >>> [(value, mass, after.tolist()) for value, mass, after in outcomes(noisy_parity(0.25), [1, 0], 1)]
-        [(-1, 1.0, [0.25, 0.75])]
-        >>> [(value, mass) for value, mass, _ in outcomes(noisy_parity(0.25), [0.25, 0.75], 2)]
-        [(0, 0.25), (1, 0.75)]
-    """
+    """Every value that a token can show at a belief, with its probability and the belief after it."""
     current = np.asarray(belief, dtype=np.float64)
     if token < len(automaton.actions):
         yield NO_VALUE, 1.0, automaton.matrices[token] @ current
@@ -177,11 +169,7 @@ def belief_chain(
 
 
 def check_chain(chain: object) -> None:
-    """Refuse what is no chain of beliefs.
-
-    Raises:
-        InputError: for None, which ``belief_chain`` returns where beliefs are too many, or another kind.
-    """
+    """Refuse what is no chain of beliefs."""
     check_type(
         "chain", chain, BeliefChain, "give one of belief_chain, which is None where beliefs are too many"
     )

@@ -169,14 +169,7 @@ def exit_lengths(
     On a bound it is inside, up to rounding: where costs are multiples of log 2, as the smallest normal number
     is a power of 2, it comes to lie there exactly, and rounding would decide.
 
-    Args:
-        chain: from its node 0 on.
-        log_gains: log g of each edge, ``[edges]``; see ``edge_gains``.
-        low: positive, in nats.
-        high: likewise.
-        sequences: how many.
-        longest: tokens; returned where it has not left by then.
-        rng: the source of randomness.
+    Shapes: log_gains ``[edges]``.
     """
     order = np.argsort(chain.sources, kind="stable")
     ends = np.cumsum(chain.probabilities[order])

@@ -95,23 +95,7 @@ class TokenSource:
 
 
 def check_source(automaton: ProbabilisticAutomaton, source: TokenSource, *, reveals: bool = False) -> None:
-    """Refuse a source with other tokens than the automaton's.
-
-    Args:
-        automaton: which moves.
-        source: which draws its tokens.
-        reveals: refuse one that draws no reveal, too.
-
-    Raises:
-        InputError: one of the two is of another kind, the numbers of tokens differ, or no reveal is drawn.
-
-    Example:
-        >>> from automata.probabilistic.named_pfsas import noisy_parity, unknown_coin
-        >>> check_source(unknown_coin(), TokenSource.fixed_period(noisy_parity(0.1), 1))
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: source has 3 tokens and the automaton 2; give a source made for it
-    """
+    """Refuse a source with other tokens than the automaton's."""
     check_type("automaton", automaton, ProbabilisticAutomaton, "give a ProbabilisticAutomaton")
     check_type("source", source, TokenSource, "give one such as TokenSource.fixed_period(automaton, 1)")
     if source.phases.shape[1] != len(automaton.token_names):

@@ -54,12 +54,6 @@ def format_information(dtype: torch.dtype) -> torch.finfo:
 
     Raises:
         InputError: for an integer type, or what is no type of PyTorch.
-
-    Example:
-        >>> format_information(torch.int32)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: dtype is torch.int32; give a floating-point type such as torch.float32
     """
     remedy = "give a floating-point type such as torch.float32"
     check_type("dtype", dtype, torch.dtype, remedy)

@@ -161,10 +161,7 @@ def kept_errors(word_map: AffineMap, codes: Sequence[Sequence[Number]]) -> KeptE
 
 
 def errors_that_confuse(
-    maps: Mapping[Token, AffineMap],
-    word: Sequence[Token],
-    start: Sequence[Number],
-    other: Sequence[Number],
+    maps: Mapping[Token, AffineMap], word: Sequence[Token], start: Sequence[Number], other: Sequence[Number]
 ) -> list[Vector]:
     """Return the errors, one after every token, that turn the run from one state into that from another.
 

@@ -25,10 +25,6 @@ def transpositions(images: Sequence[int]) -> list[tuple[int, int]]:
 
     Raises:
         InputError: images is no permutation of 0 … n−1.
-
-    Example:
-        >>> transpositions([1, 2, 0, 3])
-        [(0, 1), (1, 2)]
     """
     if sorted(images) != list(range(len(images))):
         raise InputError(f"images is {list(images)}; give a permutation of 0 … {len(images) - 1}")

@@ -33,16 +33,10 @@ def characters(table: IntArray, identity: int) -> list[list[Fraction]]:
     Subgroups are built up by one element g at a time. If k is the least power with gᵏ in the subgroup, a
     character of the subgroup extends in k ways, by the k-th roots of χ(gᵏ).
 
-    Args:
-        table: the Cayley table, shape ``[n, n]``.
-        identity: the number of the identity.
+    Shapes: table ``[n, n]``.
 
     Returns:
         n characters, each a list of n phases in [0, 1); the first is the trivial one.
-
-    Example:
-        >>> [[str(phase) for phase in row] for row in characters(np.array([[0, 1], [1, 0]]), 0)]
-        [['0', '0'], ['0', '1/2']]
     """
     members, found = [identity], [{identity: Fraction(0)}]
     for element in range(len(table)):

@@ -25,15 +25,7 @@ def latent_derivatives(advance: Advance, latent: Tensor, vector: Tensor) -> tupl
 
     The first two by forward mode together, one derivative for each entry of z; the third by reverse mode.
 
-    Args:
-        advance: Φ and G as functions of the latent and the block.
-        latent: z, shape ``[d]``.
-        vector: v, shape ``[n]``.
-
-    Example:
-        >>> one = torch.ones(1)
-        >>> latent_derivatives(lambda z, v: (2 * z + v, 3 * z * v), one, 5 * one)
-        (tensor([[2.]]), tensor([[15.]]), tensor([[1.]]))
+    Shapes: latent ``[d]``, vector ``[n]``.
     """
     size, entries = latent.numel(), vector.numel()
     if size == 0:  # an explicit model: s' does not go through a fixed point
@@ -53,15 +45,7 @@ def probe_direct_term(update: Callable[[Tensor], Tensor], vector: Tensor, signs:
 
     If ∂vG is diagonal, the first row is that diagonal and determines the others: see :func:`diagonality`.
 
-    Args:
-        update: G as a function of the block.
-        vector: v, shape ``[n]``.
-        signs: random ±1 vectors, shape ``[k, n]``.
-
-    Example:
-        >>> probe_direct_term(torch.square, torch.tensor([1.0, 2.0]), torch.tensor([[1.0, -1.0]]))
-        tensor([[ 2.,  4.],
-                [ 2., -4.]])
+    Shapes: vector ``[n]``, signs ``[k, n]``.
     """
     return directional(update, vector, torch.cat([torch.ones_like(vector)[None], signs]))
 
@@ -69,19 +53,10 @@ def probe_direct_term(update: Callable[[Tensor], Tensor], vector: Tensor, signs:
 def diagonality(products: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
     """Say whether the products of :func:`probe_direct_term` are those of a diagonal matrix D.
 
-    Args:
-        products: shape ``[…, 1 + k, n]``.
-        signs: shape ``[k, n]``.
+    Shapes: products ``[…, 1 + k, n]``, signs ``[k, n]``.
 
     Returns:
         Whether they are, to rounding, and the estimate of ‖∂vG − D‖_F, each of shape ``[…]``.
-
-    Example:
-        >>> signs = torch.tensor([[1.0, -1.0]])
-        >>> diagonality(torch.tensor([[2.0, 4.0], [2.0, -4.0]]), signs)
-        (tensor(True), tensor(0.))
-        >>> diagonality(torch.tensor([[2.0, 4.0], [2.0, -3.0]]), signs)
-        (tensor(False), tensor(1.))
     """
     deviation = products[..., 1:, :] - signs * products[..., :1, :]
     # The products of a diagonal term differ in the last places only; what is tolerated here is also returned.

@@ -92,11 +92,7 @@ def linear_speed(radii: Sequence[float] | FloatArray, exponents: Sequence[float]
 
 @torch.no_grad()
 def linear_response(
-    transitions: TransitionBatch,
-    states: State,
-    latents: Tensor,
-    frequencies: Sequence[complex],
-    start: State,
+    transitions: TransitionBatch, states: State, latents: Tensor, frequencies: Sequence[complex], start: State
 ) -> LinearResponse:
     """Follow a change of the state before the first token along sequences, at several ω.
 

@@ -165,17 +165,7 @@ def enclose(
 def approximate_slopes(
     transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array
 ) -> tuple[Array, Array]:
-    """Return Φ(z) − z and ∂zΦ in floating point, ``[T, d]`` and ``[T, d, d]``: where a proof starts.
-
-    Example:
-        >>> class Halving:
-        ...     latent_size, damping, blocks = 1, 1.0, ()
-        ...
-        ...     def advance(self, latent, state, directions):
-        ...         return latent.scaled(Ball.exact(0.5)), []
-        >>> approximate_slopes(Halving(), {}, np.array([[1.0]]))
-        (array([[-0.5]]), array([[[0.5]]]))
-    """
+    """Return Φ(z) − z and ∂zΦ in floating point, ``[T, d]`` and ``[T, d, d]``: where a proof starts."""
     image, _ = transitions.advance(Dual.variable(Ball.exact(latent), latent.shape[1]), state, {})
     return image.value.midpoint - latent, image.tangent.midpoint
 
@@ -185,11 +175,7 @@ def refine(
 ) -> Array:
     """Take Newton steps towards the fixed points, each only where it lowers the residual; nothing is proved.
 
-    Args:
-        transitions: (Φ, G) at T positions.
-        state: the states.
-        latent: latents near fixed points, ``[T, d]``.
-        max_steps: the most steps; they end earlier when every residual is at rounding level.
+    Shapes: latent ``[T, d]``.
 
     Example:
         >>> class Affine:
@@ -285,12 +271,7 @@ def _residual(transitions: EnclosedTransitions, state: Mapping[str, Ball], laten
 
 
 def damped_step(slope: Ball, damping: float) -> Ball:
-    """Return (1 − τ) I + τ ∂zΦ, the derivative of a damped step.
-
-    Example:
-        >>> damped_step(Ball.exact([[0.5]]), 1.0).midpoint
-        array([[0.5]])
-    """
+    """Return (1 − τ) I + τ ∂zΦ, the derivative of a damped step."""
     keep = Ball.exact(1.0) - Ball.exact(damping)
     return keep * Ball.exact(np.eye(slope.shape[-1])) + slope * Ball.exact(damping)
 
@@ -333,12 +314,7 @@ def _entry(
 
 
 def unit_vectors(shape: tuple[int, ...], sources: NDArray[np.int64]) -> Array:
-    """Return the direction of one entry of h at each position.
-
-    Example:
-        >>> unit_vectors((1, 2), np.array([1]))
-        array([[0., 1.]])
-    """
+    """Return the direction of one entry of h at each position."""
     flat = np.zeros((shape[0], int(np.prod(shape[1:]))))
     flat[np.arange(len(sources)), sources] = 1.0
     return flat.reshape(shape)

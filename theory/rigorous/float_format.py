@@ -36,10 +36,6 @@ class FloatFormat:
         name: as PyTorch calls it.
         unit_roundoff: u.
         ulps: what a function of one number may be off, in units in the last place.
-
-    Example:
-        >>> FLOAT32.gamma(1000) < 6e-5, FLOAT32.function < 5e-7
-        (True, True)
     """
 
     name: str

@@ -46,10 +46,6 @@ class Orbits:
     Attributes:
         iterations: K; -1 where nothing is proved.
         distance: D, an upper bound of ‖z_K − z̃‖_∞; infinite where nothing is proved.
-
-    Example:
-        >>> Orbits(np.array([7, -1]), np.array([1e-8, np.inf])).arrive
-        array([ True, False])
     """
 
     iterations: NDArray[np.int64]
@@ -79,19 +75,6 @@ def orbits_into_basin(
         radius: r, ``[T]``; where A3 is not proved give 0.
         error: e, ``[T]``.
         growth: g, ``[T]``.
-
-    Example:
-        z ← z/2 + 1 from 0 is 2 − 2^{1−n} after n steps.
-
-        >>> class Affine:
-        ...     latent_size, damping, blocks = 1, 1.0, ()
-        ...
-        ...     def advance(self, latent, state, directions):
-        ...         return latent.scaled(Ball.exact(0.5)).shifted(Ball.exact(1.0)), []
-        >>> one = np.ones(1)
-        >>> found = orbits_into_basin(Affine(), {}, np.array([[2.0]]), 0.2 * one, 0.03 * one, one)
-        >>> found.iterations, found.distance.round(6), found.arrive
-        (array([4]), array([0.125]), array([ True]))
     """
     within = (1 - SLACK) * ((radius - error) / growth - error)
     found = enclose_orbits(transitions, state, latent, np.nan_to_num(within, nan=-1.0, posinf=-1.0))
@@ -105,23 +88,7 @@ def enclose_orbits(
 ) -> Orbits:
     """Prove after how many damped steps from zero the exact orbit is within a distance of a latent.
 
-    Args:
-        transitions: (Φ, G) at T positions.
-        state: the states, of radius zero.
-        latent: z̃, ``[T, d]``.
-        within: the distance, ``[T]``.
-
-    Example:
-        z ← z/2 + 1 from 0 is 2 − 2^{1−n} after n steps.
-
-        >>> class Affine:
-        ...     latent_size, damping, blocks = 1, 1.0, ()
-        ...
-        ...     def advance(self, latent, state, directions):
-        ...         return latent.scaled(Ball.exact(0.5)).shifted(Ball.exact(1.0)), []
-        >>> found = enclose_orbits(Affine(), {}, np.array([[2.0]]), np.array([0.15]))
-        >>> found.iterations, found.distance.round(6)
-        (array([4]), array([0.125]))
+    Shapes: latent ``[T, d]``, within ``[T]``.
     """
     tau = Ball.exact(transitions.damping)
     keep = Ball.exact(1.0) - tau

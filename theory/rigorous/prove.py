@@ -20,13 +20,7 @@ from theory.fixed_point import solve_fixed_point
 from theory.jacobian.coupling_entries import coupling_entries
 from theory.pure_maps import validate_maps
 from theory.rigorous.balls.ball import Array
-from theory.rigorous.enclosure import (
-    Entries,
-    approximate_slopes,
-    enclose,
-    newton_step_bound,
-    refine,
-)
+from theory.rigorous.enclosure import Entries, approximate_slopes, enclose, newton_step_bound, refine
 from theory.rigorous.orbits import orbits_into_basin
 from theory.rigorous.tensors import EnclosedTransitionBatch
 from theory.rigorous.tensors.agreement import compare, compare_beside
@@ -54,11 +48,6 @@ class Bounds:
         steps: after which the iteration from zero is provably so near that it tends to the fixed point; None
             if not proved.
         entries: per layer an interval that holds ∂h'_i/∂h_j.
-
-    Example:
-        >>> bounds = Bounds(np.zeros(1), 0.5, 1e-9, 0.3, None, None, ((1.0, 2.0),))
-        >>> bounds.excludes_zero, bounds.attracts
-        (True, False)
     """
 
     latent: Array

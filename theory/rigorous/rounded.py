@@ -42,12 +42,6 @@ class Rounded:
         exact: what they would be without rounding, for all inputs.
         error: by how much those of the program may differ, of the same shape.
         form: the format that the program computes in.
-
-    Example:
-        >>> from theory.rigorous.float_format import FLOAT64
-        >>> third = Rounded.given(Ball.exact([1.0, 2.0]), FLOAT64) * Rounded.given(Ball.exact([0.1]), FLOAT64)
-        >>> bool((third.error < 3e-17).all()), bool((third.error > 1e-17).all())
-        (True, True)
     """
 
     exact: Ball
@@ -159,13 +153,6 @@ class Rounded:
 
 
 def joined(parts: list[Rounded]) -> Rounded:
-    """Return the entries of several numbers one after the other.
-
-    Example:
-        >>> from theory.rigorous.float_format import FLOAT64
-        >>> one = Rounded.given(Ball.exact([1.0]), FLOAT64)
-        >>> joined([one, one + one]).exact.midpoint.tolist()
-        [1.0, 2.0]
-    """
+    """Return the entries of several numbers one after the other."""
     exact = concatenate([part.exact for part in parts], -1)
     return Rounded(exact, np.concatenate([part.error for part in parts], -1), parts[0].form)

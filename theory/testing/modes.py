@@ -77,13 +77,7 @@ class ModesAgreement:
 
 
 def assert_modes_agree(
-    model: RunnableModel,
-    tokens: Tensor,
-    one: Any,
-    other: Any,
-    *,
-    tolerance: float = 1e-4,
-    share: float = 1.0,
+    model: RunnableModel, tokens: Tensor, one: Any, other: Any, *, tolerance: float = 1e-4, share: float = 1.0
 ) -> ModesAgreement:
     """Assert that two modes of evaluation reach the same fixed points and the same outputs.
 

@@ -57,12 +57,7 @@ def judge(value: float, error: float, rounding: float = 0.0) -> Verdict:
 
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict of "all of them": fails if one fails, holds if every one holds.
-
-    Example:
-        >>> combine([Verdict.HOLDS, Verdict.INCONCLUSIVE]).value, combine([]).value
-        ('inconclusive', 'inconclusive')
-    """
+    """Return the verdict of "all of them": fails if one fails, holds if every one holds."""
     if Verdict.FAILS in verdicts:
         return Verdict.FAILS
     if not verdicts or Verdict.INCONCLUSIVE in verdicts:
@@ -120,35 +115,18 @@ class Condition:
 
 
 def vacuous(name: str, value: float) -> Condition:
-    """Return the condition of a model without a latent, which holds since it demands nothing.
-
-    Example:
-        >>> vacuous("C1", 0.0).reason
-        'the model has no latent, so there is nothing to demand'
-    """
+    """Return the condition of a model without a latent, which holds since it demands nothing."""
     reason = "the model has no latent, so there is nothing to demand"
     return Condition(name, value, math.nan, math.nan, Verdict.HOLDS, reason)
 
 
 def unmeasured(name: str, why: str) -> Condition:
-    """Return the condition of a state at which it could not be measured.
-
-    Example:
-        >>> unmeasured("C3", "no fixed point was reached").reason
-        'not measured, since no fixed point was reached'
-    """
+    """Return the condition of a state at which it could not be measured."""
     return Condition(name, math.nan, math.nan, math.nan, Verdict.INCONCLUSIVE, f"not measured, since {why}")
 
 
 def fixed_point_condition(fixed_point: FixedPoint) -> Condition:
-    """Return C1: the residual is within one decade of the rounding level of Φ.
-
-    Example:
-        >>> from theory.status import Status
-        >>> fixed_point = FixedPoint(torch.zeros(1), 2e-16, 1e-16, 9, 0.0, Status.CONVERGED)
-        >>> fixed_point_condition(fixed_point).verdict.value
-        'holds'
-    """
+    """Return C1: the residual is within one decade of the rounding level of Φ."""
     value, threshold = fixed_point.residual, fixed_point.threshold
     verdict = Verdict.HOLDS if fixed_point.converged else Verdict.FAILS
     count, sentence = fixed_point.iterations, fixed_point.status.sentence
@@ -161,15 +139,7 @@ def invertibility_condition(slope: Tensor, error: float) -> Condition:
 
     It *fails* where that value is zero to within the rounding of a singular value decomposition.
 
-    Args:
-        slope: A = ∂zΦ, shape ``[d, d]``.
-        error: the measured ‖error of A‖_F.
-
-    Example:
-        >>> invertibility_condition(torch.diag(torch.tensor([0.5, 0.25])), error=1e-9).value
-        0.5
-        >>> invertibility_condition(torch.eye(2), error=1e-9).verdict.value
-        'fails'
+    Shapes: slope ``[d, d]``.
     """
     matrix = torch.eye(len(slope), dtype=slope.dtype, device=slope.device) - slope
     singular_values = torch.linalg.svdvals(matrix)
@@ -192,16 +162,7 @@ def convergence_condition(
     the true error by at most e κ: that all four move it less than a tenth of that has a probability below
     4.1e-5. It *fails* where the radius exceeds 1 by ten times its error.
 
-    Args:
-        slope: A = ∂zΦ, shape ``[d, d]``.
-        damping: τ.
-        error: the measured ‖error of A‖_F.
-        probes: where the perturbations are drawn from; unpredictable if not given.
-
-    Example:
-        >>> condition = convergence_condition(torch.diag(torch.tensor([-2.0, 0.5])), damping=0.5, error=1e-9)
-        >>> condition.value, condition.verdict.value
-        (0.75, 'holds')
+    Shapes: slope ``[d, d]``.
     """
     matrix = damped_slope(slope, damping)
     value = spectral_radius(matrix)
@@ -223,20 +184,7 @@ def convergence_condition(
 
 
 def coupling_condition(jacobians: Sequence[FactoredJacobian], errors: Sequence[float]) -> Condition:
-    """Return C4: in every layer the off-diagonal part of the second term exceeds the error of J.
-
-    Args:
-        jacobians: J of each layer.
-        errors: the measured error ‖J − J'‖_F of each; the value is that of the layer with the least margin,
-            both relative to ‖J‖_F.
-
-    Example:
-        >>> J = FactoredJacobian(torch.zeros(2), torch.eye(2)[:, :1], torch.tensor([[0.0, 1.0]]))
-        >>> coupling_condition([J], [1e-9]).value
-        1.0
-        >>> coupling_condition([J - J], [0.0]).verdict.value
-        'fails'
-    """
+    """Return C4: in every layer the off-diagonal part of the second term exceeds the error of J."""
     measured = []
     for jacobian, error in zip(jacobians, errors, strict=True):
         scale = jacobian.frobenius_norm() or 1.0
@@ -249,21 +197,11 @@ def coupling_condition(jacobians: Sequence[FactoredJacobian], errors: Sequence[f
 
 
 def damped_slope(slope: Tensor, damping: float) -> Tensor:
-    """Return (1 − τ) I + τ A, the derivative of the damped iteration.
-
-    Example:
-        >>> damped_slope(torch.tensor([[-1.0]]), damping=0.5)
-        tensor([[0.]])
-    """
+    """Return (1 − τ) I + τ A, the derivative of the damped iteration."""
     identity = torch.eye(len(slope), dtype=slope.dtype, device=slope.device)
     return (1 - damping) * identity + damping * slope
 
 
 def spectral_radius(matrix: Tensor) -> float:
-    """Return the largest modulus of the eigenvalues; NaN for a matrix that is not finite.
-
-    Example:
-        >>> round(spectral_radius(torch.tensor([[0.0, 2.0], [-2.0, 0.0]])), 6)
-        2.0
-    """
+    """Return the largest modulus of the eigenvalues; NaN for a matrix that is not finite."""
     return torch.linalg.eigvals(matrix).abs().max().item() if matrix.isfinite().all() else math.nan

@@ -13,13 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from theory.blocks import (
-    BlockMap,
-    flatten,
-    last_place_displacements,
-    real_entries,
-    replace,
-)
+from theory.blocks import BlockMap, flatten, last_place_displacements, real_entries, replace
 from theory.derivatives import MAX_CHUNK_ENTRIES, directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
 from theory.forward_mode import jvp
@@ -34,26 +28,12 @@ def difference_step(point: Tensor, image: Tensor) -> float:
     """Return the length of a displacement for central differences: ε^⅓ times the norm of the point.
 
     Where the point is zero its image gives the scale, and 1 where that is zero too.
-
-    Example:
-        >>> zero = torch.zeros(2, dtype=torch.float64)
-        >>> [round(difference_step(point, zero) / EPSILON ** (1 / 3), 4) for point in (zero, zero + 1)]
-        [1.0, 1.4142]
     """
     return EPSILON ** (1 / 3) * (point.norm().item() or image.norm().item() or 1.0)
 
 
 def at_once(function: Function, points: Tensor) -> Tensor:
-    """Return a function of one vector at many of them, in one batch if it can be mapped.
-
-    Example:
-        >>> at_once(torch.square, torch.tensor([[1.0], [2.0]]))
-        tensor([[1.],
-                [4.]])
-        >>> at_once(lambda v: v if v > 1 else 0 * v, torch.tensor([[1.0], [2.0]]))
-        tensor([[0.],
-                [2.]])
-    """
+    """Return a function of one vector at many of them, in one batch if it can be mapped."""
     try:
         images: Tensor = vmap(function, chunk_size=max(1, MAX_CHUNK_ENTRIES // points.shape[1]))(points)
     except RuntimeError:  # such as a branch of Python on the input
@@ -70,21 +50,8 @@ def central_differences(
     error, of order step², and the rounding error, of order ε/step, are then both of relative order ε^⅔ ≈
     4e-11.
 
-    Args:
-        function: maps a vector of shape ``[n]`` to one of shape ``[m]``.
-        point: where to differentiate, shape ``[n]``.
-        directions: shape ``[k, n]``.
-        widening: how many times that step is taken.
-        batched: whether the function is tried on all points at once.
-
-    Returns:
-        The derivative along each direction, shape ``[k, m]``.
-
-    Example:
-        >>> one = torch.ones(1, dtype=torch.float64)
-        >>> error = central_differences(torch.exp, one, one[None]) - one.exp()
-        >>> error.abs().item() < 1e-9
-        True
+    The function maps ``[n]`` to ``[m]``, all points at once if ``batched``; directions ``[k, n]`` give
+    ``[k, m]``. The step is widened by a factor.
     """
     length = widening * difference_step(point, function(point))
     steps = length * directions / directions.norm(dim=1, keepdim=True)
@@ -102,27 +69,10 @@ def resolved_differences(
 ) -> Tensor:
     """Return derivatives of v ↦ G(z*(v), v) by central differences with the fixed point solved anew.
 
-    Args:
-        block: the maps Φ and G as functions of (z, v).
-        latent: the fixed point z* at the block's own value.
-        directions: shape ``[k, n]``.
-        widening: how many times the usual step is taken.
+    Shapes: directions ``[k, n]``.
 
     Returns:
         The derivative along each direction, shape ``[k, n]``; NaN where no fixed point was found nearby.
-
-    Example:
-        >>> from theory.transition import Transition
-        >>> transition = Transition(
-        ...     self_map=lambda z, s: 0.5 * z + 3 * s["h"],
-        ...     state_update=lambda z, s: {"h": 0.25 * s["h"] + z},
-        ...     latent_size=1,
-        ...     layer_states=(("h",),),
-        ... )
-        >>> h = torch.ones(1, dtype=torch.float64)
-        >>> difference = resolved_differences(BlockMap(transition, {"h": h}, ("h",)), 6 * h, h[None])
-        >>> round(difference.item(), 9)
-        6.25
     """
     transition = block.transition
     if latent.numel():
@@ -153,27 +103,10 @@ def unrolled_products(
     The iteration z ← (1 − τ) z + τ Φ(z) starts at the fixed point, with tangent zero, and is differentiated
     step by step until the tangent no longer changes.
 
-    Args:
-        block: the maps Φ and G as functions of (z, v).
-        latent: the fixed point z* at the block's own value.
-        directions: shape ``[k, n]``.
-        max_iterations: the largest number of differentiated steps.
+    Shapes: directions ``[k, n]``.
 
     Returns:
         The derivative along each direction, shape ``[k, n]``; NaN if the tangent has not settled.
-
-    Example:
-        >>> from theory.transition import Transition
-        >>> transition = Transition(
-        ...     self_map=lambda z, s: 0.5 * z + 3 * s["h"],
-        ...     state_update=lambda z, s: {"h": 0.25 * s["h"] + z},
-        ...     latent_size=1,
-        ...     layer_states=(("h",),),
-        ... )
-        >>> h = torch.ones(1, dtype=torch.float64)
-        >>> product = unrolled_products(BlockMap(transition, {"h": h}, ("h",)), 6 * h, h[None])
-        >>> round(product.item(), 12)
-        6.25
     """
     vector, damping = block.vector, block.transition.damping
     if latent.numel() == 0:
@@ -211,22 +144,6 @@ def jacobian_error(
     columns of a small block, where it is the norm itself; else random directions, among which an error of
     more than ten times the estimate hides with a probability of at most 5.3e-7. The discrepancy of a diagonal
     first term is added. NaN, where a fixed point was not found again, means that nothing is known.
-
-    Args:
-        jacobian: J.
-        block: the maps Φ and G as functions of (z, v).
-        latent: the fixed point z* at the block's own value.
-        probes: where the directions are drawn from; unpredictable if not given.
-        widening: how many times the usual step of the differences is taken.
-
-    Example:
-        >>> from theory.transition import Transition
-        >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] ** 2}, 0, (("h",),))
-        >>> h = torch.ones(2, dtype=torch.float64)
-        >>> wrong = FactoredJacobian(torch.full_like(h, 5.0), h[:, None][:, :0], h[None][:0])
-        >>> error = jacobian_error(wrong, BlockMap(transition, {"h": h}, ("h",)), h[:0])
-        >>> round(error, 6)  # the true diagonal is (2, 2): sqrt(3² + 3²)
-        4.242641
     """
     return jacobian_errors(jacobian, block, latent, probes, widening)[0]
 
@@ -254,13 +171,6 @@ def is_contradicted(
     What rounding leaves of a difference quotient falls with a wider step, what curvature leaves with a
     shorter one. The part by which J is wrong stays: it is there, if neither a step ten times as wide nor one
     ten times as short lowers the discrepancy by half a decade.
-
-    Args:
-        jacobian: J.
-        error: its error by :func:`jacobian_error` from the same probes.
-        block: the maps Φ and G as functions of (z, v).
-        latent: the fixed point z* at the block's own value.
-        probes: where the directions are drawn from.
 
     Example:
         >>> from theory.transition import Transition
@@ -290,14 +200,6 @@ def latent_jacobian_error(
     """Return an estimate of ‖A − A'‖_F for A = ∂zΦ by autodiff and A' by finite differences of Φ.
 
     What the estimate guarantees is said at :func:`jacobian_error`.
-
-    Example:
-        >>> from theory.transition import Transition
-        >>> transition = Transition(lambda z, s: z.sin(), lambda z, s: s, 1, (("h",),))
-        >>> z = torch.zeros(1, dtype=torch.float64)
-        >>> block = BlockMap(transition, {"h": z}, ("h",))
-        >>> latent_jacobian_error(torch.ones(1, 1, dtype=torch.float64), block, z) < 1e-9
-        True
     """
     vector = block.vector
     directions = (probes or Probes()).directions(latent.numel(), latent, purpose=2)
@@ -312,13 +214,6 @@ def jacobian_rounding(
 
     The larger of two random displacements of state and latent by one unit in the last place, plus ε ‖J‖_F: an
     entry of J that is smaller cannot be told from rounding.
-
-    Example:
-        >>> square = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] ** 2}, 0, (("h",),))
-        >>> h = torch.ones(1, dtype=torch.float64)
-        >>> (J,) = layer_jacobians(square, {"h": h}, h[:0])
-        >>> EPSILON <= jacobian_rounding(square, {"h": h}, h[:0], 0, J) / 2 <= 2 * EPSILON
-        True
     """
     names = real_entries(state)
     vector = flatten(state, names)

@@ -150,13 +150,7 @@ class Origin:
 
 @torch.no_grad()
 def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
-    """Return what is seen at a state at which C1 to C3 hold.
-
-    Args:
-        origin: where one looks from.
-        there: the other state, with the rest of the state as at the origin.
-        slope: whether slopes are compared too.
-    """
+    """Return what is seen at a state at which C1 to C3 hold."""
     block = BlockMap(there.transition, there.state, origin.block.names)
     image, error, _ = image_at(there, block)
     change = (_product(there, block, origin.direction) - origin.product).norm().item() if slope else 0.0
@@ -171,11 +165,7 @@ def screen(
 ) -> Iterator[tuple[Tensor, Sight]]:
     """Look at many values of the block; without a latent at all of them at once.
 
-    Args:
-        origin: where one looks from.
-        vectors: the other values, shape ``[m, n]``.
-        solved: measures C1 to C3 at such a value.
-        slopes: whether slopes are compared too where they cost a search for a fixed point.
+    Shapes: vectors ``[m, n]``.
 
     Yields:
         Each value at which C1 to C3 hold with what is seen there.

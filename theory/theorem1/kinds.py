@@ -118,14 +118,7 @@ class LayerKind:
 
 
 def anywhere(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict of "at least one of them": holds if one holds, fails if every one fails.
-
-    Example:
-        >>> anywhere([Verdict.INCONCLUSIVE, Verdict.HOLDS]).value, anywhere([Verdict.FAILS]).value
-        ('holds', 'fails')
-        >>> anywhere([Verdict.INCONCLUSIVE, Verdict.FAILS]).value, anywhere([]).value
-        ('inconclusive', 'inconclusive')
-    """
+    """Return the verdict of "at least one of them": holds if one holds, fails if every one fails."""
     return _OPPOSITE[combine([_OPPOSITE[verdict] for verdict in verdicts])]
 
 
@@ -180,15 +173,7 @@ def layer_kind(
 
 
 def overall_kind(layers: Sequence[LayerKind]) -> LayerKind:
-    """Return the kind of a stack, within its layers: non-diagonal or non-linear if one of them is.
-
-    Example:
-        >>> mamba = layer_kind([LayerConclusion(("h",), 0.0, 1e-9, 0.0, 1e-9)])
-        >>> delta = layer_kind([LayerConclusion(("S",), 0.5, 1e-9, 0.0, 1e-9)])
-        >>> stack = overall_kind([mamba, delta])
-        >>> stack.kind.value, stack.reason
-        ('non-diagonal and linear', 'h is diagonal and linear; S is non-diagonal and linear')
-    """
+    """Return the kind of a stack, within its layers: non-diagonal or non-linear if one of them is."""
     if len(layers) == 1:
         return layers[0]
     return LayerKind(

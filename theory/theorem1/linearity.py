@@ -45,12 +45,6 @@ class Comparison:
         compared: how many other h̃ were compared.
         unvisited: whether only an h̃ that was not visited contradicts linearity.
         note: why there is no change, if there is none.
-
-    Example:
-        >>> Comparison(note="no other visited state").contradicts
-        False
-        >>> Comparison(0.0, 1e-9, Sight(0.3, 1e-9, 1e-16)).contradicts
-        True
     """
 
     change: float = math.nan
@@ -85,25 +79,6 @@ def compare(
 
     The token and the rest of the state stay as they are. The search ends when something contradicts
     linearity, so that a non-linear transition costs one comparison.
-
-    Args:
-        measured: the state, at which C1 to C3 hold.
-        layer: which layer.
-        here: J of that layer there.
-        others: states that give h̃.
-        start: the first latent of every solve; zeros if not given.
-        max_iterations: the largest number of damped iterations of a solve.
-
-    Example:
-        J of tanh is the same at 1 and −1, yet tanh 1 − tanh(−1) is not 2 tanh'(1).
-
-        >>> from theory.transition import Transition
-        >>> tanh = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].tanh()}, 0, (("h",),))
-        >>> states = [{"h": torch.tensor([value]).double()} for value in (1.0, -1.0)]
-        >>> measured = MeasuredState.at(tanh, states[0])
-        >>> found = compare(measured, 0, measured.jacobians()[0], states)
-        >>> found.change, round(found.sight.defect, 4)  # tanh 1 / (1 − tanh² 1) − 1
-        (0.0, 0.8134)
     """
     origin, vectors, solved = surroundings(measured, layer, here, others, start, max_iterations)
     if not len(vectors):
@@ -187,21 +162,7 @@ def _change(here: MeasuredJacobian, there: MeasuredState) -> Comparison:
 
 
 def largest_row(part: FactoredJacobian, whole: FactoredJacobian, *, diagonal: bool = True) -> float:
-    """Return the largest norm of a row of one matrix, relative to that row of another one.
-
-    Args:
-        part: the matrix whose rows are measured.
-        whole: what they are relative to; rows that are zero there count where they are not in ``part``.
-        diagonal: whether the diagonal of ``part`` counts.
-
-    Example:
-        >>> part, whole = (
-        ...     FactoredJacobian(torch.tensor(rows), torch.zeros(2, 0), torch.zeros(0, 2))
-        ...     for rows in ([1e-9, 0.5], [1e9, 1.0])
-        ... )
-        >>> largest_row(part, whole)
-        0.5
-    """
+    """Return the largest norm of a row of one matrix, relative to that row of another one."""
     largest = 0.0
     for start in range(0, part.size, ROWS):
         rows = part.rows(start, start + ROWS)

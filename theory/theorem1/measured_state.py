@@ -35,15 +35,6 @@ class MeasuredState:
         fixed_point: the outcome of the solve.
         conditions: C1, C2 and C3.
         probes: what the directions of the error estimates are drawn from.
-
-    Example:
-        >>> import torch
-        >>> transition = Transition(lambda z, s: z / 2 + s["h"], lambda z, s: {"h": z / 4}, 1, (("h",),))
-        >>> measured = MeasuredState.at(transition, {"h": torch.ones(1).double()})
-        >>> measured.holds, measured.fixed_point.latent.item()
-        (True, 2.0)
-        >>> measured.jacobians()[0].jacobian.dense().item()
-        0.5
     """
 
     transition: Transition
@@ -93,12 +84,6 @@ class MeasuredJacobian:
         jacobian: J by the implicit function theorem.
         error: ‖J − J'‖_F, J' by finite differences of the actual map.
         row_errors: the norms of the rows of J − J', shape ``[n]``.
-
-    Example:
-        >>> import torch
-        >>> jacobian = FactoredJacobian(torch.tensor([3.0, 4.0]), torch.zeros(2, 0), torch.zeros(0, 2))
-        >>> MeasuredJacobian(jacobian, error=1e-9, row_errors=torch.full((2,), 1e-9)).scale
-        5.0
     """
 
     jacobian: FactoredJacobian

@@ -58,14 +58,6 @@ def look_at_other_entries(
     moved; on whether any of some moved. Another dependence on k entries is missed with a probability of at
     most (1 − 2^−k)^H. What shows in no mixture of two visited states is found by chance only.
 
-    Args:
-        measured: the state from which entries are moved, at which C1 to C3 hold.
-        layer: which layer.
-        here: J of that layer there.
-        others: states whose entries are moved to.
-        start: the first latent of every solve; zeros if not given.
-        max_iterations: the largest number of damped iterations of a solve.
-
     Returns:
         A change that stands out, with its error, and the defect of the secant to that place; NaN where
         nothing could be evaluated. The error is infinite where nothing stands out, and h' has no value on the

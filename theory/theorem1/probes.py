@@ -29,22 +29,12 @@ PROBES = 8
 
 
 def miss_probability(ratio: float = 1 / ERROR_MARGIN, probes: int = PROBES) -> float:
-    """Return the bound on the probability that an estimate is at most ``ratio`` times the error.
-
-    Example:
-        >>> f"{miss_probability():.1e}"  # that an error exceeds ten times its estimate
-        '5.2e-07'
-    """
+    """Return the bound on the probability that an estimate is at most ``ratio`` times the error."""
     return (ratio**2 * math.exp(1 - ratio**2)) ** (probes / 2)
 
 
 def unpredictable_seed() -> int:
-    """Return a seed of the operating system's.
-
-    Example:
-        >>> 0 <= unpredictable_seed() < 2**63
-        True
-    """
+    """Return a seed of the operating system's."""
     return secrets.randbits(63)
 
 
@@ -54,15 +44,6 @@ class Probes:
 
     Attributes:
         seed: unpredictable if not given.
-
-    Example:
-        >>> Probes(seed=1).directions(2, torch.zeros(1))  # n ‖E e_i‖² has the mean ‖E‖_F²
-        tensor([[1.4142, 0.0000],
-                [0.0000, 1.4142]])
-        >>> Probes(seed=1).directions(100, torch.zeros(1)).shape
-        torch.Size([8, 100])
-        >>> Probes().seed == Probes().seed
-        False
     """
 
     seed: int = field(default_factory=unpredictable_seed)
@@ -74,24 +55,12 @@ class Probes:
         return self.gaussian(PROBES, size, like, purpose)
 
     def gaussian(self, count: int, size: int, like: Tensor, purpose: int = 0) -> Tensor:
-        """Return vectors of independent standard normal numbers, shape ``[count, size]``.
-
-        Example:
-            >>> drawn = Probes(seed=1).gaussian(2, 3, torch.zeros(1))
-            >>> drawn.equal(Probes(seed=1).gaussian(2, 3, torch.zeros(1))), drawn.shape
-            (True, torch.Size([2, 3]))
-        """
+        """Return vectors of independent standard normal numbers, shape ``[count, size]``."""
         state = np.random.SeedSequence([self.seed, purpose]).generate_state(2)
         generator = torch.Generator().manual_seed(int(state[0]) << 31 ^ int(state[1]))
         return torch.randn(count, size, generator=generator, dtype=torch.float64).to(like)
 
 
 def root_mean_square(deviations: Tensor) -> float:
-    """Return the estimate of ‖E‖_F from the rows E r.
-
-    Example:
-        >>> E = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
-        >>> round(root_mean_square(Probes().directions(2, E) @ E.mT), 5)
-        5.0
-    """
+    """Return the estimate of ‖E‖_F from the rows E r."""
     return deviations.norm().item() / math.sqrt(len(deviations))

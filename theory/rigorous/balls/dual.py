@@ -21,12 +21,6 @@ class Dual:
     Attributes:
         value: ``[..., n]``.
         tangent: ``[..., n, m]``; m = 0 where no derivative is asked for.
-
-    Example:
-        >>> x = Dual.variable(Ball.exact([3.0]), columns=1)
-        >>> square = x * x
-        >>> square.value.midpoint, square.tangent.midpoint
-        (array([9.]), array([[6.]]))
     """
 
     value: Ball
@@ -171,13 +165,7 @@ class Dual:
 
 
 def join(duals: list[Dual]) -> Dual:
-    """Return the entries of several duals one after the other.
-
-    Example:
-        >>> x = Dual.constant(Ball.exact([1.0, 2.0]), columns=0)
-        >>> join([x, x]).value.midpoint
-        array([1., 2., 1., 2.])
-    """
+    """Return the entries of several duals one after the other."""
     return Dual(
         concatenate([dual.value for dual in duals], -1), concatenate([dual.tangent for dual in duals], -2)
     )

@@ -34,53 +34,27 @@ _ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
 
 
 def log(x: Ball) -> Ball:
-    """Return log x; infinite unless x > 0.
-
-    Example:
-        >>> log(Ball.around([2.0], 1.0)).contains([0.0]), log(Ball.exact([np.e])).contains([1.0])
-        (True, True)
-    """
+    """Return log x; infinite unless x > 0."""
     return _between(_log_at, x, ERROR, defined=x.lower > 0)
 
 
 def sqrt(x: Ball) -> Ball:
-    """Return √x; infinite unless x ≥ 0.
-
-    Example:
-        >>> sqrt(Ball.around([5.0], 4.0)).contains([1.0]), bool(sqrt(Ball.exact([2.0])).radius < 1e-14)
-        (True, True)
-    """
+    """Return √x; infinite unless x ≥ 0."""
     return _between(np.sqrt, x, ROUNDING, defined=x.lower >= 0)
 
 
 def sqrt_slope(x: Ball) -> Ball:
-    """Return 1 / (2 √x), NaN unless x > 0.
-
-    Example:
-        >>> sqrt_slope(Ball.exact([4.0])).contains([0.25])
-        True
-    """
+    """Return 1 / (2 √x), NaN unless x > 0."""
     return _nowhere_else(_between(lambda t: -0.5 / np.sqrt(t), x, ROUNDING, defined=x.lower > 0), sign=-1)
 
 
 def rsqrt_slope(x: Ball) -> Ball:
-    """Return −x^{−3/2} / 2, NaN unless x > 0.
-
-    Example:
-        >>> rsqrt_slope(Ball.exact([4.0])).contains([-1 / 16])
-        True
-    """
+    """Return −x^{−3/2} / 2, NaN unless x > 0."""
     return _nowhere_else(_between(lambda t: -0.5 / (t * np.sqrt(t)), x, ROUNDING, defined=x.lower > 0))
 
 
 def power(x: Ball, exponent: int) -> Ball:
-    """Return x^n for 0 ≤ n ≤ 64, by multiplication.
-
-    Example:
-        >>> square = power(Ball.around([0.0], 3.0), 2)
-        >>> square.contains([0.0]), square.contains([9.0]), square.contains([-0.1])
-        (True, True, False)
-    """
+    """Return x^n for 0 ≤ n ≤ 64, by multiplication."""
     assert 0 <= exponent <= LARGEST_POWER
 
     def at(t: Array) -> Array:
@@ -96,83 +70,42 @@ def power(x: Ball, exponent: int) -> Ball:
 
 
 def tanh(x: Ball) -> Ball:
-    """Return tanh x.
-
-    Example:
-        >>> wide = tanh(Ball.around([0.0], 100.0))
-        >>> wide.contains([-1.0]), wide.contains([1.0]), bool(wide.radius < 1.001)
-        (True, True, True)
-    """
+    """Return tanh x."""
     return _between(_tanh_at, x, ERROR)
 
 
 def tanh_slope(x: Ball) -> Ball:
-    """Return tanh'(x) = 1 / cosh² x, which falls with |x|.
-
-    Example:
-        >>> tanh_slope(Ball.around([0.0], 1.0)).contains([0.419974341614026])
-        True
-    """
+    """Return tanh'(x) = 1 / cosh² x, which falls with |x|."""
     return _by_size(lambda t: 4 * _bell_at(2 * t), x, ERROR, limit=300.0)
 
 
 def sigmoid_slope(x: Ball) -> Ball:
-    """Return σ'(x) = σ(x) σ(−x), which falls with |x|.
-
-    Example:
-        >>> sigmoid_slope(Ball.exact([0.0])).contains([0.25])
-        True
-    """
+    """Return σ'(x) = σ(x) σ(−x), which falls with |x|."""
     return _by_size(_bell_at, x, ERROR, limit=600.0)
 
 
 def sin(x: Ball) -> Ball:
-    """Return sin x; |sin''| ≤ 1.
-
-    Example:
-        >>> sin(Ball.exact([0.0, 1e6])).radius.round(3)
-        array([0., 1.])
-    """
+    """Return sin x; |sin''| ≤ 1."""
     return _oscillation(x, shift=0)
 
 
 def cos(x: Ball) -> Ball:
-    """Return cos x; |cos''| ≤ 1.
-
-    Example:
-        >>> cos(Ball.exact([np.pi])).contains([-1.0])
-        True
-    """
+    """Return cos x; |cos''| ≤ 1."""
     return _oscillation(x, shift=1)
 
 
 def erf(x: Ball) -> Ball:
-    """Return the error function.
-
-    Example:
-        >>> erf(Ball.exact([1.0])).contains([0.8427007929497149])
-        True
-    """
+    """Return the error function."""
     return _between(_erf_at, x, ERROR)
 
 
 def erf_slope(x: Ball) -> Ball:
-    """Return 2/√π e^{−x²}, which falls with |x|.
-
-    Example:
-        >>> erf_slope(Ball.exact([1.0])).contains([0.41510749742059466])
-        True
-    """
+    """Return 2/√π e^{−x²}, which falls with |x|."""
     return _by_size(_gauss_at, x, ERROR, limit=24.0)
 
 
 def gelu(x: Ball) -> Ball:
-    """Return x Φ(x), with Φ(x) = (1 + erf(x/√2)) / 2; |gelu''| = φ(x) |2 − x²| ≤ 2 φ(0) < 4/5.
-
-    Example:
-        >>> gelu(Ball.exact([1.0])).contains([0.8413447460685429])
-        True
-    """
+    """Return x Φ(x), with Φ(x) = (1 + erf(x/√2)) / 2; |gelu''| = φ(x) |2 − x²| ≤ 2 φ(0) < 4/5."""
     m = x.midpoint
     value = m * _normal_at(m)
     slope = np.abs(_gelu_slope_at(m)) + 2 * ERROR
@@ -182,22 +115,12 @@ def gelu(x: Ball) -> Ball:
 
 
 def gelu_slope(x: Ball) -> Ball:
-    """Return gelu'(x) = Φ(x) + x φ(x), which is Lipschitz with constant 4/5.
-
-    Example:
-        >>> gelu_slope(Ball.exact([0.0])).contains([0.5])
-        True
-    """
+    """Return gelu'(x) = Φ(x) + x φ(x), which is Lipschitz with constant 4/5."""
     return _finite(Ball(_gelu_slope_at(x.midpoint), round_up(2 * ERROR + 0.8 * x.radius)), x)
 
 
 def absolute(x: Ball) -> Ball:
-    """Return |x|.
-
-    Example:
-        >>> absolute(Ball.around([-1.0], 2.0)).contains([0.0, 3.0])
-        True
-    """
+    """Return |x|."""
     found = _hull(x.mignitude, x.magnitude, x)
     return Ball(
         np.where(x.radius == 0, np.abs(x.midpoint), found.midpoint),
@@ -206,34 +129,19 @@ def absolute(x: Ball) -> Ball:
 
 
 def absolute_slope(x: Ball) -> Ball:
-    """Return the sign of x, infinite where x may be zero.
-
-    Example:
-        >>> absolute_slope(Ball.around([2.0, 2.0], [1.0, 2.0])).radius
-        array([ 0., inf])
-    """
+    """Return the sign of x, infinite where x may be zero."""
     return _steps(np.sign(x.midpoint), (x.lower > 0) | (x.upper < 0), x)
 
 
 def clamp(x: Ball, least: float = -np.inf, largest: float = np.inf) -> Ball:
-    """Return x where it lies between two numbers, and the nearer of them elsewhere; ReLU has 0 and ∞.
-
-    Example:
-        >>> clamp(Ball.around([0.0], 1.0), least=0.0).contains([0.0, 1.0])
-        True
-    """
+    """Return x where it lies between two numbers, and the nearer of them elsewhere; ReLU has 0 and ∞."""
     inside = (x.lower >= least) & (x.upper <= largest)
     clamped = _hull(np.clip(x.lower, least, largest), np.clip(x.upper, least, largest), x)
     return Ball(np.where(inside, x.midpoint, clamped.midpoint), np.where(inside, x.radius, clamped.radius))
 
 
 def clamp_slope(x: Ball, least: float = -np.inf, largest: float = np.inf) -> Ball:
-    """Return 1 between the two numbers and 0 beyond, infinite where a ball may reach one of them.
-
-    Example:
-        >>> clamp_slope(Ball.around([2.0, -2.0, 0.5], 1.0), least=0.0).radius
-        array([ 0.,  0., inf])
-    """
+    """Return 1 between the two numbers and 0 beyond, infinite where a ball may reach one of them."""
     inside = (x.lower > least) & (x.upper < largest)
     return _steps(inside.astype(np.float64), inside | (x.upper < least) | (x.lower > largest), x)
 

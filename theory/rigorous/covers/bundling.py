@@ -46,11 +46,6 @@ class Members:
         extents: how far the set reaches from its centre along each entry, ``[members, n]``.
         latents: ``[members, d]``.
         latent_radii: maximum norm, ``[members]``.
-
-    Example:
-        >>> one = np.ones((1, 1))
-        >>> len(Members(np.zeros(1, int), one, one, one, np.ones(1)).tokens)
-        1
     """
 
     tokens: IntArray
@@ -77,9 +72,6 @@ class Attraction:
         bundles: with a proof.
         evaluations: N of each bundle, ``[bundles]``.
         membership: the bundle of each member, −1 where nothing is proved, ``[members]``.
-
-    Example:
-        `attraction_of` returns one.
     """
 
     bundles: Bundles
@@ -106,30 +98,7 @@ class Attraction:
 
 @np.errstate(all="ignore")
 def attraction_of(loop: EnclosedLoop, members: Members, iteration: Iteration) -> Attraction:
-    """Find bundles for sets of states, and prove of each that its orbits stop near the fixed points.
-
-    Args:
-        loop: the model.
-        members: the sets, with boxes that provably hold one fixed point for each state.
-        iteration: what is asked of the iteration.
-
-    Example:
-        Φ(z; s) = z/4 + s: the fixed points are 4 s / 3.
-
-        >>> class Quarter:
-        ...     def advance(self, latent, state, tokens):
-        ...         return latent.scaled(Ball.exact(0.25)) + state, state
-        ...     def logits(self, latent):
-        ...         return latent
-        >>> states = np.linspace(1.0, 1.5, 6)[:, None]
-        >>> small = np.full((6, 1), 1e-6)
-        >>> found = attraction_of(
-        ...     Quarter(), Members(np.zeros(6, int), states, small, 4 * states / 3, 2 * small[:, 0]),
-        ...     Iteration(damping=1.0, tolerance=1e-3, latent_error=1e-2),
-        ... )
-        >>> found.holds, found.bundles.count
-        (True, 6)
-    """
+    """Find bundles for sets of states, and prove of each that its orbits stop near the fixed points."""
     pending = [np.nonzero(members.tokens == token)[0] for token in np.unique(members.tokens)]
     membership = np.full(len(members.tokens), -1)
     sizes = members.centres.shape[1], members.latents.shape[1]

@@ -35,10 +35,6 @@ STEPS_AT_ONCE = 512
 def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
     """Return ds'/ds at the centres of a cover's sets for every token, in floating point.
 
-    Args:
-        loop: the model.
-        cover: its centres and latents are used.
-
     Returns:
         ``[sets, tokens, n, n]``.
 
@@ -79,13 +75,7 @@ def upper_bound(first: Array, second: Array) -> Array:
 
     With first = L Lᵀ and L⁻¹ second L⁻ᵀ = U diag(λ) Uᵀ it is L U diag(max(λ, 1)) Uᵀ Lᵀ.
 
-    Args:
-        first: positive definite, ``[…, n, n]``.
-        second: symmetric, ``[…, n, n]``.
-
-    Example:
-        >>> upper_bound(np.diag([1.0, 4.0]), np.diag([2.0, 3.0])).round(12).tolist()
-        [[2.0, 0.0], [0.0, 4.0]]
+    Shapes: first ``[…, n, n]``, second ``[…, n, n]``.
     """
     lower = np.linalg.cholesky(first)
     inverse = np.linalg.inv(lower)
@@ -98,24 +88,11 @@ def upper_bound(first: Array, second: Array) -> Array:
 def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tuple[Array, Array] | None:
     """Return W and W⁻¹ of every set with ‖W_j J W_i⁻¹‖₂ ≤ rate at every step, ``[sets, n, n]`` each.
 
-    Args:
-        jacobians: ``[sets, tokens, n, n]``.
-        targets: ``[sets, tokens]``.
-        rate: γ.
+    Shapes: jacobians ``[sets, tokens, n, n]``, targets ``[sets, tokens]``.
 
     Returns:
         None if the iteration does not settle: products of the Jacobians do not decay as fast, or too
         slowly, or are not finite.
-
-    Example:
-        A matrix of norm 2 whose square is 1/4: it contracts, but not in the Euclidean norm.
-
-        >>> step = np.array([[[[0.0, 2.0], [0.125, 0.0]]]])
-        >>> W, inverse = contracting_metrics(step, np.zeros((1, 1), int), rate=0.6)
-        >>> bool(np.linalg.norm(W[0] @ step[0, 0] @ inverse[0], 2) < 0.61)
-        True
-        >>> contracting_metrics(step, np.zeros((1, 1), int), rate=0.4) is None
-        True
     """
     try:
         with np.errstate(all="ignore"):

@@ -56,11 +56,7 @@ TERMS = 3
 
 
 class EnclosedLoop(Protocol):
-    """Φ, G and logits on balls, with latent and state as variables; the package of the models supplies it.
-
-    Example:
-        That of a one-layer implicit Mamba-2 is `implicit.enclosed.closed_loop.EnclosedClosedLoop`.
-    """
+    """Φ, G and logits on balls, with latent and state as variables; the package of the models supplies it."""
 
     def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
         """Return Φ, ``[T, d]``, and G, ``[T, n]``, at T positions."""
@@ -83,12 +79,6 @@ class Cover:
         targets: the set that a set is mapped into by a token, ``[sets, tokens]``.
         answers: the answer to every token in a set, ``[sets, tokens]``.
         latents: z̃ of every set and token, ``[sets, tokens, d]``.
-
-    Example:
-        >>> one = np.ones((1, 1, 1))
-        >>> Cover(np.zeros((1, 1)), one, one, np.ones(1), np.zeros((1, 2), int), np.zeros((1, 2), int),
-        ...       np.zeros((1, 2, 1))).set_count
-        1
     """
 
     centres: Array
@@ -116,12 +106,6 @@ class StepBounds:
         gain: ‖W_j J V‖₂.
         image: offset + gain · R: how far the image reaches, in the metric of the target.
         margin: by how much the logit of the answer exceeds every other, at least.
-
-    Example:
-        >>> one = np.ones(1)
-        >>> bounds = StepBounds(one > 0, 0.1 * one, 0.2 * one, 0.5 * one, 0.7 * one, one)
-        >>> bounds.maps_into(np.ones(1))
-        array([ True])
     """
 
     exists: NDArray[np.bool_]
@@ -144,10 +128,6 @@ class StepErrors:
         latent: δ, the distance of its latent from the fixed point.
         state: η, the distance of its next state from G at that latent.
         program: whose rounding has to be proved to be at most that; None if that of none has.
-
-    Example:
-        >>> StepErrors()
-        StepErrors(latent=0.0, state=0.0, program=None)
     """
 
     latent: float = 0.0
@@ -168,27 +148,7 @@ def enclose_steps(
 ) -> StepBounds:
     """Bound the images of sets of a cover under tokens.
 
-    Args:
-        loop: the model.
-        cover: the sets.
-        sources: i of every step, ``[T]``.
-        tokens: x of every step, ``[T]``.
-        errors: by how much the steps may be inexact.
-
-    Example:
-        s' = s/2 + x/2, which the latent does not enter, and the interval [−1, 1].
-
-        >>> class Halving:
-        ...     def advance(self, latent, state, tokens):
-        ...         shift = Ball.exact(np.asarray(tokens)[:, None] / 2)
-        ...         return latent.scaled(Ball.exact(0.0)), state.scaled(Ball.exact(0.5)).shifted(shift)
-        ...     def logits(self, latent):
-        ...         return latent.mapped(Ball.exact(np.zeros((2, 1)))).shifted(Ball.exact([1.0, 0.0]))
-        >>> one, to_itself = np.ones((1, 1, 1)), np.zeros((1, 2), int)
-        >>> cover = Cover(np.zeros((1, 1)), one, one, np.ones(1), to_itself, to_itself, np.zeros((1, 2, 1)))
-        >>> bounds = enclose_steps(Halving(), cover, [0, 0], [0, 1])
-        >>> bounds.image.round(6).tolist(), bounds.gain.round(6).tolist(), bounds.margin.round(6).tolist()
-        ([0.5, 1.0], [0.5, 0.5], [1.0, 1.0])
+    Shapes: sources ``[T]``, tokens ``[T]``.
     """
     i, x = np.asarray(sources, dtype=np.int64), np.asarray(tokens, dtype=np.int64)
     j, latent, centre = cover.targets[i, x], cover.latents[i, x], cover.centres[i]
@@ -232,15 +192,7 @@ def enclose_steps(
 def extents(cover: Cover, sources: IntArray) -> Array:
     """Return how far sets reach from their centres along each entry of the state, ``[T, n]``.
 
-    Args:
-        cover: the sets.
-        sources: which of them, ``[T]``.
-
-    Example:
-        >>> one, none = np.ones((1, 1, 1)), np.zeros((1, 1), int)
-        >>> cover = Cover(np.zeros((1, 1)), 2 * one, one / 2, np.ones(1), none, none, np.zeros((1, 1, 1)))
-        >>> extents(cover, np.array([0])).round(6).tolist()
-        [[0.5]]
+    Shapes: sources ``[T]``.
     """
     return _reach_and_box(cover, sources)[1]
 
@@ -332,12 +284,7 @@ def _margin(
 
 
 def row_lengths(matrices: Ball) -> Array:
-    """Return upper bounds of the Euclidean norms of rows.
-
-    Example:
-        >>> bool(5 <= row_lengths(Ball.exact([[3.0, 4.0]]))[0] < 5.001)
-        True
-    """
+    """Return upper bounds of the Euclidean norms of rows."""
     squares = round_up(np.square(matrices.magnitude).sum(axis=-1), matrices.shape[-1])
     return round_up(np.sqrt(squares))
 
@@ -355,13 +302,5 @@ def _approximate_inverse(matrices: Array) -> Array:
 
 
 def with_radii(cover: Cover, radii: Array) -> Cover:
-    """Return the cover with other radii.
-
-    Example:
-        >>> one = np.ones((1, 1, 1))
-        >>> none = np.zeros((1, 1), int)
-        >>> cover = Cover(np.zeros((1, 1)), one, one, np.ones(1), none, none, np.zeros((1, 1, 1)))
-        >>> with_radii(cover, np.array([2.0])).radii
-        array([2.])
-    """
+    """Return the cover with other radii."""
     return replace(cover, radii=radii)

@@ -62,10 +62,6 @@ class Iteration:
         latent_error: δ, how far from the fixed point it may stop.
         step_error: η, by how much its steps may be off; 0 is real arithmetic.
         program: whose rounding has to be proved to be at most η; None if that of none has.
-
-    Example:
-        >>> Iteration(damping=0.8, tolerance=1e-8, latent_error=1e-7)
-        Iteration(damping=0.8, tolerance=1e-08, latent_error=1e-07, step_error=0.0, program=None)
     """
 
     damping: float
@@ -87,11 +83,6 @@ class Bundles:
         metrics: L, ``[bundles, d, d]``.
         axes: V ≈ L⁻¹, ``[bundles, d, d]``.
         radii: R, ``[bundles]``.
-
-    Example:
-        >>> one = np.ones((1, 1))
-        >>> Bundles(np.zeros(1, int), one, one, one, one[None], one[None], np.ones(1)).count
-        1
     """
 
     tokens: IntArray
@@ -121,9 +112,6 @@ class Regions:
         contracts: whether T maps D into itself, contracts there, and stops near enough to the fixed point.
         rate: q.
         spread: by how much each entry of the state moves T, ``[bundles, n]``: what to divide a box by.
-
-    Example:
-        `enclose_regions` returns them.
     """
 
     contracts: NDArray[np.bool_]
@@ -133,29 +121,7 @@ class Regions:
 
 @np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
 def enclose_regions(loop: EnclosedLoop, bundles: Bundles, iteration: Iteration) -> Regions:
-    """Prove that the iteration contracts to one fixed point in the regions of bundles.
-
-    Args:
-        loop: the model.
-        bundles: the boxes of states and the regions.
-        iteration: what is asked of the iteration.
-
-    Example:
-        Φ(z; s) = z/4 + s for s in [0.9, 1.1], within 1/2 of z = 4/3.
-
-        >>> class Quarter:
-        ...     def advance(self, latent, state, tokens):
-        ...         return latent.scaled(Ball.exact(0.25)) + state, state
-        ...     def logits(self, latent):
-        ...         return latent
-        >>> one = np.ones((1, 1))
-        >>> narrow = Bundles(
-        ...     np.zeros(1, int), one, one / 10, 4 * one / 3, one[None], one[None], np.array([0.5])
-        ... )
-        >>> found = enclose_regions(Quarter(), narrow, Iteration(1.0, 1e-3, 1e-2))
-        >>> bool(found.contracts[0]), found.rate.round(6).tolist()
-        (True, [0.25])
-    """
+    """Prove that the iteration contracts to one fixed point in the regions of bundles."""
     damped = _Damped(loop, bundles, iteration.damping)
     image, rate, moved, spread = damped.over(bundles.latents, bundles.radii)
     away = damped.length(image - Ball.exact(bundles.latents))
@@ -175,17 +141,8 @@ def enclose_orbits(
 ) -> IntArray:
     """Return within how many evaluations of Φ all orbits of each bundle stop near the fixed points.
 
-    Args:
-        loop: the model.
-        bundles: the boxes of states and the regions.
-        iteration: what is asked of the iteration.
-        regions: what is proved of them, if it is known.
-
     Returns:
         N of each bundle; 0 where nothing is proved.
-
-    Example:
-        `theory.rigorous.covers.bundling.attraction_of` has one.
     """
     regions = regions or enclose_regions(loop, bundles, iteration)
     damped = _Damped(loop, bundles, iteration.damping)

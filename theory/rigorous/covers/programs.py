@@ -18,10 +18,6 @@ class StepRounding:
         step: the next iterate, and the damping times the residual, in the Euclidean norm, ``[T]``.
         state: the next state, in the Euclidean norm, ``[T]``.
         logits: each of them, ``[T]``.
-
-    Example:
-        >>> StepRounding(np.zeros(1), np.zeros(1), np.zeros(1)).step
-        array([0.])
     """
 
     step: Array

@@ -36,9 +36,6 @@ class ClosedCover:
         cover: with radii.
         bounds: of every set and token, ``[sets · tokens]``, the tokens of a set side by side.
         closed: which of these steps lead into their targets, with the right answer.
-
-    Example:
-        `close_cover` returns one.
     """
 
     cover: Cover
@@ -49,17 +46,7 @@ class ClosedCover:
 def bound_all(
     loop: EnclosedLoop, cover: Cover, rows: NDArray[np.int64] | None = None, errors: StepErrors = EXACT
 ) -> StepBounds:
-    """Return the bounds of the steps of a cover, those of a set side by side.
-
-    Args:
-        loop: the model.
-        cover: the sets.
-        rows: which of the steps; all if None.
-        errors: by how much the steps may be inexact.
-
-    Example:
-        `enclose_steps` has one; this calls it with a bounded number of steps at once.
-    """
+    """Return the bounds of the steps of a cover, those of a set side by side."""
     tokens = cover.targets.shape[1]
     rows = np.arange(cover.targets.size) if rows is None else rows
     parts = [
@@ -73,30 +60,7 @@ def bound_all(
 def close_cover(
     loop: EnclosedLoop, cover: Cover, attempts: int = 40, errors: StepErrors = EXACT
 ) -> ClosedCover:
-    """Find radii with which a cover is closed, and prove that it is.
-
-    Args:
-        loop: the model.
-        cover: the sets; their radii are not used.
-        attempts: how often radii are grown.
-        errors: by how much the steps may be inexact.
-
-    Example:
-        s' = s/2 + x/2 keeps [−1, 1] in place; the metric is that of the numbers.
-
-        >>> from theory.rigorous.balls import Ball
-        >>> class Halving:
-        ...     def advance(self, latent, state, tokens):
-        ...         shift = Ball.exact(np.asarray(tokens)[:, None] / 2)
-        ...         return latent.scaled(Ball.exact(0.0)), state.scaled(Ball.exact(0.5)).shifted(shift)
-        ...     def logits(self, latent):
-        ...         return latent.mapped(Ball.exact(np.zeros((2, 1)))).shifted(Ball.exact([1.0, 0.0]))
-        >>> one, to_itself = np.ones((1, 1, 1)), np.zeros((1, 2), int)
-        >>> cover = Cover(np.zeros((1, 1)), one, one, np.ones(1), to_itself, to_itself, np.zeros((1, 2, 1)))
-        >>> found = close_cover(Halving(), cover)
-        >>> bool(found.closed.all()), bool(1 <= found.cover.radii[0] < 1.3)
-        (True, True)
-    """
+    """Find radii with which a cover is closed, and prove that it is."""
     sets, tokens = cover.targets.shape
     sources, targets = np.repeat(np.arange(sets), tokens), cover.targets.ravel()
     radii = np.full(sets, LEAST_RADIUS)

@@ -196,26 +196,11 @@ def compare(
     of every layer's block. They show what a large constant or a coarse type hides in values. Code that is
     random or remembers gives each evaluation other numbers.
 
-    Args:
-        transitions: (Φ, G) at T positions, in float64.
-        balls: the same on balls.
-        state: every part ``[T, …]``.
-        latents: ``[T, d]``.
-        columns: of each layer's block the entry to differentiate by, ``[T]``; random directions if not given.
-        finite: whether all numbers have to be finite.
+    Shapes: state ``[T, …]``, latents ``[T, d]``, columns ``[T]``.
 
     Raises:
         InputError: where Φ or G differ by more than rounding, or what they are given is changed, or code that
             uses a type coarser than float32 works in place.
-
-    Example:
-        >>> def advance(z, s, x):
-        ...     return z, {"h": s["h"] * (x["w"] if isinstance(z, torch.Tensor) else 2)}
-        >>> batch = TransitionBatch(advance, {"w": torch.ones(1)}, 0, (("h",),))
-        >>> balls = EnclosedTransitionBatch(batch, {"h": (1,)})
-        >>> compare(batch, balls, {"h": np.ones((1, 1))}, np.ones((1, 0)))
-        Traceback (most recent call last):
-        automata.errors.InputError: entry 0 of h' of h is 1 on tensors, 2 on balls; write one formula for ...
     """
     enclosed = balls.enclosed(state)
     drawn = np.random.default_rng(secrets.randbits(63))

@@ -59,19 +59,7 @@ class _Storage:
 
 
 class EnclosedTensor(Numbers):
-    """Balls under the interface of a tensor; `Numbers` says what it holds.
-
-    Example:
-        >>> from theory.rigorous.balls import Ball
-        >>> import numpy as np
-        >>> x = EnclosedTensor(Ball.around([[1.0, 2.0]], 0.1), Ball.exact(np.eye(2)[None]))
-        >>> y = torch.tanh(x @ torch.tensor([1.0, -1.0])) + x.sum()
-        >>> bool(y.value.contains(3 - np.tanh(1.0))), y.tangent.shape
-        (True, (1, 2))
-        >>> torch.round(x)
-        Traceback (most recent call last):
-        automata.errors.InputError: torch.round has no form on balls; write it with functions that have, ...
-    """
+    """Balls under the interface of a tensor; `Numbers` says what it holds."""
 
     __array_priority__ = 1000.0
     dtype = torch.float64
@@ -97,11 +85,7 @@ class EnclosedTensor(Numbers):
 
     @classmethod
     def _call(
-        cls,
-        name: str,
-        function: Callable[..., Any],
-        arguments: Sequence[Any],
-        options: Mapping[str, Any],
+        cls, name: str, function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
         if options.get("out") is not None:
             raise _no_form(f"{name} with out=")

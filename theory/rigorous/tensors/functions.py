@@ -38,13 +38,7 @@ RULES: dict[str, tuple[Function, Function]] = {
 
 
 def rearranged(x: Numbers, change: Callable[[torch.Tensor], Any]) -> Any:
-    """Return what a function that only moves entries makes of an array, or the several arrays.
-
-    Example:
-        >>> x = Numbers.constant([[1.0, 2.0], [3.0, 4.0]])
-        >>> rearranged(x, lambda entries: entries.mT[0]).value.midpoint
-        array([[1., 3.]])
-    """
+    """Return what a function that only moves entries makes of an array, or the several arrays."""
     entries = torch.arange(math.prod(x.shape)).reshape(x.shape)
     found = change(entries)
     if isinstance(found, torch.Tensor):
@@ -53,14 +47,7 @@ def rearranged(x: Numbers, change: Callable[[torch.Tensor], Any]) -> Any:
 
 
 def joined(parts: Sequence[Numbers], change: Callable[[list[torch.Tensor]], torch.Tensor]) -> Numbers:
-    """Return what a function that puts arrays together makes of them.
-
-    Example:
-        >>> pair = [Numbers.constant([1.0]), Numbers.constant([2.0])]
-        >>> joined(pair, torch.stack).value.midpoint
-        array([[[1.],
-                [2.]]])
-    """
+    """Return what a function that puts arrays together makes of them."""
     entries, start = [], 0
     for part in parts:
         entries.append(torch.arange(start, start + math.prod(part.shape)).reshape(part.shape))

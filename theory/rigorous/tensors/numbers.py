@@ -27,12 +27,6 @@ class Numbers:
     Attributes:
         value: ``[T, *shape]``; T may be 1 for what is the same everywhere.
         tangent: ``[T, m, *shape]``; None for a constant, whose derivatives are exactly zero.
-
-    Example:
-        >>> x = Numbers(Ball.exact([[1.0, 2.0]]), Ball.exact(np.eye(2)[None]))
-        >>> product = x.times(x)
-        >>> product.shape, product.value.midpoint, product.tangent.midpoint
-        (torch.Size([2]), array([[1., 4.]]), array([[[2., 0.], [0., 4.]]]))
     """
 
     value: Ball

@@ -55,22 +55,6 @@ class EnclosedTransitionBatch:
 
     Raises:
         InputError: for code with something that has no form on balls.
-
-    Example:
-        Φ(z; h) = tanh(z + h) and h' = h z.
-
-        >>> import torch
-        >>> batch = TransitionBatch(
-        ...     advance=lambda z, s, x: (torch.tanh(z + x["w"] * s["h"]), {"h": s["h"] * z}),
-        ...     inputs={"w": torch.ones(1)},
-        ...     latent_size=1,
-        ...     layer_states=(("h",),),
-        ... )
-        >>> transitions = EnclosedTransitionBatch(batch, {"h": (1,)})
-        >>> state = {"h": Ball.exact([[0.5]])}
-        >>> image, updates = transitions.advance(Dual.variable(Ball.exact([[0.0]]), 1), state, {})
-        >>> image.value.contains(np.tanh(0.5)), updates[0].following.tangent.midpoint
-        (True, array([[[0.5]]]))
     """
 
     def __init__(self, transitions: TransitionBatch, shapes: Mapping[str, tuple[int, ...]]) -> None:
