@@ -2,8 +2,8 @@
 
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.audit import ShortcutAudit, WindowAccuracy, shortcut_audit
-from automata.tasks.entry import TaskEntry
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
+from automata.tasks.named_tasks import TaskEntry
 from automata.tasks.observed import ObservedTask
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import TASKS, describe_tasks, make_task, registered_task, task_names

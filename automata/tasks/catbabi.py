@@ -4,7 +4,7 @@ import copy
 import hashlib
 import os
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from automata.checks import check_integer, checked
 from automata.data_files import data_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
+from automata.tasks.interface import Batch, Part, Task, check_batch, starts
 
 Asked = Literal["all", "answers"]
 """Which next words are in the loss: every one ("LM"), or the answers alone ("QM")."""
@@ -172,10 +172,7 @@ class CatBabi(Task):
         before = int(ends[first - 1]) if first else 0
         return joined[offset - before :][:length]
 
-    def specification(self) -> Specification:
-        """Return the path, the digest of the stories, and what is asked."""
-        if self._specification is not None or type(self) is not CatBabi:
-            return super().specification()
+    def _fields(self) -> dict[str, Any]:
         return {
             "catbabi": self._stored_path,
             "predict": self.predict,

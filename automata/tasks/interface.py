@@ -261,6 +261,9 @@ class Task(ABC):
         Raises:
             InputError: the task holds code of one's own, be it of a subclass, and nobody said what to import.
         """
+        own_fields = vars(type(self)).get("_fields")  # of a subclass other fields would be missing
+        if self._specification is None and own_fields:
+            return own_fields(self)
         if self._specification is None:
             raise InputError(
                 f"task {self.name!r} is an object of the class {type(self).__module__}:"

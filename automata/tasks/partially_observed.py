@@ -22,18 +22,14 @@ from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import (
     Batch,
     Ceiling,
-    Specification,
     check_at_least_one,
     check_batch,
-    last_places,
     starts,
 )
 from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
 
 Target = Literal["reveals", "states"]
 """What is asked: the value of every reveal, or the hidden state after every token."""
-
-_SEQUENCES_AT_ONCE = 64  # bounds the memory of the filter: 64 × 256 tokens × 120 states are 16 MiB
 
 
 class PartiallyObserved(ObservedTask):
@@ -261,21 +257,7 @@ class PartiallyObserved(ObservedTask):
             (0.5, 0.693147)
         """
         check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
-        source = np.random.default_rng(0) if rng is None else rng
-        right = lost = counted = 0.0
-        for begin in range(0, sequences, _SEQUENCES_AT_ONCE):
-            drawn = self.batch(min(_SEQUENCES_AT_ONCE, sequences - begin), length, source)
-            places = last_places(length, last)
-            answers = self.probabilities(drawn.tokens)[:, places][drawn.counted[:, places]]
-            right += answers.max(axis=-1).sum()
-            logs = np.log(answers, out=np.zeros_like(answers), where=answers > 0)
-            lost -= (answers * logs).sum()
-            counted += len(answers)
-        if not counted:
-            raise InputError(
-                f"length is {length}: nothing is asked in {sequences} sequences; give a greater one"
-            )
-        return Ceiling(float(right / counted), float(lost / counted))
+        return self.filter_ceiling(length, last, sequences, rng)
 
     def target_shares(self, length: int, last: int | None = None) -> Probabilities:
         """Return the expected number of each target over the expected number of all, exactly.
@@ -302,10 +284,7 @@ class PartiallyObserved(ObservedTask):
                     np.add.at(share, self._shown, pending)
         return share / share.sum()
 
-    def specification(self) -> Specification:
-        """Return what the task was made from, or else the automaton with its probabilities."""
-        if self._specification is not None or type(self) is not PartiallyObserved:
-            return super().specification()
+    def _fields(self) -> dict[str, Any]:
         automaton = self.automaton
         content: dict[str, Any] = {
             "states": list(automaton.states),

@@ -3,12 +3,10 @@
 from automata.checks import check_number, check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task, with_specification
-from automata.tasks.named_observed import PARTIALLY_OBSERVED
-from automata.tasks.named_programs import PROGRAMS
-from automata.tasks.named_word_problems import WORD_PROBLEMS
+from automata.tasks.named_tasks import OTHER_TASKS, WORD_PROBLEMS
 from automata.tasks.word_problem import WordProblem
 
-TASKS = {entry.name: entry for entry in (*WORD_PROBLEMS, *PARTIALLY_OBSERVED, *PROGRAMS)}
+TASKS = {entry.name: entry for entry in (*WORD_PROBLEMS, *OTHER_TASKS)}
 """The registry, by name."""
 
 
@@ -31,7 +29,10 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
         raise unknown_name("task", name, TASKS)
     entry = TASKS[name]
     fraction = 1.0 if hard_fraction is None else check_number("hard_fraction", hard_fraction)
-    task = entry.build(entry.name, entry.description, fraction)
+    options = {} if fraction == 1 else {"hard_fraction": fraction}
+    if options and entry in OTHER_TASKS:
+        raise InputError(f"hard_fraction is {fraction} but {name} is no word problem; leave it out")
+    task = entry.build(name=entry.name, description=entry.description, **options)
     return with_specification(task, name if fraction == 1 else {"name": name, "hard_fraction": fraction})
 
 

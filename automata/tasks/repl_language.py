@@ -16,17 +16,14 @@ from automata.repl.token_tables import TokenTables, token_tables
 from automata.tasks.interface import (
     Batch,
     Ceiling,
-    Specification,
     check_at_least_one,
     check_batch,
-    last_places,
 )
 from automata.tasks.repl_beliefs import SessionBeliefs
 
 Predict = Literal["all", "reveals", "values"]
 """Which next tokens are asked: every one, the output of reveals, or the revealed values alone."""
 
-_SEQUENCES_AT_ONCE = 64  # bounds the memory of the filter: 64 × 256 tokens × 120 states are 16 MiB
 _LEAST_SHARE = {"reveals": 1, "values": 2}
 
 
@@ -258,30 +255,12 @@ class ReplLanguage(SessionBeliefs):
             self.automaton  # noqa: B018
         except InputError:
             return None
-        source = np.random.default_rng(0) if rng is None else rng
-        right = lost = counted = 0.0
-        for begin in range(0, sequences, _SEQUENCES_AT_ONCE):
-            drawn = self.batch(min(_SEQUENCES_AT_ONCE, sequences - begin), length, source)
-            places = last_places(length, last)
-            asked = drawn.counted[:, places]
-            values = self.value_places(drawn)[:, places] & asked
-            answers = self.probabilities(drawn.tokens)[:, places][values]
-            counted += asked.sum()
-            right += answers.max(axis=-1).sum() + (asked & ~values).sum()
-            lost -= (answers * np.log(answers, out=np.zeros_like(answers), where=answers > 0)).sum()
-        if not counted:
-            raise InputError(
-                f"length is {length}: nothing is asked in {sequences} sequences; give a greater one"
-            )
-        return Ceiling(float(right / counted), float(lost / counted))
+        return self.filter_ceiling(length, last, sequences, rng, self.value_places)
 
     def _values(self, tokens: IntArray) -> NDArray[np.bool_]:
         return tokens >= self.tokenizer.first_value
 
-    def specification(self) -> Specification:
-        """Return the name of a registered task, or else the fields."""
-        if self._specification is not None or type(self) is not ReplLanguage:
-            return super().specification()
+    def _fields(self) -> dict[str, Any]:
         return {
             "repl": {**self.form.to_fields(), "commands": self.commands, "predict": self.predict},
             "name": self.name,

@@ -1,6 +1,7 @@
 """Small programs as data for a language model: what do the variables hold at the end?"""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_integer, checked
 from automata.programs.choices import Choices
 from automata.programs.grammar import TOKENS_OF_LINE, VALUE_AT, ProgramGrammar
-from automata.tasks.interface import Batch, Ceiling, Specification, Task, check_at_least_one, check_batch
+from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one, check_batch
 from automata.tasks.swapping_balls import Asked, check_predict
 
 
@@ -157,10 +158,7 @@ class SmallPrograms(Task):
             return super().ceiling(length, last=last, sequences=sequences, rng=rng)
         return Ceiling(1.0, 0.0)
 
-    def specification(self) -> Specification:
-        """Return the name of a registered task, or else the numbers."""
-        if self._specification is not None or type(self) is not SmallPrograms:
-            return super().specification()
+    def _fields(self) -> dict[str, Any]:
         return {
             "program": {
                 "statements": self.statements,

@@ -293,17 +293,9 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
             f"hard_fraction is {hard_fraction} but {task.name} has its own ({type(task).__name__}); "
             "leave it out"
         )
-    other = WordProblem(
-        task.table,
-        task.initial_state,
-        task.token_names,
-        task.state_names,
-        hard_fraction=hard_fraction,
-        easy_tokens=task.easy_tokens or None,
-        avoid=task.avoid,
-        name=task.name,
-        description=task.description,
-    )
+    kept = ("table", "initial_state", "token_names", "state_names", "avoid", "name", "description")
+    fields: dict[str, Any] = {field: getattr(task, field) for field in kept}
+    other = WordProblem(**fields, hard_fraction=hard_fraction, easy_tokens=task.easy_tokens or None)
     made_from = task.specification()
     if isinstance(made_from, str):
         made_from = {"name": made_from}

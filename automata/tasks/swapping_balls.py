@@ -1,7 +1,7 @@
 """The puzzle of the swapped balls as data for a language model: "Where does ball 5 end up?"."""
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from automata.programs.balls import (
 from automata.tasks.interface import (
     Batch,
     Ceiling,
-    Specification,
     Task,
     check_at_least_one,
     check_batch,
@@ -176,10 +175,7 @@ class SwappingBalls(Task):
             return super().ceiling(length, last=last, sequences=sequences, rng=rng)
         return Ceiling(1.0, 0.0)
 
-    def specification(self) -> Specification:
-        """Return the name of a registered task, or else the numbers."""
-        if self._specification is not None or type(self) is not SwappingBalls:
-            return super().specification()
+    def _fields(self) -> dict[str, Any]:
         return {
             "balls": {
                 "balls": self.balls,

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from automata.checks import checked
 from automata.data_files import data_file, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Part, Specification, Task, check_batch, starts
+from automata.tasks.interface import Batch, Part, Task, check_batch, starts
 
 Unit = Literal["bytes", "characters"]
 """What a token is."""
@@ -145,10 +145,7 @@ class TextFile(Task):
         """
         return np.bincount(self.tokens, minlength=self.output_size) / len(self.tokens)
 
-    def specification(self) -> Specification:
-        """Return the path of the file and its digest; the part is chosen by whoever draws."""
-        if self._specification is not None or type(self) is not TextFile:
-            return super().specification()
+    def _fields(self) -> dict[str, Any]:
         return {
             "text": self._stored_path,
             "unit": self.unit,

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,6 @@ from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
 from automata.tasks.interface import (
     Batch,
-    Specification,
     Task,
     check_at_least_one,
     check_batch,
@@ -308,15 +308,7 @@ class WordProblem(Task):
         """
         return np.asarray(self.state_probabilities(length)[last_places(length, last)].mean(axis=0))
 
-    def specification(self) -> Specification:
-        """Return the name of a registered task, or what the problem was made from, or else its table.
-
-        Example:
-            >>> WordProblem([[0]], 0, ["a"], ["q"], name="one").specification()["word_problem"]["table"]
-            [[0]]
-        """
-        if self._specification is not None or type(self) is not WordProblem:
-            return super().specification()
+    def _fields(self) -> dict[str, Any]:
         return {
             "word_problem": {
                 "table": self.table.tolist(),
