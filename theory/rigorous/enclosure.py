@@ -31,7 +31,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from automata.errors import InputError
-from theory.rigorous.balls.ball import UNIT_ROUNDOFF, Array, Ball, round_up, row_sum_norm, spectral_norm
+from theory.rigorous.balls.ball import (
+    UNIT_ROUNDOFF,
+    Array,
+    Ball,
+    approximate_inverse,
+    round_up,
+    row_sum_norm,
+    spectral_norm,
+)
 from theory.rigorous.balls.dual import Dual
 from theory.rigorous.enclosed_transitions import EnclosedTransitions, EnclosedUpdate
 
@@ -137,7 +145,7 @@ def enclose(
     slope, source = image.tangent[..., :size], image.tangent[..., size:]
 
     identity = Ball.exact(np.eye(size))
-    inverse = Ball.exact(_approximate_inverse(np.eye(size) - slope.midpoint))
+    inverse = Ball.exact(approximate_inverse(np.eye(size) - slope.midpoint))
     defect = identity - inverse @ (identity - slope)
     kappa = row_sum_norm(defect)
     slack = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
@@ -188,7 +196,7 @@ def refine(
     """
     residual, slopes = approximate_slopes(transitions, state, latent)
     for _ in range(max_steps):
-        change = _approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]
+        change = approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]
         candidate = latent + change[..., 0]
         new_residual, new_slopes = approximate_slopes(transitions, state, candidate)
         better = np.abs(new_residual).max(1) < np.abs(residual).max(1)
@@ -224,7 +232,7 @@ def newton_step_bound(transitions: EnclosedTransitions, state: Mapping[str, Ball
     """
     centre = {name: Ball.exact(entry.midpoint) for name, entry in state.items()}
     _, slopes = approximate_slopes(transitions, centre, latent)
-    inverse = Ball.exact(_approximate_inverse(np.eye(latent.shape[1]) - slopes))
+    inverse = Ball.exact(approximate_inverse(np.eye(latent.shape[1]) - slopes))
     return row_sum_norm(inverse @ _residual(transitions, state, latent)[..., None])
 
 
@@ -318,15 +326,3 @@ def unit_vectors(shape: tuple[int, ...], sources: NDArray[np.int64]) -> Array:
     flat = np.zeros((shape[0], int(np.prod(shape[1:]))))
     flat[np.arange(len(sources)), sources] = 1.0
     return flat.reshape(shape)
-
-
-def _approximate_inverse(matrices: Array) -> Array:
-    """Inverses in floating point; zero, from which nothing follows, where there is none."""
-    inverses = np.zeros_like(matrices)
-    for position, matrix in enumerate(matrices):
-        if np.isfinite(matrix).all():
-            try:
-                inverses[position] = np.linalg.inv(matrix)
-            except np.linalg.LinAlgError:
-                continue
-    return inverses

@@ -1,9 +1,7 @@
 """The same derivatives computed in other ways, to measure the error of :mod:`theory.jacobian.factored`.
 
 Finite differences of the actual map s ↦ G(z*(s), s), the fixed point solved anew at each displaced state,
-share no derivative formula with the implicit function theorem. Autodiff through the unrolled iteration
-shares the derivatives of Φ and G but not the linear solve, nor the assumption that the latent is a fixed
-point.
+share no derivative formula with the implicit function theorem.
 """
 
 import math
@@ -14,9 +12,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from theory.blocks import BlockMap, flatten, last_place_displacements, real_entries, replace
-from theory.derivatives import MAX_CHUNK_ENTRIES, directional
+from theory.derivatives import MAX_CHUNK_ENTRIES
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
-from theory.forward_mode import jvp
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.theorem1.probes import Probes, root_mean_square
 from theory.transition import State, Transition
@@ -92,43 +89,6 @@ def resolved_differences(
 
     # A search for a fixed point ends where it does, and cannot be mapped.
     return central_differences(update, block.vector, directions, widening, batched=not latent.numel())
-
-
-@torch.no_grad()
-def unrolled_products(
-    block: BlockMap, latent: Tensor, directions: Tensor, *, max_iterations: int = 4000
-) -> Tensor:
-    """Return derivatives of v ↦ G(z*(v), v) by forward-mode autodiff through the unrolled iteration.
-
-    The iteration z ← (1 − τ) z + τ Φ(z) starts at the fixed point, with tangent zero, and is differentiated
-    step by step until the tangent no longer changes.
-
-    Shapes: directions ``[k, n]``.
-
-    Returns:
-        The derivative along each direction, shape ``[k, n]``; NaN if the tangent has not settled.
-    """
-    vector, damping = block.vector, block.transition.damping
-    if latent.numel() == 0:
-        return directional(lambda v: block.state_update(latent, v), vector, directions)
-
-    def damped(z: Tensor, v: Tensor) -> Tensor:
-        return (1 - damping) * z + damping * block.self_map(z, v)
-
-    def advance(z: Tensor, tangent: Tensor, direction: Tensor) -> Tensor:
-        return jvp(damped, (z, vector), (tangent, direction))[1]
-
-    def update(z: Tensor, tangent: Tensor, direction: Tensor) -> Tensor:
-        return jvp(block.state_update, (z, vector), (tangent, direction))[1]
-
-    tangents = directions.new_zeros(len(directions), latent.numel())
-    for _ in range(max_iterations):
-        following = vmap(advance, in_dims=(None, 0, 0))(latent, tangents, directions)
-        change = (following - tangents).norm().item()
-        latent, tangents = damped(latent, vector), following
-        if change <= ERROR_MARGIN * EPSILON * following.norm().item():
-            return vmap(update, in_dims=(None, 0, 0))(latent, tangents, directions)
-    return directions.new_full(directions.shape, math.nan)
 
 
 def jacobian_error(

@@ -1,8 +1,10 @@
+import math
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from theory import (
     BlockMap,
@@ -14,14 +16,15 @@ from theory import (
     solve_fixed_point,
 )
 from theory.blocks import random_signs
-from theory.fixed_point import EPSILON
+from theory.derivatives import directional
+from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.forward_mode import jvp
 from theory.theorem1.cross_checks import (
     central_differences,
     jacobian_error,
     jacobian_rounding,
     latent_jacobian_error,
     resolved_differences,
-    unrolled_products,
 )
 
 MakeSSM = Callable[..., Transition]
@@ -32,6 +35,37 @@ def solved(transition: Transition, state: State) -> tuple[BlockMap, Tensor, Fact
     latent = solve_fixed_point(transition, state).latent
     block = BlockMap(transition, state, transition.layer_states[0])
     return block, latent, layer_jacobians(transition, state, latent)[0]
+
+
+@torch.no_grad()
+def unrolled_products(
+    block: BlockMap, latent: Tensor, directions: Tensor, *, max_iterations: int = 4000
+) -> Tensor:
+    """Derivatives of v ↦ G(z*(v), v), ``[k, n]``, by autodiff through the iteration from z* on, tangent zero.
+
+    It goes on until the tangent no longer changes; NaN if it does not settle.
+    """
+    vector, damping = block.vector, block.transition.damping
+    if latent.numel() == 0:
+        return directional(lambda v: block.state_update(latent, v), vector, directions)
+
+    def damped(z: Tensor, v: Tensor) -> Tensor:
+        return (1 - damping) * z + damping * block.self_map(z, v)
+
+    def advance(z: Tensor, tangent: Tensor, direction: Tensor) -> Tensor:
+        return jvp(damped, (z, vector), (tangent, direction))[1]
+
+    def update(z: Tensor, tangent: Tensor, direction: Tensor) -> Tensor:
+        return jvp(block.state_update, (z, vector), (tangent, direction))[1]
+
+    tangents = directions.new_zeros(len(directions), latent.numel())
+    for _ in range(max_iterations):
+        following = vmap(advance, in_dims=(None, 0, 0))(latent, tangents, directions)
+        change = (following - tangents).norm().item()
+        latent, tangents = damped(latent, vector), following
+        if change <= ERROR_MARGIN * EPSILON * following.norm().item():
+            return vmap(update, in_dims=(None, 0, 0))(latent, tangents, directions)
+    return directions.new_full(directions.shape, math.nan)
 
 
 def test_central_differences_of_a_parabola_are_exact_up_to_rounding() -> None:

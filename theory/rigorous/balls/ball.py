@@ -226,3 +226,15 @@ def spectral_norm(matrices: Ball, squarings: int = 4) -> Array:
         norm, exponent = np.sqrt(norm * np.ldexp(1.0, (exponent % 2).astype(int))), exponent // 2
     bound = np.ldexp(norm, exponent.astype(int))
     return round_up(np.sqrt(bound), 64)
+
+
+def approximate_inverse(matrices: Array) -> Array:
+    """Return inverses in floating point; zero, from which nothing follows, where there is none."""
+    inverses = np.zeros_like(matrices)
+    for position, matrix in enumerate(matrices):
+        if np.isfinite(matrix).all():
+            try:
+                inverses[position] = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                continue
+    return inverses

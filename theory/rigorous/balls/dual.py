@@ -12,6 +12,7 @@ import numpy as np
 
 from theory.rigorous.balls import elementary, functions
 from theory.rigorous.balls.ball import Ball, concatenate
+from theory.rigorous.balls.elementary import Function
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,10 @@ class Dual:
         tangent = self.tangent.reshape(*leading, entries // group, group, self.columns).sum(-2)
         return Dual(value, tangent)
 
+    def through(self, function: Function, slope: Function) -> Dual:
+        """Return f(x), entry by entry, with the derivative f'(x) dx."""
+        return self._chain(function(self.value), slope(self.value))
+
     def _chain(self, value: Ball, slope: Ball) -> Dual:
         return Dual(value, self.tangent * slope[..., None])
 
@@ -102,11 +107,11 @@ class Dual:
 
     def silu(self) -> Dual:
         """Return x σ(x)."""
-        return self._chain(functions.silu(self.value), functions.silu_slope(self.value))
+        return self.through(functions.silu, functions.silu_slope)
 
     def softplus(self) -> Dual:
         """Return log(1 + e^x)."""
-        return self._chain(functions.softplus(self.value), functions.sigmoid(self.value))
+        return self.through(functions.softplus, functions.sigmoid)
 
     def rsqrt(self) -> Dual:
         """Return 1/√x, with the slope −x^{−3/2} / 2."""
@@ -115,53 +120,7 @@ class Dual:
 
     def reciprocal(self) -> Dual:
         """Return 1/x."""
-        return self._chain(self.value.reciprocal(), -elementary.power(self.value, 2).reciprocal())
-
-    def power(self, exponent: int) -> Dual:
-        """Return x^n for 1 ≤ n ≤ 64."""
-        slope = elementary.power(self.value, exponent - 1) * float(exponent)
-        return self._chain(elementary.power(self.value, exponent), slope)
-
-    def sqrt(self) -> Dual:
-        """Return √x."""
-        return self._chain(elementary.sqrt(self.value), elementary.sqrt_slope(self.value))
-
-    def log(self) -> Dual:
-        """Return log x."""
-        return self._chain(elementary.log(self.value), self.value.reciprocal())
-
-    def tanh(self) -> Dual:
-        """Return tanh x."""
-        return self._chain(elementary.tanh(self.value), elementary.tanh_slope(self.value))
-
-    def sigmoid(self) -> Dual:
-        """Return σ(x)."""
-        return self._chain(functions.sigmoid(self.value), elementary.sigmoid_slope(self.value))
-
-    def sin(self) -> Dual:
-        """Return sin x."""
-        return self._chain(elementary.sin(self.value), elementary.cos(self.value))
-
-    def cos(self) -> Dual:
-        """Return cos x."""
-        return self._chain(elementary.cos(self.value), -elementary.sin(self.value))
-
-    def erf(self) -> Dual:
-        """Return the error function."""
-        return self._chain(elementary.erf(self.value), elementary.erf_slope(self.value))
-
-    def gelu(self) -> Dual:
-        """Return x Φ(x)."""
-        return self._chain(elementary.gelu(self.value), elementary.gelu_slope(self.value))
-
-    def absolute(self) -> Dual:
-        """Return |x|; its derivative is infinite where x may be zero."""
-        return self._chain(elementary.absolute(self.value), elementary.absolute_slope(self.value))
-
-    def clamp(self, least: float = -np.inf, largest: float = np.inf) -> Dual:
-        """Return x between two bounds; ReLU is that between 0 and ∞."""
-        slope = elementary.clamp_slope(self.value, least, largest)
-        return self._chain(elementary.clamp(self.value, least, largest), slope)
+        return self.through(*elementary.RULES["reciprocal"])
 
 
 def join(duals: list[Dual]) -> Dual:

@@ -16,9 +16,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from theory.rigorous.balls import functions
 from theory.rigorous.balls.ball import UNDERFLOW, Array, Ball, round_up
 from theory.rigorous.balls.functions import _LN2_HIGH, _LN2_LOW, _exp_at
 
+Function = Callable[[Ball], Ball]
 ERROR = 2.0**-42
 """Of every transcendental function here, relative to its value at a float; what is derived stays below."""
 ROUNDING = 2.0**-50
@@ -292,3 +294,20 @@ def _sine_at(x: Array, shift: int) -> tuple[Array, Array]:
     quarter = (k.astype(np.int64) + shift) % 4
     value = np.where(quarter % 2 == 0, r * sine, cosine) * np.where(quarter < 2, 1.0, -1.0)
     return value, ERROR * np.abs(value) + np.where(k != 0, ROUNDING, 0.0)
+
+
+RULES: dict[str, tuple[Function, Function]] = {
+    "exp": (functions.exp, functions.exp),
+    "log": (log, Ball.reciprocal),
+    "sqrt": (sqrt, sqrt_slope),
+    "rsqrt": (functions.rsqrt, rsqrt_slope),
+    "reciprocal": (Ball.reciprocal, lambda x: -power(x, 2).reciprocal()),
+    "square": (lambda x: power(x, 2), lambda x: x * 2.0),
+    "tanh": (tanh, tanh_slope),
+    "sigmoid": (functions.sigmoid, sigmoid_slope),
+    "sin": (sin, cos),
+    "cos": (cos, lambda x: -sin(x)),
+    "erf": (erf, erf_slope),
+    "abs": (absolute, absolute_slope),
+}
+"""Functions of one number that take nothing else, with their slopes."""

@@ -42,7 +42,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.rigorous.balls.ball import Array, Ball, round_up, row_sum_norm, spectral_norm
+from theory.rigorous.balls.ball import Array, Ball, approximate_inverse, round_up, row_sum_norm, spectral_norm
 from theory.rigorous.balls.dual import Dual
 from theory.rigorous.covers.programs import Program
 
@@ -159,7 +159,7 @@ def enclose_steps(
     # the fixed point at the centre, and a first guess of how far those of the set lie from it
     point = Dual.constant(Ball.exact(centre), size)
     slope = loop.advance(Dual.variable(Ball.exact(latent), size), point, x)[0].tangent
-    inverse = Ball.exact(_approximate_inverse(np.eye(size) - slope.midpoint))
+    inverse = Ball.exact(approximate_inverse(np.eye(size) - slope.midpoint))
     still = Dual.constant(Ball.exact(latent), 0), Dual.constant(Ball.exact(centre), 0)
     residual = row_sum_norm(inverse @ (loop.advance(*still, x)[0].value - Ball.exact(latent))[..., None])
     radius = 2 * residual + 1e-12 + 2 * errors.latent
@@ -287,18 +287,6 @@ def row_lengths(matrices: Ball) -> Array:
     """Return upper bounds of the Euclidean norms of rows."""
     squares = round_up(np.square(matrices.magnitude).sum(axis=-1), matrices.shape[-1])
     return round_up(np.sqrt(squares))
-
-
-def _approximate_inverse(matrices: Array) -> Array:
-    """Inverses in floating point; zero, from which nothing follows, where there is none."""
-    inverses = np.zeros_like(matrices)
-    for position, matrix in enumerate(matrices):
-        if np.isfinite(matrix).all():
-            try:
-                inverses[position] = np.linalg.inv(matrix)
-            except np.linalg.LinAlgError:
-                continue
-    return inverses
 
 
 def with_radii(cover: Cover, radii: Array) -> Cover:

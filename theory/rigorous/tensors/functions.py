@@ -16,25 +16,10 @@ import torch
 from automata.errors import InputError
 from theory.rigorous.balls import elementary, functions
 from theory.rigorous.balls.ball import Ball
-from theory.rigorous.tensors.numbers import Function, Numbers
+from theory.rigorous.balls.elementary import RULES
+from theory.rigorous.tensors.numbers import Numbers
 
 Axes = int | Sequence[int] | None
-
-RULES: dict[str, tuple[Function, Function]] = {
-    "exp": (functions.exp, functions.exp),
-    "log": (elementary.log, Ball.reciprocal),
-    "sqrt": (elementary.sqrt, elementary.sqrt_slope),
-    "rsqrt": (functions.rsqrt, elementary.rsqrt_slope),
-    "reciprocal": (Ball.reciprocal, lambda x: -elementary.power(x, 2).reciprocal()),
-    "square": (lambda x: elementary.power(x, 2), lambda x: x * 2.0),
-    "tanh": (elementary.tanh, elementary.tanh_slope),
-    "sigmoid": (functions.sigmoid, elementary.sigmoid_slope),
-    "sin": (elementary.sin, elementary.cos),
-    "cos": (elementary.cos, lambda x: -elementary.sin(x)),
-    "erf": (elementary.erf, elementary.erf_slope),
-    "abs": (elementary.absolute, elementary.absolute_slope),
-}
-"""Functions of one number that take nothing else, with their slopes."""
 
 
 def rearranged(x: Numbers, change: Callable[[torch.Tensor], Any]) -> Any:

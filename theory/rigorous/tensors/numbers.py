@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 from automata.errors import InputError
-from theory.rigorous.balls.ball import Ball
-
-Function = Callable[[Ball], Ball]
+from theory.rigorous.balls.ball import Ball, concatenate
+from theory.rigorous.balls.elementary import Function
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +162,7 @@ class Numbers:
         counts = [part.tangent.shape[1] for part in flat if part.tangent is not None]
         values = [_wide(part.value, (positions, *part.shape)) for part in flat]
         if not counts:
-            return cls(_concatenated(values))
+            return cls(concatenate(values, -1))
         directions = counts[0]
         tangents = [
             Ball.exact(np.zeros((positions, directions, *part.shape)))
@@ -171,7 +170,7 @@ class Numbers:
             else _wide(part.tangent, (positions, directions, *part.shape))
             for part in flat
         ]
-        return cls(_concatenated(values), _concatenated(tangents))
+        return cls(concatenate(values, -1), concatenate(tangents, -1))
 
 
 def _sum(terms: Sequence[Ball]) -> Ball | None:
@@ -190,10 +189,3 @@ def _wide(ball: Ball, shape: tuple[int, ...]) -> Ball:
 def _spread(tangent: Ball, value: Ball) -> Ball:
     """Derivatives in the shape that the value has after broadcasting."""
     return _wide(tangent, (value.shape[0], tangent.shape[1], *value.shape[1:]))
-
-
-def _concatenated(balls: Sequence[Ball]) -> Ball:
-    return Ball(
-        np.concatenate([ball.midpoint for ball in balls], -1),
-        np.concatenate([ball.radius for ball in balls], -1),
-    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
 from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.balls.elementary import RULES
 from theory.rigorous.covers import bundling
 from theory.rigorous.covers.bundling import Attraction, Members, _metrics, _no_bundles, attraction_of
 from theory.rigorous.covers.invariant_cover import EnclosedLoop
@@ -168,8 +169,8 @@ class Wave:
     """Φ(z; s) = (2 sin(z₂ + s), cos z₁ / 4): not normal, so that its Euclidean norm is above 1."""
 
     def advance(self, latent: Dual, state: Dual, tokens: object) -> tuple[Dual, Dual]:
-        first = (latent[1:2] + state).sin().scaled(Ball.exact(1.6))
-        second = latent[0:1].cos().scaled(Ball.exact(0.25))
+        first = (latent[1:2] + state).through(*RULES["sin"]).scaled(Ball.exact(1.6))
+        second = latent[0:1].through(*RULES["cos"]).scaled(Ball.exact(0.25))
         both = first.mapped(Ball.exact([[1.0], [0.0]])) + second.mapped(Ball.exact([[0.0], [1.0]]))
         return both, state
 
