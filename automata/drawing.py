@@ -118,13 +118,7 @@ def draw_dfa_or_table(
     """Draw an automaton that is sparse, and write out the transition table of one that is not.
 
     Sparse are at most 12 states, with at most three arrows to each and names of at most eight letters: what
-    can be read in a panel of two inches.
-
-    Returns:
-        The axes.
-
-    Raises:
-        InputError: there are too many states.
+    can be read in a panel of two inches. InputError for more than ``LARGEST_DRAWING`` states.
     """
     names = [(label_of or {}).get(state, str(state)) for state in dfa.states]
     few = len(dfa.states) <= _LARGEST_CIRCLE and len(_symbols_of_edges(dfa)) <= 3 * len(dfa.states)
@@ -139,9 +133,6 @@ def draw_transition_table(
     """Write out the transition table: a row per state, the initial one first, and a column per symbol.
 
     Accepting states have a star. A table that the axes have no space for is a sentence with its size.
-
-    Returns:
-        The axes.
     """
     import matplotlib.pyplot as plt
     from matplotlib.transforms import Bbox

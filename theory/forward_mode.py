@@ -28,9 +28,6 @@ _RIGHT = _SUMS | _DIFFERENCES | _PRODUCTS
 def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """Return the value of a function and its derivative along tangents, as ``torch.func.jvp`` does.
 
-    Returns:
-        The value, and the derivative in the same structure.
-
     Example:
         >>> weight = torch.tensor([1.0, 2.0])
         >>> jvp(lambda x: weight * x.square() + 1, (torch.tensor([1.0, 3.0]),), (torch.ones(2),))

@@ -177,14 +177,10 @@ def sample_swaps(balls: int, shape: tuple[int, ...], rng: np.random.Generator) -
 
 
 def final_places(pairs: IntArray, lengths: IntArray, asked: IntArray, swapped: Swapped) -> IntArray:
-    """Return where the balls asked for end up: each is followed through the swaps of its puzzle.
+    """Return the places where the balls asked for end up, ``[puzzles]``; pairs ``[puzzles, most swaps, 2]``.
 
-    Through those of balls from the last to the first, and of places from the first to the last.
-
-    Shapes: pairs ``[puzzles, most swaps, 2]``, lengths ``[puzzles]``, asked ``[puzzles]``.
-
-    Returns:
-        Places, int64 ``[puzzles]``.
+    A ball is followed through swaps of balls from the last to the first, and of places from the first to the
+    last.
     """
     steps = range(pairs.shape[1])
     places = asked.copy()

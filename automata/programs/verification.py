@@ -28,10 +28,6 @@ class Verification:
     Attributes:
         count: how many texts were compared.
         wrong: those whose answer is not what Python printed.
-
-    Example:
-        >>> Verification(1000, ())
-        Verification(count=1000, wrong=())
     """
 
     count: int

@@ -45,10 +45,6 @@ class WindowAccuracy:
             hand.
         standard_error: that of ``accuracy`` if it is estimated from a sample; 0 if it is exact.
         is_exact: whether nothing was sampled.
-
-    Example:
-        >>> WindowAccuracy(4, 0.5, with_position=0.5, standard_error=0.0, is_exact=True).window
-        4
     """
 
     window: int

@@ -80,10 +80,6 @@ class Ceiling:
     Attributes:
         accuracy: the expected share of right answers.
         log_loss: the expected negative log probability of the target, in nats.
-
-    Example:
-        >>> Ceiling(accuracy=0.75, log_loss=0.5623)
-        Ceiling(accuracy=0.75, log_loss=0.5623)
     """
 
     accuracy: float

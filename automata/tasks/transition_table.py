@@ -19,10 +19,7 @@ _SEQUENCES_AT_ONCE = 512  # measured: 256 and 1024 cost a fifth more, one block 
 
 
 def follow(table_by_token: IntArray, state_count: int, tokens: IntArray, before: IntArray) -> IntArray:
-    """Return the state after every token.
-
-    Shapes: tokens ``[batch, length]``, before ``[batch]``.
-    """
+    """Return the state after every token, ``[batch, length]``, from the states before, ``[batch]``."""
     batch, length = tokens.shape
     states = np.empty_like(tokens, order="C")
     # a block of sequences at a time, position by position, in two buffers that stay in the cache
@@ -46,23 +43,14 @@ def follow(table_by_token: IntArray, state_count: int, tokens: IntArray, before:
 def allowed_tokens(
     table: IntArray, avoid: Sequence[int], state_names: Sequence[str]
 ) -> tuple[IntArray, IntArray, int]:
-    """Return for every state the tokens that lead to no state to avoid.
+    """Return for every state the tokens that lead to no state to avoid, for a table ``[states, tokens]``.
 
-    Shapes: table ``[states, tokens]``.
-
-    Returns:
-        The tokens of each state, the allowed ones first, ``[states, tokens]``; how many are allowed,
-        ``[states]``; and N, their least common multiple. A uniform draw from 0 … N-1, modulo the number of a
-        state, is uniform there. A state to avoid that has no allowed token has token 0.
+    It is the tokens of each state, the allowed ones first, ``[states, tokens]``; how many are allowed,
+    ``[states]``; and N, their least common multiple. A uniform draw from 0 … N-1, modulo the number of a
+    state, is uniform there. A state to avoid that has no allowed token has token 0.
 
     Raises:
         InputError: a state that is not avoided has no such token.
-
-    Example:
-        >>> table = np.array([[0, 1, 2], [2, 0, 2], [2, 2, 2]])
-        >>> tokens, counts, multiple = allowed_tokens(table, [2], "abc")
-        >>> tokens.tolist(), counts.tolist(), multiple
-        ([[0, 1, 2], [1, 0, 2], [0, 1, 2]], [2, 1, 1], 2)
     """
     is_avoided = np.isin(table, avoid)
     counts = (~is_avoided).sum(axis=1)
@@ -98,19 +86,13 @@ def token_probabilities(
 
 
 def after_one_token(table: IntArray, tokens: FloatArray, states: FloatArray) -> FloatArray:
-    """Return the distribution of the state one token later.
-
-    Shapes: table ``[states, tokens]``, states ``[states]``.
-    """
+    """Return the distribution of the state one token later, ``[states]``."""
     moved = (states[:, None] * tokens).ravel()
     return np.bincount(table.ravel(), moved, len(states)).astype(np.float64)
 
 
 def state_probabilities(table: IntArray, tokens: FloatArray, initial: int, length: int) -> FloatArray:
-    """Return the probability of every state after every token, shape ``[length, states]``.
-
-    Shapes: table ``[states, tokens]``.
-    """
+    """Return the probability of every state after every token, shape ``[length, states]``."""
     current = np.zeros(len(table))
     current[initial] = 1
     rows = []

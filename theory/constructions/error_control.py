@@ -109,10 +109,6 @@ class KeptErrors:
     Attributes:
         basis: of the span of the differences of the codes; A_w v = v for all of it.
         fixed_dimension: of all v with A_w v = v, at least as large.
-
-    Example:
-        >>> KeptErrors(((Fraction(1), Fraction(-1)),), 1).dimension
-        1
     """
 
     basis: tuple[Vector, ...]

@@ -24,8 +24,6 @@ def latent_derivatives(advance: Advance, latent: Tensor, vector: Tensor) -> tupl
     """Return ∂zΦ, ∂zG and ∂vΦ, shapes ``[d, d]``, ``[n, d]`` and ``[d, n]``.
 
     The first two by forward mode together, one derivative for each entry of z; the third by reverse mode.
-
-    Shapes: latent ``[d]``, vector ``[n]``.
     """
     size, entries = latent.numel(), vector.numel()
     if size == 0:  # an explicit model: s' does not go through a fixed point
@@ -44,19 +42,14 @@ def probe_direct_term(update: Callable[[Tensor], Tensor], vector: Tensor, signs:
     """Return ∂vG applied to the vector of ones and to random signs, shape ``[1 + k, n]``.
 
     If ∂vG is diagonal, the first row is that diagonal and determines the others: see :func:`diagonality`.
-
-    Shapes: vector ``[n]``, signs ``[k, n]``.
     """
     return directional(update, vector, torch.cat([torch.ones_like(vector)[None], signs]))
 
 
 def diagonality(products: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
-    """Say whether the products of :func:`probe_direct_term` are those of a diagonal matrix D.
+    """Say whether products ``[…, 1 + k, n]`` of :func:`probe_direct_term` are those of a diagonal matrix D.
 
-    Shapes: products ``[…, 1 + k, n]``, signs ``[k, n]``.
-
-    Returns:
-        Whether they are, to rounding, and the estimate of ‖∂vG − D‖_F, each of shape ``[…]``.
+    They are up to rounding; with it comes the estimate of ‖∂vG − D‖_F. Each has the shape ``[…]``.
     """
     deviation = products[..., 1:, :] - signs * products[..., :1, :]
     # The products of a diagonal term differ in the last places only; what is tolerated here is also returned.

@@ -21,9 +21,6 @@ class EnclosedUpdate(Protocol):
     Attributes:
         coefficients: everything that decay and drive are computed from, ``[T, c]``: where none of it depends
             on h, the update is affine in h with a diagonal matrix.
-
-    Example:
-        The layer of a Mamba-2 model is `implicit.enclosed.mamba2.Mamba2Update`.
     """
 
     @property
@@ -43,9 +40,6 @@ class EnclosedTransitions(Protocol):
         latent_size: the number d of entries of z; 0 for an explicit model.
         damping: τ of the iteration.
         blocks: the name of the state h of each layer.
-
-    Example:
-        That of a Mamba-2 model is `implicit.enclosed.mamba2.EnclosedMamba2`.
     """
 
     @property

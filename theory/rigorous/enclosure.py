@@ -65,12 +65,6 @@ class Enclosures:
         power_norm: q of A3.
         growth: g of A3.
         entries: per layer the enclosures of J_ij, ``[T]``.
-
-    Example:
-        >>> numbers = [np.array([value]) for value in (0.5, 0.1, 0.6, 1.0, 1, 0.5, 1.0)]
-        >>> bounds = Enclosures(*numbers, entries=(Ball.exact([2.0]),))
-        >>> bounds.exists, bounds.contracts  # the error is larger than the radius
-        (array([False]), array([False]))
     """
 
     radius: Array
@@ -182,8 +176,6 @@ def refine(
     transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, max_steps: int = 10
 ) -> Array:
     """Take Newton steps towards the fixed points, each only where it lowers the residual; nothing is proved.
-
-    Shapes: latent ``[T, d]``.
 
     Example:
         >>> class Affine:

@@ -86,10 +86,7 @@ def orbits_into_basin(
 def enclose_orbits(
     transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, within: Array
 ) -> Orbits:
-    """Prove after how many damped steps from zero the exact orbit is within a distance of a latent.
-
-    Shapes: latent ``[T, d]``, within ``[T]``.
-    """
+    """Prove after how many damped steps from zero the exact orbit is within ``[T]`` distances of latents."""
     tau = Ball.exact(transitions.damping)
     keep = Ball.exact(1.0) - tau
     iterates = _approximate_orbits(transitions, state, latent, within)

@@ -84,10 +84,6 @@ class StateProof:
         elsewhere: the bounds with the h of another state, at which everything but the entry's sign is proved.
         other: the number of that state.
         reasons: why a statement is not proved.
-
-    Example:
-        >>> StateProof(None, ((0, 1),), None, None, ("no fixed point was found",)).non_diagonal
-        False
     """
 
     here: Bounds | None
@@ -127,9 +123,6 @@ class Theorem1Proof:
 
     Attributes:
         states: one for each state that was given.
-
-    Example:
-        `prove_theorem1` makes one.
     """
 
     states: tuple[StateProof, ...] = field(default_factory=tuple)

@@ -12,12 +12,7 @@ from theory.testing.not_applicable import NotApplicableError
 
 
 class Solution(Protocol):
-    """The fixed points of a batch of sequences.
-
-    Example:
-        >>> sorted(name for name in vars(Solution) if not name.startswith("_"))
-        ['latents', 'status']
-    """
+    """The fixed points of a batch of sequences."""
 
     @property
     def latents(self) -> Tensor:
@@ -29,12 +24,7 @@ class Solution(Protocol):
 
 
 class Output(Protocol):
-    """What a model makes of a batch of sequences.
-
-    Example:
-        >>> sorted(name for name in vars(Output) if not name.startswith("_"))
-        ['logits', 'solution']
-    """
+    """What a model makes of a batch of sequences."""
 
     @property
     def logits(self) -> Tensor:
@@ -66,10 +56,6 @@ class ModesAgreement:
     Attributes:
         fixed_points: the share of tokens at which both converged and to the same latent.
         tokens: the share of tokens at which both decode to the same output.
-
-    Example:
-        >>> ModesAgreement(fixed_points=0.5, tokens=1.0).tokens
-        1.0
     """
 
     fixed_points: float

@@ -20,12 +20,7 @@ from theory.theorem1.probes import Probes
 
 
 class Verdict(StrEnum):
-    """What a measurement says of a statement.
-
-    Example:
-        >>> print(Verdict.HOLDS, Verdict.FAILS, Verdict.INCONCLUSIVE)
-        holds fails inconclusive
-    """
+    """What a measurement says of a statement."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -138,8 +133,6 @@ def invertibility_condition(slope: Tensor, error: float) -> Condition:
     """Return C2: the smallest singular value of I − A exceeds the error of A, which bounds its own (Weyl).
 
     It *fails* where that value is zero to within the rounding of a singular value decomposition.
-
-    Shapes: slope ``[d, d]``.
     """
     matrix = torch.eye(len(slope), dtype=slope.dtype, device=slope.device) - slope
     singular_values = torch.linalg.svdvals(matrix)
@@ -161,8 +154,6 @@ def convergence_condition(
     size of its whole error e. One of them moves an eigenvalue of condition κ by e κ |N(0, 1)| to first order,
     the true error by at most e κ: that all four move it less than a tenth of that has a probability below
     4.1e-5. It *fails* where the radius exceeds 1 by ten times its error.
-
-    Shapes: slope ``[d, d]``.
     """
     matrix = damped_slope(slope, damping)
     value = spectral_radius(matrix)

@@ -66,10 +66,7 @@ def resolved_differences(
 ) -> Tensor:
     """Return derivatives of v ↦ G(z*(v), v) by central differences with the fixed point solved anew.
 
-    Shapes: directions ``[k, n]``.
-
-    Returns:
-        The derivative along each direction, shape ``[k, n]``; NaN where no fixed point was found nearby.
+    Directions ``[k, n]`` give ``[k, n]``, NaN where no fixed point was found nearby.
     """
     transition = block.transition
     if latent.numel():

@@ -163,12 +163,9 @@ def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
 def screen(
     origin: Origin, vectors: Tensor, solved: Callable[[Tensor], MeasuredState], *, slopes: bool = True
 ) -> Iterator[tuple[Tensor, Sight]]:
-    """Look at many values of the block; without a latent at all of them at once.
+    """Look at values of the block, ``[m, n]``: yield each at which C1 to C3 hold, with what is seen there.
 
-    Shapes: vectors ``[m, n]``.
-
-    Yields:
-        Each value at which C1 to C3 hold with what is seen there.
+    Without a latent all are looked at in one batch.
     """
     if not len(vectors):
         return

@@ -194,24 +194,16 @@ def concatenate(balls: Sequence[Ball], axis: int) -> Ball:
 
 
 def row_sum_norm(matrices: Ball) -> Array:
-    """Return an upper bound of ‖M‖_∞ = max_i Σ_j |M_ij|, the operator norm of the maximum norm.
-
-    Shapes: matrices ``[..., n, n]``.
-
-    Returns:
-        One bound a matrix, ``[...]``; 0 for a matrix without entries.
-    """
+    """Return an upper bound of ‖M‖_∞ = max_i Σ_j |M_ij|, ``[...]`` for ``[..., n, n]``; 0 without entries."""
     sums = matrices.magnitude.sum(-1)
     return round_up(sums.max(-1, initial=0.0), matrices.shape[-1])
 
 
 def spectral_norm(matrices: Ball, squarings: int = 4) -> Array:
-    """Return an upper bound of ‖M‖₂ that is nearly sharp.
+    """Return an upper bound of ‖M‖₂ that is nearly sharp, ``[...]`` for ``[..., n, n]``.
 
     ‖M‖₂² = ‖S‖₂ with S = MᵀM, and ‖S‖₂ = ‖S^p‖₂^{1/p} ≤ ‖S^p‖_F^{1/p} for p a power of two: at most
     n^{1/(4p)} too large. S is scaled by a power of two at every squaring.
-
-    Shapes: matrices ``[..., n, n]``.
     """
     power, exponent = matrices.transpose() @ matrices, np.zeros(matrices.shape[:-2])
     for _ in range(squarings):

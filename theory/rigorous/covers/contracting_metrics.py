@@ -33,10 +33,7 @@ STEPS_AT_ONCE = 512
 
 @np.errstate(all="ignore")  # what overflows has no metrics
 def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
-    """Return ds'/ds at the centres of a cover's sets for every token, in floating point.
-
-    Returns:
-        ``[sets, tokens, n, n]``.
+    """Return ds'/ds at the centres of sets for every token, ``[sets, tokens, n, n]``, in floating point.
 
     Example:
         `implicit.enclosed.closed_loop.EnclosedClosedLoop` is a loop; s' = s/2 is one too.
@@ -74,8 +71,6 @@ def upper_bound(first: Array, second: Array) -> Array:
     """Return matrices above both of two positive definite ones, minimal among them in the Löwner order.
 
     With first = L Lᵀ and L⁻¹ second L⁻ᵀ = U diag(λ) Uᵀ it is L U diag(max(λ, 1)) Uᵀ Lᵀ.
-
-    Shapes: first ``[…, n, n]``, second ``[…, n, n]``.
     """
     lower = np.linalg.cholesky(first)
     inverse = np.linalg.inv(lower)
@@ -88,11 +83,8 @@ def upper_bound(first: Array, second: Array) -> Array:
 def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tuple[Array, Array] | None:
     """Return W and W⁻¹ of every set with ‖W_j J W_i⁻¹‖₂ ≤ rate at every step, ``[sets, n, n]`` each.
 
-    Shapes: jacobians ``[sets, tokens, n, n]``, targets ``[sets, tokens]``.
-
-    Returns:
-        None if the iteration does not settle: products of the Jacobians do not decay as fast, or too
-        slowly, or are not finite.
+    Jacobians are ``[sets, tokens, n, n]``. None if the iteration does not settle: products of the Jacobians
+    do not decay as fast, or too slowly, or are not finite.
     """
     try:
         with np.errstate(all="ignore"):

@@ -146,10 +146,7 @@ def enclose_steps(
     tokens: Sequence[int] | IntArray,
     errors: StepErrors = EXACT,
 ) -> StepBounds:
-    """Bound the images of sets of a cover under tokens.
-
-    Shapes: sources ``[T]``, tokens ``[T]``.
-    """
+    """Bound the images of sets of a cover under tokens, each ``[T]``."""
     i, x = np.asarray(sources, dtype=np.int64), np.asarray(tokens, dtype=np.int64)
     j, latent, centre = cover.targets[i, x], cover.latents[i, x], cover.centres[i]
     size = latent.shape[1]
@@ -190,10 +187,7 @@ def enclose_steps(
 
 @np.errstate(all="ignore")
 def extents(cover: Cover, sources: IntArray) -> Array:
-    """Return how far sets reach from their centres along each entry of the state, ``[T, n]``.
-
-    Shapes: sources ``[T]``.
-    """
+    """Return how far sets reach from their centres along each entry of the state, ``[T, n]``."""
     return _reach_and_box(cover, sources)[1]
 
 

@@ -139,11 +139,7 @@ def enclose_regions(loop: EnclosedLoop, bundles: Bundles, iteration: Iteration) 
 def enclose_orbits(
     loop: EnclosedLoop, bundles: Bundles, iteration: Iteration, regions: Regions | None = None
 ) -> IntArray:
-    """Return within how many evaluations of Φ all orbits of each bundle stop near the fixed points.
-
-    Returns:
-        N of each bundle; 0 where nothing is proved.
-    """
+    """Return N, the evaluations of Φ within which a bundle's orbits provably stop near fixed points, or 0."""
     regions = regions or enclose_regions(loop, bundles, iteration)
     damped = _Damped(loop, bundles, iteration.damping)
     tau, tolerance, off = iteration.damping, iteration.tolerance, iteration.step_error

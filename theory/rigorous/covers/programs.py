@@ -26,11 +26,7 @@ class StepRounding:
 
 
 class Program(Protocol):
-    """A program that computes (Φ, G) in floating point; the package of the models supplies it.
-
-    Example:
-        That of a one-layer implicit Mamba-2 is `implicit.enclosed.executed_loop.ExecutedClosedLoop`.
-    """
+    """A program that computes (Φ, G) in floating point; the package of the models supplies it."""
 
     def rounding(self, latent: Ball, state: Ball, tokens: Sequence[int] | NDArray[np.int64]) -> StepRounding:
         """Bound what it may be off.
