@@ -17,30 +17,16 @@ _SIGNS = (" + ", " - ", " + ", " - ", " * ")
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a statement stands.
+    """Where a statement stands."""
 
-    Attributes:
-        changeable: the variables that it may assign.
-        depth: in how many loops and conditions it stands.
-        loop_variables: those of the loops around it.
-    """
-
-    changeable: str
-    depth: int = 0
-    loop_variables: str = ""
+    changeable: str  # the variables that it may assign
+    depth: int = 0  # in how many loops and conditions it stands
+    loop_variables: str = ""  # those of the loops around it
 
 
 @dataclass(frozen=True)
 class StatementWriter:
     """Writes statements that are drawn at random.
-
-    Attributes:
-        names: the variables of the program.
-        modulus: of the arithmetic.
-        iterations: the most iterations of a loop.
-        depth: how deep loops and conditions are nested at most.
-        reversible: whether a statement may only permute the values that the variables can have together.
-        choices: the source of randomness.
 
     Example:
         >>> import numpy as np
@@ -49,12 +35,12 @@ class StatementWriter:
         ['y, x = x, y', 'x = (x * 6) % 10']
     """
 
-    names: str
-    modulus: int
-    iterations: int
-    depth: int
-    reversible: bool
-    choices: Choices
+    names: str  # the variables of the program
+    modulus: int  # of the arithmetic
+    iterations: int  # the most iterations of a loop
+    depth: int  # how deep loops and conditions are nested at most
+    reversible: bool  # whether a statement may only permute the values that the variables can have together
+    choices: Choices  # the source of randomness
 
     def block(self, statements: int, scope: Scope) -> list[str]:
         """Return exactly so many statements, those within others included."""

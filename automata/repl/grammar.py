@@ -19,25 +19,19 @@ _NO_SESSION = -1  # the node where nothing leads
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What sequences of tokens say, each array int64.
+    """What sequences of tokens say, each array int64."""
 
-    Attributes:
-        actions: ``[batch, length]``; at the last newline of an action its number, counted through the actions
-            that are seen and then those that are hidden; else ``NONE``.
-        shown: ``[batch, length]``; at a revealed value the number of the variable that holds it; else
-            ``NONE``.
-        asked: ``[batch, length]``; where a revealed value comes next the number of its variable; else
-            ``NONE``.
-        complete: ``[batch, length]``; the number of variables that the reveal of a value has shown when
-            this was its last value; else 0.
-        initial: ``[batch, variables]``; the first value of each variable, from 0; ``NONE`` where the sequence
-            ends before.
-    """
-
+    # [batch, length]; at the last newline of an action its number, counted through the actions that are seen
+    # and then those that are hidden; else NONE
     actions: IntArray
+    # [batch, length]; at a revealed value the number of the variable that holds it; else NONE
     shown: IntArray
+    # [batch, length]; where a revealed value comes next the number of its variable; else NONE
     asked: IntArray
+    # [batch, length]; the number of variables that the reveal of a value has shown when this was its last
+    # value; else 0
     complete: IntArray
+    # [batch, variables]; the first value of each variable, from 0; NONE where the sequence ends before
     initial: IntArray
 
 

@@ -20,17 +20,6 @@ NOTHING = 0
 class TokenTables:
     """The templates of a format, numbered: nothing, preamble, actions seen, actions hidden, reveals.
 
-    Attributes:
-        tokenizer: of the format.
-        commands: the command of every template but the first.
-        tokens: int64 ``[templates, width]``; the number of a token, or -1 - i where the value of variable i
-            (from 0) stands.
-        shares: uint8 ``[templates, width]``; 2 at revealed values, 1 at other output of reveals, else 0.
-        lengths: int64 ``[templates]``.
-        first_seen: the template of the first action that is seen.
-        first_hidden: the same of those that are hidden.
-        first_reveal: the same of the reveals.
-
     Example:
         >>> tables = token_tables(SessionFormat(3))
         >>> tables.lengths.tolist()  # nothing, three assignments, three swaps, three reveals
@@ -39,14 +28,16 @@ class TokenTables:
         (15, 4, 7, 7)
     """
 
-    tokenizer: ReplTokenizer
-    commands: tuple[Command, ...]
+    tokenizer: ReplTokenizer  # of the format
+    commands: tuple[Command, ...]  # the command of every template but the first
+    # int64 [templates, width]; the number of a token, or -1 - i where the value of variable i (from 0) stands
     tokens: IntArray
+    # uint8 [templates, width]; 2 at revealed values, 1 at other output of reveals, else 0
     shares: NDArray[np.uint8]
-    lengths: IntArray
-    first_seen: int
-    first_hidden: int
-    first_reveal: int
+    lengths: IntArray  # int64 [templates]
+    first_seen: int  # the template of the first action that is seen
+    first_hidden: int  # the same of those that are hidden
+    first_reveal: int  # the same of the reveals
 
 
 def token_tables(form: SessionFormat) -> TokenTables:

@@ -18,19 +18,13 @@ Place = tuple[int | None, int]
 
 @dataclass(frozen=True)
 class LastRevealAccuracy:
-    """How right the best classifier is that knows the last reveal and which variable is asked.
+    """How right the best classifier is that knows the last reveal and which variable is asked."""
 
-    Attributes:
-        accuracy: the share of right values of one that does not know the place in the session.
-        with_position: that of one that knows the numbers of actions before the last reveal and since then.
-        standard_error: of ``with_position``, since where reveals stand is drawn; 0 if ``is_exact``.
-        is_exact: whether reveals stood at the same places in all sessions of the sample.
-    """
-
-    accuracy: float
+    accuracy: float  # the share of right values of one that does not know the place in the session
+    # that of one that knows the numbers of actions before the last reveal and since then
     with_position: float
-    standard_error: float
-    is_exact: bool
+    standard_error: float  # of with_position, since where reveals stand is drawn; 0 if is_exact
+    is_exact: bool  # whether reveals stood at the same places in all sessions of the sample
 
 
 def last_reveal_audit(

@@ -29,17 +29,11 @@ from theory.belief.worst_case import worst_decay
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An automaton with the law of its tokens.
+    """An automaton with the law of its tokens."""
 
-    Attributes:
-        name: as the tables show it.
-        automaton: with its reveals.
-        source: of its tokens.
-    """
-
-    name: str
-    automaton: ProbabilisticAutomaton
-    source: TokenSource
+    name: str  # as the tables show it
+    automaton: ProbabilisticAutomaton  # with its reveals
+    source: TokenSource  # of its tokens
 
 
 def cases() -> list[Case]:
@@ -73,15 +67,10 @@ def cases() -> list[Case]:
 
 @dataclass(frozen=True)
 class MeasuredDecay:
-    """The decrease of the log-mass per reveal along sampled traces.
+    """The decrease of the log-mass per reveal along sampled traces."""
 
-    Attributes:
-        mean: in nats.
-        error: its standard error, between sequences.
-    """
-
-    mean: float
-    error: float
+    mean: float  # in nats
+    error: float  # its standard error, between sequences
 
 
 def measured_decay(

@@ -30,17 +30,11 @@ from automata.errors import InputError
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """A format with what is assumed of the functions that compute in it.
+    """A format with what is assumed of the functions that compute in it."""
 
-    Attributes:
-        name: as PyTorch calls it.
-        unit_roundoff: u.
-        ulps: what a function of one number may be off, in units in the last place.
-    """
-
-    name: str
-    unit_roundoff: float
-    ulps: int = 4
+    name: str  # as PyTorch calls it
+    unit_roundoff: float  # u
+    ulps: int = 4  # what a function of one number may be off, in units in the last place
 
     @property
     def function(self) -> float:

@@ -41,15 +41,10 @@ the bound of its error."""
 
 @dataclass(frozen=True, eq=False)
 class Orbits:
-    """Where exact orbits of z₀ = 0 are proved to be, at T positions.
+    """Where exact orbits of z₀ = 0 are proved to be, at T positions."""
 
-    Attributes:
-        iterations: K; -1 where nothing is proved.
-        distance: D, an upper bound of ‖z_K − z̃‖_∞; infinite where nothing is proved.
-    """
-
-    iterations: NDArray[np.int64]
-    distance: Array
+    iterations: NDArray[np.int64]  # K; -1 where nothing is proved
+    distance: Array  # D, an upper bound of ‖z_K − z̃‖_∞; infinite where nothing is proved
 
     @property
     def arrive(self) -> NDArray[np.bool_]:
@@ -112,19 +107,12 @@ def enclose_orbits(
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """Sets of errors {d : |W d|_i ≤ ρ_i} at T positions.
+    """Sets of errors {d : |W d|_i ≤ ρ_i} at T positions."""
 
-    Attributes:
-        frame: W, ``[T, d, d]``, nearly orthogonal; its transpose is Q.
-        bounds: ρ, ``[T, d]``.
-        loss: an enclosure of I − Q W.
-        entries: upper bounds of the |d_i|, ``[T, d]``.
-    """
-
-    frame: Array
-    bounds: Array
-    loss: Ball
-    entries: Array
+    frame: Array  # W, [T, d, d], nearly orthogonal; its transpose is Q
+    bounds: Array  # ρ, [T, d]
+    loss: Ball  # an enclosure of I − Q W
+    entries: Array  # upper bounds of the |d_i|, [T, d]
 
     @classmethod
     def of(cls, frame: Array, bounds: Array) -> "_Errors":

@@ -37,26 +37,18 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is proved at one state; `theory.rigorous.enclosure` says what each number bounds.
+    """What is proved at one state; `theory.rigorous.enclosure` says what each number bounds."""
 
-    Attributes:
-        latent: z̃, near the fixed point.
-        radius: of the ball around z̃ that holds exactly one fixed point.
-        error: how far that is from z̃ at most.
-        singular_value: a lower bound of the least of I − ∂zΦ.
-        factor: by which a damped step contracts in the long run, rounded for reading; None if not proved.
-        steps: after which the iteration from zero is provably so near that it tends to the fixed point; None
-            if not proved.
-        entries: per layer an interval that holds ∂h'_i/∂h_j.
-    """
-
-    latent: Array
-    radius: float
-    error: float
-    singular_value: float
+    latent: Array  # z̃, near the fixed point
+    radius: float  # of the ball around z̃ that holds exactly one fixed point
+    error: float  # how far that is from z̃ at most
+    singular_value: float  # a lower bound of the least of I − ∂zΦ
+    # by which a damped step contracts in the long run, rounded for reading; None if not proved
     factor: float | None
+    # after which the iteration from zero is provably so near that it tends to the fixed point; None if not
+    # proved
     steps: int | None
-    entries: tuple[Interval, ...]
+    entries: tuple[Interval, ...]  # per layer an interval that holds ∂h'_i/∂h_j
 
     @property
     def attracts(self) -> bool:

@@ -36,17 +36,11 @@ SILU_SLOPE = 1.1
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """Numbers of a program.
+    """Numbers of a program."""
 
-    Attributes:
-        exact: what they would be without rounding, for all inputs.
-        error: by how much those of the program may differ, of the same shape.
-        form: the format that the program computes in.
-    """
-
-    exact: Ball
-    error: Array
-    form: FloatFormat
+    exact: Ball  # what they would be without rounding, for all inputs
+    error: Array  # by how much those of the program may differ, of the same shape
+    form: FloatFormat  # the format that the program computes in
 
     @classmethod
     def given(cls, numbers: Ball, form: FloatFormat) -> Rounded:

@@ -26,22 +26,17 @@ from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
 class Sight:
     """What is seen at another state h̃.
 
-    Attributes:
-        defect: ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖); infinite where F(h̃) is not finite, NaN
-            where nothing was looked at.
-        error: its error: that of J(h), and the last places of both images.
-        rounding: the part of the error that is rounding.
-        slope: ‖(J(h̃) − J(h)) g‖ / ‖J(h)‖_F along a Gaussian g; 0 where it was not measured.
-
     Example:
         >>> Sight(0.5, 1e-9, 1e-16).clearness > Sight(1e-12, 1e-9, 1e-16).clearness > Sight().clearness
         True
     """
 
+    # ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖); infinite where F(h̃) is not finite, NaN where
+    # nothing was looked at
     defect: float = math.nan
-    error: float = math.nan
-    rounding: float = math.nan
-    slope: float = 0.0
+    error: float = math.nan  # its error: that of J(h), and the last places of both images
+    rounding: float = math.nan  # the part of the error that is rounding
+    slope: float = 0.0  # ‖(J(h̃) − J(h)) g‖ / ‖J(h)‖_F along a Gaussian g; 0 where it was not measured
 
     @property
     def clearness(self) -> tuple[bool, float]:
@@ -70,11 +65,6 @@ UNSEEN = Sight()
 class Origin:
     """The state from which others are looked at, with what is needed for each of them.
 
-    Attributes:
-        block: the maps there.
-        measured: the state, at which C1 to C3 hold.
-        here: J with its error.
-
     Example:
         >>> from theory.transition import Transition
         >>> square = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] ** 2}, 0, (("h",),))
@@ -86,9 +76,9 @@ class Origin:
         1.0
     """
 
-    block: BlockMap
-    measured: MeasuredState
-    here: MeasuredJacobian
+    block: BlockMap  # the maps there
+    measured: MeasuredState  # the state, at which C1 to C3 hold
+    here: MeasuredJacobian  # J with its error
 
     @property
     def has_latent(self) -> bool:

@@ -35,25 +35,17 @@ UNVISITED = {False: 16, True: 2}
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How J and the images at a state differ from those at others.
+    """How J and the images at a state differ from those at others."""
 
-    Attributes:
-        change: ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F at the farthest h̃ at which C1 to C3 hold; NaN without one.
-        change_error: its measured error.
-        sight: the defect ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖) that speaks most clearly.
-        row_change: the largest change of a row of J relative to that row, where the change is tiny.
-        compared: how many other h̃ were compared.
-        unvisited: whether only an h̃ that was not visited contradicts linearity.
-        note: why there is no change, if there is none.
-    """
-
+    # ‖J(h) − J(h̃)‖_F / ‖J(h)‖_F at the farthest h̃ at which C1 to C3 hold; NaN without one
     change: float = math.nan
-    change_error: float = math.nan
+    change_error: float = math.nan  # its measured error
+    # the defect ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖) that speaks most clearly
     sight: Sight = UNSEEN
-    row_change: float = 0.0
-    compared: int = 0
-    unvisited: bool = False
-    note: str = ""
+    row_change: float = 0.0  # the largest change of a row of J relative to that row, where the change is tiny
+    compared: int = 0  # how many other h̃ were compared
+    unvisited: bool = False  # whether only an h̃ that was not visited contradicts linearity
+    note: str = ""  # why there is no change, if there is none
 
     @property
     def contradicts(self) -> bool:

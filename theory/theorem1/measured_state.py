@@ -27,20 +27,13 @@ from theory.transition import State, Transition
 
 @dataclass(frozen=True)
 class MeasuredState:
-    """A state with its fixed point and the conditions under which the transition has a Jacobian there.
+    """A state with its fixed point and the conditions under which the transition has a Jacobian there."""
 
-    Attributes:
-        transition: the pair (Φ, G).
-        state: the state s.
-        fixed_point: the outcome of the solve.
-        conditions: C1, C2 and C3.
-        probes: what the directions of the error estimates are drawn from.
-    """
-
-    transition: Transition
-    state: State
-    fixed_point: FixedPoint
-    conditions: tuple[Condition, Condition, Condition]
+    transition: Transition  # the pair (Φ, G)
+    state: State  # the state s
+    fixed_point: FixedPoint  # the outcome of the solve
+    conditions: tuple[Condition, Condition, Condition]  # C1, C2 and C3
+    # what the directions of the error estimates are drawn from
     probes: Probes = field(default_factory=Probes)
 
     @classmethod
@@ -78,17 +71,11 @@ class MeasuredState:
 
 @dataclass(frozen=True)
 class MeasuredJacobian:
-    """J of one layer at one state.
+    """J of one layer at one state."""
 
-    Attributes:
-        jacobian: J by the implicit function theorem.
-        error: ‖J − J'‖_F, J' by finite differences of the actual map.
-        row_errors: the norms of the rows of J − J', shape ``[n]``.
-    """
-
-    jacobian: FactoredJacobian
-    error: float
-    row_errors: Tensor
+    jacobian: FactoredJacobian  # J by the implicit function theorem
+    error: float  # ‖J − J'‖_F, J' by finite differences of the actual map
+    row_errors: Tensor  # the norms of the rows of J − J', shape [n]
 
     @property
     def scale(self) -> float:

@@ -40,13 +40,9 @@ def unpredictable_seed() -> int:
 
 @dataclass(frozen=True)
 class Probes:
-    """A seed, and the directions drawn from it: the same for the same purpose.
+    """A seed, and the directions drawn from it: the same for the same purpose."""
 
-    Attributes:
-        seed: unpredictable if not given.
-    """
-
-    seed: int = field(default_factory=unpredictable_seed)
+    seed: int = field(default_factory=unpredictable_seed)  # unpredictable if not given
 
     def directions(self, size: int, like: Tensor, purpose: int = 0) -> Tensor:
         """Return directions r whose ‖E r‖² have the mean ‖E‖_F², shape ``[k, size]``, like another tensor."""

@@ -23,11 +23,6 @@ LINKS = 4
 class Units:
     """What one unit of each entry is.
 
-    Attributes:
-        transition: in its own units.
-        state: by the name of an entry of a block.
-        latent: shape ``[latent_size]``.
-
     Example:
         >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].flip(0)}, 0, (("h",),))
         >>> state = {"h": torch.tensor([2.0**-40, 2.0**20]).double()}
@@ -35,9 +30,9 @@ class Units:
         tensor([21., 21.], dtype=torch.float64)
     """
 
-    transition: Transition
-    state: Mapping[str, Tensor]
-    latent: Tensor
+    transition: Transition  # in its own units
+    state: Mapping[str, Tensor]  # by the name of an entry of a block
+    latent: Tensor  # shape [latent_size]
 
     @classmethod
     def of(cls, transition: Transition, state: State, others: Sequence[State], latent: Tensor) -> "Units":

@@ -39,14 +39,10 @@ class Ball:
     An operation on balls encloses the operation on all real numbers in them. Where that is not defined on a
     whole ball (a division by a ball around zero) the radius is infinite or NaN, so that no comparison with it
     succeeds.
-
-    Attributes:
-        midpoint: any shape, float64.
-        radius: of the same shape, not negative.
     """
 
-    midpoint: Array
-    radius: Array
+    midpoint: Array  # any shape, float64
+    radius: Array  # of the same shape, not negative
 
     def __post_init__(self) -> None:
         assert np.shape(self.midpoint) == np.shape(self.radius), "every midpoint has its own radius"

@@ -17,15 +17,10 @@ from theory.rigorous.balls.elementary import Function
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """Values with their derivatives in m directions.
+    """Values with their derivatives in m directions."""
 
-    Attributes:
-        value: ``[..., n]``.
-        tangent: ``[..., n, m]``; m = 0 where no derivative is asked for.
-    """
-
-    value: Ball
-    tangent: Ball
+    value: Ball  # [..., n]
+    tangent: Ball  # [..., n, m]; m = 0 where no derivative is asked for
 
     @classmethod
     def constant(cls, value: Ball, columns: int) -> Dual:

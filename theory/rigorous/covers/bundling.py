@@ -38,21 +38,13 @@ ROUNDINGS = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Sets of states, each with a token and the box that holds their fixed points.
+    """Sets of states, each with a token and the box that holds their fixed points."""
 
-    Attributes:
-        tokens: ``[members]``.
-        centres: ``[members, n]``.
-        extents: how far the set reaches from its centre along each entry, ``[members, n]``.
-        latents: ``[members, d]``.
-        latent_radii: maximum norm, ``[members]``.
-    """
-
-    tokens: IntArray
-    centres: Array
-    extents: Array
-    latents: Array
-    latent_radii: Array
+    tokens: IntArray  # [members]
+    centres: Array  # [members, n]
+    extents: Array  # how far the set reaches from its centre along each entry, [members, n]
+    latents: Array  # [members, d]
+    latent_radii: Array  # maximum norm, [members]
 
     @classmethod
     def of_cover(cls, cover: Cover, latent_radii: Array) -> "Members":
@@ -66,17 +58,11 @@ class Members:
 
 @dataclass(frozen=True, eq=False)
 class Attraction:
-    """Of which members it is proved that the iteration stops near the fixed points.
+    """Of which members it is proved that the iteration stops near the fixed points."""
 
-    Attributes:
-        bundles: with a proof.
-        evaluations: N of each bundle, ``[bundles]``.
-        membership: the bundle of each member, −1 where nothing is proved, ``[members]``.
-    """
-
-    bundles: Bundles
-    evaluations: IntArray
-    membership: IntArray
+    bundles: Bundles  # with a proof
+    evaluations: IntArray  # N of each bundle, [bundles]
+    membership: IntArray  # the bundle of each member, −1 where nothing is proved, [members]
 
     @property
     def holds(self) -> bool:

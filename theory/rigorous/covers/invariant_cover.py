@@ -69,25 +69,15 @@ class EnclosedLoop(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Ellipsoids of states with their answers and targets.
+    """Ellipsoids of states with their answers and targets."""
 
-    Attributes:
-        centres: c, ``[sets, n]``.
-        metrics: W, ``[sets, n, n]``.
-        axes: V ≈ W⁻¹, ``[sets, n, n]``.
-        radii: ρ, ``[sets]``.
-        targets: the set that a set is mapped into by a token, ``[sets, tokens]``.
-        answers: the answer to every token in a set, ``[sets, tokens]``.
-        latents: z̃ of every set and token, ``[sets, tokens, d]``.
-    """
-
-    centres: Array
-    metrics: Array
-    axes: Array
-    radii: Array
-    targets: IntArray
-    answers: IntArray
-    latents: Array
+    centres: Array  # c, [sets, n]
+    metrics: Array  # W, [sets, n, n]
+    axes: Array  # V ≈ W⁻¹, [sets, n, n]
+    radii: Array  # ρ, [sets]
+    targets: IntArray  # the set that a set is mapped into by a token, [sets, tokens]
+    answers: IntArray  # the answer to every token in a set, [sets, tokens]
+    latents: Array  # z̃ of every set and token, [sets, tokens, d]
 
     @property
     def set_count(self) -> int:
@@ -97,23 +87,15 @@ class Cover:
 
 @dataclass(frozen=True, eq=False)
 class StepBounds:
-    """What is proved of T steps, each from a set with a token. NaN or infinite: nothing.
+    """What is proved of T steps, each from a set with a token. NaN or infinite: nothing."""
 
-    Attributes:
-        exists: whether every state of the set has exactly one fixed point in the box of its latent.
-        latent_radius: the radius of that box.
-        offset: ‖W_j (G(z*(c_i); c_i) − c_j)‖₂.
-        gain: ‖W_j J V‖₂.
-        image: offset + gain · R: how far the image reaches, in the metric of the target.
-        margin: by how much the logit of the answer exceeds every other, at least.
-    """
-
+    # whether every state of the set has exactly one fixed point in the box of its latent
     exists: NDArray[np.bool_]
-    latent_radius: Array
-    offset: Array
-    gain: Array
-    image: Array
-    margin: Array
+    latent_radius: Array  # the radius of that box
+    offset: Array  # ‖W_j (G(z*(c_i); c_i) − c_j)‖₂
+    gain: Array  # ‖W_j J V‖₂
+    image: Array  # offset + gain · R: how far the image reaches, in the metric of the target
+    margin: Array  # by how much the logit of the answer exceeds every other, at least
 
     def maps_into(self, radii: Array) -> NDArray[np.bool_]:
         """Return which steps lead into targets of these radii, with the right answer."""
@@ -122,16 +104,11 @@ class StepBounds:
 
 @dataclass(frozen=True)
 class StepErrors:
-    """By how much a step may be inexact, in the Euclidean norm.
+    """By how much a step may be inexact, in the Euclidean norm."""
 
-    Attributes:
-        latent: δ, the distance of its latent from the fixed point.
-        state: η, the distance of its next state from G at that latent.
-        program: whose rounding has to be proved to be at most that; None if that of none has.
-    """
-
-    latent: float = 0.0
-    state: float = 0.0
+    latent: float = 0.0  # δ, the distance of its latent from the fixed point
+    state: float = 0.0  # η, the distance of its next state from G at that latent
+    # whose rounding has to be proved to be at most that; None if that of none has
     program: Program | None = None
 
 

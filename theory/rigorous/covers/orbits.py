@@ -54,44 +54,27 @@ ENTERED_WITHIN = 100
 
 @dataclass(frozen=True)
 class Iteration:
-    """The damped iteration from zero, and what is asked of it.
+    """The damped iteration from zero, and what is asked of it."""
 
-    Attributes:
-        damping: τ.
-        tolerance: X, the largest relative tolerance.
-        latent_error: δ, how far from the fixed point it may stop.
-        step_error: η, by how much its steps may be off; 0 is real arithmetic.
-        program: whose rounding has to be proved to be at most η; None if that of none has.
-    """
-
-    damping: float
-    tolerance: float
-    latent_error: float
-    step_error: float = 0.0
+    damping: float  # τ
+    tolerance: float  # X, the largest relative tolerance
+    latent_error: float  # δ, how far from the fixed point it may stop
+    step_error: float = 0.0  # η, by how much its steps may be off; 0 is real arithmetic
+    # whose rounding has to be proved to be at most η; None if that of none has
     program: Program | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Bundles:
-    """Orbits from zero, a bundle for every box of states and token, and where they end.
+    """Orbits from zero, a bundle for every box of states and token, and where they end."""
 
-    Attributes:
-        tokens: x, ``[bundles]``.
-        centres: C, ``[bundles, n]``.
-        widths: w, ``[bundles, n]``.
-        latents: z̃, ``[bundles, d]``.
-        metrics: L, ``[bundles, d, d]``.
-        axes: V ≈ L⁻¹, ``[bundles, d, d]``.
-        radii: R, ``[bundles]``.
-    """
-
-    tokens: IntArray
-    centres: Array
-    widths: Array
-    latents: Array
-    metrics: Array
-    axes: Array
-    radii: Array
+    tokens: IntArray  # x, [bundles]
+    centres: Array  # C, [bundles, n]
+    widths: Array  # w, [bundles, n]
+    latents: Array  # z̃, [bundles, d]
+    metrics: Array  # L, [bundles, d, d]
+    axes: Array  # V ≈ L⁻¹, [bundles, d, d]
+    radii: Array  # R, [bundles]
 
     @property
     def count(self) -> int:
@@ -106,17 +89,12 @@ class Bundles:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """What is proved of the regions in which orbits end.
+    """What is proved of the regions in which orbits end."""
 
-    Attributes:
-        contracts: whether T maps D into itself, contracts there, and stops near enough to the fixed point.
-        rate: q.
-        spread: by how much each entry of the state moves T, ``[bundles, n]``: what to divide a box by.
-    """
-
+    # whether T maps D into itself, contracts there, and stops near enough to the fixed point
     contracts: NDArray[np.bool_]
-    rate: Array
-    spread: Array
+    rate: Array  # q
+    spread: Array  # by how much each entry of the state moves T, [bundles, n]: what to divide a box by
 
 
 @np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing

@@ -12,17 +12,11 @@ from theory.rigorous.balls.ball import Array, Ball
 
 @dataclass(frozen=True, eq=False)
 class StepRounding:
-    """By how much a program may be off at T positions, wherever its latents and states are in their boxes.
+    """By how much a program may be off at T positions, wherever its latents and states are in their boxes."""
 
-    Attributes:
-        step: the next iterate, and the damping times the residual, in the Euclidean norm, ``[T]``.
-        state: the next state, in the Euclidean norm, ``[T]``.
-        logits: each of them, ``[T]``.
-    """
-
-    step: Array
-    state: Array
-    logits: Array
+    step: Array  # the next iterate, and the damping times the residual, in the Euclidean norm, [T]
+    state: Array  # the next state, in the Euclidean norm, [T]
+    logits: Array  # each of them, [T]
 
 
 class Program(Protocol):

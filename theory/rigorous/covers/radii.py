@@ -30,17 +30,11 @@ STEPS_AT_ONCE = 512
 
 @dataclass(frozen=True, eq=False)
 class ClosedCover:
-    """A cover with what is proved of its steps.
+    """A cover with what is proved of its steps."""
 
-    Attributes:
-        cover: with radii.
-        bounds: of every set and token, ``[sets · tokens]``, the tokens of a set side by side.
-        closed: which of these steps lead into their targets, with the right answer.
-    """
-
-    cover: Cover
-    bounds: StepBounds
-    closed: NDArray[np.bool_]
+    cover: Cover  # with radii
+    bounds: StepBounds  # of every set and token, [sets · tokens], the tokens of a set side by side
+    closed: NDArray[np.bool_]  # which of these steps lead into their targets, with the right answer
 
 
 def bound_all(

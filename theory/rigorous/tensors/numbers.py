@@ -21,15 +21,10 @@ from theory.rigorous.balls.elementary import Function
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Balls with balls for their derivatives.
+    """Balls with balls for their derivatives."""
 
-    Attributes:
-        value: ``[T, *shape]``; T may be 1 for what is the same everywhere.
-        tangent: ``[T, m, *shape]``; None for a constant, whose derivatives are exactly zero.
-    """
-
-    value: Ball
-    tangent: Ball | None = None
+    value: Ball  # [T, *shape]; T may be 1 for what is the same everywhere
+    tangent: Ball | None = None  # [T, m, *shape]; None for a constant, whose derivatives are exactly zero
 
     @classmethod
     def constant(cls, numbers: Any) -> Self:

@@ -18,9 +18,6 @@ from theory.transition_batch import TransitionBatch
 class WholeUpdate:
     """One layer's h' = G(z; h), enclosed with its derivatives: any function, where a decay says more.
 
-    Attributes:
-        following: h', ``[T, n]``.
-
     Example:
         >>> h = Dual.variable(Ball.exact([[0.5, 2.0]]), columns=2)
         >>> decay, drive = WholeUpdate(h * h).entries(np.array([1]))
@@ -28,7 +25,7 @@ class WholeUpdate:
         (True, array([[4.]]), array([[[0., 4.]]]))
     """
 
-    following: Dual
+    following: Dual  # h', [T, n]
 
     @property
     def coefficients(self) -> Dual:
