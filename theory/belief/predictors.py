@@ -20,15 +20,12 @@ class Predictor(Protocol[State]):
 
     def start(self) -> State:
         """Return the state before the first token."""
-        ...
 
     def step(self, state: State, token: int, value: int) -> State:
         """Return the state after a token, with the value that it shows, ``NO_VALUE`` at an action."""
-        ...
 
     def probabilities(self, state: State, token: int) -> FloatArray:
         """Return the distribution of the value that this reveal will show, ``[values]``."""
-        ...
 
 
 class LinearPredictor:

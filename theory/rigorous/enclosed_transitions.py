@@ -16,46 +16,36 @@ from theory.rigorous.balls.dual import Dual
 
 
 class EnclosedUpdate(Protocol):
-    """One layer's h' = decay ⊙ h + drive, enclosed.
-
-    Attributes:
-        coefficients: everything that decay and drive are computed from, ``[T, c]``: where none of it depends
-            on h, the update is affine in h with a diagonal matrix.
-    """
+    """One layer's h' = decay ⊙ h + drive, enclosed, such as `implicit.enclosed.mamba2.Mamba2Update`."""
 
     @property
     def coefficients(self) -> Dual:
-        """See above."""
-        ...
+        """All that decay and drive are computed from, ``[T, c]``.
+
+        Where none of it depends on h, the update is affine in h with a diagonal matrix.
+        """
 
     def entries(self, rows: NDArray[np.int64]) -> tuple[Dual, Dual]:
         """Return decay and drive of one entry of h at each position, ``[T, 1]`` each."""
-        ...
 
 
 class EnclosedTransitions(Protocol):
     """(Φ, G) of the tokens at T positions, evaluated on balls; the package of the models supplies it.
 
-    Attributes:
-        latent_size: the number d of entries of z; 0 for an explicit model.
-        damping: τ of the iteration.
-        blocks: the name of the state h of each layer.
+    That of a Mamba-2 model is `implicit.enclosed.mamba2.EnclosedMamba2`.
     """
 
     @property
     def latent_size(self) -> int:
-        """See above."""
-        ...
+        """The number d of entries of z; 0 for an explicit model."""
 
     @property
     def damping(self) -> float:
-        """See above."""
-        ...
+        """τ of the iteration."""
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """See above."""
-        ...
+        """The name of the state h of each layer."""
 
     def advance(
         self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
@@ -68,4 +58,3 @@ class EnclosedTransitions(Protocol):
             directions: for each block the derivative of h in the direction of its layer, direction d + layer;
                 shaped like h. Empty if no derivative is asked for.
         """
-        ...

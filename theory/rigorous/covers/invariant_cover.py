@@ -60,11 +60,9 @@ class EnclosedLoop(Protocol):
 
     def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
         """Return Φ, ``[T, d]``, and G, ``[T, n]``, at T positions."""
-        ...
 
     def logits(self, latent: Dual) -> Dual:
         """Return the logits of latents, ``[T, d]`` → ``[T, classes]``: an affine map."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,4 +30,3 @@ class Program(Protocol):
             state: boxes that hold its states, ``[T, n]``.
             tokens: ``[T]``.
         """
-        ...
