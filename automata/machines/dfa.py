@@ -99,11 +99,8 @@ class DFA:
                         f"state {state!r} has no transition under {symbol!r}; add one, perhaps to a sink"
                     )
         delta = {s: MappingProxyType({a: transitions[s][a] for a in alphabet}) for s in states}
-        object.__setattr__(self, "states", states)
-        object.__setattr__(self, "alphabet", alphabet)
-        object.__setattr__(self, "transitions", MappingProxyType(delta))
-        object.__setattr__(self, "initial", initial)
-        object.__setattr__(self, "accepting", frozenset(accepting))
+        vars(self).update(states=states, alphabet=alphabet, transitions=MappingProxyType(delta))
+        vars(self).update(initial=initial, accepting=frozenset(accepting))
 
     @classmethod
     @checked

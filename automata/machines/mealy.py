@@ -61,11 +61,9 @@ class MealyMachine:
                 raise InputError(f"state number {number} does not exist; give one in 0 … {len(steps) - 1}")
         if spoken.min() < 0:
             raise InputError(f"answers holds {spoken.min()}; give numbers of at least 0")
-        for field, array in (("table", steps), ("answers", spoken)):
-            fixed = np.array(array)
-            fixed.setflags(write=False)
-            object.__setattr__(self, field, fixed)
-        object.__setattr__(self, "initial", int(initial))
+        vars(self).update(table=np.array(steps), answers=np.array(spoken), initial=int(initial))
+        for array in (self.table, self.answers):
+            array.setflags(write=False)
 
     @property
     def state_count(self) -> int:

@@ -88,15 +88,8 @@ class Monoid:
                 "give the Cayley table of a monoid"
             )
         checked.setflags(write=False)
-        fields = {
-            "table": checked,
-            "element_names": names,
-            "name": f"monoid of order {order}" if name is None else name,
-            "identity": identity,
-            "generators": generators,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        vars(self).update(table=checked, element_names=names, identity=identity, generators=generators)
+        vars(self).update(name=f"monoid of order {order}" if name is None else name)
 
     @property
     def order(self) -> int:

@@ -130,19 +130,15 @@ class ProbabilisticAutomaton:
                     f"reveal {reveal!r} shows {alike}, which have one name, {name!r}; give different values "
                     "different names"
                 )
-        fields = {
-            "states": names,
+        arrays = {
             "initial": start,
-            "actions": tuple(actions),
-            "reveals": tuple(reveals),
             "matrices": np.array(matrices).reshape(len(matrices), size, size),
             "readings": np.array(readings, dtype=np.int64).reshape(len(readings), size),
-            "value_names": MappingProxyType(value_names),
         }
-        for field, value in fields.items():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-            object.__setattr__(self, field, value)
+        for array in arrays.values():
+            array.setflags(write=False)
+        vars(self).update(arrays, states=names, actions=tuple(actions), reveals=tuple(reveals))
+        vars(self).update(value_names=MappingProxyType(value_names))
 
     def __reduce__(self) -> tuple[type["ProbabilisticAutomaton"], tuple[object, ...]]:
         actions = dict(zip(self.actions, self.matrices, strict=True))

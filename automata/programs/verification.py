@@ -7,7 +7,7 @@ program, and a small program is its text up to the output. Each runs in an inter
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from automata.checks import check_type, shown
@@ -48,18 +48,16 @@ def verify_programs(texts: Iterable[str]) -> Verification:
         >>> verify_programs([right, wrong]) == Verification(2, (wrong,))
         True
     """
-    check_type("texts", texts, Iterable, "give several texts")
-    count, wrong = 0, []
-    for text in texts:
+
+    def is_right(text: str) -> bool:
         source, output = source_and_output(text)
         if statement_bound(source) > LIMIT:
             raise InputError(
                 f"texts holds a program that may execute more than {LIMIT} lines; give shorter ones"
             )
-        count += 1
-        if printed_by_python(source) != output:
-            wrong.append(text)
-    return Verification(count, tuple(wrong))
+        return printed_by_python(source) == output
+
+    return _verified(texts, is_right)
 
 
 def verify_balls(texts: Iterable[str], balls: int) -> Verification:
@@ -76,14 +74,18 @@ def verify_balls(texts: Iterable[str], balls: int) -> Verification:
         >>> verify_balls(["swap ball 1 and 2. Where does ball 2 end up? 1"], balls=5)
         Verification(count=1, wrong=())
     """
-    check_type("texts", texts, Iterable, "give several texts")
-    count, wrong = 0, []
-    for text in texts:
+
+    def is_right(text: str) -> bool:
         puzzle, answer = puzzle_and_answer(text, balls)
-        count += 1
-        if printed_by_python(puzzle.source) != f"{answer}\n":
-            wrong.append(text)
-    return Verification(count, tuple(wrong))
+        return printed_by_python(puzzle.source) == f"{answer}\n"
+
+    return _verified(texts, is_right)
+
+
+def _verified(texts: Iterable[str], is_right: Callable[[str], bool]) -> Verification:
+    check_type("texts", texts, Iterable, "give several texts")
+    answers = [(text, is_right(text)) for text in texts]
+    return Verification(len(answers), tuple(text for text, right in answers if not right))
 
 
 def source_and_output(text: str) -> tuple[str, str]:

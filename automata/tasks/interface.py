@@ -241,15 +241,18 @@ class Task(ABC):
     ) -> Ceiling | None:
         """Return what the best possible answers reach; None where that is not known.
 
-        A task with a machine can be answered without a fault.
-
         Args:
             length: as for ``majority_baseline``, and so are the others.
             last: count only the targets of the last so many places; all if None.
             sequences: the size of the sample, where one is needed.
             rng: its source of randomness.
         """
-        return None if self.machine() is None else Ceiling(1.0, 0.0)
+        return Ceiling(1.0, 0.0) if self._answers_are_certain else None
+
+    @property
+    def _answers_are_certain(self) -> bool:
+        """Whether the tokens up to a place tell its answer, as they do where there is a machine."""
+        return self.machine() is not None
 
     def specification(self) -> Specification:
         """Return JSON that ``automata.tasks.specification.task_from`` rebuilds this task from.

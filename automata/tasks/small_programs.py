@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_integer, checked
 from automata.programs.choices import Choices
 from automata.programs.grammar import TOKENS_OF_LINE, VALUE_AT, ProgramGrammar
-from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one, check_batch
-from automata.tasks.swapping_balls import Asked, check_predict
+from automata.tasks.interface import Batch, Task, check_at_least_one, check_batch
+from automata.tasks.swapping_balls import Asked
 
 
 class SmallPrograms(Task):
@@ -73,7 +73,6 @@ class SmallPrograms(Task):
             check_integer("depth", depth),
             reversible,
         )
-        check_predict(predict)
         check_at_least_one(statements=1 if statements is None else statements)
         self.statements = None if statements is None else int(statements)
         self.predict: Asked = predict
@@ -145,18 +144,10 @@ class SmallPrograms(Task):
         shares[first : first + self.grammar.modulus] = 1 / self.grammar.modulus
         return shares
 
-    def ceiling(
-        self,
-        length: int,
-        *,
-        last: int | None = None,
-        sequences: int = 1024,
-        rng: np.random.Generator | None = None,
-    ) -> Ceiling | None:
-        """Return that the answers can all be right; None where every next token is asked."""
-        if self.predict == "all":
-            return super().ceiling(length, last=last, sequences=sequences, rng=rng)
-        return Ceiling(1.0, 0.0)
+    @property
+    def _answers_are_certain(self) -> bool:
+        """The answers are; what the next token of a puzzle is, is not."""
+        return self.predict == "values"
 
     def _fields(self) -> dict[str, Any]:
         return {

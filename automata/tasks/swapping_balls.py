@@ -1,24 +1,21 @@
 """The puzzle of the swapped balls as data for a language model: "Where does ball 5 end up?"."""
 
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import checked
-from automata.errors import unknown_name
 from automata.programs.balls import (
     Swapped,
     ball_tokenizer,
     check_balls,
-    check_swapped,
     final_places,
     sample_swaps,
 )
 from automata.tasks.interface import (
     Batch,
-    Ceiling,
     Task,
     check_at_least_one,
     check_batch,
@@ -74,8 +71,6 @@ class SwappingBalls(Task):
         description: str | None = None,
     ) -> None:
         check_balls(balls)
-        check_swapped(swapped)
-        check_predict(predict)
         check_at_least_one(swaps=1 if swaps is None else swaps)
         self.balls = int(balls)
         self.swaps = None if swaps is None else int(swaps)
@@ -162,18 +157,10 @@ class SwappingBalls(Task):
         shares[-self.balls :] = 1 / self.balls
         return shares
 
-    def ceiling(
-        self,
-        length: int,
-        *,
-        last: int | None = None,
-        sequences: int = 1024,
-        rng: np.random.Generator | None = None,
-    ) -> Ceiling | None:
-        """Return that the answers can all be right; None where every next token is asked."""
-        if self.predict == "all":
-            return super().ceiling(length, last=last, sequences=sequences, rng=rng)
-        return Ceiling(1.0, 0.0)
+    @property
+    def _answers_are_certain(self) -> bool:
+        """The answers are; what the next token of a puzzle is, is not."""
+        return self.predict == "values"
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -195,9 +182,3 @@ class SwappingBalls(Task):
 def _fitting(length: int) -> int:
     """Return the number of swaps that fit into a row, with the question: the answer is a target only."""
     return (length - _BEFORE_ANSWER) // _TOKENS_PER_SWAP
-
-
-def check_predict(predict: str) -> None:
-    """Raise InputError unless it is ``"all"`` or ``"values"``."""
-    if predict not in get_args(Asked):
-        raise unknown_name("predict", str(predict), get_args(Asked))

@@ -130,20 +130,10 @@ class WordProblem(Task):
                 f"hard_fraction is {hard_fraction} but {name} avoids states; leave one of the two out"
             )
         steps.setflags(write=False)
-        fields = {
-            "table": steps,
-            "initial_state": int(initial_state),
-            "token_names": tuple(token_names),
-            "state_names": tuple(state_names),
-            "target_names": tuple(state_names),
-            "hard_fraction": float(hard_fraction),
-            "easy_tokens": tuple(easy_tokens),
-            "avoid": tuple(avoid),
-            "name": name,
-            "description": description,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        vars(self).update(table=steps, initial_state=int(initial_state), hard_fraction=float(hard_fraction))
+        vars(self).update(token_names=tuple(token_names), easy_tokens=tuple(easy_tokens), avoid=tuple(avoid))
+        vars(self).update(state_names=tuple(state_names), target_names=tuple(state_names))
+        vars(self).update(name=name, description=description)
 
     @classmethod
     @checked
