@@ -75,14 +75,9 @@ class BayesFilter:
             for value in range(count)
         ]
         offsets = len(moves) + np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        fields = {
-            "initial": torch.from_numpy(start),
-            "operators": torch.from_numpy(np.stack([*moves, *projections])),
-            "actions": len(moves),
-            "offsets": offsets,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        operators = torch.from_numpy(np.stack([*moves, *projections]))
+        vars(self).update(initial=torch.from_numpy(start), operators=operators)
+        vars(self).update(actions=len(moves), offsets=offsets)
 
     def observations(self, tokens: ArrayLike, values: ArrayLike) -> Tensor:
         """Return the observation numbers of tokens and the values they show, int64 ``[B, L]``.

@@ -68,10 +68,12 @@ class LinearMarginals:
                     keep[variable, held[variable, 0]] = 1
                 matrices.append(np.diag(keep.ravel()))
                 inputs.append(np.zeros(size))
-        object.__setattr__(self, "initial", torch.from_numpy(filtered.initial.ravel()))
-        object.__setattr__(self, "matrices", torch.from_numpy(np.stack(matrices)))
-        object.__setattr__(self, "inputs", torch.from_numpy(np.stack(inputs)))
-        object.__setattr__(self, "shape", (rows, columns))
+        arrays = {
+            "initial": filtered.initial.ravel(),
+            "matrices": np.stack(matrices),
+            "inputs": np.stack(inputs),
+        }
+        vars(self).update({name: torch.from_numpy(a) for name, a in arrays.items()}, shape=(rows, columns))
 
     def states(self, observations: Tensor) -> Tensor:
         """Return p after every token, shape ``[B, L, n²]``."""

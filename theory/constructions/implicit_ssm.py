@@ -34,12 +34,6 @@ class SweepResult:
         latents: z after the last sweep, shape ``[B, L, n]``.
         sweeps: the last sweep that changed the latent of the token, int64 ``[B, L]``.
         converged: whether the last sweep changed neither the token nor one before it, ``[B, L]``.
-
-    Example:
-        >>> zeros = torch.zeros(1, 2, 3)
-        >>> result = SweepResult(zeros, zeros, torch.zeros(1, 2), torch.ones(1, 2))
-        >>> result.sweeps.shape
-        torch.Size([1, 2])
     """
 
     states: Tensor

@@ -46,11 +46,9 @@ def householder_vectors(images: Sequence[int]) -> Tensor:
         >>> householder_vectors([1, 0, 2]).tolist()
         [[1, -1, 0]]
     """
-    vectors = torch.zeros(0, len(images), dtype=torch.int64)
+    first, second = torch.tensor(transpositions(images), dtype=torch.int64).reshape(-1, 2).T
     unit = torch.eye(len(images), dtype=torch.int64)
-    for i, j in transpositions(images):
-        vectors = torch.cat([vectors, (unit[i] - unit[j])[None]])
-    return vectors
+    return unit[first] - unit[second]
 
 
 def householder_product(vectors: Tensor) -> Tensor:

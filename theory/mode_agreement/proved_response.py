@@ -120,8 +120,7 @@ def _series(
     lengths = np.sqrt(round_up(np.square(axes.magnitude).sum(-1), states + 1))
     box = round_up(lengths * reach[:, None], 2)
     z = Dual.variable(Ball.around(latents, latent_radii[:, None]), size + states)
-    seed = np.broadcast_to(np.eye(states, size + states, k=size), (len(i), states, size + states)).copy()
-    image, following = loop.advance(z, Dual(Ball.around(centres, box), Ball.exact(seed)), x)
+    image, following = loop.advance(z, Dual.variable(Ball.around(centres, box), size + states, first=size), x)
     inner, outer = image.tangent, following.tangent
     tau = Ball.exact(damping)
     slope = inner[..., :size] * tau + (Ball.exact(1.0) - tau) * Ball.exact(np.eye(size))

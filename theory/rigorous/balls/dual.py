@@ -28,9 +28,9 @@ class Dual:
         return cls(value, Ball.exact(np.zeros((*value.shape, columns))))
 
     @classmethod
-    def variable(cls, value: Ball, columns: int) -> Dual:
-        """Return balls of which entry i has the derivative 1 in direction i, and 0 in those beyond n."""
-        seed = np.eye(value.shape[-1], columns)
+    def variable(cls, value: Ball, columns: int, first: int = 0) -> Dual:
+        """Return balls of which entry i has the derivative 1 in direction first + i, and 0 in all others."""
+        seed = np.eye(value.shape[-1], columns, k=first)
         return cls(value, Ball.exact(np.broadcast_to(seed, (*value.shape, columns)).copy()))
 
     @property

@@ -51,13 +51,12 @@ def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
     sets, tokens, size = cover.latents.shape
     states = cover.centres.shape[1]
     found = np.zeros((sets * tokens, states, states))
-    seed = np.eye(states, size + states, k=size)
     for first in range(0, len(found), STEPS_AT_ONCE):
         rows = np.arange(first, min(len(found), first + STEPS_AT_ONCE))
         i, x = np.divmod(rows, tokens)
         z = Dual.variable(Ball.exact(cover.latents[i, x]), size + states)
-        spread = np.broadcast_to(seed, (len(rows), *seed.shape)).copy()
-        image, following = loop.advance(z, Dual(Ball.exact(cover.centres[i]), Ball.exact(spread)), x)
+        s = Dual.variable(Ball.exact(cover.centres[i]), size + states, first=size)
+        image, following = loop.advance(z, s, x)
         inner, outer = image.tangent.midpoint, following.tangent.midpoint
         try:
             response = np.linalg.solve(np.eye(size) - inner[..., :size], inner[..., size:])

@@ -201,10 +201,7 @@ def _fixed_points(
 ) -> _FixedPoints:
     size, states = latent.shape[1], centre.shape[1]
     z = Dual.variable(Ball.around(latent, radius[:, None]), size + states)
-    seed = np.eye(states, size + states, k=size)
-    s = Dual(
-        Ball.around(centre, box), Ball.exact(np.broadcast_to(seed, (*centre.shape, size + states)).copy())
-    )
+    s = Dual.variable(Ball.around(centre, box), size + states, first=size)
     image, following = loop.advance(z, s, tokens)
     slope, source = image.tangent[..., :size], image.tangent[..., size:]
     identity = Ball.exact(np.eye(size))

@@ -176,16 +176,15 @@ class _Damped:
 
     def over(self, latents: Array, radii: Array) -> tuple[Ball, Array, Array, Array]:
         """T at the latents and C; the norm of J, ‖|L B| w‖ and its parts, over |z − latent| ≤ radius."""
-        bundles, (count, size) = self.bundles, latents.shape
+        bundles, size = self.bundles, latents.shape[1]
         states = bundles.centres.shape[1]
         still = Dual.constant(Ball.exact(latents), 0), Dual.constant(Ball.exact(bundles.centres), 0)
         image = self.loop.advance(*still, bundles.tokens)[0].value
         value = Ball.exact(latents) + self.damping * (image - Ball.exact(latents))
         box = self._box(radii)
-        seed = np.broadcast_to(np.eye(states, size + states, k=size), (count, states, size + states))
         slopes = self.loop.advance(
             Dual.variable(Ball.around(latents, box), size + states),
-            Dual(Ball.around(bundles.centres, bundles.widths), Ball.exact(seed.copy())),
+            Dual.variable(Ball.around(bundles.centres, bundles.widths), size + states, first=size),
             bundles.tokens,
         )[0].tangent
         kept = Ball.exact(np.eye(size)) * (Ball.exact(1.0) - self.damping)
