@@ -6,6 +6,7 @@ python -m automata.audit 'regex:(ab|ba)*' --length 128
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -46,9 +47,7 @@ def command(argv: Sequence[str] | None = None) -> None:
     print(audit.table())
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, or 2 for bad input, told in one sentence."""
-    return exit_code(command, argv)
+main = partial(exit_code, command)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ python -m automata.babi FOLDER
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import get_args
 
 from automata.babi.stories import Counts, StoryPart, read_stories
@@ -39,9 +40,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, or 2 for bad input."""
-    return exit_code(command, argv)
+main = partial(exit_code, command)
 
 
 if __name__ == "__main__":

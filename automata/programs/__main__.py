@@ -7,6 +7,7 @@ python -m automata.programs --verify 1000
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -75,9 +76,7 @@ def _report(label: str, found: Verification) -> None:
         print(f"the first that is wrong:\n{found.wrong[0]}")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 1 for a wrong answer, or 2 for bad input."""
-    return exit_code(command, argv)
+main = partial(exit_code, command)
 
 
 if __name__ == "__main__":

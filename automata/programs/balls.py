@@ -24,7 +24,7 @@ import numpy as np
 from automata.checks import check_integer, check_memory, check_type, checked, shown
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
-from automata.programs.phrases import PhraseTokenizer
+from automata.phrases import PhraseTokenizer
 
 Swapped = Literal["ball", "place"]
 """What the numbers of a swap name."""

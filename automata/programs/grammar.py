@@ -34,8 +34,8 @@ import numpy as np
 
 from automata.checks import check_integer, check_memory, check_type
 from automata.errors import InputError
+from automata.phrases import PhraseTokenizer
 from automata.programs.choices import Choices
-from automata.programs.phrases import PhraseTokenizer
 from automata.programs.running import execute
 from automata.programs.statements import (
     INDENT,

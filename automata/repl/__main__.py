@@ -6,6 +6,7 @@ python -m automata.repl --format '{"variables": 5, "reveal": "full"}' --sessions
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -78,9 +79,7 @@ def _verify(
     return WRONG if wrong else 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 0, 1 if a session is wrong, or 2 for bad input, told in one sentence."""
-    return exit_code(command, argv)
+main = partial(exit_code, command)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
+from automata.phrases import END
 from automata.repl.session_format import SessionFormat
 from automata.repl.token_tables import TokenTables
-from automata.repl.tokenizer import END
 
 NONE = -1
 """What stands where no action is done, nothing is shown and nothing is to be shown."""

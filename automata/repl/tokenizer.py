@@ -20,24 +20,19 @@ r"""The tokens of a session. A text is the concatenation of its tokens, and toke
 A task has those tokens only that its format needs.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 
 from automata.checks import check_integer, check_type
 from automata.errors import InputError
+from automata.phrases import PhraseTokenizer
 from automata.repl.commands import PROMPT, VARIABLES
-
-END = "<end>"
-"""The name of token 0, which follows the last token of a session and fills the rest of its row."""
 
 PRINTED_SIGNS = (PROMPT, " = ", "\n", ", ", "print('", "', ", ")", " ")
 """What stands between names and values in sessions with partial reveals."""
 
 
-class ReplTokenizer:
+class ReplTokenizer(PhraseTokenizer):
     r"""The tokens of a session: prompt, variables, numbers, and what stands between them.
-
-    ``decode`` undoes ``encode``. Where several tokens begin at a place, the longest is taken.
 
     Args:
         variables: the number of variables, 1 to 26; numbers go up to it.
@@ -62,39 +57,17 @@ class ReplTokenizer:
         signs = tuple(signs)
         for sign in signs:
             check_type("signs: one entry", sign, str, "give texts")
-        self.names = (END, *signs, *VARIABLES[:variables], *map(str, range(1, variables + 1)))
-        self.numbers = {name: number for number, name in enumerate(self.names) if number}
-        if len(self.numbers) < len(self.names) - 1:
-            twice = next(name for name in self.names if self.names.count(name) > 1)
+        names = (*signs, *VARIABLES[:variables], *map(str, range(1, variables + 1)))
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
             raise InputError(f"signs makes {twice!r} a token twice; name each once")
-        longest_first = sorted(self.numbers, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        super().__init__(names)
 
     @property
     def first_value(self) -> int:
         """The number of the token ``1``; the others follow it."""
         return self.numbers["1"]
 
-    def encode(self, text: str) -> list[int]:
-        """Return the numbers of the tokens of a text; InputError if it is not made of them."""
-        check_type("text", text, str, "give the text of a session")
-        tokens = self._pattern.findall(text)
-        position = 0
-        for token in tokens:
-            if not text.startswith(token, position):
-                break
-            position += len(token)
-        if position < len(text):
-            raise InputError(
-                f"text holds {text[position : position + 10]!r} at position {position}, which is not made of "
-                "the tokens of a session; give a session of these variables"
-            )
-        return [self.numbers[token] for token in tokens]
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text of tokens; `END` gives none. InputError for a number that is no token."""
-        check_type("tokens", tokens, Iterable, "give the numbers of tokens")
-        numbers = [check_integer("token", token, 0) for token in tokens]
-        if max(numbers, default=0) >= len(self.names):
-            raise InputError(f"token is {max(numbers)}; give one in 0 … {len(self.names) - 1}")
-        return "".join(self.names[number] for number in numbers if number)
+    @property
+    def _remedy(self) -> str:
+        return "a session of these variables"

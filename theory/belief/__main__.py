@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from automata.command_line import Parser, exit_code
 from automata.errors import InputError
@@ -23,9 +24,7 @@ def _command(argv: Sequence[str] | None) -> None:
         print(f"{title}\n\n{report()}\n", flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
-    return exit_code(_command, argv)
+main = partial(exit_code, _command)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import pytest
 
 from automata.errors import InputError
-from automata.programs.phrases import END, PhraseTokenizer
+from automata.phrases import END, PhraseTokenizer
 
 TABLE = PhraseTokenizer(["a", "ab", "b", " ", "\n", "1", "12"])
 

@@ -53,27 +53,28 @@ class PhraseTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of the tokens of a text; InputError if it is not made of them."""
-        check_type("text", text, str, "give a text of these tokens")
+        check_type("text", text, str, f"give {self._remedy}")
+        phrases = self._pattern.findall(text)
         position = 0
-        numbers = []
-        while position < len(text):
-            found = self._pattern.match(text, position)
-            if found is None:
-                raise InputError(
-                    f"text holds {text[position : position + 10]!r} at position {position}, which is not "
-                    f"made of the tokens; give a text of these: {', '.join(map(repr, self.names[1:]))}"
-                )
-            numbers.append(self.numbers[found.group()])
-            position = found.end()
-        return numbers
+        for phrase in phrases:  # what stands between two of them was left out
+            if not text.startswith(phrase, position):
+                break
+            position += len(phrase)
+        if position < len(text):
+            raise InputError(
+                f"text holds {text[position : position + 10]!r} at position {position}, which is not made of "
+                f"the tokens; give {self._remedy}"
+            )
+        return [self.numbers[phrase] for phrase in phrases]
+
+    @property
+    def _remedy(self) -> str:
+        return f"a text of these tokens: {', '.join(map(repr, self.names[1:]))}"
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the text of tokens; `END` gives none. InputError for a number that is no token."""
         check_type("tokens", tokens, Iterable, "give the numbers of tokens")
-        words = []
-        for token in tokens:
-            number = check_integer("token", token, 0)
-            if number >= len(self.names):
-                raise InputError(f"token is {number}; give one in 0 … {len(self.names) - 1}")
-            words.append(self.names[number] if number else "")
-        return "".join(words)
+        numbers = [check_integer("token", token, 0) for token in tokens]
+        if max(numbers, default=0) >= len(self.names):
+            raise InputError(f"token is {max(numbers)}; give one in 0 … {len(self.names) - 1}")
+        return "".join(self.names[number] for number in numbers if number)
