@@ -127,10 +127,6 @@ def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
     return _with_hard_fraction(build(source), fraction)
 
 
-def _of_name(given: dict[str, Any]) -> Task:
-    return registered_task(_text(given, "name"))
-
-
 def _of_regex(given: dict[str, Any]) -> Task:
     expression = _text(given, "regex")
     alphabet = given.get("alphabet")
@@ -198,12 +194,12 @@ def _of_import(given: dict[str, Any]) -> Task:
 
 
 def _of_text(given: dict[str, Any]) -> Task:
-    options: dict[str, Any] = _labels(given)
-    return TextFile(_text(given, "text"), given.get("unit", "bytes"), digest=given.get("sha256"), **options)
+    unit, digest = given.get("unit", "bytes"), given.get("sha256")
+    return TextFile(_text(given, "text"), unit, digest=digest, **_labels(given))
 
 
 def _of_catbabi(given: dict[str, Any]) -> Task:
-    labels: dict[str, Any] = _labels(given)
+    labels = _labels(given)
     for field in ("predict", "begins"):
         if field in given:
             labels[field] = _text(given, field)
@@ -217,18 +213,6 @@ def _of_repl(given: dict[str, Any]) -> Task:
     return ReplLanguage.from_fields(fields, **_labels(given))
 
 
-def _of_balls(given: dict[str, Any]) -> Task:
-    labels: dict[str, Any] = _labels(given)
-    known = ("balls", "swaps", "swapped", "predict")
-    return SwappingBalls(**_numbers(given, "balls", known), **labels)
-
-
-def _of_program(given: dict[str, Any]) -> Task:
-    labels: dict[str, Any] = _labels(given)
-    known = ("statements", "variables", "modulus", "iterations", "depth", "reversible", "predict")
-    return SmallPrograms(**_numbers(given, "program", known), **labels)
-
-
 def _numbers(given: dict[str, Any], kind: str, known: tuple[str, ...]) -> dict[str, Any]:
     """Return what stands under a kind, whose values the task itself checks."""
     numbers = given[kind]
@@ -240,12 +224,10 @@ def _numbers(given: dict[str, Any], kind: str, known: tuple[str, ...]) -> dict[s
     return numbers
 
 
-def _of_word_problem(given: dict[str, Any]) -> Task:
-    return word_problem_of_json(given["word_problem"])
-
-
+_BALLS = ("balls", "swaps", "swapped", "predict")
+_PROGRAM = ("statements", "variables", "modulus", "iterations", "depth", "reversible", "predict")
 _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
-    "name": (_of_name, ()),
+    "name": (lambda given: registered_task(_text(given, "name")), ()),
     "regex": (_of_regex, ("alphabet",)),
     "file": (_of_file, ()),
     "automaton": (_of_automaton, ("name", "description")),
@@ -253,9 +235,15 @@ _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "text": (_of_text, ("unit", "sha256", "name", "description")),
     "catbabi": (_of_catbabi, ("predict", "begins", "sha256", "name", "description")),
     "repl": (_of_repl, ("name", "description")),
-    "balls": (_of_balls, ("name", "description")),
-    "program": (_of_program, ("name", "description")),
-    "word_problem": (_of_word_problem, ()),
+    "balls": (
+        lambda given: SwappingBalls(**_numbers(given, "balls", _BALLS), **_labels(given)),
+        ("name", "description"),
+    ),
+    "program": (
+        lambda given: SmallPrograms(**_numbers(given, "program", _PROGRAM), **_labels(given)),
+        ("name", "description"),
+    ),
+    "word_problem": (lambda given: word_problem_of_json(given["word_problem"]), ()),
 }
 _OTHER_KINDS = set(_KINDS) - {"name"}
 
@@ -304,7 +292,7 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
     return with_specification(other, {**made_from, "hard_fraction": float(hard_fraction)})
 
 
-def _labels(given: dict[str, Any]) -> dict[str, str]:
+def _labels(given: dict[str, Any]) -> dict[str, Any]:
     return {field: _text(given, field) for field in ("name", "description") if field in given}
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from automata.checks import check_number, check_type
+from automata.checks import check_number
 from automata.errors import InputError, unknown_name
 from theory.blocks import BlockMap
-from theory.fixed_point import ERROR_MARGIN, FixedPoint, rounding_level, solve_fixed_point
+from theory.fixed_point import ERROR_MARGIN, FixedPoint, check_latent, rounding_level, solve_fixed_point
 from theory.jacobian.factored import latent_jacobian
 from theory.pure_maps import validate_states
 from theory.testing.not_applicable import NotApplicableError
@@ -74,7 +74,7 @@ def assert_fixed_point(
         if len(latents) != len(states):
             raise InputError(f"latents holds {len(latents)} for {len(states)} states; give one for each")
         for state, latent in zip(states, latents, strict=True):
-            _require_latent_like(transition, latent)
+            check_latent("latents: one entry", latent, transition)
             with torch.no_grad():
                 residual = (transition.self_map(latent, state) - latent).norm().item()
             threshold = tolerance
@@ -213,15 +213,6 @@ def _require_latent(transition: Transition, statement: str) -> None:
         raise NotApplicableError(
             "not applicable: the transition has no latent (latent_size is 0), so there is no fixed point "
             f"that {statement} could speak of; use assert_kind"
-        )
-
-
-def _require_latent_like(transition: Transition, latent: Tensor) -> None:
-    check_type("latents: one entry", latent, Tensor, "give a float64 tensor without a batch axis")
-    if latent.shape != (transition.latent_size,) or latent.dtype != torch.float64:
-        raise InputError(
-            f"latents holds one of shape {tuple(latent.shape)} and dtype {latent.dtype}; "
-            f"give torch.float64 of shape ({transition.latent_size},)"
         )
 
 

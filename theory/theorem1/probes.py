@@ -33,16 +33,11 @@ def miss_probability(ratio: float = 1 / ERROR_MARGIN, probes: int = PROBES) -> f
     return (ratio**2 * math.exp(1 - ratio**2)) ** (probes / 2)
 
 
-def unpredictable_seed() -> int:
-    """Return a seed of the operating system's."""
-    return secrets.randbits(63)
-
-
 @dataclass(frozen=True)
 class Probes:
     """A seed, and the directions drawn from it: the same for the same purpose."""
 
-    seed: int = field(default_factory=unpredictable_seed)  # unpredictable if not given
+    seed: int = field(default_factory=lambda: secrets.randbits(63))  # unpredictable if not given
 
     def directions(self, size: int, like: Tensor, purpose: int = 0) -> Tensor:
         """Return directions r whose ‖E r‖² have the mean ‖E‖_F², shape ``[k, size]``, like another tensor."""

@@ -106,7 +106,7 @@ def matmul(left: Numbers, right: Numbers) -> Numbers:
     if left.ndim == 1 and right.ndim == 1:
         return summed(left.times(right))
     if right.ndim == 1:
-        return rearranged(matmul(left, _column(right)), lambda entries: entries[..., 0])
+        return rearranged(matmul(left, column(right)), lambda entries: entries[..., 0])
     if left.ndim == 1:
         return rearranged(matmul(left.reshaped((1, *left.shape)), right), lambda entries: entries[..., 0, :])
     if right.ndim == 2:
@@ -133,11 +133,6 @@ def embedding(
     if max_norm is not None:
         raise InputError("max_norm changes the table; leave it out")
     return rearranged(weight, lambda entries: entries[numbers])
-
-
-def outer(left: Numbers, right: Numbers) -> Numbers:
-    """Return a bᵀ."""
-    return _column(left).times(right)
 
 
 def einsum(equation: str, *operands: Numbers) -> Numbers:
@@ -216,11 +211,6 @@ def clamp(x: Numbers, min: float | None = None, max: float | None = None) -> Num
     )
 
 
-def clamp_min(x: Numbers, min: float) -> Numbers:  # noqa: A002
-    """Return the larger of x and a number."""
-    return clamp(x, min=min)
-
-
 def relu(x: Numbers, inplace: bool = False) -> Numbers:  # noqa: ARG001
     """Return max(x, 0)."""
     return clamp(x, min=0.0)
@@ -248,11 +238,6 @@ def softplus(x: Numbers, beta: float = 1.0, threshold: float = 20.0) -> Numbers:
     return x.times(scale).mapped(functions.softplus, functions.sigmoid).over(scale)
 
 
-def logsigmoid(x: Numbers) -> Numbers:
-    """Return log σ(x) = −softplus(−x)."""
-    return softplus(x.negated()).negated()
-
-
 def gelu(x: Numbers, approximate: str = "none") -> Numbers:
     """Return x Φ(x), or its approximation by tanh, x σ(2 √(2/π) (x + 0.044715 x³))."""
     if approximate == "none":
@@ -262,21 +247,6 @@ def gelu(x: Numbers, approximate: str = "none") -> Numbers:
     pi = elementary.sqrt(Ball.around(math.pi / 2, 2.0**-52)).reciprocal()  # √(2/π)
     inner = x.plus(power(x, 3).times(type(x).constant(0.044715))).times(type(x).constant(pi * 2.0))
     return x.times(inner.mapped(*RULES["sigmoid"]))
-
-
-def expm1(x: Numbers) -> Numbers:
-    """Return e^x − 1."""
-    return x.mapped(*RULES["exp"]).plus(type(x).constant(-1.0))
-
-
-def log1p(x: Numbers) -> Numbers:
-    """Return log(1 + x)."""
-    return x.plus(type(x).constant(1.0)).mapped(*RULES["log"])
-
-
-def lerp(start: Numbers, end: Numbers, weight: Numbers) -> Numbers:
-    """Return a + w (b − a)."""
-    return start.plus(weight.times(end.plus(start.negated())))
 
 
 def where(condition: torch.Tensor, chosen: Numbers, other: Numbers) -> Numbers:
@@ -310,7 +280,8 @@ def _turned(x: Numbers) -> Numbers:
     return rearranged(x, lambda entries: entries.mT)
 
 
-def _column(x: Numbers) -> Numbers:
+def column(x: Numbers) -> Numbers:
+    """Return a vector, or several, as matrices of one column."""
     return x.reshaped((*x.shape, 1))
 
 
