@@ -259,7 +259,8 @@ def independent_of_state(
     _, updates = transitions.advance(latent, state, everywhere)
     proved: list[NDArray[np.bool_]] = []
     for layer, update in enumerate(updates):
-        found = np.isfinite(update.coefficients.value.radius)
+        value = update.coefficients.value
+        found = np.isfinite(value.midpoint) & np.isfinite(value.radius)
         proved.append(np.all(found & update.coefficients.tangent[..., layer].is_zero, axis=1))
     return tuple(proved)
 

@@ -112,6 +112,25 @@ def test_non_linear_asks_for_contraction_at_the_other_state_too() -> None:
     assert not proof.states[0].non_linear
 
 
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        lambda z, s: 0 * z.log(),
+        lambda z, s: s["nil"] / z,
+        lambda z, s: s["nil"] * z.rsqrt(),
+        lambda z, s: 0 / z,
+    ],
+)
+def test_an_iteration_whose_first_step_is_not_defined_proves_nothing(nothing: Callable[..., Any]) -> None:
+    """0 log 0, 0/0: from z₀ = 0 nothing follows, though all is smooth around the fixed point near 1."""
+    transition = _transition(
+        lambda z, s: torch.tanh(W @ z + s["h"]) / 4 + 1 + nothing(z, s),
+        lambda z, s: {**s, "h": 0.5 * s["h"] + z},
+    )
+    with pytest.raises(InputError, match="nan on tensors"):
+        prove_theorem1(transition, [{**state, "nil": torch.zeros(3, dtype=DOUBLE)} for state in STATES])
+
+
 def test_a_wrong_derivative_in_autograd_is_not_believed() -> None:
     """Straight through: the value is affine, the derivative that autograd is told is that of tanh."""
 

@@ -37,8 +37,8 @@ class Ball:
     """Intervals [midpoint − radius, midpoint + radius], one per entry.
 
     An operation on balls encloses the operation on all real numbers in them. Where that is not defined on a
-    whole ball (a division by a ball around zero) the radius is infinite or NaN, so that no comparison with it
-    succeeds.
+    whole ball (a division by a ball around zero) the midpoint is NaN and the radius infinite: no comparison
+    with it succeeds, and no product with it is a number, not even with an exact zero.
     """
 
     midpoint: Array  # any shape, float64
@@ -146,16 +146,17 @@ class Ball:
         return self * as_ball(other).reciprocal()
 
     def reciprocal(self) -> Ball:
-        """Return 1/x; the radius is infinite where zero is not excluded.
+        """Return 1/x; NaN where zero is not excluded.
 
         |1/x − 1/m| ≤ r / (|m| (|m| − r)) for |x − m| ≤ r < |m|.
         """
         least, size = self.mignitude, np.abs(self.midpoint)
         defined = least > 0
         inverse = 1 / np.where(defined, self.midpoint, 1.0)
-        spread = self.radius / (np.where(defined, least, 1.0) * np.where(defined, size, 1.0))
+        # one after the other: their product overflows, or underflows, before the quotient does
+        spread = self.radius / np.where(defined, least, 1.0) / np.where(defined, size, 1.0)
         radius = round_up(spread + UNIT_ROUNDOFF * np.abs(inverse) + UNDERFLOW)
-        return Ball(inverse, np.where(defined, radius, np.inf))
+        return only_where(defined, Ball(inverse, radius))
 
     def __matmul__(self, other: Ball) -> Ball:
         terms = self.shape[-1]
@@ -179,6 +180,17 @@ class Ball:
 def as_ball(number: Ball | float | Array) -> Ball:
     """Return a ball as it is, and anything else as an exact one."""
     return number if isinstance(number, Ball) else Ball.exact(number)
+
+
+def only_where(defined: Any, found: Ball) -> Ball:
+    """Return the balls where something is defined, and what stands for no number elsewhere.
+
+    Example:
+        >>> undefined = only_where([False], Ball.exact([2.0]))
+        >>> undefined.contains(2.0), (Ball.exact([0.0]) * undefined).contains(0.0)
+        (False, False)
+    """
+    return Ball(np.where(defined, found.midpoint, np.nan), np.where(defined, found.radius, np.inf))
 
 
 def concatenate(balls: Sequence[Ball], axis: int) -> Ball:

@@ -7,9 +7,9 @@ IEEE 754 rounds correctly; each ``_…_at`` says how large its relative error at
   the least and the largest |x|: nearly the smallest ball there is, however wide the argument;
 - sin, cos, GELU and its slope are bounded by |f(x) − f(m)| ≤ |f'(m)| r + sup|f''| r² / 2.
 
-A function that is not defined on a whole ball, and any function of an infinite one, is an infinite ball, so
-that nothing follows from it. Where a slope does not exist it is infinite as well (|x| and clamping, which are
-Lipschitz: times a derivative that is exactly zero it is zero) or NaN (√ at 0, which is not).
+A function that is not defined on a whole ball, and any function of an infinite one, is NaN, so that nothing
+follows from it or its product with zero. Where a slope does not exist it is infinite (|x| and clamping,
+which are Lipschitz: times a derivative that is exactly zero it is zero) or NaN (√ at 0, which is not).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from theory.rigorous.balls import functions
-from theory.rigorous.balls.ball import UNDERFLOW, Array, Ball, round_up
+from theory.rigorous.balls.ball import UNDERFLOW, Array, Ball, only_where, round_up
 from theory.rigorous.balls.functions import _LN2_HIGH, _LN2_LOW, _exp_at
 
 Function = Callable[[Ball], Ball]
@@ -36,12 +36,12 @@ _ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
 
 
 def log(x: Ball) -> Ball:
-    """Return log x; infinite unless x > 0."""
+    """Return log x; NaN unless x > 0."""
     return _between(_log_at, x, ERROR, defined=x.lower > 0)
 
 
 def sqrt(x: Ball) -> Ball:
-    """Return √x; infinite unless x ≥ 0."""
+    """Return √x; NaN unless x ≥ 0."""
     return _between(np.sqrt, x, ROUNDING, defined=x.lower >= 0)
 
 
@@ -154,7 +154,7 @@ def _between(at: Callable[[Array], Array], x: Ball, error: float, defined: np.nd
     ends = [np.where(defined & np.isfinite(x.radius), end, one) for end in (x.lower, x.upper)]
     low, high = (at(end) for end in ends)
     found = _hull(low - error * np.abs(low) - UNDERFLOW, high + error * np.abs(high) + UNDERFLOW, x)
-    return _where(defined, found)
+    return only_where(defined, found)
 
 
 def _by_size(
@@ -176,14 +176,10 @@ def _hull(low: Array, high: Array, x: Ball) -> Ball:
     return _finite(Ball(middle, np.where(low == high, 0.0, round_up(spread + slack + UNDERFLOW))), x)
 
 
-def _where(defined: np.ndarray | bool, found: Ball) -> Ball:
-    return Ball(np.where(defined, found.midpoint, 0.0), np.where(defined, found.radius, np.inf))
-
-
 def _finite(found: Ball, x: Ball) -> Ball:
-    """The ball where both it and the argument are finite: an infinite one may stand for no number at all."""
+    """The ball where both it and the argument are finite: another one may stand for no number at all."""
     known = np.isfinite(x.midpoint) & np.isfinite(x.radius)
-    return _where(known & np.isfinite(found.midpoint) & np.isfinite(found.radius), found)
+    return only_where(known & np.isfinite(found.midpoint) & np.isfinite(found.radius), found)
 
 
 def _nowhere_else(slope: Ball, sign: int = 1) -> Ball:
@@ -192,7 +188,8 @@ def _nowhere_else(slope: Ball, sign: int = 1) -> Ball:
 
 
 def _steps(slope: Array, known: np.ndarray, x: Ball) -> Ball:
-    return _finite(Ball(slope, np.where(known, 0.0, np.inf)), x)
+    slope = np.where(np.isnan(x.midpoint), np.nan, slope)
+    return Ball(slope, np.where(known & np.isfinite(x.radius), 0.0, np.inf))
 
 
 def _log_at(x: Array) -> Array:

@@ -9,7 +9,7 @@ series of 2 artanh. That bounds the error at a midpoint m; over a ball |x − m|
 
 import numpy as np
 
-from theory.rigorous.balls.ball import UNDERFLOW, UNIT_ROUNDOFF, Array, Ball, round_up
+from theory.rigorous.balls.ball import UNDERFLOW, UNIT_ROUNDOFF, Array, Ball, only_where, round_up
 
 RELATIVE_ERROR = 2.0**-44
 """Of every function here at a point; what is derived below stays under half of it."""
@@ -73,15 +73,16 @@ def softplus(x: Ball) -> Ball:
 
 
 def rsqrt(x: Ball) -> Ball:
-    """Return 1/√x; the radius is infinite unless x > 0.
+    """Return 1/√x; NaN unless x > 0.
 
     |x^{−1/2} − m^{−1/2}| ≤ r / (2 (m − r)^{3/2}) for |x − m| ≤ r < m.
     """
-    positive = x.midpoint - x.radius * (1 + 4 * UNIT_ROUNDOFF) > 0
+    positive = (x.midpoint > 0) & (x.mignitude > 0)
     least = np.where(positive, x.mignitude, 1.0)
     midpoint = 1 / np.sqrt(np.where(positive, x.midpoint, 1.0))
-    spread = x.radius / (2 * least * np.sqrt(least))
-    return Ball(midpoint, np.where(positive, round_up(spread + 4 * UNIT_ROUNDOFF * midpoint), np.inf))
+    # one after the other: their product overflows, or underflows, before the quotient does
+    spread = x.radius / least / (2 * np.sqrt(least))
+    return only_where(positive, Ball(midpoint, round_up(spread + 4 * UNIT_ROUNDOFF * midpoint + UNDERFLOW)))
 
 
 def _around(value: Array, slope: Array, curvature: float, radius: Array) -> Ball:

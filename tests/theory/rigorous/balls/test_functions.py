@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from theory.rigorous.balls import Ball, exp, functions, rsqrt, sigmoid, silu, silu_slope, softplus
+from theory.rigorous.balls import Ball, elementary, exp, functions, rsqrt, sigmoid, silu, silu_slope, softplus
 
 GENERATOR = np.random.default_rng(0)
 ARGUMENTS = np.concatenate(
@@ -48,6 +48,38 @@ def test_holds_the_values_over_the_ball(name: str, radius: float) -> None:
         for x, middle, bound in zip(arguments, result.midpoint, result.radius, strict=True):
             value = exact(arb(float(x)) + place * arb(radius))
             assert abs(value - arb(float(middle))) <= arb(float(bound))
+
+
+@pytest.mark.parametrize("relative", [0.0, 1e-12, 0.5])
+def test_quotients_hold_the_values_where_their_powers_are_no_floats(relative: float) -> None:
+    middles = np.ldexp(1 + GENERATOR.random(1800), np.arange(-900, 900))
+    radii = relative * middles
+    for found, exact in (
+        (rsqrt(Ball(middles, radii)), lambda x: x.rsqrt()),
+        (Ball(middles, radii).reciprocal(), lambda x: 1 / x),
+    ):
+        for x, r, middle, bound in zip(middles, radii, found.midpoint, found.radius, strict=True):
+            for place in (-1, 1):
+                value = exact(arb(float(x)) + place * arb(float(r)))
+                assert abs(value - arb(float(middle))) <= arb(float(bound))
+
+
+@pytest.mark.parametrize(
+    "function", [Ball.reciprocal, rsqrt, elementary.log, elementary.sqrt, elementary.sqrt_slope]
+)
+@pytest.mark.parametrize("then", [lambda x: x, elementary.absolute, elementary.clamp, elementary.tanh])
+def test_zero_times_what_is_not_defined_is_no_number(
+    function: Callable[[Ball], Ball], then: Callable[[Ball], Ball]
+) -> None:
+    undefined = then(function(Ball.around([-1.0, 0.5], [0.0, 1.0])))
+    zero = Ball.exact(np.zeros((1, 2)))
+    with np.errstate(invalid="ignore"):
+        for product in (zero * undefined, undefined * zero, zero @ undefined[:, None]):
+            known = ~np.isnan(product.midpoint)
+            # 1/−1 alone is defined
+            assert not known.any() or (
+                function is Ball.reciprocal and known.ravel().tolist() == [True, False]
+            )
 
 
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "silu", "softplus", "rsqrt"])
