@@ -23,6 +23,7 @@ from theory.blocks import (
     validate,
 )
 from theory.derivatives import jacobian
+from theory.pure_maps import called, without_derivative
 from theory.status import Status
 from theory.transition import State, Transition
 
@@ -114,6 +115,23 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
     return change + EPSILON * max(latent.norm().item(), scale)
 
 
+def largest_residual(level: float, scale: float) -> float:
+    """Return up to which residual a latent counts as a fixed point.
+
+    That is one decade above the rounding level, and never more than √ε of the norms that met: a Φ that jumps
+    beside the latent, or is random, changes by more with the last place, and has no fixed point for that.
+
+    Args:
+        level: the rounding level; NaN where it is not known, so that nothing counts.
+        scale: the largest norm of z and Φ(z) on the way.
+
+    Example:
+        >>> largest_residual(1e-16, scale=1.0), largest_residual(0.5, scale=1.0) < 1e-7
+        (1e-15, True)
+    """
+    return min(ERROR_MARGIN * level, math.sqrt(EPSILON) * scale)
+
+
 @torch.no_grad()
 def refine(
     transition: Transition, state: State, latent: Tensor, slope: Tensor, max_steps: int = 10
@@ -166,7 +184,8 @@ def solve_fixed_point(
         max_iterations: the largest number of Picard iterations.
 
     Raises:
-        InputError: if the state or the start cannot be used.
+        InputError: if the state or the start cannot be used, or Φ raises, changes what it is given or cannot
+            be differentiated.
 
     Example:
         >>> transition = Transition(lambda z, s: (z + s["h"]).cos(), lambda z, s: s, 1, (("h",),))
@@ -181,7 +200,9 @@ def solve_fixed_point(
         return FixedPoint(latent, 0.0, 0.0, 0, 0.0, Status.CONVERGED)
     scale, level, residual, iteration = latent.norm().item(), math.nan, math.inf, 0
     for iteration in range(1, max_iterations + 1):
-        image = transition.self_map(latent, state)
+        # what Φ would write into z, it would take from the difference
+        own = transition.self_map
+        image = own(latent, state) if iteration > 1 else called("self_map", own, latent, state)
         check_image(image, latent)
         defect = image - latent
         residual = defect.norm().item()
@@ -190,19 +211,23 @@ def solve_fixed_point(
         scale = max(scale, image.norm().item())
         if math.isnan(level) and residual <= math.sqrt(EPSILON) * scale:
             level = rounding_level(transition, state, latent, scale)
-        if residual <= ERROR_MARGIN * level:
+        if residual <= largest_residual(level, scale):
             break
         latent = latent + transition.damping * defect
     residual = (transition.self_map(latent, state) - latent).norm().item()
     distance = 0.0
     if residual <= math.sqrt(EPSILON) * scale:
-        slope = jacobian(lambda z: transition.self_map(z, state), latent)
+        try:
+            slope = jacobian(lambda z: transition.self_map(z, state), latent)
+        except RuntimeError as error:
+            raise without_derivative("self_map", error) from error
         polished, polished_residual = refine(transition, state, latent, slope)
         moved = (polished - latent).norm().item()
         if moved <= EPSILON**0.25 * scale:
             latent, residual, distance = polished, polished_residual, moved
         level = rounding_level(transition, state, latent, scale)
-    status = Status.CONVERGED if residual <= ERROR_MARGIN * level else Status.MAX_ITERATIONS
+    converged = residual <= largest_residual(level, scale)
+    status = Status.CONVERGED if converged else Status.MAX_ITERATIONS
     return FixedPoint(latent, residual, level, iteration, distance, status)
 
 

@@ -126,8 +126,7 @@ def _check_derivative(
         if reverse:
             vjp(function, point)
     except Exception as error:
-        remedy = "call model.eval() and draw no numbers" if "random" in str(error) else _REMEDY
-        raise InputError(f"{name} cannot be differentiated ({_reason(error)}); {remedy}") from error
+        raise without_derivative(name, error) from error
     first, second = (function(point + direction) for _ in range(2))
     if (first - second).norm() > _SAME * first.norm():
         raise InputError(
@@ -143,6 +142,17 @@ def _check_derivative(
     )
     if 0.75 * near < far < 1.5 * near and 0.5 * near < tiny < 2 * near:
         raise InputError(f"{name} changes with its input, and its derivative is 0; {_REMEDY}")
+
+
+def without_derivative(name: str, error: Exception) -> InputError:
+    """Return the sentence about Φ or G that torch.func cannot differentiate.
+
+    Example:
+        >>> without_derivative("self_map", RuntimeError("vmap: a random operation"))
+        InputError('self_map cannot be differentiated (RuntimeError: vmap: a random operation); call ...')
+    """
+    remedy = "call model.eval() and draw no numbers" if "random" in str(error) else _REMEDY
+    return InputError(f"{name} cannot be differentiated ({_reason(error)}); {remedy}")
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """The loop that every solver shares: counts, tolerance, non-finite check, and what is kept as it is."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -247,7 +248,7 @@ def solve(
         The `Solution`; look at its status before using its value.
 
     Raises:
-        InputError: for a Φ that does not keep the shape of the latent.
+        InputError: for a Φ that does not keep the shape of the latent, or writes into it.
 
     Example:
         Two sequences stop by themselves, the slower after more evaluations.
@@ -267,7 +268,7 @@ def solve(
     for evaluation in range(1, stopping.max_iterations + 1):
         if evaluation == kept_at:
             earlier = latent
-        change = change_of(latent, problem.function(latent))
+        change = change_of(latent, problem.function)
         progress = progress.after(latent, change, stopping, problem.dependence)
         if stall is not None:
             progress = stall.seen(progress)
@@ -336,7 +337,7 @@ def unroll(
         The last iterate, with its own residual and status; the last evaluation is not counted.
 
     Raises:
-        InputError: for a Φ that does not keep the shape of the latent.
+        InputError: for a Φ that does not keep the shape of the latent, or writes into it.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard
@@ -347,10 +348,10 @@ def unroll(
     latent, memory = start, solver.start(start)
     everywhere = torch.ones(start.shape[:-1], dtype=torch.bool, device=start.device)
     for _ in range(iterations):
-        change = change_of(latent, problem.function(latent))
+        change = change_of(latent, problem.function)
         latent, memory = solver.step(latent, change, everywhere, memory)
     with torch.no_grad():
-        residual = token_norm(change_of(latent, problem.function(latent)))
+        residual = token_norm(change_of(latent, problem.function))
         met = stopping.resolved_by(start).is_met(latent, residual)
     reached = with_all_it_depends_on(met, problem.dependence)
     status = torch.where(reached, int(Status.CONVERGED), int(Status.MAX_ITERATIONS))
@@ -358,24 +359,29 @@ def unroll(
     return Solution(latent, everywhere * iterations, residual, status)
 
 
-def change_of(latent: Tensor, image: Tensor) -> Tensor:
+def change_of(latent: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """Return Φ(z) − z.
 
     Args:
         latent: z, ``[batch, tokens, features]``.
-        image: Φ(z).
+        function: Φ.
 
     Raises:
-        InputError: for an image of another shape than the latent.
+        InputError: for an image of another shape than the latent, or a Φ that writes into z: what it changes
+            of z it changes of the difference, so that nothing seems to be left.
 
     Example:
-        >>> change_of(torch.ones(1, 1, 2), torch.full((1, 1, 2), 3.0)).tolist()
+        >>> change_of(torch.ones(1, 1, 2), lambda z: 3 * z).tolist()
         [[[2.0, 2.0]]]
     """
+    version = None if latent.is_inference() else latent._version  # which inference mode does not count
+    image = function(latent)
     if image.shape != latent.shape:  # it would be broadcast silently
         raise InputError(
             f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
         )
+    if version is not None and latent._version != version:
+        raise InputError("function changes z in place; write z = z + ..., or take a .clone() before")
     return image - latent
 
 

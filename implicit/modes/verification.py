@@ -1,6 +1,7 @@
 """Verify candidate fixed points in parallel: solve every token anew from its start, with the states given."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -67,6 +68,11 @@ class Verdict:
     evaluations: Tensor
 
 
+def _image(recurrence: Recurrence, inputs: Inputs, states: State, latent: Tensor) -> Tensor:
+    """Φ of latents ``[items, 1, features]``, each a token of its own."""
+    return recurrence.advance(latent[:, 0], inputs, states)[0][:, None]
+
+
 def verify(
     recurrence: Recurrence,
     candidates: Candidates,
@@ -118,9 +124,10 @@ def verify(
     for done in range(0, stopping.max_iterations, burst):
         z, part = latent[active], progress.select(active)
         there = [tensor[active] for tensor in inputs], {n: tensor[active] for n, tensor in states.items()}
+        image = partial(_image, recurrence, *there)
         count = min(burst, stopping.max_iterations - done)
         for evaluation in range(done + 1, done + count + 1):
-            change = change_of(z, recurrence.advance(z[:, 0], *there)[0][:, None])
+            change = change_of(z, image)
             part = part.after(z, change, stopping, Dependence.OWN)
             if evaluation == stopping.max_iterations:  # the residual is to belong to the value
                 break

@@ -173,7 +173,7 @@ class _Search:
         latent = window.take(self.latents)
         progress = IterationState.opened(latent)
         for _ in range(self.options.sweeps):
-            change = change_of(latent, self.recurrence.sweep(latent, inputs, state)[0])
+            change = change_of(latent, lambda z: self.recurrence.sweep(z, inputs, state)[0])
             progress = progress.after(latent, change, self.stopping_in_windows, Dependence.CAUSAL)
             following, _ = self.solver.step(latent, change, progress.active, None)
             latent = progress.advance(latent, following)

@@ -1,3 +1,4 @@
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,6 +107,30 @@ def test_refine_with_a_singular_slope_leaves_the_latent_alone() -> None:
     refined, residual = refine(transition, STATE, latent, torch.ones(1, 1, dtype=torch.float64))
     assert torch.equal(refined, latent)
     assert residual == 1
+
+
+@pytest.mark.parametrize(
+    "self_map",
+    [
+        lambda z, s: z.mul_(0.5).add_(1),
+        lambda z, s: torch.nn.functional.relu(z.sub_(1), inplace=True),
+        lambda z, s: z / 2 + s["h"].add_(1),
+    ],
+    ids=["latent", "latent by a function", "state"],
+)
+def test_a_self_map_that_writes_into_what_it_is_given_is_refused(self_map: Callable[..., Tensor]) -> None:
+    state = {"h": torch.zeros(1, dtype=torch.float64)}
+    with pytest.raises(InputError, match=r"self_map changes its .* in place"):
+        solve_fixed_point(self_map_only(self_map), state)
+    assert not state["h"].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_noise_of_a_random_self_map_is_not_its_rounding(seed: int) -> None:
+    torch.manual_seed(seed)
+    dropped = self_map_only(lambda z, s: torch.nn.functional.dropout(z / 2 + 1, 0.3), 2)
+    with contextlib.suppress(InputError):  # which says so, where by chance no entry was dropped for long
+        assert solve_fixed_point(dropped, STATE).status is Status.MAX_ITERATIONS
 
 
 def test_wrong_start_is_refused() -> None:

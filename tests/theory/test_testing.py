@@ -107,6 +107,17 @@ def test_a_state_that_contradicts_is_worse_than_one_that_decides_nothing() -> No
         assert_theorem1(control, states)
 
 
+@pytest.mark.parametrize(
+    "jumping",
+    [lambda z, s: z.round() / 2 + 0.25, lambda z, s: (z > 0.5).to(z), lambda z, s: (4 * z).floor() / 8],
+)
+def test_beside_a_jump_a_latent_is_no_fixed_point(jumping: Callable[..., Tensor]) -> None:
+    """Φ(½) is ¼ or 0; one unit in the last place away it is another number, which is no rounding."""
+    transition = Transition(jumping, lambda z, s: s, 1, (("h",),))
+    with pytest.raises(AssertionError, match=r"the residual is [25]\.[05]e-01"):
+        assert_fixed_point(transition, [{"h": torch.zeros(1).double()}], [torch.tensor([0.5]).double()])
+
+
 def test_states_are_required(make_ssm: MakeSSM) -> None:
     for assertion in (assert_fixed_point, assert_contractive, assert_theorem1):
         with pytest.raises(InputError, match="states is empty"):

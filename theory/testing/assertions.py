@@ -9,7 +9,14 @@ from torch import Tensor
 from automata.checks import check_number
 from automata.errors import InputError, unknown_name
 from theory.blocks import BlockMap
-from theory.fixed_point import ERROR_MARGIN, FixedPoint, check_latent, rounding_level, solve_fixed_point
+from theory.fixed_point import (
+    ERROR_MARGIN,
+    FixedPoint,
+    check_latent,
+    largest_residual,
+    rounding_level,
+    solve_fixed_point,
+)
 from theory.jacobian.factored import latent_jacobian
 from theory.pure_maps import validate_states
 from theory.testing.not_applicable import NotApplicableError
@@ -76,10 +83,11 @@ def assert_fixed_point(
         for state, latent in zip(states, latents, strict=True):
             check_latent("latents: one entry", latent, transition)
             with torch.no_grad():
-                residual = (transition.self_map(latent, state) - latent).norm().item()
-            threshold = tolerance
+                image = transition.self_map(latent, state)
+            residual, threshold = (image - latent).norm().item(), tolerance
             if threshold is None:
-                threshold = ERROR_MARGIN * rounding_level(transition, state, latent)
+                scale = max(latent.norm().item(), image.norm().item())
+                threshold = largest_residual(rounding_level(transition, state, latent), scale)
             conditions.append(_residual_condition(residual, threshold))
     _assert_all(conditions)
 
