@@ -3,8 +3,8 @@
 The code of Φ and G is run on balls (`theory.rigorous.tensors`), and A1 to A4 of `theory.rigorous.enclosure`
 are proved at each state, all for the one token that the transition holds, and A6 of
 `theory.rigorous.orbits`: that the damped iteration from zero tends to the fixed point. *Non-linear* compares
-an entry of ∂h'/∂h at a state with the same entry where h is that of another state, and asks A1 to A3 and A6
-at both: fixed points that the iteration does not find belong to another map.
+an entry of ∂h'/∂h at a state with the same entry where h, of all layers, is that of another state, and asks
+A1 to A3 and A6 at both: fixed points that the iteration does not find belong to another map.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +102,11 @@ class StateProof:
 
     @property
     def non_linear(self) -> bool:
-        """Whether, in every layer, the entry is proved to differ at two h, with C1 to C3 at both."""
+        """Whether, in every layer, the entry is proved to differ at two h, with C1 to C3 at both.
+
+        With several layers the h of all of them differ: the transition of all h together is not linear, that
+        of one layer with the others held may be.
+        """
         if self.here is None or self.elsewhere is None:
             return False
         both = self.here.attracts and self.elsewhere.attracts
@@ -145,6 +149,7 @@ class Theorem1Proof:
         factors = [bounds.factor for bounds in found if bounds.factor is not None]
         several = len(self.states[0].places) > 1
         blocks = " in every layer's own block, and nothing of blocks between layers," if several else ""
+        another = "where the h of all layers are others" if several else "at another h"
         rate = f", the damped step contracting by {max(factors):.3g} or better" if factors else ""
         return (
             f"Of Φ and G as written, on real numbers, with their constants the floats that they are, at the "
@@ -153,7 +158,7 @@ class Theorem1Proof:
             f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
             f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
             f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and "
-            f"different at another h, where the same is proved, at {count['non_linear']}. "
+            f"different {another}, where the same is proved, at {count['non_linear']}. "
             "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
             "iterations do. No independent check exists of this proof."
         )
@@ -164,7 +169,8 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     """Prove what can be proved of Theorem 1 at states, in rigorous arithmetic.
 
     The code has to be one function of tensors and of balls: values and derivatives of both readings are
-    compared at every point of the proof, and beside it (`theory.rigorous.tensors.agreement`).
+    compared at every fixed point of the proof, beside it, and where iterations begin
+    (`theory.rigorous.tensors.agreement`).
 
     Limits: code that changes after the comparisons, such as one that counts 400 calls or asks who calls it,
     cannot be told from the formula that it was until then.
@@ -209,6 +215,7 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     latents = prover.fixed_points(prover.state, everywhere)
     count = len(states)
     compare(prover.batch(count), prover.on_balls(count), prover.state, latents, finite=True)
+    compare(prover.batch(count), prover.on_balls(count), prover.state, np.zeros_like(latents))
     places = prover.places(latents)
     here = prover.bounds(prover.state, latents, places)
     elsewhere: list[Bounds | None] = [None] * len(states)

@@ -131,6 +131,40 @@ def test_an_iteration_whose_first_step_is_not_defined_proves_nothing(nothing: Ca
         prove_theorem1(transition, [{**state, "nil": torch.zeros(3, dtype=DOUBLE)} for state in STATES])
 
 
+def test_code_that_begins_elsewhere_on_tensors_alone_is_refused() -> None:
+    """Nothing differs near the fixed points: only the first step of the iteration does."""
+
+    def warm_start(z: Any, s: Any) -> Any:
+        if isinstance(z, Tensor):
+            z = torch.where((z == 0).all(), torch.ones_like(z), z)
+        return torch.tanh(W @ z + s["h"])
+
+    with pytest.raises(InputError, match="on tensors"):
+        prove_theorem1(_transition(warm_start, lambda z, s: {"h": 0.5 * s["h"] + z}), STATES)
+
+
+def test_an_iteration_that_begins_where_a_norm_is_zero_is_proved() -> None:
+    """0 / max(‖0‖, ε) is 0, though the norm has no derivative there."""
+
+    def self_map(z: Any, s: Any) -> Any:
+        return torch.tanh(W @ z + s["h"] + 1) / 2 + 0.05 * functional.normalize(z, dim=0)
+
+    proof = prove_theorem1(_transition(self_map, lambda z, s: {"h": 0.5 * s["h"] + z}), STATES)
+    assert proof.summary()["orbit"] == len(STATES)
+
+
+def test_of_several_layers_the_sentence_says_whose_h_differ() -> None:
+    """b' is linear in b at every a: that its derivative differs is because a does."""
+    transition = _transition(
+        lambda z, s: torch.tanh(W @ z + s["a"]),
+        lambda z, s: {"a": s["a"] / 2 + z, "b": (W + s["a"].sum()) @ s["b"]},
+        layer_states=(("a",), ("b",)),
+    )
+    states = [{"a": state["h"], "b": state["h"]} for state in STATES]
+    assert "different where the h of all layers are others" in prove_theorem1(transition, states).sentence
+    assert "different at another h" in prove_theorem1(NON_LINEAR, STATES).sentence
+
+
 def test_a_wrong_derivative_in_autograd_is_not_believed() -> None:
     """Straight through: the value is affine, the derivative that autograd is told is that of tanh."""
 

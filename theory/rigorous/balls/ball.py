@@ -186,9 +186,8 @@ def only_where(defined: Any, found: Ball) -> Ball:
     """Return the balls where something is defined, and what stands for no number elsewhere.
 
     Example:
-        >>> undefined = only_where([False], Ball.exact([2.0]))
-        >>> undefined.contains(2.0), (Ball.exact([0.0]) * undefined).contains(0.0)
-        (False, False)
+        >>> only_where([True, False], Ball.exact([2.0, 2.0]))
+        Ball(midpoint=array([ 2., nan]), radius=array([ 0., inf]))
     """
     return Ball(np.where(defined, found.midpoint, np.nan), np.where(defined, found.radius, np.inf))
 

@@ -66,9 +66,9 @@ def power(x: Ball, exponent: int) -> Ball:
         return result
 
     error = (exponent + 1) * 2.0**-52
-    if exponent % 2:
-        return _between(at, x, error)
-    return _by_size(at, x, error, rising=True)
+    found = _between(at, x, error) if exponent % 2 else _by_size(at, x, error, rising=True)
+    zero = x.is_zero & (exponent > 0)  # no less than zero, so that a root is defined there
+    return Ball(np.where(zero, 0.0, found.midpoint), np.where(zero, 0.0, found.radius))
 
 
 def tanh(x: Ball) -> Ball:
