@@ -248,7 +248,8 @@ TABLE = NON_LINEARITY | KINDS
 
 @pytest.mark.parametrize(("transition", "states", "verdict", "kind"), TABLE.values(), ids=TABLE.keys())
 def test_the_word_for(transition: Transition, states: list[State], verdict: str, kind: str) -> None:
-    report = check_theorem1(transition, states)
+    # what is drawn decides at which states a bump is met that no visited state shows
+    report = check_theorem1(transition, states, seed=0)
     assert (report.verdict.value, report.kind.value) == (verdict, kind), report.kind_sentence
 
 
