@@ -254,13 +254,6 @@ def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stoppin
         tokens: ``[sequences, length]``.
         mode: of evaluation.
         stopping: tolerance and limit.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model = in_double_precision(load_run("parity").model)
-        >>> mode = follow(model, torch.tensor([[0, 1, 1]]), "sequential", Stopping(rtol=1e-4))
-        >>> mode.iterations.shape, mode.share_converged
-        ((1, 3), 1.0)
     """
     solver = RecordingPicard(model.solver)
     solution = model.fixed_points(tokens, solve=Solve(mode, solver=solver, stopping=stopping))
@@ -283,14 +276,7 @@ def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stoppin
 
 
 def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw residuals, iterations by position, and what a sequence costs.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), sequences=1, length=4)
-        >>> [axes.get_xlabel() for axes in draw(found).axes]
-        ['self-iteration', 'position of the token', 'length (tokens)']
-    """
+    """Draw residuals, iterations by position, and what a sequence costs."""
     settings = found.settings
     with styled():
         figure, (residual, position, cost) = new_panels(

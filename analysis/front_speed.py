@@ -67,11 +67,6 @@ def arrivals(errors: NDArray[np.float64], level: float) -> NDArray[np.int64]:
 
     Raises:
         InputError: if a token is not below the level at the end.
-
-    Example:
-        >>> errors = np.array([[[1.0, 1.0, 0.0]], [[0.0, 1.0, 1.0]], [[0.0, 0.0, 0.0]]])
-        >>> arrivals(errors, 0.5).tolist()
-        [[1, 2, 2]]
     """
     late = errors > level
     if late[-1].any():
@@ -88,11 +83,6 @@ class Front:
     Attributes:
         arrivals: sweeps, ``[B, L]``.
         begin: tokens that are left out at the beginning, where the front forms.
-
-    Example:
-        >>> front = Front(np.array([[1, 2, 3, 4, 5], [1, 3, 5, 7, 9]]), begin=0)
-        >>> round(front.speed, 3), round(front.error, 3)
-        (0.667, 0.222)
     """
 
     arrivals: NDArray[np.int64]

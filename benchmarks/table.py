@@ -24,12 +24,6 @@ def table(title: str, cases: list[dict[str, Any]]) -> Table:
     Args:
         title: stands above, followed by the parameters that all cases share.
         cases: records as `frame.run_case` returns them.
-
-    Example:
-        >>> from benchmarks.frame import Case, Contender, run_case
-        >>> one = Contender("abs", lambda: abs(-1), {"additions": 0})
-        >>> [column.header for column in table("Signs", [run_case(Case({}, lambda: None, (one,)))]).columns]
-        ['case', 'contender', 'median ms', 'best ms', 'time ratio', 'peak MB', '']
     """
     parameters = [case["parameters"] for case in cases]
     common = {

@@ -22,10 +22,6 @@ class Verdict:
     Attributes:
         word: the verdict.
         because: the numbers that it rests on, in a clause.
-
-    Example:
-        >>> str(Verdict("partly", "2 of 3 runs solve it"))
-        'partly: 2 of 3 runs solve it'
     """
 
     word: Word
@@ -74,12 +70,6 @@ def verdict(shown: int, of: int, because: str, *, also: bool = True) -> Verdict:
         of: runs that had to.
         because: the numbers.
         also: a further condition, without which the claim is reproduced in part at best.
-
-    Example:
-        >>> verdict(3, 3, "3 of 3").word, verdict(2, 3, "2 of 3").word, verdict(0, 3, "none").word
-        ('reproduced', 'partly', 'not reproduced')
-        >>> verdict(3, 3, "3 of 3, and so does the control", also=False).word
-        'partly'
     """
     return graded(shown >= of and also, shown > 0, because)
 

@@ -88,13 +88,7 @@ class Results:
         ]
 
     def runs_sentence(self) -> list[str]:
-        """Return how many runs there are, of which seeds, and how many failed; nothing without runs.
-
-        Example:
-            >>> run = {"settings": {"seed": 0}, "status": "done", "values": {}}
-            >>> Results("f", "", "", {}, 0.0, 0.0, {}, {}, [run]).runs_sentence()
-            ['1 training runs, seeds 0; none failed.']
-        """
+        """Return how many runs there are, of which seeds, and how many failed; nothing without runs."""
         if not self.runs:
             return []
         seeds = ", ".join(map(str, sorted({run["settings"]["seed"] for run in self.runs})))
@@ -107,11 +101,6 @@ class Results:
 
         Raises:
             InputError: if they are missing, not JSON, or of another form.
-
-        Example:
-            >>> Results.read("primes", Path("nowhere"))
-            Traceback (most recent call last):
-            automata.errors.InputError: results of figure primes are missing in nowhere; ...
         """
         path = folder / f"{figure}.json"
         if not path.is_file():
@@ -157,15 +146,7 @@ def _values(outcome: Outcome, experiment: Experiment) -> dict[str, Any]:
 
 
 def compact_json(value: Any) -> str:
-    """Return indented JSON with every list of plain numbers on one line, so that differences stay readable.
-
-    Example:
-        >>> print(compact_json({"lengths": [32, 64], "mode": "sequential"}), end="")
-        {
-         "lengths": [32, 64],
-         "mode": "sequential"
-        }
-    """
+    """Return indented JSON with every list of plain numbers on one line, for readable differences."""
     return _laid_out(json_ready(value), "\n") + "\n"
 
 

@@ -33,12 +33,7 @@ SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the gallery.
-
-    Example:
-        >>> Picture("jacobians", "Title", "What is seen.", "python -m paper_figures jacobians", b"").file
-        'gallery/jacobians.png'
-    """
+    """A figure of the gallery."""
 
     name: str
     title: str
@@ -65,13 +60,7 @@ def pictures() -> list[Picture]:
 
 
 def gallery_page(shown: list[Picture]) -> str:
-    """Return the page.
-
-    Example:
-        >>> picture = Picture("counts", "Counts", "Two counts.", "python -m counts", b"")
-        >>> "![Counts](gallery/counts.png)" in gallery_page([picture])
-        True
-    """
+    """Return the page."""
     lines = [
         "# Gallery",
         "",

@@ -334,15 +334,7 @@ SAME, DIFFERENT, UNCONVERGED = (FINDING_LOOKS[name].color for name in ("holds", 
 
 
 def draw(found: AgreementAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw distances, shares by position, and the fixed points of the example tokens.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity")
-        >>> figure = draw(analyse(run, sequences=2, length=4, examples=1))
-        >>> [axes.get_ylabel() for axes in figure.axes[:2]]
-        ['tokens', 'share of sequences']
-    """
+    """Draw distances, shares by position, and the fixed points of the example tokens."""
     with styled():
         figure, (distance, position, points) = new_panels(
             width,

@@ -126,18 +126,6 @@ def search_fixed_points(
 
     Returns:
         The distinct fixed points, and how many starts did not converge.
-
-    Example:
-        >>> from analysis.framework.visited_states import in_double_precision
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
-        >>> model = in_double_precision(ImplicitMamba2(ImplicitMamba2Config(**sizes)))
-        >>> state = {name: entry[0] for name, entry in model.init_state(1).items()}
-        >>> starts = torch.cat([torch.zeros(1, 4), torch.randn(4, 4)]).double()
-        >>> points, unconverged = search_fixed_points(model, 1, state, starts, ["zero"], 2000)
-        >>> sum(point.starts for point in points) + unconverged
-        5
     """
     count = len(starts)
     batched = {name: entry[None].expand(count, *entry.shape) for name, entry in state.items()}

@@ -30,12 +30,6 @@ def divergence(exact: FloatArray, log_predicted: FloatArray) -> FloatArray:
     Args:
         exact: probabilities, ``[…, answers]``.
         log_predicted: log probabilities, of the same shape.
-
-    Example:
-        >>> p = np.array([0.5, 0.5, 0.0])
-        >>> q = np.array([0.25, 0.25, 0.5])
-        >>> print(round(float(divergence(p, np.log(q))), 6))
-        0.693147
     """
     logs = np.log(exact, out=np.zeros_like(exact), where=exact > 0)
     gaps = np.subtract(logs, log_predicted, out=np.zeros_like(exact), where=exact > 0)

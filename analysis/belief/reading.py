@@ -98,14 +98,7 @@ def read_in_blocks(
 
 
 def block_length(model: SequenceModel, sequences: int, length: int, *, with_states: bool) -> int:
-    """Return how many tokens a model reads at a time so that what is kept of them stays small.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=8192))
-        >>> block_length(model, 16, 1000, with_states=True), block_length(model, 16, 1000, with_states=False)
-        (128, 1000)
-    """
+    """Return how many tokens a model reads at a time so that what is kept of them stays small."""
     numbers = model.config.output_size
     if with_states:
         numbers = max(numbers, state_size(model))
@@ -113,11 +106,5 @@ def block_length(model: SequenceModel, sequences: int, length: int, *, with_stat
 
 
 def state_size(model: SequenceModel) -> int:
-    """Return the numbers in the state of one sequence, all parts together.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> state_size(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4, layers=2)))
-        16
-    """
+    """Return the numbers in the state of one sequence, all parts together."""
     return sum(math.prod(part.shape[1:]) for part in model.init_state(1).values())

@@ -59,15 +59,6 @@ def estimate(values: FloatArray, sequences: IntArray, confidence: float = 0.95) 
         values: ``[places]``.
         sequences: the number of the sequence of each, ``[places]``.
         confidence: level.
-
-    Example:
-        Two sequences, of one place and of three: the mean is that of the four places.
-
-        >>> found = estimate(np.array([1.0, 2.0, 2.0, 3.0]), np.array([0, 1, 1, 1]))
-        >>> found.mean, found.sequences, found.places
-        (2.0, 2, 4)
-        >>> estimate(np.ones(4), np.array([0, 0, 1, 1]))
-        Estimate(mean=1.0, low=1.0, high=1.0, sequences=2, places=4)
     """
     present, number = np.unique(sequences, return_inverse=True)
     count, units = len(values), len(present)
@@ -134,12 +125,7 @@ def binned(
 
 
 def doubling_edges(last: int, per_doubling: int = 1) -> list[int]:
-    """Return edges of bins from 1 to a last number, so many to each doubling.
-
-    Example:
-        >>> doubling_edges(8), doubling_edges(10, 2), doubling_edges(1)
-        ([1, 2, 4, 9], [1, 2, 3, 4, 6, 8, 11], [1, 2])
-    """
+    """Return edges of bins from 1 to a last number, so many to each doubling."""
     count = int(per_doubling * math.log2(max(last, 1))) + 1
     rounded = {round(2 ** (number / per_doubling)) for number in range(count + 1)}
     return [*sorted(edge for edge in rounded if edge < max(last, 2)), last + 1]
@@ -180,11 +166,6 @@ def fitted_rate(logarithms: FloatArray, confidence: float = 0.95) -> Rate:
     Args:
         logarithms: after every token, ``[sequences, length]``.
         confidence: level of the interval.
-
-    Example:
-        >>> rate = fitted_rate(-0.5 * np.arange(10.0) + np.array([[0.0], [3.0]]))
-        >>> round(rate.per_token, 12), rate.sequences
-        (-0.5, 2)
     """
     slopes = []
     for row in logarithms:

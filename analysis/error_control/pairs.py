@@ -90,12 +90,6 @@ def common_ending(task: WordProblem, candidates: int = 64) -> tuple[IntArray, In
 
     Returns:
         The tokens, and the state that each state leads to with them; −1 if through one that is avoided.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> ending, leads = common_ending(make_task("parity"))
-        >>> len(ending), sorted(leads.tolist())
-        (4, [0, 1])
     """
     rng = np.random.default_rng(0)
     best: tuple[int, IntArray, IntArray] | None = None

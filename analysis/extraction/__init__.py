@@ -306,14 +306,7 @@ LARGEST_SHOWN = 24
 
 
 def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> figure = draw(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
-        >>> [axes.get_title() for axes in figure.axes]
-        ['extracted automaton', 'visited states by class', 'fresh words']
-    """
+    """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position."""
     with styled():
         figure, (automaton, states, positions) = new_panels(
             width,

@@ -30,10 +30,6 @@ class Effort:
         inconsistent: the share of votes against the majority that is put up with.
         max_suffixes: how many suffixes are asked beyond the single tokens.
         max_states: more classes than this are not looked at.
-
-    Example:
-        >>> Effort(votes=1)
-        Effort(votes=1, inconsistent=0.001, max_suffixes=12, max_states=1000)
     """
 
     votes: int = 4
@@ -97,12 +93,6 @@ def extract_machine(
         Rows of answers as states: Angluin 1987. States of a network merged where a machine allows it: Merrill
         & Tsilivis 2022, "Extracting finite automata from RNNs using state merging", arXiv 2201.12451. A split
         of states where the automaton misleads: Weiss, Goldberg & Yahav 2018, arXiv 1711.09576.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> tokens = torch.tensor([[0, 1, 1, 0, 1]])
-        >>> extract_machine(Reader(load_run("parity-small").model), tokens, 2).machine.table.tolist()
-        [[0, 1], [1, 0]]
     """
     effort = effort or Effort()
     votes = _Votes(reader, tokens, vocabulary_size)

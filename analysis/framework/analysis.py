@@ -62,10 +62,6 @@ class ReportSection:
         settings: the analysis's settings that follow one of the report's, by its name.
         priority: analyses that take longer have a higher one, and start first.
         content: from a run and the analysis's numbers to what the run's entry in ``report.json`` gets.
-
-    Example:
-        >>> ReportSection(content=lambda _run, found: {"words": found["count"]}).content(None, {"count": 8})
-        {'words': 8}
     """
 
     title: str = ""

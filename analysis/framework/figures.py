@@ -148,11 +148,6 @@ def new_panels(
         height: of a row of panels, in inches, with their titles, labels and legends.
         columns: the most panels in a row; each is at least 2 inches wide.
         color: of the title.
-
-    Example:
-        >>> with styled():
-        ...     [new_panels(w, 3)[0].get_size_inches().round(2).tolist() for w in (6.75, 3.3)]
-        [[6.75, 2.3], [3.3, 6.9]]
     """
     beside = max(1, min(columns, count, int(width / 2)))
     rows = -(-count // beside)
@@ -204,14 +199,6 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> No
         axes: with the data: a short axis gets labels between the powers of ten.
         which: the horizontal or the vertical one.
         most: labels.
-
-    Example:
-        >>> with styled():
-        ...     axes = new_figure(2, 2).subplots()
-        ...     _ = axes.plot([1, 2], [1e-4, 1])
-        ...     log_axis(axes)
-        >>> axes.get_yscale(), power_of_ten(1e-4)
-        ('log', '1e-4')
     """
     axes.set(**{f"{which}scale": "log"})
     axis, limits = (axes.yaxis, axes.get_ylim()) if which == "y" else (axes.xaxis, axes.get_xlim())

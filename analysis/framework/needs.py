@@ -75,13 +75,6 @@ def as_implicit(run: Run) -> FixedPointModel:
 
     Raises:
         InputError: if it has none.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> as_implicit(run)
-        Traceback (most recent call last):
-        automata.errors.InputError: the model of run ... is gated-deltanet, which has no fixed points; ...
     """
     FIXED_POINTS.require(run)
     model = run.model.implicit
@@ -94,11 +87,6 @@ def word_problem_of(run: Run) -> WordProblem:
 
     Raises:
         InputError: if it is none.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> word_problem_of(load_run("parity")).table.tolist()
-        [[0, 1], [1, 0]]
     """
     if not isinstance(run.task, WordProblem):
         raise InputError(

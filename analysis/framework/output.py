@@ -39,11 +39,6 @@ class RunIdentity:
         weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
         compiled: whether the weights were compiled from the task (`implicit.compiled`), not trained; then
             training length and seed say nothing.
-
-    Example:
-        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> identity.title
-        'lstm on parity, trained at length 32 with seed 0'
     """
 
     name: str
@@ -90,29 +85,12 @@ def run_name(run: Run) -> str:
 
 
 def weights_sha256(model: SequenceModel) -> str:
-    """Return the SHA-256 of a model's weights as a run folder stores them.
-
-    Example:
-        >>> import torch
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-        >>> before = weights_sha256(model)
-        >>> with torch.no_grad():
-        ...     _ = model.head.bias.add_(1e-3)
-        >>> len(before), weights_sha256(model) == before
-        (64, False)
-    """
+    """Return the SHA-256 of a model's weights as a run folder stores them."""
     return hashlib.sha256(tensor_bytes(model.state_dict())).hexdigest()
 
 
 def json_ready(value: Any) -> Any:
-    """Return a value as JSON takes it: arrays as lists, numbers that are not finite as None.
-
-    Example:
-        >>> json_ready({"radius": np.float64(0.5), "counts": np.array([1, 2]), "missing": math.nan})
-        {'radius': 0.5, 'counts': [1, 2], 'missing': None}
-    """
+    """Return a value as JSON takes it: arrays as lists, numbers that are not finite as None."""
     if isinstance(value, Mapping):
         return {str(key): json_ready(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
@@ -174,11 +152,6 @@ def default_folder(run: Run, analysis: str) -> Path:
 
     Raises:
         InputError: if a link there leads out of the run folder.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> default_folder(load_run("parity"), "jacobian").as_posix()
-        'out/parity/jacobian'
     """
     if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
         return Path("out") / run.path.name / analysis

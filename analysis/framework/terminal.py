@@ -63,12 +63,7 @@ def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
 
 
 class Terminal(Console):
-    r"""A console that shows names as they are: no markup in texts, and no control characters.
-
-    Example:
-        >>> Terminal().print("[/b] \x1b[2J")
-        [/b] \x1b[2J
-    """
+    r"""A console that shows names as they are: no markup in texts, and no control characters."""
 
     def __init__(self) -> None:
         super().__init__(markup=False, emoji=False)

@@ -297,14 +297,7 @@ def _state_numbers(check: StateCheck) -> dict[str, Any]:
 
 
 def draw(found: JacobianAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw a matrix, its blocks, its spectrum, and every measured state.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> [axes.get_xlabel() for axes in draw(analyse(run, states=4, length=8)).axes[:2]]
-        ['state before the token', 'source']
-    """
+    """Draw a matrix, its blocks, its spectrum, and every measured state."""
     with styled():
         figure, (heat, masses, spectrum, states) = new_panels(
             width, 4, **for_title(found.run.title, found.finding), height=2.9, columns=2

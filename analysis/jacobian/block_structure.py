@@ -37,10 +37,6 @@ class Block:
         kind: ``"state"`` for what Theorem 1 speaks of, ``"window"`` for the rest.
         start: its first row and column in the matrix.
         stop: the one after its last.
-
-    Example:
-        >>> Block("head 0", "state", 0, 256).stop
-        256
     """
 
     label: str

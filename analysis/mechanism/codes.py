@@ -125,15 +125,6 @@ class Codes:
             The share of the variance that it explains, in the principal directions that hold 95% of it (the
             fit is that of Procrustes). Codes in as many directions as there are states can nearly always be
             turned so; in few directions that says that a representation moves them.
-
-        Example:
-            A square is turned by a quarter; three points in a line are not moved on in a circle.
-
-            >>> square = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
-            >>> Codes(square @ square.T, 1.0).turned_by(np.array([1, 2, 3, 0])).__round__(9)
-            1.0
-            >>> Codes(np.outer([-1, 0, 1], [-1, 0, 1]) / 2, 1.0).turned_by(np.array([1, 2, 0])).__round__(9)
-            0.0
         """
         lengths, directions = np.linalg.eigh(self.gram)
         least = lengths[::-1][self.directions_for(0.95) - 1]
@@ -164,13 +155,6 @@ def codes_of(states: FloatArray, label: IntArray, half: IntArray) -> Codes:
         states: ``[visits, entries]``.
         label: the class of every visit, from 0 on, ``[visits]``.
         half: 0 or 1; every class has visits in both, ``[visits]``.
-
-    Example:
-        Two classes at −1 and 1, with errors of 0.1 that differ between the halves:
-
-        >>> states = np.array([[-1.1], [-0.9], [1.1], [0.9]])
-        >>> round(codes_of(states, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).between, 6)
-        0.980198
     """
     count = int(label.max()) + 1
     means = []

@@ -74,12 +74,6 @@ def visit_classes(run: Run, visits: int, length: int, seed: int) -> Visits:
 
     Raises:
         InputError: fewer than two automaton states were reached often enough.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = visit_classes(load_run("parity"), visits=4, length=8, seed=0)
-        >>> found.classes.tolist(), found.label.tolist(), sorted(found.parts)
-        ([0, 1], [0, 0, 0, 0, 1, 1, 1, 1], ['conv', 'ssm'])
     """
     task = word_problem_of(run)
     words, reached = _words(task, visits, length, seed)

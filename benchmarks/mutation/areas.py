@@ -18,10 +18,6 @@ class Area:
     Attributes:
         modules: files or folders of the package, from the root of the repository.
         tests: test files or folders; the examples in the modules are run in any case.
-
-    Example:
-        >>> Area(("implicit/gradients",), ("tests/implicit/gradients",)).modules
-        ('implicit/gradients',)
     """
 
     modules: tuple[str, ...]

@@ -27,11 +27,6 @@ class Score:
         survived: those that no test noticed, and that are not equivalent.
         equivalent: those that behave as the original does wherever it matters; each has its reason.
         at_once: those that were noticed when they were first tried, before tests were written for others.
-
-    Example:
-        >>> score = Score(mutants=10, killed=7, timed_out=1, survived=0, equivalent=2, at_once=6)
-        >>> score.share, score.share_at_once
-        (1.0, 0.75)
     """
 
     mutants: int
@@ -61,16 +56,6 @@ class Results:
 
     Args:
         path: of the JSON file; it need not exist.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     results = Results(Path(folder) / "mutation.json")
-        ...     results.add("gradients", "a.py:0", {"outcome": "survived", "change": "-1\\n+2"})
-        ...     results.add("gradients", "a.py:1", {"outcome": "killed"})
-        ...     results.explain("a.py:0", "the number is only a hint")
-        ...     results.scores()["gradients"]
-        Score(mutants=2, killed=1, timed_out=0, survived=0, equivalent=1, at_once=1)
     """
 
     def __init__(self, path: Path) -> None:

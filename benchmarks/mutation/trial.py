@@ -147,10 +147,6 @@ def in_child(copy: Path, work: Callable[[], Any], seconds: float) -> Any:
         copy: where it runs.
         work: what to do.
         seconds: the processor time that it may take.
-
-    Example:
-        >>> in_child(Path.cwd(), lambda: 1 + 1, seconds=5)
-        2
     """
     reading, writing = os.pipe()
     sys.stdout.flush()

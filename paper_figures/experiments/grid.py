@@ -229,12 +229,6 @@ class Experiment:
 
     Raises:
         InputError: for two measurements of one name.
-
-    Example:
-        >>> seeds = Grid({"seed": range(3)}, {"task": "parity", "model": "lstm"})
-        >>> more = Grid({"seed": range(5)}, {"task": "parity", "model": "lstm"})
-        >>> [point.seed for point in Experiment("lstm", (seeds, more), ()).points]
-        [0, 1, 2, 3, 4]
     """
 
     name: str

@@ -61,17 +61,6 @@ def carry_out(
         InputError: for a bad argument or setting of any point, data or a device that are not there, or a
             store that cannot be written; nothing is begun then.
         OSError: if the store cannot be written on the way, by this process.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from paper_figures.experiments.grid import Grid
-        >>> settings = {"task": "parity", "model": "lstm", "d_model": 4, "steps": 2, "warmup_steps": 1}
-        >>> steps = Measurement("steps", lambda run, settings: run.metrics[-1]["step"])
-        >>> grid = Experiment("grid", (Grid({"seed": [0, 1]}, settings),), (steps,))
-        >>> with TemporaryDirectory() as folder:
-        ...     outcomes = carry_out(grid, Store(Path(folder)))
-        >>> [outcome.values for outcome in outcomes]
-        [{'steps': 2}, {'steps': 2}]
     """
     store = Store(store.path.absolute())
     parameters = parse_parameters(slurm)

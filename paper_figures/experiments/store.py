@@ -80,15 +80,6 @@ class Store:
 
     Args:
         path: need not exist yet.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> point = Point({"task": "parity", "model": "lstm", "seed": 0})
-        >>> with TemporaryDirectory() as folder:
-        ...     store = Store(Path(folder))
-        ...     store.write(point, None, None, 0.5, error=ValueError("too  long"))
-        ...     store.read(point, None)["failure"]
-        'ValueError: too long'
     """
 
     def __init__(self, path: Path) -> None:
@@ -180,14 +171,7 @@ class Store:
         return all(self.read(point, measurement) is not None for measurement in measurements)
 
     def outcomes(self, experiment: Experiment) -> list[Outcome]:
-        """Read what there is of every point of an experiment.
-
-        Example:
-            >>> from paper_figures.experiments.grid import Grid
-            >>> grid = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
-            >>> [one.complete for one in Store(Path("nowhere")).outcomes(Experiment("e", (grid,), ()))]
-            [False, False]
-        """
+        """Read what there is of every point of an experiment."""
         found = []
         for point in experiment.points:
             read = [self.read(point, measurement) for measurement in (None, *experiment.measurements)]

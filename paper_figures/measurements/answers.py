@@ -61,14 +61,6 @@ def answers(run: Run, task: Task, length: int, settings: AnswerSettings, *number
         length: of the rows that hold them.
         settings: how many, and how they are read.
         number: tells these texts from others of the same seed.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("parity", "lstm", d_model=4))
-        >>> few = AnswerSettings(sequences=3, batch_size=2)
-        >>> [found.right.shape for found in answers(run, run.task, 5, few)]
-        [torch.Size([2, 5]), torch.Size([1, 5])]
     """
     solve = Solve(
         settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
@@ -117,15 +109,6 @@ def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
 
     Raises:
         InputError: the task is neither of the two.
-
-    Example:
-        >>> from automata.tasks.registry import registered_task
-        >>> with_number(registered_task("swap-balls-3"), 4).swaps
-        4
-        >>> with_number(registered_task("parity"), 4)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: task 'parity' is no puzzle; give a run on swap-balls-3 or small-programs
     """
     if isinstance(task, SwappingBalls):
         return SwappingBalls(task.balls, number, task.swapped, task.predict)
@@ -144,16 +127,7 @@ def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
 
 
 def puzzle_accuracy(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
-    """Measure how many answers are right, by the number of swaps or statements.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("swap-balls-3", "lstm", d_model=4))
-        >>> found = puzzle_accuracy(run, PuzzleSettings(numbers=(2, 4), sequences=16))
-        >>> sorted(found["accuracy"]), sorted(found)
-        ([2, 4], ['accuracy', 'baseline', 'interval', 'share_converged'])
-    """
+    """Measure how many answers are right, by the number of swaps or statements."""
     accuracy, baseline = {}, {}
     converged: list[float | None] = []
     for number in settings.numbers:
@@ -196,14 +170,6 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
 
     Raises:
         InputError: the task has no sessions with reveals of one value, or k divides no number of commands.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("repl-3-values", "lstm", d_model=4))
-        >>> found = final_reveal(run, RevealSettings(commands=(4, 8), sequences=16))
-        >>> sorted(found), sorted(found["accuracy"])
-        (['accuracy', 'interval', 'share_converged', 'updates'], [4, 8])
     """
     check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
     assert isinstance(run.task, ReplLanguage)
@@ -254,14 +220,7 @@ class SpacingSettings(AnswerSettings):
 
 
 def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:
-    """Return sessions as those of a task, of so many commands, with reveals as often as the test says.
-
-    Example:
-        >>> session_task(ReplLanguage(3), "8", 16)
-        <ReplLanguage repl: 3 variables, 15 tokens>
-        >>> session_task(ReplLanguage(3), "8", 16).form.reveal_every
-        8
-    """
+    """Return sessions as those of a task, of so many commands, with reveals as often as the test says."""
     when = (
         {"spacing": "random", "reveal_every": 4}
         if test == "random"
@@ -281,12 +240,6 @@ def commands_before(task: ReplLanguage, tokens: IntArray, asked: NDArray[np.bool
 
     Returns:
         int64, ``[sessions, length]``.
-
-    Example:
-        >>> task = ReplLanguage(3, commands=8, predict="values")
-        >>> batch = task.batch(1, task.longest_session, np.random.default_rng(0))
-        >>> commands_before(task, batch.tokens, batch.counted)[batch.counted].tolist()
-        [4, 8]
     """
     prompts = (tokens == task.tokenizer.numbers[PROMPT]).cumsum(axis=1)
     return np.where(asked, prompts - asked.cumsum(axis=1) - len(task.form.preamble), 0)
@@ -314,14 +267,6 @@ def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
 
     Raises:
         InputError: the task has no sessions with reveals of one value.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("repl-3-values-random", "lstm", d_model=4))
-        >>> found = reveals_by_spacing(run, SpacingSettings(tests=("8",), commands=(4, 8), sequences=16))
-        >>> list(found["tests"]["8"]), found["tests"]["8"]["8"]["sessions"]
-        (['8'], 16)
     """
     check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
     assert isinstance(run.task, ReplLanguage)

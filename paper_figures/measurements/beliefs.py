@@ -42,15 +42,7 @@ class HiddenSettings(BeliefSettings):
 
 
 def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
-    """Measure the divergence from the exact posterior, the belief in the state, and the state's norm.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = HiddenSettings(sequences=4, multiples=(1,), probe=False, reveal_probabilities=(0.5,))
-        >>> found = belief(load_run("lazy-swaps-gated-deltanet"), small)
-        >>> sorted(found)
-        ['belief', 'by_length', 'by_position', 'by_reveal_probability', 'exact_rate', 'linear', 'norms']
-    """
+    """Measure the divergence from the exact posterior, the belief in the state, and the state's norm."""
     chosen = _plain(settings)
     numbers = measure_belief(run, chosen).numbers()
     predictions, probe, norms = numbers["predictions"], numbers["probe"], numbers["norms"]
@@ -112,15 +104,7 @@ class AdversarySettings(CheckedConfig):
 
 
 def worst_found(run: Run, settings: AdversarySettings) -> dict[str, Any]:
-    """Measure the mean divergence over random rounds, the worst of likely values, and the worst of all.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = AdversarySettings(rounds=2, beam=2, sequences=16)
-        >>> found = worst_found(load_run("lazy-swaps-gated-deltanet"), small)
-        >>> sorted(found), found["any"] > found["random"]
-        (['any', 'by_round', 'likely', 'random'], True)
-    """
+    """Measure the mean divergence over random rounds, the worst of likely values, and the worst of all."""
     chosen = {"beam": settings.beam, "sequences": settings.sequences, "seed": settings.seed}
     worst = worst_rounds(run, settings.rounds, settings.actions, **chosen)
     likely = worst_rounds(run, settings.rounds, settings.actions, least_probability=settings.likely, **chosen)
@@ -174,14 +158,6 @@ def filter_divergences(task: PartiallyObserved, exact: ExactSequences) -> dict[s
     ``implicit`` is the Bayes filter as an implicit SSM in float64; ``linear float32`` and ``linear bfloat16``
     are the linear filter without the division, in these formats, read as probabilities after a division, and
     as the uniform belief where nothing is left of its mass.
-
-    Example:
-        >>> from analysis.belief.exact import exact_sequences
-        >>> from automata.tasks.registry import registered_task
-        >>> task = registered_task("likely-swaps-3-reveals")
-        >>> found = filter_divergences(task, exact_sequences(task, 2, 64, seed=0, kept=[]))
-        >>> max(place["mean"] for place in found["implicit"]) < 1e-12
-        True
     """
     automaton = task.automaton
     belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
@@ -271,12 +247,6 @@ def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:
 
     Raises:
         InputError: too few such pairs were found.
-
-    Example:
-        >>> from automata.tasks.registry import registered_task
-        >>> pairs = pairs_of(registered_task("likely-swaps-3-reveals"), ErrorSettings(pairs=2))
-        >>> pairs.first.shape, bool((pairs.first[:, -4:] == pairs.second[:, -4:]).all())
-        ((2, 64), True)
     """
     length, count = settings.length, 10 * settings.pairs
     drawn = draw_batch(task, 2 * count, length + max(settings.follow), settings.seed, Stream.TEST, 0)
@@ -313,13 +283,6 @@ def belief_errors(run: Run, settings: ErrorSettings) -> dict[str, Any]:
     left is its norm over that at first. In place of it the exact filter has the whole of the way: what is
     left of the total variation between the two beliefs. An error that stays is one that nothing the model
     reads corrects; whether it changes predictions is not measured.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> found = belief_errors(run, ErrorSettings(pairs=2, follow=(8,)))
-        >>> sorted(found), list(found["left"])
-        (['exact', 'left', 'share_converged'], [8])
     """
     check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
     assert isinstance(run.task, PartiallyObserved)

@@ -70,14 +70,6 @@ def training_cost(run: Run) -> TrainingCost:
     Raises:
         InputError: for a run whose lengths followed its accuracy, which are not recorded at every step, or
             one with penalties that solve for fixed points themselves.
-
-    Example:
-        1,000 updates through four self-iterations each, 500 to the fixed point.
-
-        >>> from implicit.runs.loading import load_run
-        >>> cost = training_cost(load_run("parity"))
-        >>> cost.updates, cost.bounded_updates, cost.tokens == 1500 * 64 * 32
-        (1500, 500, True)
     """
     config, curriculum = run.config, run.config.curriculum
     if curriculum.growth_accuracy is not None and curriculum.start_length is not None:
@@ -152,14 +144,7 @@ class BoundedSettings(CheckedConfig):
 
 
 def measure_bounded(run: Run, settings: BoundedSettings) -> dict[str, dict[str, float]]:
-    """Measure accuracy by length with the self-iterations of the bounded phase, on the same sequences.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = BoundedSettings(iterations=32, lengths=LengthSettings(lengths=(4, 8), sequences=4))
-        >>> measure_bounded(load_run("parity"), small)
-        {'bounded_accuracy': {'4': 1.0, '8': 1.0}}
-    """
+    """Measure accuracy by length with the self-iterations of the bounded phase, on the same sequences."""
     chosen = settings.lengths
     found = evaluate(
         run.model,

@@ -19,11 +19,6 @@ def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
 
     Returns:
         1 − squared errors of the group means / squared errors of the overall mean; None if nothing varies.
-
-    Example:
-        >>> values = np.array([[1, 3, 1], [3, 3, 1]])
-        >>> explained_variance(values, values == 3), explained_variance(values, np.zeros((2, 3), int))
-        (1.0, 0.0)
     """
     numbers = np.asarray(values, np.float64)
     # Numbered anew: what there are of them counts, not how large they are, which words of tokens make them.
@@ -46,10 +41,6 @@ def group_means(values: FloatArray, groups: NDArray[np.int64], count: int, *, ot
         groups: the number of the group of each, of the same shape.
         count: how many groups there are.
         otherwise: for a group that does not occur.
-
-    Example:
-        >>> group_means(np.array([1.0, 2.0, 6.0]), np.array([0, 0, 2]), 3, otherwise=-1.0)
-        array([ 1.5, -1. ,  6. ])
     """
     occurrences = np.bincount(groups.ravel(), minlength=count)
     sums = np.bincount(groups.ravel(), weights=values.ravel(), minlength=count)

@@ -43,13 +43,6 @@ def failure(run: Run, settings: FailureSettings) -> dict[str, Any]:
     """Predict from short words when a run fails, and measure its accuracy at every length.
 
     The prediction is that of `analysis.error_control`, which sees no longer word than it is told.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = FailureSettings(lengths=(4, 8), sequences=2, words=8, pairs=2, follow=2)
-        >>> found = failure(load_run("parity-small"), small)
-        >>> found["read"], found["predicted"], found["accuracy"]
-        (32, None, {4: 1.0, 8: 1.0})
     """
     trained = run.config.length
     block = max(1, trained // settings.blocks)
@@ -84,11 +77,6 @@ def certified(settings: FailureSettings) -> dict[str, Any]:
 
     Raises:
         RefusedError: if the checker refuses the certificate.
-
-    Example:
-        >>> found = certified(FailureSettings(lengths=(4,), sequences=2, words=8, pairs=2, follow=2))
-        >>> found["certificate"][:40], found["accuracy"]
-        ('The certificate holds of implicit-mamba2', {'4': 1.0})
     """
     with TemporaryDirectory() as folder:
         run = compile_run("S3", Path(folder) / "compiled")

@@ -40,12 +40,6 @@ def gradient_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
         ``share_converged`` of the tokens; ``norm`` of the exact derivative, and ``distance`` by steps: a
         number for every distance between the two tokens, from 0. Both are empty if some token did not reach
         its fixed point, where no gradient is the exact one.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = gradient_reach(load_run("parity"), ReachSettings(steps=(1, 64), sequences=2, length=4))
-        >>> [round(distance, 2) for distance in found["distance"]["64"]], len(found["distance"]["1"])
-        ([0.0, 0.0, 0.0, 0.0], 4)
     """
     model = copy.deepcopy(as_implicit(run)).double()
     drawn = draw_batch(run.task, settings.sequences, settings.length, settings.seed, Stream.TEST)

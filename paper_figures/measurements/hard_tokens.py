@@ -53,15 +53,6 @@ def accuracy_by_limit(run: Run, settings: HardTrainingSettings) -> dict[str, Any
         ``tested``, by the probability of a hard token: the accuracy by mode and limit; for the sequential
         mode without a limit the mean self-iterations of all, of easy and of hard tokens, the share of tokens
         that took more than each limit, the share that converged, and the accuracy at shorter lengths.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = HardTrainingSettings(
-        ...     hard_fractions=(1.0,), limits=(64,), length=4, shorter=(), sequences=2, swept_sequences=1
-        ... )
-        >>> found = accuracy_by_limit(load_run("parity"), small)["tested"]["1.0"]
-        >>> found["sequential"], found["simultaneous"]["none"], found["share_above"]
-        ({'64': 1.0, 'none': 1.0}, 1.0, {'64': 0.0})
     """
     model, task = as_implicit(run), word_problem_of(run)
     limits = {**{str(limit): limit for limit in settings.limits}, NO_LIMIT: settings.no_limit}
@@ -103,10 +94,6 @@ def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str,
         iterations: of every token, ``[sequences, length]``.
         easy: which tokens are easy, bool ``[sequences, length]``.
         limits: of self-iterations.
-
-    Example:
-        >>> effort(torch.tensor([[3, 9]]), torch.tensor([[True, False]]), [4])
-        {'iterations': {'all': 6.0, 'easy': 3.0, 'hard': 9.0}, 'share_above': {'4': 0.5}}
     """
     among = {"all": torch.ones_like(easy), "easy": easy, "hard": ~easy}
     return {
@@ -141,14 +128,6 @@ def hard_pairs(run: Run, settings: HardTokenSettings) -> dict[str, Any]:
 
     Raises:
         InputError: for a run that is no word problem, or that is not asked for the state itself.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = HardTokenSettings(budgets=(2,), shares=(0.0, 1.0), length=8, sequences=4)
-        >>> found = hard_pairs(load_run("parity"), small)
-        >>> none, every = found["hardest"]["2"]
-        >>> none["hard_tokens"], every["hard_tokens"], every["accuracy"]
-        (0.0, 1.0, 1.0)
     """
     model, task = as_implicit(run), word_problem_of(run)
     if task.output_size != task.state_count:

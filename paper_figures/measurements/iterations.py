@@ -36,13 +36,6 @@ def kinds_of(
         answers: the state that the model answers after each.
         task: that the sequences are of.
         window: how many last tokens count as one kind.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0]])
-        >>> labels = parity.states(tokens)
-        >>> kinds_of(tokens, labels, labels, parity, 4)["state before and token"]
-        array([[0, 1, 3, 0]])
     """
     before, believed = states_before(labels, task.start()), states_before(answers, task.start())
     return {
@@ -57,22 +50,12 @@ def kinds_of(
 
 
 def states_before(states: Counts, first: int) -> Counts:
-    """Return the state before each token, from those after each.
-
-    Example:
-        >>> states_before(np.array([[4, 5, 6]]), first=0)
-        array([[0, 4, 5]])
-    """
+    """Return the state before each token, from those after each."""
     return np.concatenate([np.full_like(states[:, :1], first), states[:, :-1]], axis=1)
 
 
 def last_tokens(tokens: Counts, count: int, vocabulary: int) -> Counts:
-    """Return a number for the last so many tokens at each, those that are not there yet as one more token.
-
-    Example:
-        >>> last_tokens(np.array([[0, 1, 1]]), count=2, vocabulary=2)  # (none, 0), (0, 1), (1, 1)
-        array([[6, 1, 4]])
-    """
+    """Return a number for the last so many tokens at each, those that are not there yet as one more token."""
     numbers = np.zeros_like(tokens)
     for back in range(count - 1, -1, -1):
         there = np.full_like(tokens, vocabulary)
@@ -92,11 +75,6 @@ def counted(iterations: Counts, thresholds: tuple[int, ...]) -> dict[str, Any]:
         ``histogram``: tokens by number; ``more_than``: shares of the tokens; ``more_than_twice_the_median``;
         ``iterations_of_hardest_tenth``: the share of all self-iterations that the tenth of the tokens takes
         which takes most (0.1 if all take equally many).
-
-    Example:
-        >>> found = counted(np.array([3] * 18 + [23, 23]), (4, 32))
-        >>> found["histogram"], found["more_than"], found["iterations_of_hardest_tenth"]
-        ({'3': 18, '23': 2}, {'4': 0.1, '32': 0.0}, 0.46)
     """
     numbers, tokens = np.unique(iterations, return_counts=True)
     hardest = np.sort(iterations, axis=None)[-max(1, iterations.size // 10) :]
@@ -130,14 +108,6 @@ def compared(
         ``explained``: the variance of the iterations that each kind explains of other sequences, and into how
         many groups it parts the tokens; ``means``: of the tokens that change the state or not, are answered
         rightly or not (None where there are none), and by position in powers of two.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
-        >>> labels = parity.states(tokens)
-        >>> found = compared(5 + tokens, kinds_of(tokens, labels, labels, parity, 4), labels, labels, 0)
-        >>> found["explained"]["token"], found["means"]["state changes"], found["means"]["state stays"]
-        ({'variance': 1.0, 'groups': 2}, 6.0, 5.0)
     """
     before = states_before(labels, first)
     means: dict[str, float | None] = {
@@ -182,14 +152,6 @@ def beyond(
     Returns:
         ``tokens``: how many they are; ``pairs``: in how many pairs of state and token they lie; and the
         shares of them that are ``first`` in their sequence, ``change`` the state, are answered ``wrongly``.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
-        >>> labels = parity.states(tokens)
-        >>> kinds = kinds_of(tokens, labels, labels, parity, 4)
-        >>> beyond(np.array([[9, 1, 1, 9], [2, 1, 1, 1]]), kinds, labels == labels, (8,))["8"]
-        {'tokens': 2, 'pairs': 1, 'first': 0.5, 'change': 0.0, 'wrongly': 0.0}
     """
     limits = {str(limit): float(limit) for limit in thresholds}
     limits["twice the median"] = 2 * float(np.median(iterations))
@@ -229,14 +191,7 @@ class BudgetSettings(CheckedConfig):
 
 
 def budgets(run: Run, settings: BudgetSettings) -> dict[str, Any]:
-    """Measure accuracy and share of converged tokens of a run with every budget, in both modes.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = budgets(load_run("parity"), BudgetSettings(budgets=(1, 32), length=4, sequences=2))
-        >>> found["sequential"]["accuracy"]["32"], sorted(found)
-        (1.0, ['chance', 'sequential', 'simultaneous'])
-    """
+    """Measure accuracy and share of converged tokens of a run with every budget, in both modes."""
     found: dict[str, Any] = {}
     common = settings.model_dump(include={"sequences", "rtol", "seed"})
     for mode in MODES:
@@ -280,15 +235,6 @@ def token_iterations(run: Run, settings: TokenSettings) -> dict[str, Any]:
 
     Raises:
         InputError: for a run that is no word problem, or that is not asked for the state itself.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = TokenSettings(tolerances=(0.01,), lengths=(4, 8), sequences=4, swept_sequences=2)
-        >>> found = token_iterations(load_run("parity"), small)
-        >>> found["tolerances"]["0.01"]["simultaneous"]["share_converged"]
-        {'4': 1.0, '8': 1.0}
-        >>> sorted(found["tolerances"]["0.01"])
-        ['auto', 'sequential', 'simultaneous', 'tokens']
     """
     model, task, tokens, labels = _drawn(run, settings)
     return {
@@ -310,13 +256,6 @@ def hardest_tokens(run: Run, settings: TokenSettings) -> dict[str, Any]:
 
     Raises:
         InputError: as `token_iterations` does.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = TokenSettings(tolerances=(0.01,), lengths=(4, 8), sequences=4, thresholds=(4, 8))
-        >>> found = hardest_tokens(load_run("parity"), small)["hardest"]["0.01"]
-        >>> sorted(found), list(found["beyond"])
-        (['beyond', 'explained'], ['4', '8', 'twice the median'])
     """
     model, task, tokens, labels = _drawn(run, settings)
     found = {}
@@ -399,11 +338,6 @@ def training_course(run: Run) -> list[dict[str, float]]:
     """Return the mean self-iterations per token of training and validation, as the free phase recorded them.
 
     Those of the bounded phase are of a number that is set, whatever the tolerance.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> list(training_course(load_run("s3"))[-1])
-        ['step', 'length', 'iterations', 'share_converged', 'validation_iterations']
     """
     return [
         {

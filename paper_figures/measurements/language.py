@@ -76,12 +76,7 @@ class IterationSettings(CheckedConfig):
 
 
 def kind_of_token(text: str) -> str:
-    r"""Return what a token is to a reader.
-
-    Example:
-        >>> [kind_of_token(text) for text in (" the", "ing", " 19", ",", "\n", " =")]
-        ['begins a word', 'goes on in a word', 'number', 'punctuation', 'punctuation', 'punctuation']
-    """
+    r"""Return what a token is to a reader."""
     if any(letter.isdigit() for letter in text):
         return "number"
     if text.strip()[:1].isalpha():

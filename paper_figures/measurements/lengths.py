@@ -14,14 +14,7 @@ AGREEMENT = AgreementSettings(sequences=16, length=128, examples=0, seed=0)
 
 
 def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
-    """Return accuracy and share of converged tokens by length, chance, accuracy by position, and updates.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = accuracy(load_run("parity"), LengthSettings(lengths=(4,), sequences=2))
-        >>> found["accuracy"], found["chance"], found["by_position"]
-        ({4: 1.0}, 0.5, [1.0, 1.0, 1.0, 1.0])
-    """
+    """Return accuracy and share of converged tokens by length, chance, accuracy by position, and updates."""
     (numbers,) = analyse(run, settings).numbers().values()
     return {
         **{name: numbers[name] for name in ("accuracy", "share_converged", "chance")},

@@ -45,20 +45,6 @@ def story_answers(run: Run, settings: StorySettings) -> dict[str, Any]:
 
     Raises:
         InputError: the task is not catbAbI.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> with TemporaryDirectory() as folder:
-        ...     for part in ("train", "valid", "test"):
-        ...         text = "1 Mary went home.\n2 Where is Mary?\thome\t1\n1 A b.\n"
-        ...         _ = (Path(folder) / f"qa1_{part}.txt").write_text(text)
-        ...     run = untrained_run(recipe({"catbabi": folder}, "lstm", d_model=4))
-        >>> found = story_answers(run, StorySettings())
-        >>> found["asked"], sorted(found)
-        (1, ['accuracy', 'asked', 'carried', 'share_converged', 'tasks', 'updates'])
     """
     check_type("task", run.task, CatBabi, "give a run on catbAbI")
     assert isinstance(run.task, CatBabi)
