@@ -138,9 +138,7 @@ class ModeConvergence:
     def evaluations(self, length: int, *, shared: bool) -> float:
         """Return the mean number of token evaluations of Φ that a sequence takes.
 
-        Args:
-            length: tokens.
-            shared: whether all tokens are evaluated until the last one is done (simultaneous mode).
+        ``shared``: all tokens are evaluated until the last one is done (simultaneous mode).
         """
         if shared:
             return float(length * self.until(length).mean())
@@ -247,14 +245,7 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
 
 @torch.no_grad()
 def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping) -> ModeConvergence:
-    """Solve in one mode and keep the residuals on the way.
-
-    Args:
-        model: an implicit model.
-        tokens: ``[sequences, length]``.
-        mode: of evaluation.
-        stopping: tolerance and limit.
-    """
+    """Solve in one mode and keep the residuals on the way."""
     solver = RecordingPicard(model.solver)
     solution = model.fixed_points(tokens, solve=Solve(mode, solver=solver, stopping=stopping))
     final = solution.relative_residual

@@ -76,15 +76,6 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
 def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
     """Train, analyse, and write the report.
 
-    Args:
-        folder: of the demo; made if it does not exist.
-        settings: how.
-        command: that makes the report again.
-        console: gets a line for every part that is done.
-
-    Returns:
-        The content of ``report.json``.
-
     Raises:
         InputError: if the folder holds runs of another configuration.
         OSError: if it cannot be written.
@@ -116,16 +107,7 @@ def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Conso
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one thread, then as many as before.
-
-    Example:
-        >>> before = torch.get_num_threads()
-        >>> with one_thread():
-        ...     torch.get_num_threads()
-        1
-        >>> torch.get_num_threads() == before
-        True
-    """
+    """Let torch use one thread, then as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

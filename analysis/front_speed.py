@@ -58,12 +58,7 @@ __all__ = [
 def arrivals(errors: NDArray[np.float64], level: float) -> NDArray[np.int64]:
     """Return after how many sweeps a token and all before it stay below an error.
 
-    Args:
-        errors: before every sweep, ``[sweeps, B, L]``; what is below at the end counts as arrived.
-        level: of the error.
-
-    Returns:
-        ``[B, L]``, never falling along a sequence.
+    Errors before every sweep are ``[sweeps, B, L]``; arrivals, ``[B, L]``, never fall along a sequence.
 
     Raises:
         InputError: if a token is not below the level at the end.
@@ -353,14 +348,7 @@ def _response(
 
 
 def draw(found: FrontSpeedAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw for every run the errors of one sequence with the front that walls foretell.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), sequences=1, length=8, walls=4, window=8)
-        >>> [axes.get_xlabel() for axes in draw(found).axes if axes.get_xlabel()]
-        ['position of the token', 'relative error']
-    """
+    """Draw for every run the errors of one sequence with the front that walls foretell."""
     level = found.settings.level
     with styled():
         figure, panels = new_panels(width, len(found.runs), height=2.9)

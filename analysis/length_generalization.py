@@ -143,10 +143,6 @@ class RunAccuracy:
 def last_answers(asked: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
     """Return where the last ten answers of the first ``length`` tokens of each sequence are.
 
-    Args:
-        asked: where something is asked, ``[sequences, longest length]``.
-        length: in tokens.
-
     Example:
         >>> asked = np.ones((1, 20), bool)
         >>> np.flatnonzero(last_answers(asked, 16)).tolist()

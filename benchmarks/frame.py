@@ -128,13 +128,8 @@ class Benchmark:
 def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict[str, Any]:
     """Check a case, time its contenders in turns, then measure their memory.
 
-    Args:
-        case: what to run.
-        clock: returns seconds.
-
-    Returns:
-        A record for JSON with all raw times. A case that is not correct has no contenders; a contender that
-        is not correct has a fault and no times.
+    Returned is a record for JSON with all raw times. A case that is not correct has no contenders; a
+    contender that is not correct has a fault and no times.
     """
     record: dict[str, Any] = {"parameters": dict(case.parameters), "correct": True}
     fault = _fault(case.check)

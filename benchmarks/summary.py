@@ -12,10 +12,6 @@ _IN_WORDS = {"seconds": "time", "peak_bytes": "peak memory"}
 def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the summary as Markdown.
 
-    Args:
-        benchmarks: whose headlines are shown.
-        results: what is stored, by name of the benchmark.
-
     Raises:
         KeyError: for a headline whose case is not among the results.
     """

@@ -19,12 +19,7 @@ _NOT_COUNTS = {
 
 
 def table(title: str, cases: list[dict[str, Any]]) -> Table:
-    """Lay the cases of one run out for the terminal.
-
-    Args:
-        title: stands above, followed by the parameters that all cases share.
-        cases: records as `frame.run_case` returns them.
-    """
+    """Lay the cases of one run out for the terminal."""
     parameters = [case["parameters"] for case in cases]
     common = {
         name: value

@@ -65,11 +65,7 @@ def graded(everywhere: bool, somewhere: bool, because: str) -> Verdict:
 def verdict(shown: int, of: int, because: str, *, also: bool = True) -> Verdict:
     """Return the verdict on a count of runs: all, none, or some.
 
-    Args:
-        shown: runs that show the claim.
-        of: runs that had to.
-        because: the numbers.
-        also: a further condition, without which the claim is reproduced in part at best.
+    ``also`` is a further condition, without which the claim is reproduced in part at best.
     """
     return graded(shown >= of and also, shown > 0, because)
 

@@ -127,10 +127,7 @@ class Layout:
     def axes(self, figure: mpl.Figure, count: int, narrow: int) -> list[Axes]:
         """Return the axes of so many panels.
 
-        Args:
-            figure: empty.
-            count: of panels.
-            narrow: 0 on a page, 1 in a column.
+        ``narrow`` is 0 on a page, 1 in a column.
         """
         columns = min(self.columns[narrow], count)
         sharex, sharey = self.share
@@ -252,9 +249,7 @@ REFERENCES = ("chance", "in training")
 def handles_of(panels: Sequence[Axes], keys: Mapping[str, Look] | None = None) -> dict[str, Any]:
     """Return the entries of one legend for all panels: every label once, without the number of its runs.
 
-    Args:
-        panels: with labelled lines.
-        keys: looks by label, in place of the lines; lines for reference stay.
+    ``keys`` are looks by label, in place of the lines; lines for reference stay.
     """
     handles: dict[str, Any] = {}
     for axes in panels:

@@ -41,13 +41,7 @@ def figure_named(name: str) -> Figure:
 
 
 def claim_rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, str]]:
-    """Return name, claim, verdict on the stored results and cost of a rerun of each figure.
-
-    Example:
-        >>> ((name, claim, verdict, cost),) = claim_rows([figure_named("published")])
-        >>> name, verdict, cost
-        ('published', 'published: as its authors print it; nothing was run here', 'nothing to rerun')
-    """
+    """Return name, claim, verdict on the stored results and cost of a rerun of each figure."""
     rows = []
     for figure in figures:
         results = figure.results()

@@ -126,11 +126,8 @@ def rows_of(
 ) -> Rows:
     """Group runs by their label, in the order of the first run of each.
 
-    Args:
-        runs: of a figure.
-        label: of the row that a run belongs to.
-        looks: of a row; the model's, with other dashes where two rows would look the same, if None.
-        shared: numbers of the figure that belong to no run.
+    ``looks`` are those of a row; by default the model's, with other dashes where two rows would look the
+    same.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:

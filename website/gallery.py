@@ -48,14 +48,7 @@ class Picture:
 
 
 def pictures() -> list[Picture]:
-    """Draw all figures: of the paper from stored results or published numbers, of analyses from a stored run.
-
-    Example:
-        >>> from unittest.mock import patch
-        >>> with patch("website.gallery.all_figures", return_value={}), patch.dict(SHOWN, clear=True):
-        ...     pictures()
-        []
-    """
+    """Draw all figures: of the paper from results or published numbers, of analyses from a stored run."""
     return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 
 

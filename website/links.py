@@ -21,10 +21,6 @@ def relinked(text: str, file: str) -> str:
     """Return Markdown of a file of the repository with its links as the site has them.
 
     A link to what the site does not have becomes plain text.
-
-    Args:
-        text: of the file.
-        file: its path in the repository.
     """
 
     def replaced(match: re.Match[str]) -> str:

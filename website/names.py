@@ -60,11 +60,6 @@ class PublicName:
         package: that offers it.
         name: as it is called there.
         page: the package on whose page it stands.
-
-    Example:
-        >>> entry = PublicName("implicit", "GRU", "implicit")
-        >>> entry.link
-        '[`GRU`](implicit.md#implicit.models.gru.GRU)'
     """
 
     package: str

@@ -44,13 +44,6 @@ class Features:
         dtype: in which they are read.
         buckets: of a random projection, to which feature each entry is added, ``[entries]``; None without.
         signs: with which sign, ``[entries]``; None without.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-        >>> features = Features.of(model, seed=0)
-        >>> features.size, features.read(model.states(torch.zeros(2, 5, dtype=torch.long))).shape
-        (8, (2, 6, 8))
     """
 
     size: int
@@ -120,15 +113,6 @@ class Probe:
         offset: ``[states]``.
         regularisation: λ.
         validation: total variation by λ, on the validation sequences; NaN where the equations are singular.
-
-    Example:
-        A state that is the belief itself, in a basis that mixes it:
-
-        >>> rng = np.random.default_rng(0)
-        >>> beliefs = rng.dirichlet(np.ones(3), 200)
-        >>> probe = fit_probe(beliefs @ rng.normal(size=(3, 5)), beliefs, (beliefs @ np.eye(3, 5)), beliefs)
-        >>> probe.weights.shape
-        (5, 3)
     """
 
     center: FloatArray
@@ -157,12 +141,7 @@ def fit_probe(
 ) -> Probe:
     """Fit a probe for every λ, and return the one that is best on the validation sequences.
 
-    Args:
-        features: ``[samples, features]``.
-        beliefs: ``[samples, states]``.
-        validation_features: of other sequences, ``[others, features]``.
-        validation_beliefs: ``[others, states]``.
-        regularisations: the λ that are tried.
+    Features are ``[samples, features]``, beliefs ``[samples, states]``.
 
     Raises:
         InputError: features are not finite, as those of a state that has overflowed.

@@ -28,11 +28,6 @@ class Block:
         states: before the first token and after each, every part ``[sequences, tokens + 1, …]``; None if
             they are not asked for.
         unconverged: tokens without a converged fixed point.
-
-    Example:
-        >>> block = Block(slice(0, 4), 64, torch.zeros(4, 32, 6), None, 0)
-        >>> block.after
-        96
     """
 
     rows: slice
@@ -54,22 +49,7 @@ def read_in_blocks(
     """Read sequences from their beginning, so many at a time, in blocks of tokens that bound the memory.
 
     What stands at padding is read like any token: models are causal, so that nothing before it changes.
-
-    Args:
-        model: any; its states are asked for only where they do not grow.
-        tokens: ``[sequences, length]``.
-        settings: sequences at a time, and how fixed points are sought.
-        with_states: whether the states are wanted.
-        label: of the progress bar.
-
-    Example:
-        >>> import numpy as np
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-        >>> tokens = np.zeros((3, 8), dtype=np.int64)
-        >>> (block,) = read_in_blocks(model, tokens, BeliefSettings(), with_states=True)
-        >>> block.states["hidden.0"].shape
-        torch.Size([3, 9, 4])
+    States are asked for only where they do not grow; ``label`` is that of the progress bar.
     """
     at_once = settings.batch_size
     given = torch.from_numpy(tokens).to(model.device)

@@ -55,10 +55,7 @@ class Estimate:
 def estimate(values: FloatArray, sequences: IntArray, confidence: float = 0.95) -> Estimate:
     """Return the mean of values at places of sequences, with its interval over the sequences.
 
-    Args:
-        values: ``[places]``.
-        sequences: the number of the sequence of each, ``[places]``.
-        confidence: level.
+    ``sequences`` holds the number of the sequence of each value, ``[places]``.
     """
     present, number = np.unique(sequences, return_inverse=True)
     count, units = len(values), len(present)
@@ -112,12 +109,7 @@ def binned(
 ) -> Bins:
     """Return the means in the bins [edge, next edge) of another quantity.
 
-    Args:
-        values: ``[places]``.
-        sequences: the number of the sequence of each, ``[places]``.
-        by: what decides the bin, ``[places]``.
-        edges: rising, ``[bins + 1]``.
-        confidence: level.
+    ``by`` decides the bin of a value, as ``sequences`` its sequence, all ``[places]``.
     """
     inside = [(by >= low) & (by < high) for low, high in pairwise(edges)]
     found = tuple(estimate(values[there], sequences[there], confidence) for there in inside)
@@ -140,10 +132,6 @@ class Rate:
         low: end of its confidence interval (Student's, over the sequences); NaN for fewer than two.
         high: other end.
         sequences: to which a line could be fitted.
-
-    Example:
-        >>> Rate(-0.25, -0.3, -0.2, 8).cell
-        '-0.25 ± 0.05'
     """
 
     per_token: float
@@ -162,10 +150,7 @@ def fitted_rate(logarithms: FloatArray, confidence: float = 0.95) -> Rate:
 
     A line is fitted to each sequence, over the second half of the tokens before the first one at which the
     logarithm is not finite: the first half may hold a transient, and what underflows has no logarithm.
-
-    Args:
-        logarithms: after every token, ``[sequences, length]``.
-        confidence: level of the interval.
+    Logarithms are ``[sequences, length]``.
     """
     slopes = []
     for row in logarithms:

@@ -239,14 +239,7 @@ FLOOR = 1e-12
 
 
 def draw(found: ErrorControlAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw q and accuracy along words, gains of words that return, and what is left of errors.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), sequences=8, length=16, block=8, pairs=4, follow=4)
-        >>> [axes.get_xlabel() for axes in draw(found).axes]
-        ['tokens read', 'tokens read', 'gain between the classes', 'tokens after the error']
-    """
+    """Draw q and accuracy along words, gains of words that return, and what is left of errors."""
     with styled():
         figure, (spread, accuracy, gains, errors) = new_panels(
             width, 4, **for_title(found.run.title, found.finding), height=2.75, columns=2

@@ -323,12 +323,7 @@ def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
 
 
 def drawn_dfa(machine: MealyMachine) -> DFA:
-    """Return the transition graph of a machine as an automaton to draw, states by number.
-
-    Example:
-        >>> drawn_dfa(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])).states
-        ('0', '1')
-    """
+    """Return the transition graph of a machine as an automaton to draw, states by number."""
     return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
 
 

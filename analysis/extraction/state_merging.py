@@ -53,13 +53,6 @@ class Extraction:
         suffixes: what was asked, as token numbers.
         vectors: the visited states, ``[states, features]``.
         visited_class: their classes, ``[states]``; reachable ones are numbered first.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> tokens = torch.tensor([[0, 1, 1, 1, 1, 0], [1, 0, 1, 1, 0, 1]])
-        >>> found = extract_machine(Reader(load_run("parity-small").model), tokens, 2)
-        >>> found.machine, found.reachable, found.inconsistent
-        (<MealyMachine: 2 states, 2 tokens>, 2, 0.0)
     """
 
     machine: MealyMachine | None

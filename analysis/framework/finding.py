@@ -144,12 +144,7 @@ def for_terminal(findings: Findings) -> Iterator[Table | Text | str]:
 
 
 def for_caption(shows: str, findings: Findings) -> str:
-    """Return the text beside a figure: what it shows and, for one run, what was found; then the limits.
-
-    Args:
-        shows: what is drawn.
-        findings: of the runs that are drawn.
-    """
+    """Return the text beside a figure: what it shows and, for one run, what was found; then the limits."""
     one = next(iter(findings.values())) if len(findings) == 1 else None
     found = f"Found: {one.sentence}." if one is not None and one.sentence else ""
     limits = dict.fromkeys(finding.limits for finding in findings.values() if finding.limits)

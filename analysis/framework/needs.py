@@ -21,10 +21,6 @@ class Need:
         met_by: whether a model has it.
         lack: what is said of a model without it, after "the model is <model>, ".
         remedy: what to give instead.
-
-    Example:
-        >>> ANY_MODEL.met_by is not FIXED_POINTS.met_by
-        True
     """
 
     met_by: Callable[[SequenceModel], bool]

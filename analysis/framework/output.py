@@ -162,10 +162,6 @@ def default_folder(run: Run, analysis: str) -> Path:
 def check_writable(folder: Path, field: str = "out") -> None:
     """Refuse an output folder that cannot be made or written, before any work is done; nothing is written.
 
-    Args:
-        folder: need not exist.
-        field: what the folder is called in the sentence.
-
     Raises:
         InputError: if the folder, or the nearest folder above it that exists, cannot be written.
 
@@ -184,11 +180,8 @@ def check_writable(folder: Path, field: str = "out") -> None:
 def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
     """Refuse to replace results that are of other runs: whoever asks again about the same ones replaces them.
 
-    Below the folder of the run itself nothing is refused: what lies there can only be of that run.
-
-    Args:
-        file: the JSON of the results, which need not exist; the hashes of the weights stand in it.
-        runs: that are to be analysed.
+    Below the folder of the run itself nothing is refused: what lies there can only be of that run. The file
+    is the JSON of the results, which need not exist; the hashes of the weights stand in it.
 
     Raises:
         InputError: naming the file and the remedy.
@@ -243,14 +236,6 @@ def analysis_content(
 ) -> dict[str, Any]:
     """Return what the JSON file of an analysis holds.
 
-    Args:
-        name: of the analysis.
-        runs: the run, or the runs, that were analysed.
-        settings: everything that was chosen, the seed included.
-        result: the numbers.
-        seconds: how long the analysis took.
-        findings: what the numbers say of every run.
-
     Example:
         >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
         >>> list(analysis_content("length", runs=identity, settings={}, result={}, seconds=0.1))
@@ -302,9 +287,6 @@ def written_together(folder: Path) -> Iterator[Path]:
     """Give a fresh folder; in the end its files move into another one together, or none does.
 
     Those that they replace are removed first: killed at any moment, new files never lie beside old ones.
-
-    Args:
-        folder: where the files belong; made if it does not exist.
 
     Example:
         >>> from tempfile import TemporaryDirectory

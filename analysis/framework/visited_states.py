@@ -32,10 +32,6 @@ class VisitedState:
         token: the token that is read in this state.
         state: without a batch axis, float64.
         reached: whether the fixed points of all tokens before it converged.
-
-    Example:
-        >>> VisitedState(sequence=3, position=17, token=1, state={}).label
-        'token 1 at position 17 of sequence 3'
     """
 
     sequence: int
@@ -142,10 +138,8 @@ def _read(model: SequenceModel, state: State, token: Tensor) -> tuple[State, Ten
 def choose_positions(tokens: Tensor, count: int, *, lengths: Tensor | None = None) -> list[tuple[int, int]]:
     """Choose (sequence, position) pairs: equally many for every token, none with another one's history.
 
-    Args:
-        tokens: ``[sequences, length]``.
-        count: how many; fewer come back if fewer histories are different.
-        lengths: real tokens of each sequence, ``[sequences]``; all if None.
+    Fewer come back if fewer histories are different. ``lengths`` are the real tokens of each sequence; all if
+    None.
 
     Example:
         >>> choose_positions(torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]]), 4)

@@ -52,11 +52,7 @@ class Score:
 
 
 class Results:
-    """The file of results.
-
-    Args:
-        path: of the JSON file; it need not exist.
-    """
+    """The file of results."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -76,11 +76,7 @@ class Outcome:
 
 
 class Store:
-    """The folder with the runs and records of experiments.
-
-    Args:
-        path: need not exist yet.
-    """
+    """The folder with the runs and records of experiments."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

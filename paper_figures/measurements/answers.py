@@ -55,12 +55,7 @@ class Answers(NamedTuple):
 def answers(run: Run, task: Task, length: int, settings: AnswerSettings, *number: int) -> Iterator[Answers]:
     """Let a run read fresh texts, batch by batch.
 
-    Args:
-        run: the model.
-        task: whose texts are drawn.
-        length: of the rows that hold them.
-        settings: how many, and how they are read.
-        number: tells these texts from others of the same seed.
+    ``length`` is that of the rows that hold them; ``number`` tells these texts from others of the same seed.
     """
     solve = Solve(
         settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
@@ -233,13 +228,8 @@ def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:
 def commands_before(task: ReplLanguage, tokens: IntArray, asked: NDArray[np.bool_]) -> IntArray:
     """Return the number of commands before the reveal of every value that is asked, else 0.
 
-    Args:
-        task: the sessions, with reveals of one value, of which none comes before any command.
-        tokens: ``[sessions, length]``.
-        asked: where the value of a reveal is asked, ``[sessions, length]``.
-
-    Returns:
-        int64, ``[sessions, length]``.
+    The reveals of the sessions are of one value, and none comes before any command. All arrays are
+    ``[sessions, length]``.
     """
     prompts = (tokens == task.tokenizer.numbers[PROMPT]).cumsum(axis=1)
     return np.where(asked, prompts - asked.cumsum(axis=1) - len(task.form.preamble), 0)

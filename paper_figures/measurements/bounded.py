@@ -40,10 +40,6 @@ class TrainingCost:
         without_gradient: evaluations of the self-map at a token that were not differentiated.
         with_gradient: those that were.
         mean_iterations: of the search in the free phase, per token; None without a free phase.
-
-    Example:
-        >>> TrainingCost(1, 0, 10, 0, without_gradient=70.0, with_gradient=40, mean_iterations=7.0).total
-        190.0
     """
 
     updates: int
@@ -162,11 +158,5 @@ def measure_bounded(run: Run, settings: BoundedSettings) -> dict[str, dict[str, 
 
 
 def measure_cost(run: Run, settings: None) -> dict[str, dict[str, float | None]]:  # noqa: ARG001
-    """Count what the training of a run cost.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> measure_cost(load_run("parity"), None)["cost"]["updates"]
-        1500
-    """
+    """Count what the training of a run cost."""
     return {"cost": training_cost(run).numbers()}

@@ -25,9 +25,8 @@ from paper_figures.measurements.lengths import accuracy
 def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
     """Train a run again; return it with its model after some steps, in order, and after the last one.
 
-    Args:
-        run: a stored one; it is trained again on the device that its model is on.
-        steps: after which a model is kept, 0 for the initial weights; later ones than the last are ignored.
+    The run is trained again on the device that its model is on; step 0 has the initial weights, and steps
+    later than the last are ignored.
 
     Raises:
         InputError: if the training does not end in the weights of the run.

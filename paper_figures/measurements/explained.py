@@ -13,10 +13,6 @@ def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
     round; a group that the first half has not gets its overall mean. So many small groups, which fit the
     noise of their own tokens, gain nothing by it, and useless ones can fall below 0.
 
-    Args:
-        values: of every token, ``[sequences, length]``.
-        groups: a number for the group of every token, any whole one, ``[sequences, length]``.
-
     Returns:
         1 − squared errors of the group means / squared errors of the overall mean; None if nothing varies.
     """
@@ -34,14 +30,7 @@ def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
 
 
 def group_means(values: FloatArray, groups: NDArray[np.int64], count: int, *, otherwise: float) -> FloatArray:
-    """Return the mean of every group.
-
-    Args:
-        values: of any shape.
-        groups: the number of the group of each, of the same shape.
-        count: how many groups there are.
-        otherwise: for a group that does not occur.
-    """
+    """Return the mean of every group."""
     occurrences = np.bincount(groups.ravel(), minlength=count)
     sums = np.bincount(groups.ravel(), weights=values.ravel(), minlength=count)
     means: FloatArray = np.where(occurrences > 0, sums / np.maximum(occurrences, 1), otherwise)

@@ -89,11 +89,6 @@ def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str,
     """Return the mean self-iterations of all, of easy and of hard tokens, and the share above every limit.
 
     Hard is here what moves the group; of the tokens that are drawn as hard ones some leave it where it is.
-
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        easy: which tokens are easy, bool ``[sequences, length]``.
-        limits: of self-iterations.
     """
     among = {"all": torch.ones_like(easy), "easy": easy, "hard": ~easy}
     return {
@@ -168,12 +163,7 @@ def mean_iterations(
 ) -> NDArray[np.float64]:
     """Return the mean self-iterations of every pair of state and token; 0 for one that does not occur.
 
-    Args:
-        model: in sequential mode.
-        tokens: ``[sequences, length]``.
-        pairs: the number of the pair at each token, ``[sequences, length]``.
-        count: how many pairs there are.
-        settings: tolerance and the full budget.
+    ``pairs`` holds the number of the pair at each token, ``[sequences, length]``, of ``count``.
     """
     solution = model.run(tokens, solve=_solve(settings.full_budget, settings)).solution
     assert solution is not None

@@ -30,12 +30,8 @@ def kinds_of(
 ) -> dict[str, Counts]:
     """Number the groups that the tokens fall into, by what distinguishes them.
 
-    Args:
-        tokens: ``[sequences, length]``.
-        labels: the right state after each.
-        answers: the state that the model answers after each.
-        task: that the sequences are of.
-        window: how many last tokens count as one kind.
+    ``labels`` are the right states after each token, ``answers`` those of the model, ``[sequences, length]``;
+    ``window`` last tokens count as one kind.
     """
     before, believed = states_before(labels, task.start()), states_before(answers, task.start())
     return {
@@ -67,10 +63,6 @@ def last_tokens(tokens: Counts, count: int, vocabulary: int) -> Counts:
 def counted(iterations: Counts, thresholds: tuple[int, ...]) -> dict[str, Any]:
     """Tell how many tokens need how many self-iterations, and how many need more than each threshold.
 
-    Args:
-        iterations: of every token.
-        thresholds: numbers of self-iterations.
-
     Returns:
         ``histogram``: tokens by number; ``more_than``: shares of the tokens; ``more_than_twice_the_median``;
         ``iterations_of_hardest_tenth``: the share of all self-iterations that the tenth of the tokens takes
@@ -97,12 +89,7 @@ def compared(
 ) -> dict[str, Any]:
     """Compare the self-iterations of tokens by what distinguishes the tokens.
 
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        kinds: the groups that they fall into, by name, as `kinds_of` numbers them.
-        labels: the right state after each.
-        answers: the state that the model answers after each.
-        first: the state before the first token.
+    ``kinds`` are as `kinds_of` numbers them, ``first`` is the state before the first token.
 
     Returns:
         ``explained``: the variance of the iterations that each kind explains of other sequences, and into how
@@ -125,13 +112,7 @@ def compared(
 
 
 def explained_by(iterations: Counts, kinds: Mapping[str, Counts]) -> dict[str, dict[str, float | None]]:
-    """Return the variance that each kind explains of other sequences, and its number of groups.
-
-    Example:
-        >>> iterations = np.array([[5, 6], [6, 5]])
-        >>> explained_by(iterations, {"parity": iterations % 2})
-        {'parity': {'variance': 1.0, 'groups': 2}}
-    """
+    """Return the variance that each kind explains of other sequences, and its number of groups."""
     return {
         name: {"variance": explained_variance(iterations, kind), "groups": len(np.unique(kind))}
         for name, kind in kinds.items()
@@ -143,11 +124,7 @@ def beyond(
 ) -> dict[str, dict[str, float | int | None]]:
     """Describe the tokens that need more self-iterations than each threshold, or than twice the median.
 
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        kinds: as `kinds_of` numbers them.
-        right: which are answered rightly.
-        thresholds: numbers of self-iterations.
+    ``kinds`` are as `kinds_of` numbers them, ``right`` says which tokens are answered rightly.
 
     Returns:
         ``tokens``: how many they are; ``pairs``: in how many pairs of state and token they lie; and the
