@@ -39,7 +39,7 @@ class Symmetry:
     by_renaming: IntArray | None
 
     def chance(self) -> dict[str, float]:
-        """Return the share that each component has of codes at equal distances: its part of all directions."""
+        """Return the share each component has of codes at equal distances, its part of all directions."""
         total = sum(part.size for part in self.components)
         return {part.name: part.size / total for part in self.components}
 
