@@ -291,9 +291,7 @@ def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
             cost.plot(found.lengths, evaluations, marker=look.marker, color=look.color, label=mode)
         residual.axhline(settings.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
         residual.set(
-            title="residual over tokens",
-            xlabel="self-iteration",
-            ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
+            title="residual over tokens", xlabel="self-iteration", ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖"
         )
         position.set(
             title="iterations until the tolerance",

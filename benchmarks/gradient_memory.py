@@ -74,12 +74,7 @@ def fixed_points(model: FixedPointModel, tokens: Tensor) -> Tensor:
 
 
 def gradient(
-    model: FixedPointModel,
-    tokens: Tensor,
-    labels: Tensor,
-    start: Tensor,
-    rule: GradientRule,
-    iterations: int,
+    model: FixedPointModel, tokens: Tensor, labels: Tensor, start: Tensor, rule: GradientRule, iterations: int
 ) -> Tensor:
     """The gradient of the cross-entropy in all parameters, one after the other, ``[parameters]``."""
     # Nothing is within a tolerance of zero, so that no iteration is saved.

@@ -74,12 +74,7 @@ NORMS = (
 # (batch, length, channels, width) of the short convolution.
 CONVOLUTIONS = ((8, 2048, 1792, 4), (64, 32, 96, 4), (3, 5, 70, 7), (8, 2048, 1792, 8), (1, 1, 1, 1))
 DTYPES = (torch.bfloat16, torch.float32)
-POINTERS = {
-    torch.float32: "*fp32",
-    torch.bfloat16: "*bf16",
-    torch.int64: "*i64",
-    torch.int8: "*i8",
-}
+POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int8: "*i8"}
 
 
 def scan_launches(sizes: tuple[Any, ...], dtype: torch.dtype, _target: str) -> Iterator[tuple[str, Launch]]:
@@ -267,11 +262,7 @@ KERNELS = (
     Kernels(
         ("head_size", "state_size", "batch_length_heads"),
         SCANS,
-        (
-            (5, torch.bfloat16, ALL),
-            (6, torch.float32, ("sm_90",)),
-            (8, torch.float32, ("sm_80", "gfx942")),
-        ),
+        ((5, torch.bfloat16, ALL), (6, torch.float32, ("sm_90",)), (8, torch.float32, ("sm_80", "gfx942"))),
         scan_launches,
     ),
     Kernels(

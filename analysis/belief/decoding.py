@@ -52,10 +52,7 @@ class ProbeSequences:
         """Draw both, of the training length, with the seed of the probe."""
         count = max(1, min(length, MOST_SAMPLES // settings.probe_sequences))
         positions = np.unique(np.linspace(0, length - 1, count).round().astype(np.int64))
-        parts = (
-            (settings.probe_sequences, Stream.TRAIN),
-            (settings.probe_validation, Stream.VALIDATION),
-        )
+        parts = ((settings.probe_sequences, Stream.TRAIN), (settings.probe_validation, Stream.VALIDATION))
         fitted, validation = (
             exact_sequences(task, sequences, length, settings.probe_seed, positions, stream)
             for sequences, stream in parts

@@ -15,21 +15,9 @@ from pydantic import Field, PositiveInt
 
 from analysis.error_control.following import Followed, Gains, follow_errors, median
 from analysis.error_control.pairs import Pairs, choose_pairs
-from analysis.error_control.spread import (
-    SHARE_BELOW,
-    Horizon,
-    Spread,
-    measure_spread,
-    visit_ratios,
-)
+from analysis.error_control.spread import SHARE_BELOW, Horizon, Spread, measure_spread, visit_ratios
 from analysis.framework.analysis import EachRunAnalysis
-from analysis.framework.figures import (
-    TEXT_WIDTH,
-    legend_below,
-    log_axis,
-    new_panels,
-    styled,
-)
+from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
 from analysis.framework.finding import Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity

@@ -18,12 +18,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from analysis.extraction.behaviour import (
-    Difference,
-    Reader,
-    first_difference,
-    shortest_difference,
-)
+from analysis.extraction.behaviour import Difference, Reader, first_difference, shortest_difference
 from analysis.extraction.state_merging import Effort, Extraction, extract_machine
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
@@ -42,15 +37,7 @@ from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
 
-__all__ = [
-    "ANALYSIS",
-    "Difference",
-    "ExtractionAnalysis",
-    "ExtractionSettings",
-    "analyse",
-    "draw",
-    "main",
-]
+__all__ = ["ANALYSIS", "Difference", "ExtractionAnalysis", "ExtractionSettings", "analyse", "draw", "main"]
 
 Verdict = Literal["equivalent", "differs", "inconclusive"]
 COLUMNS = (
@@ -309,10 +296,7 @@ def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position."""
     with styled():
         figure, (automaton, states, positions) = new_panels(
-            width,
-            3,
-            **for_title(found.run.title, found.finding),
-            height=2.7,
+            width, 3, **for_title(found.run.title, found.finding), height=2.7
         )
         automaton.set_title("extracted automaton")
         _draw_states(states, found)

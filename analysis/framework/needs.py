@@ -49,9 +49,7 @@ class Need:
 
 ANY_MODEL = Need(lambda _model: True, "", "")
 FIXED_POINTS = Need(
-    lambda model: model.implicit is not None,
-    "which has no fixed points",
-    "give the run of an implicit model",
+    lambda model: model.implicit is not None, "which has no fixed points", "give the run of an implicit model"
 )
 CONSTANT_STATE = Need(
     lambda model: not model.state_grows,

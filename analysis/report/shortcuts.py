@@ -29,11 +29,7 @@ def task_shortcuts(runs: Sequence[Run]) -> dict[str, Any]:
                 "last": audit.last,
                 "majority": audit.majority,
                 "windows": [
-                    {
-                        "tokens": entry.window,
-                        "accuracy": entry.accuracy,
-                        "with_position": entry.with_position,
-                    }
+                    {"tokens": entry.window, "accuracy": entry.accuracy, "with_position": entry.with_position}
                     for entry in audit.windows
                 ],
                 "method": audit.method,

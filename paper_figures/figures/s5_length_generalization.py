@@ -87,11 +87,7 @@ FIGURE = pf.Figure(
     looks=_look,
     panels=[
         pf.Lines(
-            "accuracy",
-            title=model_label(model),
-            chance=(1 / 120,),
-            trained=(32,),
-            only=pf.where(model=model),
+            "accuracy", title=model_label(model), chance=(1 / 120,), trained=(32,), only=pf.where(model=model)
         )
         for model in MODELS
     ],

@@ -176,12 +176,7 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
             f"{every}; give multiples of {every}, and reveals of one value"
         )
     task = ReplLanguage.from_fields(
-        {
-            **run.task.form.to_fields(),
-            "spacing": "fixed",
-            "commands": max(known),
-            "predict": "values",
-        }
+        {**run.task.form.to_fields(), "spacing": "fixed", "commands": max(known), "predict": "values"}
     )
     right, converged = [], []
     for found in answers(run, task, task.longest_session, settings):

@@ -139,11 +139,7 @@ def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
 def _jacobians(run: Run, settings: JacobianCourse) -> dict[str, Any]:
     """What is measured of a model: Theorem 1 at visited states, the blocks of ds'/ds, and accuracy."""
     found = analyse(
-        run,
-        states=settings.states,
-        sequences=settings.sequences,
-        length=settings.length,
-        seed=settings.seed,
+        run, states=settings.states, sequences=settings.sequences, length=settings.length, seed=settings.seed
     )
     report = found.theorem1()
     how = LengthSettings(lengths=(settings.length,), sequences=64, mode="sequential", seed=settings.seed)

@@ -81,11 +81,7 @@ def counted(iterations: Counts, thresholds: tuple[int, ...]) -> dict[str, Any]:
 
 
 def compared(
-    iterations: Counts,
-    kinds: Mapping[str, Counts],
-    labels: Counts,
-    answers: Counts,
-    first: int,
+    iterations: Counts, kinds: Mapping[str, Counts], labels: Counts, answers: Counts, first: int
 ) -> dict[str, Any]:
     """Compare the self-iterations of tokens by what distinguishes the tokens.
 
