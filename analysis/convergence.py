@@ -219,10 +219,7 @@ class ConvergenceAnalysis:
 def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any) -> ConvergenceAnalysis:
     """Follow the fixed-point iteration of every token in both modes.
 
-    Args:
-        run: a loaded run of an implicit model.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    The run is of an implicit model; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or a model without fixed points.

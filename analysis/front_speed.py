@@ -225,10 +225,7 @@ def analyse(
 ) -> FrontSpeedAnalysis:
     """Measure the speed of the front in whole sequences, and foretell it.
 
-    Args:
-        runs: a loaded run of an implicit model, or several with different names.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    The runs are of implicit models and have different names; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, two runs of the same name, a model without fixed points, a sequence

@@ -235,10 +235,7 @@ def analyse(
 ) -> LengthAnalysis:
     """Measure the accuracy of runs against length.
 
-    Args:
-        runs: a loaded run, or several with different names.
-        settings: what to measure.
-        chosen: settings by name, instead.
+    Several runs have different names; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or two runs of the same name.

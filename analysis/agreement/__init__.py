@@ -185,10 +185,7 @@ class AgreementAnalysis:
 def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) -> AgreementAnalysis:
     """Compare the fixed points of the two modes, and search for others at example tokens.
 
-    Args:
-        run: a loaded run of an implicit model.
-        settings: what to compare.
-        chosen: settings by name, instead.
+    The run is of an implicit model; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or a model without fixed points.

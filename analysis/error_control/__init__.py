@@ -189,10 +189,7 @@ def _small(value: float) -> str:
 def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: Any) -> ErrorControlAnalysis:
     """Measure what a model does to errors.
 
-    Args:
-        run: a loaded run of a word problem.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    The run is of a word problem; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, a model whose state grows, a task that is no word problem, or words

@@ -178,10 +178,7 @@ VERDICT_WORDS = {Verdict.HOLDS: "hold", Verdict.FAILS: "fail", Verdict.INCONCLUS
 def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -> JacobianAnalysis:
     """Check Theorem 1 at visited states and look at the Jacobian there.
 
-    Args:
-        run: a loaded run.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    Settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or a model whose state grows.

@@ -273,10 +273,7 @@ def compare(
 ) -> MechanismAnalysis:
     """Measure by which mechanism models track an automaton.
 
-    Args:
-        runs: a loaded run, or several of one word problem.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    Several runs are of one word problem; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, a model whose state grows, tasks that are no word problems or of

@@ -29,12 +29,12 @@ from implicit.training.streams import Stream, TokenBatch, draw_batch
 class AnswerSettings(CheckedConfig):
     """Which texts are drawn, and how the fixed points of implicit models are sought."""
 
-    sequences: PositiveInt = Field(default=256, description="texts")
-    batch_size: PositiveInt = Field(default=64, description="texts at a time")
-    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the texts")
+    sequences: PositiveInt = 256  # texts
+    batch_size: PositiveInt = 64  # texts at a time
+    mode: Mode = "sequential"  # of implicit models: how fixed points are sought
+    rtol: PositiveFloat = 1e-3  # relative tolerance of the fixed points
+    max_iterations: PositiveInt = 200  # the most self-iterations per token
+    seed: NonNegativeInt = 0  # seed of the texts
 
 
 class Answers(NamedTuple):
@@ -94,9 +94,8 @@ def mean_share(shares: list[float | None]) -> float | None:
 class PuzzleSettings(AnswerSettings):
     """What is measured."""
 
-    numbers: tuple[PositiveInt, ...] = Field(
-        default=(1, 2, 4, 8, 16, 32, 64), min_length=1, description="swaps, or statements, of a text"
-    )
+    # swaps, or statements, of a text
+    numbers: tuple[PositiveInt, ...] = Field(default=(1, 2, 4, 8, 16, 32, 64), min_length=1)
 
 
 def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
@@ -150,9 +149,8 @@ TRAINED_COMMANDS = 16
 class RevealSettings(AnswerSettings):
     """What is measured."""
 
-    commands: tuple[PositiveInt, ...] = Field(
-        default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
-    )
+    # commands before the final reveal
+    commands: tuple[PositiveInt, ...] = Field(default=(4, 8, 16, 32, 64, 128), min_length=1)
 
 
 def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
@@ -201,12 +199,10 @@ Test = Literal["1", "4", "8", "random"]
 class SpacingSettings(AnswerSettings):
     """What is measured."""
 
-    tests: tuple[Test, ...] = Field(
-        default=("1", "4", "8", "random"), min_length=1, description="how often values are revealed"
-    )
-    commands: tuple[PositiveInt, ...] = Field(
-        default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
-    )
+    # how often values are revealed
+    tests: tuple[Test, ...] = Field(default=("1", "4", "8", "random"), min_length=1)
+    # commands before the final reveal
+    commands: tuple[PositiveInt, ...] = Field(default=(4, 8, 16, 32, 64, 128), min_length=1)
 
 
 def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:

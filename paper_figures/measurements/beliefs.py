@@ -35,10 +35,8 @@ _BINS = ("from", "to", "mean", "low", "high")
 class HiddenSettings(BeliefSettings):
     """What is measured."""
 
-    reveal_probabilities: tuple[float, ...] = Field(
-        default=(1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2),
-        description="that the next event is a reveal, and not an action",
-    )
+    # that the next event is a reveal, and not an action
+    reveal_probabilities: tuple[float, ...] = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 
 
 def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
@@ -95,12 +93,12 @@ def _with_reveals(run: Run, settings: BeliefSettings, probability: float) -> dic
 class AdversarySettings(CheckedConfig):
     """What is searched."""
 
-    rounds: PositiveInt = Field(default=12, description="reveals of a sequence")
-    actions: PositiveInt = Field(default=3, description="swaps before each reveal")
-    beam: PositiveInt = Field(default=8, description="candidates that are kept after each round")
-    likely: float = Field(default=0.2, gt=0, le=1, description="least probability of a likely value")
-    sequences: PositiveInt = Field(default=256, description="sequences of random rounds")
-    seed: NonNegativeInt = Field(default=0, description="seed of these")
+    rounds: PositiveInt = 12  # reveals of a sequence
+    actions: PositiveInt = 3  # swaps before each reveal
+    beam: PositiveInt = 8  # candidates that are kept after each round
+    likely: float = Field(default=0.2, gt=0, le=1)  # least probability of a likely value
+    sequences: PositiveInt = 256  # sequences of random rounds
+    seed: NonNegativeInt = 0  # seed of these
 
 
 def worst_found(run: Run, settings: AdversarySettings) -> dict[str, Any]:
@@ -126,7 +124,7 @@ class BridgeSettings(BeliefSettings):
     multiples: tuple[PositiveInt, ...] = (1, 2, 4, 8, 16, 32)
     sequences: int = 32
     probe: bool = False
-    states: PositiveInt = Field(default=16, description="states at which Theorem 1 is checked")
+    states: PositiveInt = 16  # states at which Theorem 1 is checked
 
 
 def bridge(run: Run, settings: BridgeSettings) -> dict[str, Any]:
@@ -227,16 +225,13 @@ FloatArray = NDArray[np.float64]
 class ErrorSettings(CheckedConfig):
     """What is measured."""
 
-    pairs: PositiveInt = Field(default=32, description="pairs of sequences")
-    length: int = Field(default=64, ge=COMMON_TOKENS + 2, description="tokens before the error")
-    follow: tuple[PositiveInt, ...] = Field(
-        default=(64, 256), min_length=1, description="tokens after it, at which what is left is measured"
-    )
-    size: PositiveFloat = Field(
-        default=1e-3, le=1, description="the error over the distance of the two states of a pair"
-    )
-    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    pairs: PositiveInt = 32  # pairs of sequences
+    length: int = Field(default=64, ge=COMMON_TOKENS + 2)  # tokens before the error
+    # tokens after it, at which what is left is measured
+    follow: tuple[PositiveInt, ...] = Field(default=(64, 256), min_length=1)
+    size: PositiveFloat = Field(default=1e-3, le=1)  # the error over the distance of the two states of a pair
+    max_iterations: PositiveInt = 1000  # the most self-iterations per token
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 from analysis.length_generalization import LengthSettings
 from automata.errors import InputError
@@ -130,13 +130,9 @@ BOUNDED_ITERATIONS = 4
 class BoundedSettings(CheckedConfig):
     """How accuracy is measured with so many self-iterations, no more and no less."""
 
-    iterations: PositiveInt = Field(
-        default=BOUNDED_ITERATIONS, description="sweeps over the sequence, from zero"
-    )
-    lengths: LengthSettings = Field(
-        default=LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0),
-        description="lengths and sequences; their mode and tolerance are not read",
-    )
+    iterations: PositiveInt = BOUNDED_ITERATIONS  # sweeps over the sequence, from zero
+    # lengths and sequences; their mode and tolerance are not read
+    lengths: LengthSettings = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
 
 
 def measure_bounded(run: Run, settings: BoundedSettings) -> dict[str, dict[str, float]]:

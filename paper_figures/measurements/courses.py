@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from analysis.agreement import analyse as compare_modes
 from analysis.convergence import analyse as follow_both
@@ -64,16 +64,14 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
 class AgreementCourse(CheckedConfig):
     """When a training run is looked at, and how."""
 
-    steps: tuple[NonNegativeInt, ...] = Field(
-        default=(0, 20, 50, 100, 150, 200, 250, 300, 400, 500, 700, 1000),
-        description="training steps after which the model is looked at, beside the last one",
-    )
-    sequences: PositiveInt = Field(default=8, description="sequences that both modes solve")
-    length: PositiveInt = Field(default=64, description="tokens of a sequence")
-    rtol: PositiveFloat = Field(default=1e-4, description="relative tolerance of both modes, float64")
-    max_iterations: PositiveInt = Field(default=1000, description="the most iterations of each mode")
-    answered: PositiveInt = Field(default=64, description="sequences that accuracy is measured on")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    # training steps after which the model is looked at, beside the last one
+    steps: tuple[NonNegativeInt, ...] = (0, 20, 50, 100, 150, 200, 250, 300, 400, 500, 700, 1000)
+    sequences: PositiveInt = 8  # sequences that both modes solve
+    length: PositiveInt = 64  # tokens of a sequence
+    rtol: PositiveFloat = 1e-4  # relative tolerance of both modes, float64
+    max_iterations: PositiveInt = 1000  # the most iterations of each mode
+    answered: PositiveInt = 64  # sequences that accuracy is measured on
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def agreement_course(run: Run, settings: AgreementCourse) -> dict[str, Any]:
@@ -116,14 +114,12 @@ def _agreement(run: Run, settings: AgreementCourse) -> dict[str, Any]:
 class JacobianCourse(CheckedConfig):
     """When a training run is looked at, and at how many states."""
 
-    steps: tuple[NonNegativeInt, ...] = Field(
-        default=(0, 10, 30, 60, 100, 150, 200, 300, 500, 700),
-        description="training steps after which the model is looked at, beside the last one",
-    )
-    states: PositiveInt = Field(default=8, description="visited states at which Theorem 1 is checked")
-    sequences: PositiveInt = Field(default=8, description="sequences that visit them")
-    length: PositiveInt = Field(default=32, description="tokens of a sequence")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    # training steps after which the model is looked at, beside the last one
+    steps: tuple[NonNegativeInt, ...] = (0, 10, 30, 60, 100, 150, 200, 300, 500, 700)
+    states: PositiveInt = 8  # visited states at which Theorem 1 is checked
+    sequences: PositiveInt = 8  # sequences that visit them
+    length: PositiveInt = 32  # tokens of a sequence
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:

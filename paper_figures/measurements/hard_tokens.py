@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit, word_problem_of
@@ -19,8 +19,7 @@ from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
-from paper_figures.measurements.explained import group_means
-from paper_figures.measurements.iterations import MODES
+from paper_figures.measurements.iterations import MODES, group_means
 
 NO_LIMIT = "none"
 """The limit that is one of the settings, so large that it is none."""
@@ -29,21 +28,16 @@ NO_LIMIT = "none"
 class HardTrainingSettings(CheckedConfig):
     """What is measured."""
 
-    hard_fractions: tuple[float, ...] = Field(
-        default=(0.1, 0.5), description="probabilities of a hard token at test"
-    )
-    limits: tuple[PositiveInt, ...] = Field(default=(2, 4, 8, 16), description="the most self-iterations")
-    no_limit: PositiveInt = Field(default=2048, description="the most self-iterations where none is set")
-    length: PositiveInt = Field(default=256, description="tokens per sequence")
-    shorter: tuple[PositiveInt, ...] = Field(
-        default=(16, 32, 64, 128), description="lengths of their beginnings, measured without a limit"
-    )
-    sequences: PositiveInt = Field(default=256, description="sequences, sequential mode")
-    swept_sequences: PositiveInt = Field(
-        default=64, description="how many of them, the first ones, in simultaneous mode"
-    )
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    hard_fractions: tuple[float, ...] = (0.1, 0.5)  # probabilities of a hard token at test
+    limits: tuple[PositiveInt, ...] = (2, 4, 8, 16)  # the most self-iterations
+    no_limit: PositiveInt = 2048  # the most self-iterations where none is set
+    length: PositiveInt = 256  # tokens per sequence
+    # lengths of their beginnings, measured without a limit
+    shorter: tuple[PositiveInt, ...] = (16, 32, 64, 128)
+    sequences: PositiveInt = 256  # sequences, sequential mode
+    swept_sequences: PositiveInt = 64  # how many of them, the first ones, in simultaneous mode
+    rtol: PositiveFloat = 1e-3  # relative tolerance at which a token stops early
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def accuracy_by_limit(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
@@ -103,19 +97,13 @@ def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str,
 class HardTokenSettings(CheckedConfig):
     """What is measured."""
 
-    budgets: tuple[PositiveInt, ...] = Field(
-        default=(4, 6, 8), description="the most self-iterations of an easy token"
-    )
-    full_budget: PositiveInt = Field(default=64, description="the most self-iterations of a hard token")
-    shares: tuple[float, ...] = Field(
-        default=(0.0, 0.05, 0.1, 0.2, 0.4, 1.0), description="shares of the pairs that count as hard"
-    )
-    length: PositiveInt = Field(default=96, description="tokens per sequence")
-    sequences: PositiveInt = Field(
-        default=128, description="sequences that say what is hard, and as many others that are answered"
-    )
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the random order")
+    budgets: tuple[PositiveInt, ...] = (4, 6, 8)  # the most self-iterations of an easy token
+    full_budget: PositiveInt = 64  # the most self-iterations of a hard token
+    shares: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.4, 1.0)  # shares of the pairs that count as hard
+    length: PositiveInt = 96  # tokens per sequence
+    sequences: PositiveInt = 128  # sequences that say what is hard, and as many others that are answered
+    rtol: PositiveFloat = 1e-3  # relative tolerance at which a token stops early
+    seed: NonNegativeInt = 0  # seed of the sequences and of the random order
 
 
 def hard_pairs(run: Run, settings: HardTokenSettings) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from numpy.typing import ArrayLike, NDArray
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit, word_problem_of
@@ -19,10 +19,10 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.loading import Run
-from paper_figures.measurements.explained import explained_variance
 from paper_figures.measurements.lengths import accuracy
 
 Counts = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 
 def kinds_of(
@@ -115,6 +115,37 @@ def explained_by(iterations: Counts, kinds: Mapping[str, Counts]) -> dict[str, d
     }
 
 
+def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
+    """Return the share of the variance that the means of groups explain of sequences that they are not from.
+
+    The means of the groups are taken over one half of the sequences and foretell the other, and the other way
+    round; a group that the first half has not gets its overall mean. So many small groups, which fit the
+    noise of their own tokens, gain nothing by it, and useless ones can fall below 0.
+
+    Returns:
+        1 − squared errors of the group means / squared errors of the overall mean; None if nothing varies.
+    """
+    numbers = np.asarray(values, np.float64)
+    # Numbered anew: what there are of them counts, not how large they are, which words of tokens make them.
+    kinds, numbered = np.unique(groups, return_inverse=True)
+    places, half = numbered.reshape(numbers.shape), len(numbers) // 2
+    left, total = 0.0, 0.0
+    for fit, test in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
+        overall = numbers[fit].mean()
+        means = group_means(numbers[fit], places[fit], len(kinds), otherwise=overall)
+        left += float(((numbers[test] - means[places[test]]) ** 2).sum())
+        total += float(((numbers[test] - overall) ** 2).sum())
+    return 1 - left / total if total > 0 else None
+
+
+def group_means(values: FloatArray, groups: NDArray[np.int64], count: int, *, otherwise: float) -> FloatArray:
+    """Return the mean of every group."""
+    occurrences = np.bincount(groups.ravel(), minlength=count)
+    sums = np.bincount(groups.ravel(), weights=values.ravel(), minlength=count)
+    means: FloatArray = np.where(occurrences > 0, sums / np.maximum(occurrences, 1), otherwise)
+    return means
+
+
 def beyond(
     iterations: Counts, kinds: Mapping[str, Counts], right: NDArray[np.bool_], thresholds: tuple[int, ...]
 ) -> dict[str, dict[str, float | int | None]]:
@@ -154,13 +185,12 @@ MODES: tuple[Mode, ...] = ("sequential", "simultaneous")
 class BudgetSettings(CheckedConfig):
     """What is measured."""
 
-    budgets: tuple[PositiveInt, ...] = Field(
-        default=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), description="the most self-iterations per token"
-    )
-    length: PositiveInt = Field(default=128, description="tokens per sequence")
-    sequences: PositiveInt = Field(default=64, description="sequences")
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    # the most self-iterations per token
+    budgets: tuple[PositiveInt, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+    length: PositiveInt = 128  # tokens per sequence
+    sequences: PositiveInt = 64  # sequences
+    rtol: PositiveFloat = 1e-3  # relative tolerance at which a token stops early
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def budgets(run: Run, settings: BudgetSettings) -> dict[str, Any]:
@@ -185,21 +215,16 @@ def budgets(run: Run, settings: BudgetSettings) -> dict[str, Any]:
 class TokenSettings(CheckedConfig):
     """What is measured."""
 
-    tolerances: tuple[PositiveFloat, ...] = Field(
-        default=(1e-2, 1e-4), description="relative tolerances, from loose to tight"
-    )
-    lengths: tuple[PositiveInt, ...] = Field(
-        default=(32, 64, 128, 256, 512), description="tokens per sequence, rising; shorter ones are prefixes"
-    )
-    sequences: PositiveInt = Field(default=128, description="sequences in sequential mode")
-    swept_sequences: PositiveInt = Field(default=8, description="the first of these, in simultaneous mode")
-    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations of a token")
-    max_sweeps: PositiveInt = Field(default=4096, description="the most sweeps over the sequences")
-    thresholds: tuple[PositiveInt, ...] = Field(
-        default=(4, 8, 16, 32), description="numbers of self-iterations that tokens may exceed"
-    )
-    window: PositiveInt = Field(default=4, description="last tokens, which the convolution of a model sees")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    tolerances: tuple[PositiveFloat, ...] = (1e-2, 1e-4)  # relative tolerances, from loose to tight
+    # tokens per sequence, rising; shorter ones are prefixes
+    lengths: tuple[PositiveInt, ...] = (32, 64, 128, 256, 512)
+    sequences: PositiveInt = 128  # sequences in sequential mode
+    swept_sequences: PositiveInt = 8  # the first of these, in simultaneous mode
+    max_iterations: PositiveInt = 1000  # the most self-iterations of a token
+    max_sweeps: PositiveInt = 4096  # the most sweeps over the sequences
+    thresholds: tuple[PositiveInt, ...] = (4, 8, 16, 32)  # numbers of self-iterations that tokens may exceed
+    window: PositiveInt = 4  # last tokens, which the convolution of a model sees
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from automata.babi import QUESTION
@@ -22,14 +22,12 @@ _Read = tuple[Tensor, Tensor | None]
 class StorySettings(CheckedConfig):
     """How the test stories are read."""
 
-    order: NonNegativeInt = Field(default=0, description="which order of the stories; see CatBabi")
-    piece: PositiveInt = Field(default=200, description="tokens that are read at a time")
-    batch_size: PositiveInt = Field(
-        default=64, description="pieces at a time, where each is read from the initial state"
-    )
-    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
-    rtol: PositiveFloat = Field(default=0.01, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=64, description="the most self-iterations per token")
+    order: NonNegativeInt = 0  # which order of the stories; see CatBabi
+    piece: PositiveInt = 200  # tokens that are read at a time
+    batch_size: PositiveInt = 64  # pieces at a time, where each is read from the initial state
+    mode: Mode = "sequential"  # of implicit models: how fixed points are sought
+    rtol: PositiveFloat = 0.01  # relative tolerance of the fixed points
+    max_iterations: PositiveInt = 64  # the most self-iterations per token
 
 
 @torch.no_grad()
