@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from benchmarks.memory import Allocator, peak_bytes
 
 Parameters = Mapping[str, str | int | float]
@@ -22,6 +24,17 @@ Parameters = Mapping[str, str | int | float]
 
 class IncorrectError(Exception):
     """The contenders of a case, or one of them, do not give the right answer: there is no speed to report."""
+
+
+def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float) -> None:
+    """Refuse a result that differs from a reference by more than so much of its largest entry, or is NaN.
+
+    Raises:
+        IncorrectError: saying what differs, and by how much.
+    """
+    difference = ((result - reference).abs().max() / reference.abs().max()).item()
+    if not difference <= tolerance:
+        raise IncorrectError(f"{what} by {difference:.2g} of the largest entry")
 
 
 @dataclass(frozen=True)

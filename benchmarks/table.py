@@ -6,15 +6,8 @@ from typing import Any
 from rich.table import Table
 
 _NOT_COUNTS = {
-    "correct",
-    "fault",
-    "median_seconds",
-    "best_seconds",
-    "ratio_to_first",
-    "peak_bytes",
-    "allocator",
-    "share",
-    "seconds",
+    *("correct", "fault", "median_seconds", "best_seconds", "ratio_to_first"),
+    *("peak_bytes", "allocator", "share", "seconds"),
 }
 
 

@@ -238,7 +238,7 @@ class ExtractionAnalysis:
 def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any) -> ExtractionAnalysis:
     """Extract the automaton behind a model and compare it with the task's.
 
-    The run is of a word problem, its model of a state of constant size; settings can be given by name instead.
+    The run is of a word problem, its state of constant size; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, a task that is no word problem, or a model whose state grows.

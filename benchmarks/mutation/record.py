@@ -124,16 +124,9 @@ def _at_first(entry: Mapping[str, Any]) -> str:
 
 
 def _score(mutants: Mapping[str, Mapping[str, Any]]) -> Score:
-    found = Counter(
-        "killed"
-        if entry["outcome"] == "killed"
-        else "timed_out"
-        if entry["outcome"] == "timed out"
-        else "equivalent"
-        if "equivalent" in entry
-        else "survived"
-        for entry in mutants.values()
-    )
-    counts = {name: found[name] for name in ("killed", "timed_out", "survived", "equivalent")}
+    missed = [entry for entry in mutants.values() if entry["outcome"] not in NOTICED]
+    found = Counter(entry["outcome"] for entry in mutants.values())
+    equivalent = sum("equivalent" in entry for entry in missed)
     at_once = sum(_at_first(entry) in NOTICED for entry in mutants.values())
-    return Score(mutants=len(mutants), at_once=at_once, **counts)
+    survived = len(missed) - equivalent
+    return Score(len(mutants), found["killed"], found["timed out"], survived, equivalent, at_once)

@@ -217,7 +217,10 @@ def test_the_check_of_the_modes_notices_wrong_answers_and_tokens_not_converged()
     # A self-map that depends little on z is a contraction.
     model.get_parameter("mixers.0.in_proj.weight").data.mul_(0.1)
     tokens = torch.tensor([[0, 1, 1]])
-    solutions = {mode: fixed_point_modes.solve(model, tokens, mode) for mode in fixed_point_modes.MODES}
+    solutions = {
+        mode: fixed_point_modes.solve(model, tokens, mode, fixed_point_modes.STOPPING)
+        for mode in fixed_point_modes.MODES
+    }
     answers = solutions["sequential"][1]
     fixed_point_modes.check(solutions, answers)
     with pytest.raises(IncorrectError, match=r"simultaneous: only 0.00% of the answers are right"):
