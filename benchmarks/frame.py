@@ -27,11 +27,7 @@ class IncorrectError(Exception):
 
 
 def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float) -> None:
-    """Refuse a result that differs from a reference by more than so much of its largest entry, or is NaN.
-
-    Raises:
-        IncorrectError: saying what differs, and by how much.
-    """
+    """Refuse a result that differs from a reference by more than so much of its largest entry, or is NaN."""
     difference = ((result - reference).abs().max() / reference.abs().max()).item()
     if not difference <= tolerance:
         raise IncorrectError(f"{what} by {difference:.2g} of the largest entry")

@@ -10,11 +10,7 @@ _IN_WORDS = {"seconds": "time", "peak_bytes": "peak memory"}
 
 
 def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the summary as Markdown.
-
-    Raises:
-        KeyError: for a headline whose case is not among the results.
-    """
+    """Return the summary as Markdown."""
     lines = [
         _where(run for result in results.values() for run in result["runs"]),
         "",

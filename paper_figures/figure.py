@@ -195,19 +195,11 @@ class Figure:
         return Results.collected(self.experiment, outcomes, shared)
 
     def rerun(self, store: str | Path) -> Results:
-        """Train and measure what a store lacks, and return the results; nothing is written over stored ones.
-
-        Raises:
-            InputError: for a store that cannot be written, or data that are missing.
-        """
+        """Train and measure what a store lacks; return the results, which replace no stored ones."""
         return self.collected(carry_out(self.experiment, Store(Path(store))))
 
     def results(self, folder: Path = RESULTS) -> Results:
-        """Read its stored results; empty ones for published numbers.
-
-        Raises:
-            InputError: if they are missing or of another form.
-        """
+        """Read its stored results; empty ones for published numbers."""
         return Results.none(self.name) if self.published else Results.read(self.name, folder)
 
     def verdict(self, results: Results) -> Verdict:

@@ -72,11 +72,7 @@ class PublishedTable:
         return [row[column] for row in self.rows]
 
     def row(self, **where: Any) -> Mapping[str, Any]:
-        """Return the one row with these values.
-
-        Raises:
-            InputError: if no row or several have them.
-        """
+        """Return the one row with these values."""
         found = [row for row in self.rows if where.items() <= row.items()]
         if len(found) != 1:
             words = ", ".join(f"{column} {value}" for column, value in where.items())

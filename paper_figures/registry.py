@@ -30,11 +30,7 @@ def all_figures() -> dict[str, Figure]:
 
 
 def figure_named(name: str) -> Figure:
-    """Return a figure.
-
-    Raises:
-        InputError: for an unknown name, with the nearest known one.
-    """
+    """Return a figure."""
     if name not in all_figures():
         raise unknown_name("figure", name, all_figures())
     return all_figures()[name]

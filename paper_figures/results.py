@@ -55,11 +55,7 @@ class Results:
     def collected(
         cls, experiment: Experiment, outcomes: Sequence[Outcome], shared: Mapping[str, Any]
     ) -> "Results":
-        """Return the results of an experiment that ended.
-
-        Raises:
-            InputError: if two measurements give a value the same name.
-        """
+        """Return the results of an experiment that ended."""
         records = [record for outcome in outcomes for record in outcome.records.values()]
         measured = [record for record in records if record["measurement"] != TRAINING]
         return cls(
@@ -97,11 +93,7 @@ class Results:
 
     @classmethod
     def read(cls, figure: str, folder: Path = RESULTS) -> "Results":
-        """Read the results of a figure.
-
-        Raises:
-            InputError: if they are missing, not JSON, or of another form.
-        """
+        """Read the results of a figure."""
         path = folder / f"{figure}.json"
         if not path.is_file():
             raise InputError(f"results of figure {figure} are missing in {folder}; compute them with --rerun")
@@ -114,11 +106,7 @@ class Results:
         return cls(**content)
 
     def write(self, folder: Path = RESULTS) -> None:
-        """Write the results as ``<figure>.json``, in one stroke.
-
-        Raises:
-            OSError: if the folder cannot be written.
-        """
+        """Write the results as ``<figure>.json``, in one stroke."""
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / f"{self.figure}.json", compact_json(asdict(self)).encode())
 

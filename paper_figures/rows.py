@@ -32,11 +32,7 @@ class MeasuredRun:
     identity: Mapping[str, Any]
 
     def at(self, path: str) -> Any:
-        """Return a value by its path, ``accuracy@512``: the entry 512 of ``accuracy``.
-
-        Raises:
-            KeyError: for a path that leads nowhere.
-        """
+        """Return a value by its path, ``accuracy@512``: the entry 512 of ``accuracy``."""
         found: Any = self.values
         for name in path.split("@"):
             found = found[name]

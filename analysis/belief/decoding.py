@@ -63,11 +63,7 @@ class ProbeSequences:
 def fitted_probe(
     model: SequenceModel, features: Features, drawn: ProbeSequences, settings: BeliefSettings
 ) -> Probe:
-    """Fit the probe of a model's state.
-
-    Raises:
-        InputError: the states are not finite.
-    """
+    """Fit the probe of a model's state."""
 
     def samples(exact: ExactSequences) -> tuple[NDArray[np.floating], FloatArray]:
         read = FeatureSamples.empty(features, exact)

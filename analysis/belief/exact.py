@@ -72,10 +72,7 @@ def exact_sequences(
 ) -> ExactSequences:
     """Draw sequences and filter them.
 
-    Beliefs are kept at the positions ``kept``.
-
-    Raises:
-        InputError: nothing is asked in them, or they are more than memory holds.
+    Beliefs are kept at the positions ``kept``. Sequences in which nothing is asked are refused.
     """
     batch = draw_batch(task, sequences, length, seed, stream, length, number)
     tokens = batch.tokens.numpy()

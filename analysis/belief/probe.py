@@ -141,10 +141,8 @@ def fit_probe(
 ) -> Probe:
     """Fit a probe for every λ, and return the one that is best on the validation sequences.
 
-    Features are ``[samples, features]``, beliefs ``[samples, states]``.
-
-    Raises:
-        InputError: features are not finite, as those of a state that has overflowed.
+    Features are ``[samples, features]``, beliefs ``[samples, states]``. Features that are not finite, as
+    those of a state that has overflowed, are refused.
     """
     if not np.isfinite(features).all():
         raise InputError(

@@ -42,9 +42,6 @@ def choose_pairs(task: WordProblem, pairs: int, length: int, follow: int, rng: n
     """Draw pairs of words of a task.
 
     Fewer come back if fewer are found in a hundred times as many; ``follow`` tokens are read after both.
-
-    Raises:
-        InputError: no pair leads to different states.
     """
     first, states = task.sample(100 * pairs, length, rng)
     second, _ = task.sample(100 * pairs, length, rng)

@@ -198,10 +198,8 @@ def measure_spread(run: Run, tokens: Tensor, labels: Tensor, block: int, every: 
 
     Looked at are the parts of the state that Theorem 1 speaks of: a window holds the last tokens only. Words
     and ``labels``, the automaton states after each token, are ``[words, length]``. There is a visit after
-    every ``every`` tokens, and ``block`` positions are taken together.
-
-    Raises:
-        InputError: no block has two classes with two visits each.
+    every ``every`` tokens, and ``block`` positions are taken together. Two classes of some block must have
+    two visits each.
     """
     model, task, length = run.model, word_problem_of(run), tokens.shape[1]
     layers = model.transitions(tokens[:1, :1]).layer_states

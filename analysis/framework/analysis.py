@@ -110,10 +110,6 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         """Analyse runs and write numbers and figures.
 
         There is a folder for each result, as `folders` returns them.
-
-        Raises:
-            InputError: for a run that cannot be analysed.
-            OSError: if the results cannot be written.
         """
 
     @abstractmethod
@@ -191,12 +187,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         return [folder / (self.file or f"{self.name}.json") for folder in folders]
 
     def command(self, argv: Sequence[str] | None) -> None:
-        """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``.
-
-        Raises:
-            InputError: for bad arguments or a run that cannot be analysed.
-            OSError: if the results cannot be written.
-        """
+        """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``."""
         parser = CommandParser(f"python -m analysis.{self.name}", self.description)
         add_runs_argument(parser, several=self.takes_several)
         add_output_flag(parser, self.where.format(name=self.name))

@@ -30,9 +30,6 @@ class Need:
     def require(self, run: Run) -> None:
         """Refuse a run whose model lacks it.
 
-        Raises:
-            InputError: naming the run, its model and the remedy; for what is no run.
-
         Example:
             >>> from implicit.runs.loading import load_run
             >>> run = load_run("lazy-swaps-gated-deltanet")
@@ -65,11 +62,7 @@ BALL_ARITHMETIC = Need(
 
 
 def as_implicit(run: Run) -> FixedPointModel:
-    """Return the model of a run as one with fixed points.
-
-    Raises:
-        InputError: if it has none.
-    """
+    """Return the model of a run as one with fixed points."""
     FIXED_POINTS.require(run)
     model = run.model.implicit
     assert model is not None
@@ -77,11 +70,7 @@ def as_implicit(run: Run) -> FixedPointModel:
 
 
 def word_problem_of(run: Run) -> WordProblem:
-    """Return the task of a run as a word problem: a finite machine whose states are the answers.
-
-    Raises:
-        InputError: if it is none.
-    """
+    """Return the task of a run as a word problem: a finite machine whose states are the answers."""
     if not isinstance(run.task, WordProblem):
         raise InputError(
             f"run {run.path.name} was trained on {run.task.name}, which is no word problem; "
@@ -92,9 +81,6 @@ def word_problem_of(run: Run) -> WordProblem:
 
 def observed_task_of(run: Run) -> ObservedTask:
     """Return the task of a run as one about a hidden state of which there is an exact belief.
-
-    Raises:
-        InputError: if it is none; for what is no run.
 
     Example:
         >>> from implicit.runs.loading import load_run

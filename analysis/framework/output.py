@@ -126,9 +126,6 @@ def loaded_runs(runs: Run | Iterable[Run]) -> list[Run]:
 def require_different_names(runs: Sequence[Run]) -> None:
     """Refuse two runs whose folders have the same name, by which results tell them apart.
 
-    Raises:
-        InputError: naming it.
-
     Example:
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("lazy-swaps-gated-deltanet")
@@ -148,10 +145,8 @@ def require_different_names(runs: Sequence[Run]) -> None:
 def default_folder(run: Run, analysis: str) -> Path:
     """Return where an analysis of a run writes unless told otherwise.
 
-    ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``.
-
-    Raises:
-        InputError: if a link there leads out of the run folder.
+    ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``. A link there that
+    leads out of the run folder is refused.
     """
     if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
         return Path("out") / run.path.name / analysis
@@ -161,9 +156,6 @@ def default_folder(run: Run, analysis: str) -> Path:
 
 def check_writable(folder: Path, field: str = "out") -> None:
     """Refuse an output folder that cannot be made or written, before any work is done; nothing is written.
-
-    Raises:
-        InputError: if the folder, or the nearest folder above it that exists, cannot be written.
 
     Example:
         >>> check_writable(Path("/dev/null/figures"))
@@ -182,9 +174,6 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
 
     Below the folder of the run itself nothing is refused: what lies there can only be of that run. The file
     is the JSON of the results, which need not exist; the hashes of the weights stand in it.
-
-    Raises:
-        InputError: naming the file and the remedy.
 
     Example:
         >>> from tempfile import TemporaryDirectory

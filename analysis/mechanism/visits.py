@@ -60,9 +60,6 @@ def visit_classes(run: Run, visits: int, length: int, seed: int) -> Visits:
 
     All words end with the same four tokens, so that a window holds the same tokens in all of them. Words have
     ``length`` tokens before the common end; ``visits`` is an even number.
-
-    Raises:
-        InputError: fewer than two automaton states were reached often enough.
     """
     task = word_problem_of(run)
     words, reached = _words(task, visits, length, seed)

@@ -79,11 +79,7 @@ def collect(
 
 
 def write_report(report: dict[str, Any], folder: Path) -> None:
-    """Write ``report.json`` and ``report.md``.
-
-    Raises:
-        OSError: if they cannot be written.
-    """
+    """Write ``report.json`` and ``report.md``."""
     report = json_ready(report)
     write_bytes(folder / "report.md", markdown(report).encode())
     write_json(folder / "report.json", report)

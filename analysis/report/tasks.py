@@ -72,12 +72,7 @@ class Task:
         return f"{self.analysis} of {', '.join(Path(run).name for run in self.runs)}"
 
     def perform(self) -> float:
-        """Run the analysis, write its results, and return the seconds that it took.
-
-        Raises:
-            InputError: for a run that cannot be loaded.
-            OSError: if the results cannot be written.
-        """
+        """Run the analysis, write its results, and return the seconds that it took."""
         began = time.monotonic()
         analysis = question_named(self.analysis)
         followed = section_of(analysis).settings

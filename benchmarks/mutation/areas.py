@@ -150,9 +150,6 @@ AREAS = {
 def find_area(name: str) -> Area:
     """Return the area of that name.
 
-    Raises:
-        InputError: if there is none.
-
     Example:
         >>> find_area("gradients").modules
         ('implicit/gradients',)

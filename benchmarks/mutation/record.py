@@ -85,11 +85,7 @@ class Results:
             content["areas"][area] = {name: entry for name, entry in mutants.items() if name in names}
 
     def explain(self, name: str, reason: str) -> None:
-        """Store why a mutant is equivalent.
-
-        Raises:
-            KeyError: for a mutant that was not tried.
-        """
+        """Store why a mutant is equivalent."""
         with self._changed() as content:
             found = [mutants[name] for mutants in content["areas"].values() if name in mutants]
             if not found:

@@ -105,9 +105,6 @@ class Store:
         """Return how a measurement, or the training, ended; None if it did not end yet.
 
         What was measured of other weights than those of the training's record does not count.
-
-        Raises:
-            InputError: for a file that is no record.
         """
         path = self.file(point, measurement)
         if not path.is_file():
@@ -135,11 +132,7 @@ class Store:
         value: Any = None,
         error: Exception | None = None,
     ) -> None:
-        """Write in one stroke how a measurement of a run ended, or for None its training.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
+        """Write in one stroke how a measurement of a run ended, or for None its training."""
         record = {
             "point": point.identifier,
             "settings": point.all_settings,

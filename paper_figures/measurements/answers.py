@@ -99,11 +99,7 @@ class PuzzleSettings(AnswerSettings):
 
 
 def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
-    """Return the same puzzle with so many swaps, or statements, in every text.
-
-    Raises:
-        InputError: the task is neither of the two.
-    """
+    """Return the same puzzle with so many swaps, or statements, in every text."""
     if isinstance(task, SwappingBalls):
         return SwappingBalls(task.balls, number, task.swapped, task.predict)
     if isinstance(task, SmallPrograms):
@@ -160,9 +156,6 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
     session are then distributed as a session of n commands, so that one set of sessions tells of all n.
 
     Numbers of commands that k does not divide have no reveal and are left out.
-
-    Raises:
-        InputError: the task has no sessions with reveals of one value, or k divides no number of commands.
     """
     check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
     assert isinstance(run.task, ReplLanguage)
@@ -245,9 +238,6 @@ def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
     The first n commands of a longer session are distributed as a session of n commands up to its last
     reveal, so that one set of sessions tells of all n. Numbers of commands within which nothing is revealed
     are left out; of sessions with reveals at random those that have none so soon are.
-
-    Raises:
-        InputError: the task has no sessions with reveals of one value.
     """
     check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
     assert isinstance(run.task, ReplLanguage)

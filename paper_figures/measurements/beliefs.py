@@ -239,9 +239,6 @@ def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:
 
     The last tokens are those of the first sequence. Pairs after which the exact filter has the same belief
     are left out, as are those whose second sequence cannot occur.
-
-    Raises:
-        InputError: too few such pairs were found.
     """
     length, count = settings.length, 10 * settings.pairs
     drawn = draw_batch(task, 2 * count, length + max(settings.follow), settings.seed, Stream.TEST, 0)

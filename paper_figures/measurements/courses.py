@@ -77,11 +77,7 @@ class AgreementCourse(CheckedConfig):
 def agreement_course(run: Run, settings: AgreementCourse) -> dict[str, Any]:
     """Train a run again and compare the modes after some steps.
 
-    Returns:
-        ``course``: an entry for each step, in order; ``training``: self-iterations as training recorded them.
-
-    Raises:
-        InputError: if the training does not end in the weights of the run.
+    ``course`` has an entry for each step, ``training`` the self-iterations as training recorded them.
     """
     course = runs_on_the_way(run, settings.steps).items()
     return {
@@ -123,11 +119,7 @@ class JacobianCourse(CheckedConfig):
 
 
 def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
-    """Train a run again and measure it after some steps: ``course``, an entry for each, in order.
-
-    Raises:
-        InputError: if the training does not end in the weights of the run.
-    """
+    """Train a run again and measure it after some steps: ``course``, an entry for each, in order."""
     course = runs_on_the_way(run, settings.steps).items()
     return {"course": [{"step": step, **_jacobians(seen, settings)} for step, seen in course]}
 

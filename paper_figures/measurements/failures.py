@@ -72,11 +72,7 @@ def failure(run: Run, settings: FailureSettings) -> dict[str, Any]:
 
 @cache
 def certified(settings: FailureSettings) -> dict[str, Any]:
-    """Compile S3 into weights, prove them right at every length, check the proof, and measure as all others.
-
-    Raises:
-        RefusedError: if the checker refuses the certificate.
-    """
+    """Compile S3 into weights, prove and check that they are right at every length, and measure."""
     with TemporaryDirectory() as folder:
         run = compile_run("S3", Path(folder) / "compiled")
         verified = check_certificate(certify(run, claim="executed"), run)

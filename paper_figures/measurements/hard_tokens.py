@@ -107,11 +107,7 @@ class HardTokenSettings(CheckedConfig):
 
 
 def hard_pairs(run: Run, settings: HardTokenSettings) -> dict[str, Any]:
-    """Measure accuracy with every budget of the easy tokens and every share of hard ones, in both orders.
-
-    Raises:
-        InputError: for a run that is no word problem, or that is not asked for the state itself.
-    """
+    """Measure accuracy with every budget of the easy tokens and every share of hard ones, in both orders."""
     model, task = as_implicit(run), word_problem_of(run)
     if task.output_size != task.state_count:
         raise InputError(f"task {task.name} does not ask for its state; give a run of one that does")

@@ -229,11 +229,7 @@ class TokenSettings(CheckedConfig):
 
 @torch.no_grad()
 def token_iterations(run: Run, settings: TokenSettings) -> dict[str, Any]:
-    """Count self-iterations in both modes, at every tolerance, and those of training from its metrics.
-
-    Raises:
-        InputError: for a run that is no word problem, or that is not asked for the state itself.
-    """
+    """Count self-iterations in both modes, at every tolerance, and those of training from its metrics."""
     model, task, tokens, labels = _drawn(run, settings)
     return {
         "tolerances": {
@@ -251,9 +247,6 @@ def hardest_tokens(run: Run, settings: TokenSettings) -> dict[str, Any]:
     Returns:
         ``hardest``, by tolerance: ``beyond``, see `beyond`; ``explained``: as of `compared`, without the
         first token of a sequence, which meets the empty state.
-
-    Raises:
-        InputError: as `token_iterations` does.
     """
     model, task, tokens, labels = _drawn(run, settings)
     found = {}

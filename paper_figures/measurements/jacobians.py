@@ -17,11 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
-    """Check Theorem 1 at visited states of a run, and keep one Jacobian.
-
-    Raises:
-        InputError: for a run without any fixed point.
-    """
+    """Check Theorem 1 at visited states of a run, and keep one Jacobian."""
     found = analyse(run, settings)
     layers = [layer for check in found.report.checks for layer in check.layers]
     shown: dict[str, Any] | None = None

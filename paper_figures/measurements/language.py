@@ -140,10 +140,6 @@ def measure_update_seconds(run: "FinishedRun", settings: TimeSettings) -> dict[s
     Returns:
         ``update_seconds``, the median of every phase that the model has; ``updates``, how many the training
         has of each; ``training_seconds``, their products added up.
-
-    Raises:
-        InputError: the text cannot be read.
-        ValueError: the text has fewer tokens than an update.
     """
     from implicit.language.configuration import FixedPoints
     from implicit.language.pretrain.config import enter

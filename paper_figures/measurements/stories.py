@@ -40,9 +40,6 @@ def story_answers(run: Run, settings: StorySettings) -> dict[str, Any]:
     A fixed point that is not reached tells of no answer to come, but all are counted: right or wrong is what
     the last iterate says. ``share_converged`` is the share of the tokens whose own residual, from the state
     that the token before has left, is below the tolerance.
-
-    Raises:
-        InputError: the task is not catbAbI.
     """
     check_type("task", run.task, CatBabi, "give a run on catbAbI")
     assert isinstance(run.task, CatBabi)
