@@ -138,9 +138,7 @@ class ModeConvergence:
     def evaluations(self, length: int, *, shared: bool) -> float:
         """Return the mean number of token evaluations of Φ that a sequence takes.
 
-        Args:
-            length: tokens.
-            shared: whether all tokens are evaluated until the last one is done (simultaneous mode).
+        ``shared``: all tokens are evaluated until the last one is done (simultaneous mode).
         """
         if shared:
             return float(length * self.until(length).mean())
@@ -221,10 +219,7 @@ class ConvergenceAnalysis:
 def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any) -> ConvergenceAnalysis:
     """Follow the fixed-point iteration of every token in both modes.
 
-    Args:
-        run: a loaded run of an implicit model.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    The run is of an implicit model; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or a model without fixed points.
@@ -247,21 +242,7 @@ def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any
 
 @torch.no_grad()
 def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping) -> ModeConvergence:
-    """Solve in one mode and keep the residuals on the way.
-
-    Args:
-        model: an implicit model.
-        tokens: ``[sequences, length]``.
-        mode: of evaluation.
-        stopping: tolerance and limit.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model = in_double_precision(load_run("parity").model)
-        >>> mode = follow(model, torch.tensor([[0, 1, 1]]), "sequential", Stopping(rtol=1e-4))
-        >>> mode.iterations.shape, mode.share_converged
-        ((1, 3), 1.0)
-    """
+    """Solve in one mode and keep the residuals on the way."""
     solver = RecordingPicard(model.solver)
     solution = model.fixed_points(tokens, solve=Solve(mode, solver=solver, stopping=stopping))
     final = solution.relative_residual
@@ -283,14 +264,7 @@ def follow(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stoppin
 
 
 def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw residuals, iterations by position, and what a sequence costs.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), sequences=1, length=4)
-        >>> [axes.get_xlabel() for axes in draw(found).axes]
-        ['self-iteration', 'position of the token', 'length (tokens)']
-    """
+    """Draw residuals, iterations by position, and what a sequence costs."""
     settings = found.settings
     with styled():
         figure, (residual, position, cost) = new_panels(
@@ -314,9 +288,7 @@ def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
             cost.plot(found.lengths, evaluations, marker=look.marker, color=look.color, label=mode)
         residual.axhline(settings.rtol, color=GREY, linewidth=0.8, linestyle="--", label="tolerance")
         residual.set(
-            title="residual over tokens",
-            xlabel="self-iteration",
-            ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖",
+            title="residual over tokens", xlabel="self-iteration", ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖"
         )
         position.set(
             title="iterations until the tolerance",

@@ -50,12 +50,7 @@ class DemoSettings(ReportSettings):
 
 
 def demo_config(model: str, settings: DemoSettings) -> TrainConfig:
-    """Return how a model is trained in the demo: by the recipe.
-
-    Example:
-        >>> demo_config("lstm", DemoSettings(steps=10)).optimizer.warmup_steps
-        10
-    """
+    """Return how a model is trained in the demo: by the recipe."""
     config = recipe(TASK, model, seed=settings.training_seed)
     if settings.steps is None:
         return config
@@ -69,12 +64,6 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
     Raises:
         InputError: if the folder holds other runs.
         OSError: if it cannot be written.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     sorted(train_controls(Path(folder), DemoSettings(steps=2)))
-        ['lstm', 'mamba2']
     """
     seconds = {}
     for model in CONTROLS:
@@ -86,15 +75,6 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
 
 def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
     """Train, analyse, and write the report.
-
-    Args:
-        folder: of the demo; made if it does not exist.
-        settings: how.
-        command: that makes the report again.
-        console: gets a line for every part that is done.
-
-    Returns:
-        The content of ``report.json``.
 
     Raises:
         InputError: if the folder holds runs of another configuration.
@@ -127,16 +107,7 @@ def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Conso
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one thread, then as many as before.
-
-    Example:
-        >>> before = torch.get_num_threads()
-        >>> with one_thread():
-        ...     torch.get_num_threads()
-        1
-        >>> torch.get_num_threads() == before
-        True
-    """
+    """Let torch use one thread, then as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -162,14 +133,7 @@ def _command(argv: Sequence[str] | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-        >>> main(["--steps", "0"])
-        2
-    """
+    """Run the command and return its exit code."""
     return run_command(_command, argv)
 
 

@@ -58,20 +58,10 @@ __all__ = [
 def arrivals(errors: NDArray[np.float64], level: float) -> NDArray[np.int64]:
     """Return after how many sweeps a token and all before it stay below an error.
 
-    Args:
-        errors: before every sweep, ``[sweeps, B, L]``; what is below at the end counts as arrived.
-        level: of the error.
-
-    Returns:
-        ``[B, L]``, never falling along a sequence.
+    Errors before every sweep are ``[sweeps, B, L]``; arrivals, ``[B, L]``, never fall along a sequence.
 
     Raises:
         InputError: if a token is not below the level at the end.
-
-    Example:
-        >>> errors = np.array([[[1.0, 1.0, 0.0]], [[0.0, 1.0, 1.0]], [[0.0, 0.0, 0.0]]])
-        >>> arrivals(errors, 0.5).tolist()
-        [[1, 2, 2]]
     """
     late = errors > level
     if late[-1].any():
@@ -88,11 +78,6 @@ class Front:
     Attributes:
         arrivals: sweeps, ``[B, L]``.
         begin: tokens that are left out at the beginning, where the front forms.
-
-    Example:
-        >>> front = Front(np.array([[1, 2, 3, 4, 5], [1, 3, 5, 7, 9]]), begin=0)
-        >>> round(front.speed, 3), round(front.error, 3)
-        (0.667, 0.222)
     """
 
     arrivals: NDArray[np.int64]
@@ -240,10 +225,7 @@ def analyse(
 ) -> FrontSpeedAnalysis:
     """Measure the speed of the front in whole sequences, and foretell it.
 
-    Args:
-        runs: a loaded run of an implicit model, or several with different names.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    The runs are of implicit models and have different names; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, two runs of the same name, a model without fixed points, a sequence
@@ -363,14 +345,7 @@ def _response(
 
 
 def draw(found: FrontSpeedAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw for every run the errors of one sequence with the front that walls foretell.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), sequences=1, length=8, walls=4, window=8)
-        >>> [axes.get_xlabel() for axes in draw(found).axes if axes.get_xlabel()]
-        ['position of the token', 'relative error']
-    """
+    """Draw for every run the errors of one sequence with the front that walls foretell."""
     level = found.settings.level
     with styled():
         figure, panels = new_panels(width, len(found.runs), height=2.9)

@@ -103,18 +103,6 @@ class RunAccuracy:
         share_converged: by length, of all real tokens; None for a model without fixed points.
         baseline: by length, the accuracy of giving the most frequent answer always.
         counted: where something is asked, ``[sequences, longest length]``; None for everywhere.
-
-    Example:
-        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> correct = np.array([[True] * 12, [False] * 2 + [True] * 10])
-        >>> found = RunAccuracy(identity, correct, None, {2: 0.5, 12: 0.5})
-        >>> found.accuracy(12), found.accuracy(2)
-        (1.0, 0.5)
-
-        Asked after the first two tokens only:
-
-        >>> RunAccuracy(identity, correct, None, {12: 0.5}, counted=np.arange(12) < 2).accuracy(12)
-        0.5
     """
 
     run: RunIdentity
@@ -154,10 +142,6 @@ class RunAccuracy:
 
 def last_answers(asked: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
     """Return where the last ten answers of the first ``length`` tokens of each sequence are.
-
-    Args:
-        asked: where something is asked, ``[sequences, longest length]``.
-        length: in tokens.
 
     Example:
         >>> asked = np.ones((1, 20), bool)
@@ -251,10 +235,7 @@ def analyse(
 ) -> LengthAnalysis:
     """Measure the accuracy of runs against length.
 
-    Args:
-        runs: a loaded run, or several with different names.
-        settings: what to measure.
-        chosen: settings by name, instead.
+    Several runs have different names; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or two runs of the same name.
@@ -320,12 +301,6 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw accuracy against length, and against the position in the longest sequences.
 
     Runs that differ in their seed only are drawn together; a run by itself has its confidence intervals.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity"), lengths=(16,), sequences=2)
-        >>> [axes.get_xlabel() for axes in draw(found).axes]
-        ['length (tokens)', 'position of the token']
     """
     settings = found.settings
     lengths = sorted(settings.lengths)

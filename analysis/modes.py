@@ -156,10 +156,7 @@ class ModesAnalysis:
 def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> ModesAnalysis:
     """Compare what a model answers when called with what its sequential mode answers.
 
-    Args:
-        run: a loaded run of an implicit model.
-        settings: which sequences.
-        chosen: settings by name, instead.
+    The run is of an implicit model; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or a model without fixed points.

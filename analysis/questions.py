@@ -52,13 +52,6 @@ def question_named(name: str) -> Analysis[Any, Any]:
 
     Raises:
         InputError: for an unknown name, with the nearest known one.
-
-    Example:
-        >>> question_named("jacobian").settings.__name__
-        'JacobianSettings'
-        >>> question_named("jacobain")
-        Traceback (most recent call last):
-        automata.errors.InputError: question 'jacobain' is unknown; did you mean 'jacobian'? Known: ...
     """
     by_name = {analysis.name: analysis for analysis in QUESTIONS}
     if name not in by_name:
@@ -67,22 +60,12 @@ def question_named(name: str) -> Analysis[Any, Any]:
 
 
 def reported_questions() -> list[Analysis[Any, Any]]:
-    """Return those that have a section in the report, in its order.
-
-    Example:
-        >>> [analysis.name for analysis in reported_questions()]
-        ['length_generalization', 'jacobian', 'agreement', 'convergence']
-    """
+    """Return those that have a section in the report, in its order."""
     return [analysis for analysis in QUESTIONS if analysis.section is not None]
 
 
 def section_of(analysis: Analysis[Any, Any]) -> ReportSection:
-    """Return the section of an analysis that the report has.
-
-    Example:
-        >>> section_of(question_named("jacobian")).title
-        'Theorem 1'
-    """
+    """Return the section of an analysis that the report has."""
     assert analysis.section is not None, f"{analysis.name} has no section in the report"
     return analysis.section
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from benchmarks.frame import Benchmark, Case, Contender, Headline, require_close
 from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
 from implicit.cells.delta_rule_cell import DeltaRuleCell
 from implicit.cells.interface import Cell
@@ -163,11 +163,7 @@ def check(forms: dict[str, tuple[nn.Module, Run]], inputs: Tensor) -> None:
         for what, result, reference in zip(
             ("outputs", "outputs under gradients", "gradient"), results, expected, strict=True
         ):
-            difference = ((result - reference).abs().max() / reference.abs().max()).item()
-            if not difference <= TOLERANCE:
-                raise IncorrectError(
-                    f"{what} of {form} differ from {first} by {difference:.2g} of the largest entry"
-                )
+            require_close(f"{what} of {form} differ from {first}", result, reference, TOLERANCE)
 
 
 BENCHMARK = Benchmark(

@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError
-from benchmarks.solvers import WATCHED_LENGTHS, Solved, watched
+from benchmarks.solvers import WATCHED_LENGTHS, Solved, require_converged, solve, watched
 from implicit import load_run
 from implicit.fixed_point import Stopping
-from implicit.models.interface import FixedPointModel
-from implicit.modes import Mode, SequenceSolution, Solve
+from implicit.modes import Mode, SequenceSolution
 from implicit.training.streams import Stream, draw_batch
 
 RUN = "parity"
@@ -28,14 +26,14 @@ def cases() -> Iterator[Case]:
     model.without_kernels()  # modes are compared, not PyTorch with a kernel
     for length in LENGTHS:
         tokens, labels = draw_batch(run.task, SEQUENCES, length, 0, Stream.TEST, length)[:2]
-        solutions = {mode: solve(model, tokens, mode) for mode in MODES}
+        solutions = {mode: solve(model, tokens, mode, STOPPING) for mode in MODES}
         yield Case(
             parameters={"run": RUN, "sequences": SEQUENCES, "length": length, "rtol": STOPPING.rtol},
             check=partial(check, solutions, labels),
             contenders=tuple(
                 Contender(
                     mode,
-                    partial(solve, model, tokens, mode),
+                    partial(solve, model, tokens, mode, STOPPING),
                     {"token_evaluations": evaluations(solutions[mode][0], mode)},
                     allocator="torch" if length <= WATCHED_LENGTHS[mode] else None,
                     watched=watched(model, tokens, mode, solutions[mode][0], STOPPING.rtol),
@@ -44,13 +42,6 @@ def cases() -> Iterator[Case]:
             ),
             turns=3,
         )
-
-
-@torch.no_grad()
-def solve(model: FixedPointModel, tokens: Tensor, mode: Mode) -> Solved:
-    output = model.run(tokens, solve=Solve(mode, stopping=STOPPING))
-    assert output.solution is not None
-    return output.solution, output.logits.argmax(-1)
 
 
 def evaluations(solution: SequenceSolution, mode: Mode) -> int:
@@ -63,9 +54,8 @@ def evaluations(solution: SequenceSolution, mode: Mode) -> int:
 
 def check(solutions: dict[Mode, Solved], labels: Tensor) -> None:
     """Both modes converge at every token and decode the same answers, the right ones."""
-    for mode, (solution, decoded) in solutions.items():
-        if solution.share_converged < 1:
-            raise IncorrectError(f"{mode}: only {solution.share_converged:.2%} of the tokens converged")
+    require_converged(solutions)
+    for mode, (_, decoded) in solutions.items():
         right = (decoded == labels).double().mean().item()
         if right < 1:
             raise IncorrectError(f"{mode}: only {right:.2%} of the answers are right")

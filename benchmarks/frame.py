@@ -15,19 +15,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from benchmarks.memory import Allocator, peak_bytes
 
 Parameters = Mapping[str, str | int | float]
 
 
 class IncorrectError(Exception):
-    """The contenders of a case, or one of them, do not give the right answer: there is no speed to report.
+    """The contenders of a case, or one of them, do not give the right answer: there is no speed to report."""
 
-    Example:
-        >>> raise IncorrectError("outputs differ by 0.1")
-        Traceback (most recent call last):
-        benchmarks.frame.IncorrectError: outputs differ by 0.1
-    """
+
+def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float) -> None:
+    """Refuse a result that differs from a reference by more than so much of its largest entry, or is NaN."""
+    difference = ((result - reference).abs().max() / reference.abs().max()).item()
+    if not difference <= tolerance:
+        raise IncorrectError(f"{what} by {difference:.2g} of the largest entry")
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,6 @@ class Contender:
             that work would take minutes and gigabytes.
         watched: what is done while memory is watched, where the work itself would take too long and this is
             known to hold as much at its peak; None for the work.
-
-    Example:
-        >>> Contender("sum", lambda: sum(range(10)), {"additions": 9}).share
-        1.0
     """
 
     name: str
@@ -101,10 +100,6 @@ class Headline:
         quantity: ``"seconds"``, compared turn by turn, or a count of both contenders.
         per: a count of both that the quantity is divided by, such as the sweeps; empty for none.
         aim: what the ratio should be, in words; empty if nothing was aimed at.
-
-    Example:
-        >>> Headline("Sum, n = 10", "loop", "numpy", {"n": 10}, aim="at least 2").quantity
-        'seconds'
     """
 
     question: str
@@ -142,20 +137,8 @@ class Benchmark:
 def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict[str, Any]:
     """Check a case, time its contenders in turns, then measure their memory.
 
-    Args:
-        case: what to run.
-        clock: returns seconds.
-
-    Returns:
-        A record for JSON with all raw times. A case that is not correct has no contenders; a contender that
-        is not correct has a fault and no times.
-
-    Example:
-        >>> def wrong():
-        ...     raise IncorrectError("3 of 4 signs are wrong")
-        >>> rivals = Contender("abs", lambda: abs(-1)), Contender("neg", lambda: -1, check=wrong)
-        >>> run_case(Case({}, lambda: None, rivals, turns=1))["contenders"]["neg"]
-        {'correct': False, 'fault': '3 of 4 signs are wrong'}
+    Returned is a record for JSON with all raw times. A case that is not correct has no contenders; a
+    contender that is not correct has a fault and no times.
     """
     record: dict[str, Any] = {"parameters": dict(case.parameters), "correct": True}
     fault = _fault(case.check)

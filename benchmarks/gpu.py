@@ -42,10 +42,6 @@ class Step:
         arguments: all flags but the one that names the report.
         quick: in their place when only the working is to be seen.
         reports: whether it writes JSON to the file named by ``--out``.
-
-    Example:
-        >>> Step("flowers", "benchmarks.gpu_flowers").run()["printed"]
-        ['there is no module benchmarks.gpu_flowers']
     """
 
     name: str

@@ -6,20 +6,15 @@ compared with the definition in float64, result and all gradients; one that is w
 can bear.
 
 Timed are our kernels, our passes of PyTorch and the definition as autograd differentiates it, which is what a
-cell without either would run. Times are medians over rounds; in a round every one of them runs once, so that
-clocks and neighbours are shared. Beside the time stands the rate at which that moves the least that has to be
+cell without either would run. Beside the time stands the rate at which that moves the least that has to be
 moved: every input and gradient read once, every result written once.
 """
 
-import argparse
-import json
 import os
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,10 +24,8 @@ from torch.nn import functional
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
-from automata.errors import InputError
-from benchmarks.gpu import environment
-from benchmarks.gpu_sequential_solve import largest_error, milliseconds
-from implicit.command_line import CommandParser, run_command
+from benchmarks import gpu_timing as gpu
+from implicit.command_line import run_command
 from implicit.ops.gated_norm import gated_norm
 from implicit.ops.short_convolution import short_convolution
 
@@ -138,14 +131,13 @@ def results_and_gradients(run: Callable[..., Tensor], inputs: Sequence[Tensor]) 
     return [output.detach(), *torch.autograd.grad(output, leaves, weights.to(output))]
 
 
-def check(op: Op, dtype: torch.dtype) -> dict[str, Any]:
+def check(name: str, op: Op, dtype: torch.dtype) -> dict[str, Any]:
     """Compare the kernels with the definition in float64."""
     exact = results_and_gradients(op.contenders[AUTOGRAD], [tensor.double() for tensor in op.inputs])
     found = results_and_gradients(op.contenders[KERNEL], op.inputs)
     names = ("output", *(f"gradient of {name}" for name in op.names))
-    errors = {name: largest_error(*pair) for name, *pair in zip(names, found, exact, strict=True)}
-    correct = all(error <= TOLERANCES[dtype] for error in errors.values())  # False for a NaN
-    return {"correct": correct, "tolerance": TOLERANCES[dtype], "errors": errors}
+    errors = {what: gpu.largest_error(*pair) for what, *pair in zip(names, found, exact, strict=True)}
+    return gpu.checked(f"{name} {dtype}", errors, TOLERANCES[dtype])
 
 
 def passes(op: Op, name: str) -> dict[str, Callable[[], object]]:
@@ -172,27 +164,16 @@ def least_bytes(op: Op) -> dict[str, int]:
     return {"forward": inputs + output, "backward": 2 * inputs + output}
 
 
-def measure(
-    op: Op, rounds: int, clock: Callable[[Callable[[], object]], float] = milliseconds
-) -> dict[str, Any]:
+def measure(op: Op, rounds: int, clock: gpu.Clock = gpu.milliseconds) -> dict[str, Any]:
     """Milliseconds of each pass by contender, and how many times faster the kernel is."""
-    timed = {name: passes(op, name) for name in op.contenders}
-    for _ in range(3):  # compilation and warm clocks
-        for functions in timed.values():
-            for function in functions.values():
-                function()
+    by_contender = {name: passes(op, name) for name in op.contenders}
     measured: dict[str, Any] = {}
     for direction, moved in least_bytes(op).items():
-        times: dict[str, list[float]] = {name: [] for name in timed}
-        for _ in range(rounds):
-            for name, functions in timed.items():
-                times[name].append(clock(functions[direction]))
-        medians = {name: statistics.median(values) for name, values in times.items()}
+        functions = {name: of[direction] for name, of in by_contender.items()}
+        times = gpu.timed(functions, rounds, 3, clock)
+        medians = {name: found["median"] for name, found in times.items()}
         measured[direction] = {
-            "milliseconds": {
-                name: {"median": medians[name], "best": min(values), "worst": max(values)}
-                for name, values in times.items()
-            },
+            "milliseconds": times,
             "times_slower_than_kernel": {name: median / medians[KERNEL] for name, median in medians.items()},
             "gigabytes_a_second": {name: 1e-6 * moved / median for name, median in medians.items()},
         }
@@ -203,22 +184,13 @@ def run(sizes: Sizes, dtype: torch.dtype, device: str, rounds: int) -> list[dict
     """Check both ops, then time those that are right if there are rounds."""
     results = []
     for name, op in ops(sizes, dtype, device).items():
-        checked = check(op, dtype)
-        worst = max(checked["errors"], key=checked["errors"].__getitem__)
-        print(
-            f"{name} {dtype} correct {checked['correct']}: "
-            f"largest error {checked['errors'][worst]:.1e} ({worst})"
+        checked = check(name, op, dtype)
+        times = measure(op, rounds) if checked["correct"] and rounds else None
+        results.append(
+            {"op": name, "dtype": str(dtype).removeprefix("torch."), "check": checked, "times": times}
         )
-        result: dict[str, Any] = {
-            "op": name,
-            "dtype": str(dtype).removeprefix("torch."),
-            "check": checked,
-            "times": None,
-        }
-        if checked["correct"] and rounds:
-            result["times"] = measure(op, rounds)
-            report(result["times"])
-        results.append(result)
+        if times is not None:
+            report(times)
     return results
 
 
@@ -233,33 +205,18 @@ def report(times: dict[str, Any]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser("python -m benchmarks.gpu_elementwise", str(__doc__).splitlines()[0])
-    parser.add_argument("--check-only", action="store_true", help="compare with PyTorch, time nothing")
+    parser = gpu.parser_of("gpu_elementwise", __doc__, 50)
     parser.add_argument("--quick", action="store_true", help="short sequences: see that it works")
-    parser.add_argument("--rounds", type=int, default=50, help="timed runs of each pass")
-    parser.add_argument(
-        "--dtypes", nargs="+", default=["bfloat16", "float32"], choices=["bfloat16", "float32"]
-    )
-    parser.add_argument("--out", type=Path, help="write the results as JSON to this file")
-    options: argparse.Namespace = parser.parse_args(argv)
-    gpu = torch.cuda.is_available()
-    if not gpu and not options.check_only:
-        raise InputError("no GPU was found, and times need one; give --check-only to compare results only")
-    if options.rounds < 1:
-        raise InputError(f"--rounds is {options.rounds}; give at least 1")
-    sizes = (QUICK if options.quick else FULL) if gpu else INTERPRETED
-    rounds = 0 if options.check_only else options.rounds
+    options = gpu.parsed(parser, argv)
+    there = torch.cuda.is_available()
+    sizes, device = (QUICK if options.quick else FULL) if there else INTERPRETED, "cuda" if there else "cpu"
     results = [
         result
         for dtype in options.dtypes
-        for result in run(sizes, getattr(torch, dtype), "cuda" if gpu else "cpu", rounds)
+        for result in run(sizes, getattr(torch, dtype), device, options.rounds)
     ]
-    if options.out:
-        record = {"environment": environment(), "sizes": asdict(sizes), "rounds": rounds, "results": results}
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
     wrong = [f"{result['op']} {result['dtype']}" for result in results if not result["check"]["correct"]]
-    if wrong:
-        sys.exit(f"wrong results, no speed is reported for: {', '.join(wrong)}")
+    gpu.store(options, asdict(sizes), results, wrong)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,14 @@ needs no GPU: the kernel then runs in Triton's interpreter, at a size that it ca
 
 Three ways to read a sequence are timed, for every batch: the eager loop, the kernel called for one token at a
 time (as ``model.step`` does), and the kernel walking over all tokens. All do the same number of iterations a
-token, so that their ratio is one of costs; in float32 they are also timed to a tolerance. Times are medians
-over rounds; in a round every way runs once, so that clocks and neighbours are shared.
+token, so that their ratio is one of costs; in float32 they are also timed to a tolerance.
 """
 
-import argparse
 import copy
-import json
 import os
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,9 +22,8 @@ from torch import Tensor
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
-from automata.errors import InputError
-from benchmarks.gpu import environment
-from implicit.command_line import CommandParser, run_command
+from benchmarks import gpu_timing as gpu
+from implicit.command_line import run_command
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
@@ -121,25 +115,20 @@ def check(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Any]:
     tokens = random_tokens(sizes, sizes.batches[0], device)
     fixed = Stopping(rtol=0.0, max_iterations=sizes.iterations)
     (found, state), (expected, expected_state) = (solved(m, tokens, fixed) for m in (model, exact))
-    errors = {"latents": largest_error(found.latents, expected.latents)}
+    errors = {"latents": gpu.largest_error(found.latents, expected.latents)}
     errors |= {
-        name: largest_error(tensor, expected_state[name]) for name, tensor in state.items() if tensor.numel()
+        name: gpu.largest_error(tensor, expected_state[name])
+        for name, tensor in state.items()
+        if tensor.numel()
     }
     to_tolerance = Stopping(rtol=sizes.rtol, max_iterations=200)
     found, expected = (solved(m, tokens, to_tolerance)[0] for m in (model, exact))
     counts = counts_of(found, expected)
     # Rounding decides where a residual meets the tolerance, in bfloat16 that of all that is read.
     near = 1 if dtype == torch.float32 else 3
-    correct = (
-        all(error <= TOLERANCES[dtype] for error in errors.values())  # False for a NaN
-        and counts["same_status"]
-        and counts["largest_difference"] <= near
-    )
-    return {"correct": correct, "tolerance": TOLERANCES[dtype], "errors": errors, **counts}
-
-
-def largest_error(result: Tensor, reference: Tensor) -> float:
-    return float((result.double() - reference).abs().max() / reference.abs().max())
+    also = counts["same_status"] and counts["largest_difference"] <= near
+    print(f"iterations differ by at most {counts['largest_difference']}")
+    return {**gpu.checked(str(dtype), errors, TOLERANCES[dtype], also), **counts}
 
 
 def counts_of(found: SequenceSolution, expected: SequenceSolution) -> dict[str, Any]:
@@ -174,15 +163,6 @@ def ways(
     }
 
 
-def milliseconds(function: Callable[[], object]) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    function()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end))
-
-
 @torch.no_grad()
 def measure(
     sizes: Sizes,
@@ -191,27 +171,18 @@ def measure(
     batch: int,
     stopping: Stopping,
     rounds: int,
-    clock: Callable[[Callable[[], object]], float] = milliseconds,
+    clock: gpu.Clock = gpu.milliseconds,
 ) -> dict[str, Any]:
     """Milliseconds per token of each way, and how many times faster than the loop it is."""
-    functions = ways(sizes, dtype, device, batch, stopping)
-    for _ in range(2):  # compilation and warm clocks
-        for function in functions.values():
-            function()
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(rounds):
-        for name, function in functions.items():
-            times[name].append(clock(function) / sizes.length)
-    medians = {name: statistics.median(values) for name, values in times.items()}
+    times = gpu.timed(ways(sizes, dtype, device, batch, stopping), rounds, 2, clock, per=sizes.length)
     return {
         "batch": batch,
         "stopping": asdict(stopping),
-        "milliseconds_a_token": {
-            name: {"median": medians[name], "best": min(values), "worst": max(values)}
-            for name, values in times.items()
-        },
+        "milliseconds_a_token": times,
         "times_faster_than_eager": {
-            name: medians["eager"] / median for name, median in medians.items() if name != "eager"
+            name: times["eager"]["median"] / found["median"]
+            for name, found in times.items()
+            if name != "eager"
         },
     }
 
@@ -219,11 +190,6 @@ def measure(
 def run(sizes: Sizes, dtype: torch.dtype, device: str, rounds: int) -> dict[str, Any]:
     """Check a dtype, then time it if it is right and there are rounds."""
     checked = check(sizes, dtype, device)
-    worst = max(checked["errors"], key=checked["errors"].__getitem__)
-    print(
-        f"{dtype} correct {checked['correct']}: largest error {checked['errors'][worst]:.1e} ({worst}), "
-        f"iterations differ by at most {checked['largest_difference']}"
-    )
     result: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "check": checked, "times": []}
     if not checked["correct"] or not rounds:
         return result
@@ -248,28 +214,12 @@ def report(measured: dict[str, Any]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser("python -m benchmarks.gpu_sequential_solve", str(__doc__).splitlines()[0])
-    parser.add_argument("--check-only", action="store_true", help="compare with the loop, time nothing")
-    parser.add_argument("--rounds", type=int, default=10, help="timed runs of each way")
-    parser.add_argument(
-        "--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"]
-    )
-    parser.add_argument("--out", type=Path, help="write the results as JSON to this file")
-    options: argparse.Namespace = parser.parse_args(argv)
-    gpu = torch.cuda.is_available()
-    if not gpu and not options.check_only:
-        raise InputError("no GPU was found, and times need one; give --check-only to compare results only")
-    if options.rounds < 1:
-        raise InputError(f"--rounds is {options.rounds}; give at least 1")
-    sizes, device = (FULL, "cuda") if gpu else (INTERPRETED, "cpu")
-    rounds = 0 if options.check_only else options.rounds
-    results = [run(sizes, getattr(torch, dtype), device, rounds) for dtype in options.dtypes]
-    if options.out:
-        record = {"environment": environment(), "sizes": asdict(sizes), "rounds": rounds, "results": results}
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    parser = gpu.parser_of("gpu_sequential_solve", __doc__, 10, ("float32", "bfloat16"))
+    options = gpu.parsed(parser, argv)
+    sizes, device = (FULL, "cuda") if torch.cuda.is_available() else (INTERPRETED, "cpu")
+    results = [run(sizes, getattr(torch, dtype), device, options.rounds) for dtype in options.dtypes]
     wrong = [result["dtype"] for result in results if not result["check"]["correct"]]
-    if wrong:
-        sys.exit(f"wrong results, no speed is reported for: {', '.join(wrong)}")
+    gpu.store(options, asdict(sizes), results, wrong)
 
 
 if __name__ == "__main__":

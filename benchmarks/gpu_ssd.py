@@ -3,17 +3,13 @@
 Run ``python -m benchmarks.gpu_ssd [--out OUT.json]`` on a machine with a GPU. Each backend is first compared
 with the float64 definition, results and all gradients; one that fails reports no speed. ``--check-only`` ends
 there, and needs no GPU: the kernels then run in Triton's interpreter, at a size that it can bear.
-
-Times are medians over rounds; in a round every backend runs once, so that clocks and neighbours are shared.
 """
 
 import argparse
-import json
 import math
 import os
-import statistics
-from collections.abc import Callable
-from pathlib import Path
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,9 +18,10 @@ from torch import Tensor
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
+from benchmarks import gpu_timing as gpu
 from benchmarks.fla_scan import FLA
-from benchmarks.gpu import environment
 from benchmarks.memory import peak_bytes
+from implicit.command_line import run_command
 from implicit.ops.backends import Backend
 from implicit.ops.ssd import BACKENDS, Request, Scan, ssd
 
@@ -92,24 +89,6 @@ def results_and_gradients(arguments: list[Tensor], backend: str) -> list[Tensor]
     return [y.detach(), state.detach(), *torch.autograd.grad(loss, leaves)]
 
 
-def errors(arguments: list[Tensor], backend: str, exact: list[Tensor]) -> dict[str, float]:
-    """Largest error over the largest entry, for every result and gradient."""
-    results = results_and_gradients(arguments, backend)
-    return {
-        name: float((result.double() - reference).abs().max() / reference.abs().max())
-        for name, result, reference in zip(RESULTS, results, exact, strict=True)
-    }
-
-
-def milliseconds(function: Callable[[], object]) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    function()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end)
-
-
 def passes(arguments: list[Tensor], backend: str) -> dict[str, Callable[[], object]]:
     """What is timed: forward without gradients, backward alone, and both as in training."""
     leaves = [tensor.detach().clone().requires_grad_() for tensor in arguments]
@@ -130,28 +109,16 @@ def passes(arguments: list[Tensor], backend: str) -> dict[str, Callable[[], obje
 
 
 def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[str, Any]:
-    timed = {backend: passes(arguments, backend) for backend in backends}
-    taken: dict[str, dict[str, list[float]]] = {
-        backend: {name: [] for name in functions} for backend, functions in timed.items()
-    }
-    for _ in range(5):  # compilation, autotuning and warm clocks
-        for functions in timed.values():
-            for function in functions.values():
-                function()
-    for _ in range(rounds):
-        for backend, functions in timed.items():
-            for name, function in functions.items():
-                taken[backend][name].append(milliseconds(function))
-    measured = {}
-    for backend, functions in timed.items():
-        measured[backend] = {
-            "milliseconds": {
-                name: {"median": statistics.median(values), "best": min(values), "worst": max(values)}
-                for name, values in taken[backend].items()
-            },
-            "peak_bytes": peak_bytes(functions["forward_and_backward"], "cuda"),
+    functions = {backend: passes(arguments, backend) for backend in backends}
+    flat = {(backend, name): function for backend, of in functions.items() for name, function in of.items()}
+    times = gpu.timed(flat, rounds, 5)
+    return {
+        backend: {
+            "milliseconds": {name: times[backend, name] for name in of},
+            "peak_bytes": peak_bytes(of["forward_and_backward"], "cuda"),
         }
-    return measured
+        for backend, of in functions.items()
+    }
 
 
 def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:
@@ -166,15 +133,13 @@ def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:
         if refusal is not None:
             checked[backend] = {"unavailable": refusal}
             continue
-        found = errors(arguments, backend, exact)
-        correct = max(found.values()) <= TOLERANCES[dtype, backend]  # False for a NaN
-        checked[backend] = {"correct": correct, "tolerance": TOLERANCES[dtype, backend], "errors": found}
-        worst = max(found, key=found.__getitem__)
-        print(f"{dtype} {backend:<10} correct {correct!s:<5} largest error {found[worst]:.1e} ({worst})")
+        found = zip(RESULTS, results_and_gradients(arguments, backend), exact, strict=True)
+        errors = {name: gpu.largest_error(*pair) for name, *pair in found}
+        checked[backend] = gpu.checked(f"{dtype} {backend:<10}", errors, TOLERANCES[dtype, backend])
     del exact
     result: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "check": checked}
     right = [backend for backend, check in checked.items() if check.get("correct")]
-    if not options.check_only:
+    if options.rounds:
         result["times"] = measure(arguments, right, options.rounds)
         report_times(result["times"])
     return result
@@ -191,41 +156,30 @@ def report_times(times: dict[str, Any]) -> None:
         print(f"  {backend:<10} peak memory {1e-6 * figures['peak_bytes']:.0f} MB")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    gpu = torch.cuda.is_available()
-    parser.add_argument("--check-only", action="store_true", help="compare with the definition, time nothing")
+def add_sizes(parser: argparse.ArgumentParser, gpu: bool) -> tuple[str, ...]:
+    """Add the sizes of a scan, those of a GPU or such as the interpreter can bear; return their names."""
     parser.add_argument("--batch", type=int, default=8 if gpu else 1)
     parser.add_argument("--length", type=int, default=2048 if gpu else 70, help="tokens per sequence")
     parser.add_argument("--heads", type=int, default=24 if gpu else 2)
     parser.add_argument("--groups", type=int, default=1, help="groups of heads that share B and C")
     parser.add_argument("--head-size", type=int, default=64 if gpu else 16)
     parser.add_argument("--state-size", type=int, default=128 if gpu else 16)
-    parser.add_argument("--rounds", type=int, default=50, help="timed runs of each pass")
-    parser.add_argument(
-        "--dtypes", nargs="+", default=["bfloat16", "float32"], choices=["bfloat16", "float32"]
-    )
-    parser.add_argument("--out", type=Path, help="write the results as JSON to this file")
-    options = parser.parse_args()
-    if not gpu and not options.check_only:
-        parser.error("no GPU was found; times need one, --check-only does not")
+    return "batch", "length", "heads", "groups", "head_size", "state_size"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = gpu.parser_of("gpu_ssd", __doc__, 50)
+    sizes = add_sizes(parser, torch.cuda.is_available())
+    options = gpu.parsed(parser, argv)
     results = [run(options, getattr(torch, dtype)) for dtype in options.dtypes]
-    sizes = {
-        name: getattr(options, name)
-        for name in ("batch", "length", "heads", "groups", "head_size", "state_size")
-    }
-    if options.out:
-        report = {"environment": environment(), "sizes": sizes, "rounds": options.rounds, "results": results}
-        options.out.write_text(json.dumps(report, indent=1) + "\n")
     wrong = [
         f"{result['dtype']} {backend}"
         for result in results
         for backend, check in result["check"].items()
         if not check.get("correct", True)
     ]
-    if wrong:
-        raise SystemExit(f"wrong results, no speed is reported for: {', '.join(wrong)}")
+    gpu.store(options, {name: getattr(options, name) for name in sizes}, results, wrong)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_command(main))

@@ -13,7 +13,7 @@ import torch
 import triton
 
 from benchmarks.gpu import environment
-from benchmarks.gpu_ssd import scan_arguments
+from benchmarks.gpu_ssd import add_sizes, scan_arguments
 from implicit.ops.ssd.triton_kernels import launch
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
@@ -37,12 +37,7 @@ def plan(kernel: str, arguments: list[torch.Tensor]) -> Launch:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--length", type=int, default=2048)
-    parser.add_argument("--heads", type=int, default=24)
-    parser.add_argument("--groups", type=int, default=1)
-    parser.add_argument("--head-size", type=int, default=64)
-    parser.add_argument("--state-size", type=int, default=128)
+    add_sizes(parser, gpu=True)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
     parser.add_argument("--kernels", nargs="+", default=list(KERNELS), choices=KERNELS)
     parser.add_argument("--out", type=Path, help="write all times as JSON to this file")

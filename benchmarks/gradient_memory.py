@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from analysis.framework.needs import as_implicit
-from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from benchmarks.frame import Benchmark, Case, Contender, Headline, require_close
 from implicit import load_run
 from implicit.fixed_point import Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
@@ -74,12 +74,7 @@ def fixed_points(model: FixedPointModel, tokens: Tensor) -> Tensor:
 
 
 def gradient(
-    model: FixedPointModel,
-    tokens: Tensor,
-    labels: Tensor,
-    start: Tensor,
-    rule: GradientRule,
-    iterations: int,
+    model: FixedPointModel, tokens: Tensor, labels: Tensor, start: Tensor, rule: GradientRule, iterations: int
 ) -> Tensor:
     """The gradient of the cross-entropy in all parameters, one after the other, ``[parameters]``."""
     # Nothing is within a tolerance of zero, so that no iteration is saved.
@@ -93,9 +88,7 @@ def gradient(
 def check(works: dict[str, partial[Tensor]], right: dict[str, Tensor]) -> None:
     """Every gradient is what it should be, computed in float64 by another rule where there is one."""
     for name, work in works.items():
-        difference = ((work().double() - right[name]).abs().max() / right[name].abs().max()).item()
-        if not difference <= TOLERANCE:
-            raise IncorrectError(f"{name}: the gradient is off by {difference:.2g} of its largest entry")
+        require_close(f"{name}: the gradient is off", work().double(), right[name], TOLERANCE)
 
 
 BENCHMARK = Benchmark(

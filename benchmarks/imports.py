@@ -14,9 +14,6 @@ DEFAULTS = ("paper_figures", "analysis.certificates")
 def imports_within(package: str) -> list[tuple[str, str]]:
     """Return the pairs of files within a package of which the first imports from the second.
 
-    Raises:
-        InputError: if there is no such package here.
-
     Example:
         >>> ("paper_figures.claims", "paper_figures.rows") in imports_within("paper_figures")
         True

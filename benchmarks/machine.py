@@ -8,12 +8,7 @@ from implicit.runs.environment import Environment, describe_environment
 
 
 def describe_machine() -> Environment:
-    """Return the environment of a result with the processor and the number of cores.
-
-    Example:
-        >>> list(describe_machine())[-2:]
-        ['processor', 'cores']
-    """
+    """Return the environment of a result with the processor and the number of cores."""
     return {**describe_environment(), "processor": processor(), "cores": os.cpu_count()}
 
 

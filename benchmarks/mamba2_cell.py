@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from benchmarks.frame import Benchmark, Case, Contender, Headline, require_close
 from implicit.cells import Cell, Mamba2Cell
 
 SIZES = (
@@ -102,11 +102,7 @@ def check(cell: Mamba2Cell, mixer: nn.Module, inputs: Tensor) -> None:
     """Outputs and the gradients of all parameters are equal."""
     theirs = forward_backward(mixer, inputs)
     for name, ours in forward_backward(cell, inputs).items():
-        difference = ((ours - theirs[name]).abs().max() / theirs[name].abs().max()).item()
-        if not difference <= TOLERANCE:
-            raise IncorrectError(
-                f"{name} differs from that of transformers by {difference:.2g} of the largest entry"
-            )
+        require_close(f"{name} differs from that of transformers", ours, theirs[name], TOLERANCE)
 
 
 BENCHMARK = Benchmark(

@@ -31,10 +31,6 @@ Work = Callable[[], object]
 def peak_bytes(work: Work, allocator: Allocator = "torch") -> int:
     """Do the work once and return the most bytes that it held at a time.
 
-    Args:
-        work: done once; slower than usual while it is watched.
-        allocator: whose memory is meant.
-
     Example:
         Ten float64 numbers become twenty, then the ten are released.
 

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
+from benchmarks.frame import Benchmark, Case, Contender, Headline, require_close
 from implicit.ops.ssd import ssd
 
 SIZES = (
@@ -65,23 +65,11 @@ def forward_backward(arguments: list[Tensor], backend: str) -> tuple[Tensor, ...
 
 def check(arguments: list[Tensor]) -> None:
     """Outputs, final state and all gradients of both backends are equal."""
-    names = (
-        "outputs",
-        "state",
-        "gradient of x",
-        "gradient of dt",
-        "gradient of A",
-        "gradient of B",
-        "gradient of C",
-    )
+    names = ("outputs", "state", *(f"gradient of {name}" for name in ("x", "dt", "A", "B", "C")))
     for name, one, other in zip(
         names, forward_backward(arguments, "chunked"), forward_backward(arguments, "reference"), strict=True
     ):
-        difference = ((one - other).abs().max() / other.abs().max()).item()
-        if not difference <= TOLERANCE:
-            raise IncorrectError(
-                f"{name} of the two backends differ by {difference:.2g} of the largest entry"
-            )
+        require_close(f"{name} of the two backends differ", one, other, TOLERANCE)
 
 
 BENCHMARK = Benchmark(

@@ -10,25 +10,7 @@ _IN_WORDS = {"seconds": "time", "peak_bytes": "peak memory"}
 
 
 def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the summary as Markdown.
-
-    Args:
-        benchmarks: whose headlines are shown.
-        results: what is stored, by name of the benchmark.
-
-    Raises:
-        KeyError: for a headline whose case is not among the results.
-
-    Example:
-        >>> run = {"date": "2026-11-20", "environment": {"processor": "Abacus", "cores": 1, "threads": 1,
-        ...     "python": "3.11.7", "torch": "2.13.0"}, "cases": [{"parameters": {"n": 8}, "correct": True,
-        ...     "contenders": {"loop": {"correct": True, "share": 1.0, "seconds": [6.0, 8.0, 9.0]},
-        ...                    "numpy": {"correct": True, "share": 1.0, "seconds": [2.0, 2.0, 2.0]}}}]}
-        >>> headline = Headline("Sum of eight", "loop", "numpy", {"n": 8}, aim="at least 2")
-        >>> sums = Benchmark("sums", "Adding up", lambda: [], "sums are equal", (headline,))
-        >>> print(summary([sums], {"sums": {"runs": [run, run]}}).splitlines()[-1])
-        | Sum of eight | loop / numpy | time | 4.0, 4.0 | at least 2 | sums are equal | Abacus, 2026-11-20 |
-    """
+    """Return the summary as Markdown."""
     lines = [
         _where(run for result in results.values() for run in result["runs"]),
         "",

@@ -6,31 +6,13 @@ from typing import Any
 from rich.table import Table
 
 _NOT_COUNTS = {
-    "correct",
-    "fault",
-    "median_seconds",
-    "best_seconds",
-    "ratio_to_first",
-    "peak_bytes",
-    "allocator",
-    "share",
-    "seconds",
+    *("correct", "fault", "median_seconds", "best_seconds", "ratio_to_first"),
+    *("peak_bytes", "allocator", "share", "seconds"),
 }
 
 
 def table(title: str, cases: list[dict[str, Any]]) -> Table:
-    """Lay the cases of one run out for the terminal.
-
-    Args:
-        title: stands above, followed by the parameters that all cases share.
-        cases: records as `frame.run_case` returns them.
-
-    Example:
-        >>> from benchmarks.frame import Case, Contender, run_case
-        >>> one = Contender("abs", lambda: abs(-1), {"additions": 0})
-        >>> [column.header for column in table("Signs", [run_case(Case({}, lambda: None, (one,)))]).columns]
-        ['case', 'contender', 'median ms', 'best ms', 'time ratio', 'peak MB', '']
-    """
+    """Lay the cases of one run out for the terminal."""
     parameters = [case["parameters"] for case in cases]
     common = {
         name: value

@@ -53,13 +53,7 @@ def cases() -> Iterator[Case]:
 
 
 def _contender(
-    model: ImplicitModel,
-    batch: TokenBatch,
-    name: str,
-    mode: "str | Windowed",
-    rule: str,
-    *,
-    kernels: bool,
+    model: ImplicitModel, batch: TokenBatch, name: str, mode: "str | Windowed", rule: str, *, kernels: bool
 ) -> Contender:
     work = partial(step, model, batch, mode, RULES[rule], STOPPING, kernels=kernels)
     solution = work().solution
@@ -115,12 +109,7 @@ BENCHMARK = Benchmark(
     cases,
     checked="every token solved, gradients by kernels within 1% of those in plain PyTorch",
     headlines=tuple(
-        Headline(
-            f"Training step of S5, 64 x {length} tokens, {title}",
-            more,
-            less,
-            {"length": length},
-        )
+        Headline(f"Training step of S5, 64 x {length} tokens, {title}", more, less, {"length": length})
         for length in LENGTHS[1:]
         for title, more, less in (
             ("phantom gradient", "before, simultaneous, phantom", "kernels, phantom"),

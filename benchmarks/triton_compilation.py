@@ -13,8 +13,8 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,7 @@ SHARED_LIMITS = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024} 
 SIZES = ((16, 16), (16, 128), (64, 16), (32, 32), (64, 64), (64, 128), (100, 70), (256, 256))
 # (batch, length, heads): many of each, and the least there is. Triton makes constants of sizes that are 1.
 LARGE, LEAST = (8, 2048, 24), (1, 1, 1)
-SCANS = [(*sizes, scan) for sizes, scan in [*((sizes, LARGE) for sizes in SIZES), ((16, 16), LEAST)]]
-QUICK_SCANS = [
-    (64, 128, torch.bfloat16, LARGE, tuple(TARGETS)),
-    (100, 70, torch.float32, LARGE, ("sm_90",)),
-    (16, 16, torch.float32, LEAST, ("sm_80", "gfx942")),
-]
-
+SCANS = [*((*sizes, LARGE) for sizes in SIZES), (16, 16, LEAST)]
 # (batch, length, layers, d_model, d_state, head_size, d_conv, groups) of the sequential solve, expand 2: the
 # sizes of the issue, of the stored runs, several layers and groups, sizes that fill no tile, large, least.
 SOLVES = (
@@ -66,10 +60,6 @@ SOLVES = (
     (8, 1, 1, 1024, 128, 64, 4, 1),
     (1, 1, 1, 16, 16, 16, 1, 1),
 )
-QUICK_SOLVES = [
-    (SOLVES[0], torch.float32, tuple(TARGETS)),
-    (SOLVES[3], torch.bfloat16, ("sm_80",)),
-]
 
 # (batch, length, heads, head_size, groups) of the gated norm: that of the timings, of the stored runs, the
 # widest of the published models, the widest that is allowed, sizes that fill no tile, the least.
@@ -83,25 +73,13 @@ NORMS = (
 )
 # (batch, length, channels, width) of the short convolution.
 CONVOLUTIONS = ((8, 2048, 1792, 4), (64, 32, 96, 4), (3, 5, 70, 7), (8, 2048, 1792, 8), (1, 1, 1, 1))
-QUICK_NORMS = [(NORMS[0], torch.bfloat16, tuple(TARGETS)), (NORMS[4], torch.float32, ("sm_80",))]
-QUICK_CONVOLUTIONS = [
-    (CONVOLUTIONS[0], torch.bfloat16, tuple(TARGETS)),
-    (CONVOLUTIONS[2], torch.float32, ("sm_90",)),
-]
 DTYPES = (torch.bfloat16, torch.float32)
-POINTERS = {
-    torch.float32: "*fp32",
-    torch.bfloat16: "*bf16",
-    torch.int64: "*i64",
-    torch.int8: "*i8",
-}
+POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int8: "*i8"}
 
 
-def scan_launches(
-    head_size: int, state_size: int, dtype: torch.dtype, scan: tuple[int, int, int]
-) -> Iterator[tuple[str, Launch]]:
+def scan_launches(sizes: tuple[Any, ...], dtype: torch.dtype, _target: str) -> Iterator[tuple[str, Launch]]:
     """Every launch of a forward and a backward pass, all heads in one group."""
-    batch, length, heads = scan
+    head_size, state_size, (batch, length, heads) = sizes
 
     def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.empty(*shape, dtype=dtype, device="meta")
@@ -164,7 +142,7 @@ def _numbers(pattern: str, text: str) -> list[int]:
     return [int(number) for number in found.groups()]
 
 
-def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype, target: str) -> Launch:
+def solve_launches(sizes: tuple[Any, ...], dtype: torch.dtype, target: str) -> Iterator[tuple[str, Launch]]:
     """The launch of a sequential solve on a target."""
     batch, length, layers, d_model, d_state, head_size, d_conv, groups = sizes
     with torch.device("meta"):
@@ -180,7 +158,7 @@ def solve_launch(sizes: tuple[int, ...], dtype: torch.dtype, target: str) -> Lau
         windows = torch.empty(layers, *state["conv"].shape, dtype=dtype)
         states = torch.empty(layers, *state["ssm"].shape)
     launch, _ = walk(self_map, injections, start, windows, states, DampedPicard(), Stopping())
-    return replace(launch, tiles=tiles(self_map, TARGETS[target].warp_size))
+    yield "sequential_solve", replace(launch, tiles=tiles(self_map, TARGETS[target].warp_size))
 
 
 def compiled(launch: Launch, target: str, sizes: dict[str, Any]) -> dict[str, Any]:
@@ -207,37 +185,7 @@ def compiled(launch: Launch, target: str, sizes: dict[str, Any]) -> dict[str, An
     return row
 
 
-def compile_scan(
-    head_size: int, state_size: int, dtype: torch.dtype, scan: tuple[int, int, int], targets: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """Every kernel of the scan."""
-    sizes = {
-        "dtype": str(dtype).removeprefix("torch."),
-        "head_size": head_size,
-        "state_size": state_size,
-        "batch_length_heads": scan,
-    }
-    return [
-        compiled(launch, target, {"kernel": name, **sizes})
-        for name, launch in scan_launches(head_size, state_size, dtype, scan)
-        for target in targets
-    ]
-
-
-def compile_solve(
-    sizes: tuple[int, ...], dtype: torch.dtype, targets: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """The kernel of the sequential solve."""
-    names = ("batch", "length", "layers", "d_model", "d_state", "head_size", "d_conv", "groups")
-    described = {
-        "kernel": "sequential_solve",
-        "dtype": str(dtype).removeprefix("torch."),
-        **dict(zip(names, sizes, strict=True)),
-    }
-    return [compiled(solve_launch(sizes, dtype, target), target, described) for target in targets]
-
-
-def norm_launches(sizes: tuple[int, ...], dtype: torch.dtype) -> Iterator[tuple[str, Launch]]:
+def norm_launches(sizes: tuple[Any, ...], dtype: torch.dtype, _target: str) -> Iterator[tuple[str, Launch]]:
     """Both passes of the gated norm; x and the gate are slices of wider tensors, as in the cell."""
     batch, length, heads, head_size, groups = sizes
     width = heads * head_size
@@ -257,7 +205,9 @@ def norm_launches(sizes: tuple[int, ...], dtype: torch.dtype) -> Iterator[tuple[
     yield "gated_norm_gradient", gated_norm.backward(inputs, output, groups, 1e-5)[0]
 
 
-def convolution_launches(sizes: tuple[int, ...], dtype: torch.dtype) -> Iterator[tuple[str, Launch]]:
+def convolution_launches(
+    sizes: tuple[Any, ...], dtype: torch.dtype, _target: str
+) -> Iterator[tuple[str, Launch]]:
     """Both passes of the short convolution."""
     batch, length, channels, width = sizes
     padded, weight, bias = (
@@ -269,32 +219,65 @@ def convolution_launches(sizes: tuple[int, ...], dtype: torch.dtype) -> Iterator
     yield "short_convolution_gradient", short_convolution.backward(padded, weight, bias, output)[0]
 
 
-def compile_passes(
-    launches: Callable[[tuple[int, ...], torch.dtype], Iterator[tuple[str, Launch]]],
-    names: tuple[str, ...],
-    sizes: tuple[int, ...],
-    dtype: torch.dtype,
-    targets: tuple[str, ...],
-) -> list[dict[str, Any]]:
-    """The kernels of one op around the scan."""
-    described = {"dtype": str(dtype).removeprefix("torch."), **dict(zip(names, sizes, strict=True))}
-    return [
-        compiled(launch, target, {"kernel": name, **described})
-        for name, launch in launches(sizes, dtype)
-        for target in targets
-    ]
+@dataclass(frozen=True)
+class Kernels:
+    """Kernels with the sizes that they are compiled for.
+
+    Attributes:
+        names: of the sizes.
+        sizes: every case, each in both dtypes and for every target.
+        quick: number of the case, dtype and targets, of those that the test suite compiles.
+        launches: names and launches of one case on a target.
+    """
+
+    names: tuple[str, ...]
+    sizes: Sequence[tuple[Any, ...]]
+    quick: tuple[tuple[int, torch.dtype, tuple[str, ...]], ...]
+    launches: Callable[[tuple[Any, ...], torch.dtype, str], Iterator[tuple[str, Launch]]]
+
+    def compile(self, quick: bool) -> list[dict[str, Any]]:
+        """Compile them; return what each takes."""
+        every = [(place, dtype, tuple(TARGETS)) for place in range(len(self.sizes)) for dtype in DTYPES]
+        rows = []
+        for place, dtype, targets in self.quick if quick else every:
+            named = dict(zip(self.names, self.sizes[place], strict=True))
+            described = {"dtype": str(dtype).removeprefix("torch."), **named}
+            launches = [dict(self.launches(self.sizes[place], dtype, target)) for target in targets]
+            rows += [
+                compiled(of[name], target, {"kernel": name, **described})
+                for name in launches[0]
+                for target, of in zip(targets, launches, strict=True)
+            ]
+        return rows
 
 
-def compile_around_scan(quick: bool) -> list[dict[str, Any]]:
-    """The kernels of all ops around the scan."""
-    rows = []
-    for launches, names, every, few in (
-        (norm_launches, ("batch", "length", "heads", "head_size", "groups"), NORMS, QUICK_NORMS),
-        (convolution_launches, ("batch", "length", "channels", "d_conv"), CONVOLUTIONS, QUICK_CONVOLUTIONS),
-    ):
-        cases = few if quick else [(sizes, dtype, tuple(TARGETS)) for sizes in every for dtype in DTYPES]
-        rows += [row for case in cases for row in compile_passes(launches, names, *case)]
-    return rows
+ALL = tuple(TARGETS)
+KERNELS = (
+    Kernels(
+        ("batch", "length", "layers", "d_model", "d_state", "head_size", "d_conv", "groups"),
+        SOLVES,
+        ((0, torch.float32, ALL), (3, torch.bfloat16, ("sm_80",))),
+        solve_launches,
+    ),
+    Kernels(
+        ("head_size", "state_size", "batch_length_heads"),
+        SCANS,
+        ((5, torch.bfloat16, ALL), (6, torch.float32, ("sm_90",)), (8, torch.float32, ("sm_80", "gfx942"))),
+        scan_launches,
+    ),
+    Kernels(
+        ("batch", "length", "heads", "head_size", "groups"),
+        NORMS,
+        ((0, torch.bfloat16, ALL), (4, torch.float32, ("sm_80",))),
+        norm_launches,
+    ),
+    Kernels(
+        ("batch", "length", "channels", "d_conv"),
+        CONVOLUTIONS,
+        ((0, torch.bfloat16, ALL), (2, torch.float32, ("sm_90",))),
+        convolution_launches,
+    ),
+)
 
 
 def main() -> None:
@@ -302,12 +285,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only the cases that the test suite compiles")
     parser.add_argument("--out", type=Path, help="write the report as JSON to this file")
     arguments = parser.parse_args()
-    every = tuple(TARGETS)
-    scans = [(head, state, dtype, scan, every) for head, state, scan in SCANS for dtype in DTYPES]
-    solves = [(sizes, dtype, every) for sizes in SOLVES for dtype in DTYPES]
-    rows = [row for case in (QUICK_SOLVES if arguments.quick else solves) for row in compile_solve(*case)]
-    rows += [row for case in (QUICK_SCANS if arguments.quick else scans) for row in compile_scan(*case)]
-    rows += compile_around_scan(arguments.quick)
+    rows = [row for kernels in KERNELS for row in kernels.compile(arguments.quick)]
     if arguments.out:
         environment = {**describe_environment(), "triton": version("triton")}
         report = {"environment": environment, "results": rows}

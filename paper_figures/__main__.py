@@ -101,11 +101,7 @@ def _check_flags(arguments: Any) -> None:
 
 
 def _rerun(figures: Sequence[Figure], store: Store, results: Path, arguments: Any) -> list[str]:
-    """Carry out the experiments and store their results; return what was said about failed runs.
-
-    Raises:
-        SystemExit: with code 1 if a run did not end, so that there are no results to store.
-    """
+    """Carry out the experiments and store their results; return what was said about failed runs."""
     check_writable(results, "folder of the stored results")
     said = []
     for figure in figures:

@@ -22,10 +22,6 @@ class Verdict:
     Attributes:
         word: the verdict.
         because: the numbers that it rests on, in a clause.
-
-    Example:
-        >>> str(Verdict("partly", "2 of 3 runs solve it"))
-        'partly: 2 of 3 runs solve it'
     """
 
     word: Word
@@ -69,17 +65,7 @@ def graded(everywhere: bool, somewhere: bool, because: str) -> Verdict:
 def verdict(shown: int, of: int, because: str, *, also: bool = True) -> Verdict:
     """Return the verdict on a count of runs: all, none, or some.
 
-    Args:
-        shown: runs that show the claim.
-        of: runs that had to.
-        because: the numbers.
-        also: a further condition, without which the claim is reproduced in part at best.
-
-    Example:
-        >>> verdict(3, 3, "3 of 3").word, verdict(2, 3, "2 of 3").word, verdict(0, 3, "none").word
-        ('reproduced', 'partly', 'not reproduced')
-        >>> verdict(3, 3, "3 of 3, and so does the control", also=False).word
-        'partly'
+    ``also`` is a further condition, without which the claim is reproduced in part at best.
     """
     return graded(shown >= of and also, shown > 0, because)
 

@@ -127,10 +127,7 @@ class Layout:
     def axes(self, figure: mpl.Figure, count: int, narrow: int) -> list[Axes]:
         """Return the axes of so many panels.
 
-        Args:
-            figure: empty.
-            count: of panels.
-            narrow: 0 on a page, 1 in a column.
+        ``narrow`` is 0 on a page, 1 in a column.
         """
         columns = min(self.columns[narrow], count)
         sharex, sharey = self.share
@@ -198,19 +195,11 @@ class Figure:
         return Results.collected(self.experiment, outcomes, shared)
 
     def rerun(self, store: str | Path) -> Results:
-        """Train and measure what a store lacks, and return the results; nothing is written over stored ones.
-
-        Raises:
-            InputError: for a store that cannot be written, or data that are missing.
-        """
+        """Train and measure what a store lacks; return the results, which replace no stored ones."""
         return self.collected(carry_out(self.experiment, Store(Path(store))))
 
     def results(self, folder: Path = RESULTS) -> Results:
-        """Read its stored results; empty ones for published numbers.
-
-        Raises:
-            InputError: if they are missing or of another form.
-        """
+        """Read its stored results; empty ones for published numbers."""
         return Results.none(self.name) if self.published else Results.read(self.name, folder)
 
     def verdict(self, results: Results) -> Verdict:
@@ -252,9 +241,7 @@ REFERENCES = ("chance", "in training")
 def handles_of(panels: Sequence[Axes], keys: Mapping[str, Look] | None = None) -> dict[str, Any]:
     """Return the entries of one legend for all panels: every label once, without the number of its runs.
 
-    Args:
-        panels: with labelled lines.
-        keys: looks by label, in place of the lines; lines for reference stay.
+    ``keys`` are looks by label, in place of the lines; lines for reference stay.
     """
     handles: dict[str, Any] = {}
     for axes in panels:

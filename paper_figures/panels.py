@@ -25,21 +25,11 @@ class Panel(Protocol):
     """Something that draws rows on axes."""
 
     def draw(self, axes: Axes, rows: Rows) -> None:
-        """Draw.
-
-        Args:
-            axes: an empty panel.
-            rows: of the figure.
-        """
+        """Draw the rows on an empty panel."""
 
 
 def value_of(run: MeasuredRun, value: Value) -> Any:
-    """Return a value of a run, given by its path or a function.
-
-    Example:
-        >>> value_of(MeasuredRun({}, {"updates": 3}, "done", {}), "updates")
-        3
-    """
+    """Return a value of a run, given by its path or a function."""
     return run.at(value) if isinstance(value, str) else value(run)
 
 
@@ -150,16 +140,7 @@ def _curve(found: Any) -> Curve | None:
 
 
 def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, label: str) -> None:
-    """Draw one run as a thin line.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> from analysis.framework.palette import Look
-        >>> axes = Figure().subplots()
-        >>> draw_line(axes, [1, 2], [0.5, 1.0], Look("black"), "accuracy")
-        >>> axes.lines[0].get_label()
-        'accuracy'
-    """
+    """Draw one run as a thin line."""
     axes.plot(
         x, y, color=look.color, marker=look.marker, linestyle=look.dashes, linewidth=0.9, markersize=2.5,
         alpha=0.85, label=label,

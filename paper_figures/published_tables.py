@@ -57,11 +57,6 @@ class PublishedTable:
         rows: values by column, None where the source gives none; a row may have a ``remark``.
         average: which column is the mean of which, and how far rounding may take the two apart.
         remarks: on the whole table.
-
-    Example:
-        >>> table = read_table("regular_languages")
-        >>> table.source.short, table.values("model")[:2], table.values("accuracy")[:2]
-        ('Terzić et al. 2025', ['LSTM', 'PD-SSM'], [100.0, 98.8])
     """
 
     name: str
@@ -77,15 +72,7 @@ class PublishedTable:
         return [row[column] for row in self.rows]
 
     def row(self, **where: Any) -> Mapping[str, Any]:
-        """Return the one row with these values.
-
-        Raises:
-            InputError: if no row or several have them.
-
-        Example:
-            >>> read_table("catbabi_fixed_point").row(model="FP-Mamba", layers=2)["highest"]
-            89.6
-        """
+        """Return the one row with these values."""
         found = [row for row in self.rows if where.items() <= row.items()]
         if len(found) != 1:
             words = ", ".join(f"{column} {value}" for column, value in where.items())

@@ -18,12 +18,7 @@ COLUMNS = ("figure", "claim", "verdict", "cost of a rerun")
 
 @cache
 def all_figures() -> dict[str, Figure]:
-    """Return every figure by its name, in the order of the paper.
-
-    Example:
-        >>> list(all_figures())[-2:]
-        ['published', 'published_neighbours']
-    """
+    """Return every figure by its name, in the order of the paper."""
     found = [
         replace(import_module(f"{figures.__name__}.{module.name}").FIGURE, name=module.name)
         for module in iter_modules(figures.__path__)
@@ -35,31 +30,14 @@ def all_figures() -> dict[str, Figure]:
 
 
 def figure_named(name: str) -> Figure:
-    """Return a figure.
-
-    Raises:
-        InputError: for an unknown name, with the nearest known one.
-
-    Example:
-        >>> figure_named("jacobians").title
-        'State-to-state Jacobians, explicit and implicit'
-        >>> figure_named("jacobian")
-        Traceback (most recent call last):
-        automata.errors.InputError: figure 'jacobian' is unknown; did you mean 'jacobians'? Known: ...
-    """
+    """Return a figure."""
     if name not in all_figures():
         raise unknown_name("figure", name, all_figures())
     return all_figures()[name]
 
 
 def claim_rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, str]]:
-    """Return name, claim, verdict on the stored results and cost of a rerun of each figure.
-
-    Example:
-        >>> ((name, claim, verdict, cost),) = claim_rows([figure_named("published")])
-        >>> name, verdict, cost
-        ('published', 'published: as its authors print it; nothing was run here', 'nothing to rerun')
-    """
+    """Return name, claim, verdict on the stored results and cost of a rerun of each figure."""
     rows = []
     for figure in figures:
         results = figure.results()
@@ -80,12 +58,7 @@ def claims_table(figures: Sequence[Figure]) -> Table:
 
 
 def summary(figures: Sequence[Figure]) -> str:
-    """Return the rows as Markdown.
-
-    Example:
-        >>> print(summary([figure_named("convergence")]).splitlines()[0])
-        | figure | claim | verdict | cost of a rerun |
-    """
+    """Return the rows as Markdown."""
     lines = [COLUMNS, ("---",) * len(COLUMNS)]
     for name, claim, verdict, cost in claim_rows(figures):
         word, _, because = verdict.partition(": ")

@@ -55,11 +55,7 @@ class Results:
     def collected(
         cls, experiment: Experiment, outcomes: Sequence[Outcome], shared: Mapping[str, Any]
     ) -> "Results":
-        """Return the results of an experiment that ended.
-
-        Raises:
-            InputError: if two measurements give a value the same name.
-        """
+        """Return the results of an experiment that ended."""
         records = [record for outcome in outcomes for record in outcome.records.values()]
         measured = [record for record in records if record["measurement"] != TRAINING]
         return cls(
@@ -88,13 +84,7 @@ class Results:
         ]
 
     def runs_sentence(self) -> list[str]:
-        """Return how many runs there are, of which seeds, and how many failed; nothing without runs.
-
-        Example:
-            >>> run = {"settings": {"seed": 0}, "status": "done", "values": {}}
-            >>> Results("f", "", "", {}, 0.0, 0.0, {}, {}, [run]).runs_sentence()
-            ['1 training runs, seeds 0; none failed.']
-        """
+        """Return how many runs there are, of which seeds, and how many failed; nothing without runs."""
         if not self.runs:
             return []
         seeds = ", ".join(map(str, sorted({run["settings"]["seed"] for run in self.runs})))
@@ -103,16 +93,7 @@ class Results:
 
     @classmethod
     def read(cls, figure: str, folder: Path = RESULTS) -> "Results":
-        """Read the results of a figure.
-
-        Raises:
-            InputError: if they are missing, not JSON, or of another form.
-
-        Example:
-            >>> Results.read("primes", Path("nowhere"))
-            Traceback (most recent call last):
-            automata.errors.InputError: results of figure primes are missing in nowhere; ...
-        """
+        """Read the results of a figure."""
         path = folder / f"{figure}.json"
         if not path.is_file():
             raise InputError(f"results of figure {figure} are missing in {folder}; compute them with --rerun")
@@ -125,11 +106,7 @@ class Results:
         return cls(**content)
 
     def write(self, folder: Path = RESULTS) -> None:
-        """Write the results as ``<figure>.json``, in one stroke.
-
-        Raises:
-            OSError: if the folder cannot be written.
-        """
+        """Write the results as ``<figure>.json``, in one stroke."""
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / f"{self.figure}.json", compact_json(asdict(self)).encode())
 
@@ -157,15 +134,7 @@ def _values(outcome: Outcome, experiment: Experiment) -> dict[str, Any]:
 
 
 def compact_json(value: Any) -> str:
-    """Return indented JSON with every list of plain numbers on one line, so that differences stay readable.
-
-    Example:
-        >>> print(compact_json({"lengths": [32, 64], "mode": "sequential"}), end="")
-        {
-         "lengths": [32, 64],
-         "mode": "sequential"
-        }
-    """
+    """Return indented JSON with every list of plain numbers on one line, for readable differences."""
     return _laid_out(json_ready(value), "\n") + "\n"
 
 

@@ -32,11 +32,7 @@ class MeasuredRun:
     identity: Mapping[str, Any]
 
     def at(self, path: str) -> Any:
-        """Return a value by its path, ``accuracy@512``: the entry 512 of ``accuracy``.
-
-        Raises:
-            KeyError: for a path that leads nowhere.
-        """
+        """Return a value by its path, ``accuracy@512``: the entry 512 of ``accuracy``."""
         found: Any = self.values
         for name in path.split("@"):
             found = found[name]
@@ -92,23 +88,12 @@ Chosen = str | Callable[[Row], bool]
 
 
 def where(**settings: Any) -> Callable[[Row], bool]:
-    """Return the test of rows with these settings.
-
-    Example:
-        >>> where(model="lstm", layers=2)(Row("LSTM", {"model": "lstm", "layers": 1}, (), (), Look("black")))
-        False
-    """
+    """Return the test of rows with these settings."""
     return lambda row: all(row.settings.get(name) == value for name, value in settings.items())
 
 
 def chosen_rows(rows: Iterable[Row], chosen: Chosen | None) -> list[Row]:
-    """Return the rows of this label, or those that pass the test; all for None.
-
-    Example:
-        >>> rows = [Row(label, {"model": "lstm"}, (), (), Look("black")) for label in ("one", "two")]
-        >>> [len(chosen_rows(rows, chosen)) for chosen in ("one", where(model="gru"), None)]
-        [1, 0, 2]
-    """
+    """Return the rows of this label, or those that pass the test; all for None."""
     if isinstance(chosen, str):
         return [row for row in rows if row.label == chosen]
     return [row for row in rows if chosen is None or chosen(row)]
@@ -137,18 +122,8 @@ def rows_of(
 ) -> Rows:
     """Group runs by their label, in the order of the first run of each.
 
-    Args:
-        runs: of a figure.
-        label: of the row that a run belongs to.
-        looks: of a row; the model's, with other dashes where two rows would look the same, if None.
-        shared: numbers of the figure that belong to no run.
-
-    Example:
-        >>> chosen = [{"model": "lstm", "seed": seed} for seed in (1, 2, 3)]
-        >>> runs = [MeasuredRun(one, {"updates": 10 * one["seed"]}, "done", {}) for one in chosen[:2]]
-        >>> (row,) = rows_of([*runs, MeasuredRun(chosen[2], {}, "failed", {})])
-        >>> row.label, row.each("updates"), row.failed, row.reaching("updates", 15)
-        ('LSTM', [10, 20], (3,), 1)
+    ``looks`` are those of a row; by default the model's, with other dashes where two rows would look the
+    same.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:

@@ -35,11 +35,7 @@ class PretrainingPoint(Point):
 
     @cached_property
     def config(self) -> "PretrainConfig":
-        """The whole configuration of the run.
-
-        Raises:
-            InputError: for an unknown field or a bad value, or where pretraining is not installed.
-        """
+        """The whole configuration of the run."""
         try:
             from implicit.language.pretrain import PretrainConfig
         except ImportError as error:
@@ -64,11 +60,7 @@ class PretrainingPoint(Point):
         return f"python -m implicit.language.pretrain {self.example} {changes} --out RUN"
 
     def train(self, folder: Path, device: str = "cpu") -> "FinishedRun":
-        """Train the run in a folder on a device, or go on with it; return it.
-
-        Raises:
-            InputError: the folder holds another run, or a text is missing.
-        """
+        """Train the run in a folder on a device, or go on with it; return it."""
         import torch
 
         from implicit.language.pretrain import finished_run, make_accelerator, pretrain

@@ -60,12 +60,7 @@ APART = frozenset(GROUPS["Kernels, one by one"])
 
 
 def commands_page() -> str:
-    """Return the page.
-
-    Example:
-        >>> "## python -m analysis.jacobian" in commands_page()
-        True
-    """
+    """Return the page."""
     stored = ", ".join(f"`{folder.name}`" for folder in sorted(STORED_RUNS.iterdir()) if folder.is_dir())
     lines = [
         "# Commands",
@@ -95,12 +90,7 @@ def anchor(command: str) -> str:
 
 
 def help_of(command: str) -> str:
-    """Return what ``python -m <command> --help`` prints, or, of a command apart, what its file says first.
-
-    Example:
-        >>> print(help_of("automata.audit"))
-        usage: python -m automata.audit [-h] ... a name, regex:EXPRESSION, file:PATH, ...
-    """
+    """Return what ``python -m <command> --help`` prints, or, of a command apart, what its file says first."""
     if command in APART:
         source = Path(command.replace(".", "/")).with_suffix(".py")
         return ast.get_docstring(ast.parse((ROOT / source).read_text(encoding="utf-8"))) or ""

@@ -33,12 +33,7 @@ SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the gallery.
-
-    Example:
-        >>> Picture("jacobians", "Title", "What is seen.", "python -m paper_figures jacobians", b"").file
-        'gallery/jacobians.png'
-    """
+    """A figure of the gallery."""
 
     name: str
     title: str
@@ -53,25 +48,12 @@ class Picture:
 
 
 def pictures() -> list[Picture]:
-    """Draw all figures: of the paper from stored results or published numbers, of analyses from a stored run.
-
-    Example:
-        >>> from unittest.mock import patch
-        >>> with patch("website.gallery.all_figures", return_value={}), patch.dict(SHOWN, clear=True):
-        ...     pictures()
-        []
-    """
+    """Draw all figures: of the paper from results or published numbers, of analyses from a stored run."""
     return [_of_paper(name) for name in all_figures()] + [_of_analysis(name) for name in SHOWN]
 
 
 def gallery_page(shown: list[Picture]) -> str:
-    """Return the page.
-
-    Example:
-        >>> picture = Picture("counts", "Counts", "Two counts.", "python -m counts", b"")
-        >>> "![Counts](gallery/counts.png)" in gallery_page([picture])
-        True
-    """
+    """Return the page."""
     lines = [
         "# Gallery",
         "",

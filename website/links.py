@@ -21,15 +21,6 @@ def relinked(text: str, file: str) -> str:
     """Return Markdown of a file of the repository with its links as the site has them.
 
     A link to what the site does not have becomes plain text.
-
-    Args:
-        text: of the file.
-        file: its path in the repository.
-
-    Example:
-        >>> text = "[why](../docs/solvers.md#why), [code](fixed_point.py), [x](https://x.org)"
-        >>> relinked(text, "theory/README.md")
-        '[why](solvers.md#why), code, [x](https://x.org)'
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -46,12 +37,7 @@ def relinked(text: str, file: str) -> str:
 
 
 def with_indices(text: str) -> str:
-    """Return Markdown whose formulas have raised and lowered indices; code is left as it is.
-
-    Example:
-        >>> with_indices("q^{1/k}, ‖x‖_∞, max_{i<k}, J_ij, `a_{i}`")
-        'q<sup>1/k</sup>, ‖x‖<sub>∞</sub>, max<sub>i&lt;k</sub>, J<sub>ij</sub>, `a_{i}`'
-    """
+    """Return Markdown whose formulas have raised and lowered indices; code is left as it is."""
     pieces = re.split(r"(^```.*?^```|^ {4,}\S.*?$|`[^`\n]+`)", text, flags=re.DOTALL | re.MULTILINE)
     for number in range(0, len(pieces), 2):  # the others are code
         piece = re.sub(r"\^[{(]([^{}()]*)[})]", r"<sup>\1</sup>", pieces[number])

@@ -60,11 +60,6 @@ class PublicName:
         package: that offers it.
         name: as it is called there.
         page: the package on whose page it stands.
-
-    Example:
-        >>> entry = PublicName("implicit", "GRU", "implicit")
-        >>> entry.link
-        '[`GRU`](implicit.md#implicit.models.gru.GRU)'
     """
 
     package: str
@@ -101,10 +96,6 @@ def public_names() -> list[PublicName]:
     """Return every public name of every package, in the order of the pages.
 
     On a page they come as the docstring of the package lists them, then as ``__all__`` does.
-
-    Example:
-        >>> [entry.name for entry in public_names() if entry.package == "implicit"][:3]
-        ['recipe', 'train', 'TrainConfig']
     """
     names: list[PublicName] = []
     pages: dict[tuple[str, int], str] = {}
@@ -123,12 +114,7 @@ def public_names() -> list[PublicName]:
 
 
 def names_pages() -> dict[str, str]:
-    """Return the pages by the path of their file.
-
-    Example:
-        >>> sorted(names_pages())[:2]
-        ['reference/analysis.agreement.md', 'reference/analysis.belief.md']
-    """
+    """Return the pages by the path of their file."""
     entries = public_names()
     pages = {f"reference/{package}.md": _page(package, entries) for package in PACKAGES}
     return pages | {"reference/index.md": _index(entries)}

@@ -20,14 +20,7 @@ returns the answer. Both write numbers as JSON and, where there is something to 
 
 
 def questions_page() -> str:
-    """Return the page.
-
-    Example:
-        >>> print(questions_page())
-        # Which analysis answers which question
-        ...
-        | How does accuracy change with length? | [`length_generalization`](...) | any run; several at ...
-    """
+    """Return the page."""
     rows = [_row(question) for question in QUESTIONS]
     rows += [
         f"| {sentence} | {_link(name)} | {f'`{arguments}`' if arguments else 'nothing'} | |"

@@ -25,13 +25,7 @@ from analysis.agreement.fixed_point_search import (
     states_before,
 )
 from analysis.framework.analysis import ReportSection, RunAnalysis
-from analysis.framework.figures import (
-    TEXT_WIDTH,
-    legend_below,
-    log_axis,
-    new_panels,
-    styled,
-)
+from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
 from analysis.framework.finding import Finding, Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
@@ -45,14 +39,7 @@ from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.loading import Run
 from theory.fixed_point import ERROR_MARGIN
 
-__all__ = [
-    "ANALYSIS",
-    "AgreementAnalysis",
-    "AgreementSettings",
-    "analyse",
-    "draw",
-    "main",
-]
+__all__ = ["ANALYSIS", "AgreementAnalysis", "AgreementSettings", "analyse", "draw", "main"]
 
 TIGHTENING = 100.0
 """The second tolerance is this much smaller than the first."""
@@ -198,10 +185,7 @@ class AgreementAnalysis:
 def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) -> AgreementAnalysis:
     """Compare the fixed points of the two modes, and search for others at example tokens.
 
-    Args:
-        run: a loaded run of an implicit model.
-        settings: what to compare.
-        chosen: settings by name, instead.
+    The run is of an implicit model; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or a model without fixed points.
@@ -334,21 +318,10 @@ SAME, DIFFERENT, UNCONVERGED = (FINDING_LOOKS[name].color for name in ("holds", 
 
 
 def draw(found: AgreementAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw distances, shares by position, and the fixed points of the example tokens.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity")
-        >>> figure = draw(analyse(run, sequences=2, length=4, examples=1))
-        >>> [axes.get_ylabel() for axes in figure.axes[:2]]
-        ['tokens', 'share of sequences']
-    """
+    """Draw distances, shares by position, and the fixed points of the example tokens."""
     with styled():
         figure, (distance, position, points) = new_panels(
-            width,
-            3,
-            **for_title(found.run.title, found.finding),
-            height=2.75,
+            width, 3, **for_title(found.run.title, found.finding), height=2.75
         )
         _draw_distances(distance, found)
         _draw_positions(position, found)
@@ -374,11 +347,7 @@ def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
             )
     tolerance = np.log10(np.median(found.tolerance))
     axes.axvline(tolerance, color="black", linestyle="--", linewidth=0.9, label="tolerance (median)")
-    axes.set(
-        title="distance between the modes",
-        xlabel="log10 of the relative distance",
-        ylabel="tokens",
-    )
+    axes.set(title="distance between the modes", xlabel="log10 of the relative distance", ylabel="tokens")
     log_axis(axes)
     axes.set_ylim(bottom=0.7)  # a single token shows
     axes.set_xticks(range(-16, 1, 4))

@@ -30,10 +30,6 @@ class FoundFixedPoint:
         smallest_singular_value: of I − ∂zΦ there.
         starts: how many starts ended in it.
         reached_by: names of the starts that were given a name and ended in it.
-
-    Example:
-        >>> FoundFixedPoint(answer=1, spectral_radius=0.7, smallest_singular_value=0.2, starts=9).attracts
-        True
     """
 
     answer: int
@@ -77,11 +73,7 @@ class TokenFixedPoints:
     unconverged: int
 
     def rows(self, names: Sequence[str]) -> list[list[str]]:
-        """Return a row for every fixed point, under the headings `SEARCHED`.
-
-        Args:
-            names: of the classes.
-        """
+        """Return a row for every fixed point, under the headings `SEARCHED`."""
         where = [f"{self.sequence}, {self.position}", self.reason, names[self.label]]
         rows = [
             [
@@ -112,32 +104,10 @@ def search_fixed_points(
 ) -> tuple[tuple[FoundFixedPoint, ...], int]:
     """Solve one token from several starts and sort the ends into distinct fixed points.
 
-    Two ends z and z̃ count as one fixed point if ‖z − z̃‖ is within a decade of (‖Φ(z) − z‖ + ‖Φ(z̃) − z̃‖) / σ,
-    σ the smallest singular value of I − ∂zΦ: to first order, r/σ is how far a fixed point can be from a
-    latent with residual r.
-
-    Args:
-        model: in float64.
-        token: which token.
-        state: before the token, without a batch axis.
-        starts: ``[starts, d_model]``.
-        names: of the first starts; the rest have none.
-        max_iterations: the most iterations of each solve.
-
-    Returns:
-        The distinct fixed points, and how many starts did not converge.
-
-    Example:
-        >>> from analysis.framework.visited_states import in_double_precision
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
-        >>> model = in_double_precision(ImplicitMamba2(ImplicitMamba2Config(**sizes)))
-        >>> state = {name: entry[0] for name, entry in model.init_state(1).items()}
-        >>> starts = torch.cat([torch.zeros(1, 4), torch.randn(4, 4)]).double()
-        >>> points, unconverged = search_fixed_points(model, 1, state, starts, ["zero"], 2000)
-        >>> sum(point.starts for point in points) + unconverged
-        5
+    Two ends z and z̃ count as one fixed point if ‖z − z̃‖ is within a decade of (‖Φ(z) − z‖ + ‖Φ(z̃) − z̃‖) /
+    σ, σ the smallest singular value of I − ∂zΦ: to first order, r/σ is how far a fixed point can be from a
+    latent with residual r. The model is in float64 and the state has no batch axis. ``names`` are those of
+    the first starts, ``[starts, d_model]``; the second thing returned is how many starts did not converge.
     """
     count = len(starts)
     batched = {name: entry[None].expand(count, *entry.shape) for name, entry in state.items()}
@@ -199,23 +169,8 @@ def states_before(
 ) -> list[State]:
     """Return for each sequence the state before its token at a position, given the latents of the tokens.
 
-    Args:
-        model: an implicit model.
-        tokens: ``[sequences, length]``.
-        latents: ``[sequences, length, d_model]``, the fixed points of the sequential mode.
-        positions: one per sequence, from 0.
-
-    Returns:
-        One state per sequence, without a batch axis.
-
-    Example:
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2}
-        >>> model = ImplicitMamba2(ImplicitMamba2Config(**sizes))
-        >>> states = states_before(model, torch.tensor([[0, 1]] * 2), torch.ones(2, 2, 4), [0, 1])
-        >>> [bool(state["ssm.0"].any()) for state in states]
-        [False, True]
+    ``latents``, ``[sequences, length, d_model]``, are the fixed points of the sequential mode; there is one
+    position, and one state without a batch axis, per sequence.
     """
     states: dict[int, State] = {}
     state = model.init_state(len(tokens))

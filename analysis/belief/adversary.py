@@ -34,11 +34,6 @@ class WorstRounds:
         tokens: of the sequence found, ``[length]``.
         errors: KL(exact ‖ model) at its reveals, in nats, ``[rounds]``.
         random: the same on random rounds, ``[sequences, rounds]``.
-
-    Example:
-        >>> found = WorstRounds(np.zeros(5, np.int64), np.array([0.5]), np.array([[0.1], [0.3]]))
-        >>> found.mean, found.random_mean
-        (0.5, 0.2)
     """
 
     tokens: IntArray

@@ -42,15 +42,7 @@ def window_positions(length: int, window: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class ProbeSequences:
-    """Sequences to which probes are fitted, and others on which the regularisation is chosen.
-
-    Example:
-        >>> from automata.tasks import task_from
-        >>> settings = BeliefSettings(probe_sequences=4, probe_validation=2)
-        >>> drawn = ProbeSequences.of(task_from("noisy-parity-reveals"), 64, settings)
-        >>> drawn.fitted.beliefs.shape, drawn.validation.beliefs.shape
-        ((4, 64, 2), (2, 64, 2))
-    """
+    """Sequences to which probes are fitted, and others on which the regularisation is chosen."""
 
     fitted: ExactSequences
     validation: ExactSequences
@@ -60,10 +52,7 @@ class ProbeSequences:
         """Draw both, of the training length, with the seed of the probe."""
         count = max(1, min(length, MOST_SAMPLES // settings.probe_sequences))
         positions = np.unique(np.linspace(0, length - 1, count).round().astype(np.int64))
-        parts = (
-            (settings.probe_sequences, Stream.TRAIN),
-            (settings.probe_validation, Stream.VALIDATION),
-        )
+        parts = ((settings.probe_sequences, Stream.TRAIN), (settings.probe_validation, Stream.VALIDATION))
         fitted, validation = (
             exact_sequences(task, sequences, length, settings.probe_seed, positions, stream)
             for sequences, stream in parts
@@ -74,11 +63,7 @@ class ProbeSequences:
 def fitted_probe(
     model: SequenceModel, features: Features, drawn: ProbeSequences, settings: BeliefSettings
 ) -> Probe:
-    """Fit the probe of a model's state.
-
-    Raises:
-        InputError: the states are not finite.
-    """
+    """Fit the probe of a model's state."""
 
     def samples(exact: ExactSequences) -> tuple[NDArray[np.floating], FloatArray]:
         read = FeatureSamples.empty(features, exact)
@@ -99,12 +84,6 @@ class FeatureSamples:
         features: how they are read.
         exact: the sequences.
         found: ``[sequences, kept, features]``.
-
-    Example:
-        >>> from automata.tasks import task_from
-        >>> exact = exact_sequences(task_from("noisy-parity-reveals"), 2, 64, seed=0, kept=[3, 63])
-        >>> FeatureSamples.empty(Features(8), exact).found.shape
-        (2, 2, 8)
     """
 
     features: Features
@@ -139,11 +118,6 @@ class Decoded:
         inconsistency: total variation between the decoded belief and the Bayes update of the one decoded
             before, at tokens that move or show something; 1 where that update is impossible.
         impossible: share of these tokens at which it is: the decoded belief rules out what is seen.
-
-    Example:
-        >>> never = Estimate(0.0, 0.0, 0.0, 2, 8)
-        >>> Decoded(never, never, never, never, 0.0).distance.mean
-        0.0
     """
 
     distance: Estimate
@@ -163,12 +137,7 @@ def decoded_at(
 ) -> Decoded:
     """Decode the beliefs at the last tokens of a length, and compare.
 
-    Args:
-        samples: features of the test sequences, at the positions of `window_positions` and others.
-        probe: fitted on other sequences.
-        length: in tokens.
-        window: how many tokens.
-        confidence: level of the intervals.
+    ``samples`` are those of the test sequences at the positions of `window_positions`, and others.
     """
     exact = samples.exact
     positions = window_positions(length, window)

@@ -35,16 +35,7 @@ UNDERFLOW = -103.3
 
 
 def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw six panels; runs that differ in their seed only are drawn together.
-
-    Example:
-        >>> from analysis.belief.measurement import analyse
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> found = analyse(run, sequences=4, multiples=(1, 2), probe_sequences=16, probe_validation=4)
-        >>> [axes.get_xlabel() for axes in draw(found).axes][:2]
-        ['tokens read', 'tokens since the last full reveal']
-    """
+    """Draw six panels; runs that differ in their seed only are drawn together."""
     groups = seed_groups(found.runs)
     looks = group_looks([group[0] for group in groups])
     tasks = sorted({result.run.task for result in found.runs})

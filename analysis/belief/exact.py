@@ -35,12 +35,6 @@ class ExactSequences:
             padding.
         kept: positions at which beliefs are kept, rising, ``[kept]``.
         beliefs: after these, ``[sequences, kept, states]``; NaN at padding.
-
-    Example:
-        >>> from automata.tasks import task_from
-        >>> found = exact_sequences(task_from("noisy-parity-reveals"), 2, 64, seed=0, kept=[62, 63])
-        >>> found.beliefs.shape, found.answers.shape == (len(found.rows), 2)
-        ((2, 2, 2), True)
     """
 
     task: ObservedTask
@@ -78,17 +72,7 @@ def exact_sequences(
 ) -> ExactSequences:
     """Draw sequences and filter them.
 
-    Args:
-        task: from which they are drawn.
-        sequences: how many.
-        length: of each, in tokens.
-        seed: of the stream.
-        kept: positions at which beliefs are kept.
-        stream: what they are for.
-        number: of the batch in the stream.
-
-    Raises:
-        InputError: nothing is asked in them, or they are more than memory holds.
+    Beliefs are kept at the positions ``kept``. Sequences in which nothing is asked are refused.
     """
     batch = draw_batch(task, sequences, length, seed, stream, length, number)
     tokens = batch.tokens.numpy()

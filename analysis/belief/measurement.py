@@ -225,10 +225,7 @@ def analyse(
 ) -> BeliefAnalysis:
     """Measure how several runs hold the belief; those of one task read the same sequences.
 
-    Args:
-        runs: a loaded run, or several with different names, of tasks with an exact belief.
-        settings: what to measure.
-        chosen: settings by name, instead.
+    The tasks have an exact belief, and the runs different names; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, two runs of the same name, a task that has no exact belief, or one
@@ -250,10 +247,7 @@ def analyse(
 def measure_belief(run: Run, settings: BeliefSettings | None = None, **chosen: Any) -> RunBelief:
     """Measure how one run holds the belief.
 
-    Args:
-        run: a loaded one, of a task with an exact belief.
-        settings: what to measure.
-        chosen: settings by name, instead.
+    Its task has an exact belief; settings can be given by name instead.
 
     Raises:
         InputError: as for `analyse`.

@@ -106,14 +106,6 @@ class MassRates:
         mean: mean of log Pr(what is revealed | tokens before) over all tokens.
         fitted: as the rates of norms are fitted, so that the two can be compared.
         per_reveal: mean over the tokens at which something is revealed.
-
-    Example:
-        >>> from analysis.belief.exact import exact_sequences
-        >>> from automata.tasks import task_from
-        >>> exact = exact_sequences(task_from("noisy-parity-reveals"), 8, 256, seed=0, kept=[])
-        >>> rates = mass_rates(exact)
-        >>> rates.per_reveal.per_token < rates.mean.per_token < 0
-        True
     """
 
     mean: Rate

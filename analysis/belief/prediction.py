@@ -25,18 +25,7 @@ IntArray = NDArray[np.int64]
 
 
 def divergence(exact: FloatArray, log_predicted: FloatArray) -> FloatArray:
-    """Return KL(exact ‖ predicted) in nats, over the last axis; infinite where a possible answer has q = 0.
-
-    Args:
-        exact: probabilities, ``[…, answers]``.
-        log_predicted: log probabilities, of the same shape.
-
-    Example:
-        >>> p = np.array([0.5, 0.5, 0.0])
-        >>> q = np.array([0.25, 0.25, 0.5])
-        >>> print(round(float(divergence(p, np.log(q))), 6))
-        0.693147
-    """
+    """Return KL(exact ‖ predicted) in nats; infinite where a possible answer has q = 0."""
     logs = np.log(exact, out=np.zeros_like(exact), where=exact > 0)
     gaps = np.subtract(logs, log_predicted, out=np.zeros_like(exact), where=exact > 0)
     return np.asarray((exact * gaps).sum(axis=-1))
@@ -52,15 +41,6 @@ class Predictions:
         excess: log p(a) − log q(a) of the answer a.
         log_loss: −log q(a), in nats.
         right: whether the likeliest answer of the model is the answer.
-
-    Example:
-        >>> from analysis.belief.exact import exact_sequences
-        >>> from automata.tasks import task_from
-        >>> exact = exact_sequences(task_from("noisy-parity-reveals"), 4, 64, seed=0, kept=[])
-        >>> said = Predictions.empty(exact)
-        >>> said.add(np.arange(len(exact.rows)), torch.log(torch.from_numpy(exact.answers)))
-        >>> float(said.kl.max()) < 1e-12, said.estimate("kl", [64])[64].places == len(exact.rows)
-        (True, True)
     """
 
     exact: ExactSequences
@@ -79,9 +59,7 @@ class Predictions:
     def add(self, places: IntArray, logits: Tensor) -> None:
         """Enter what the model says at some places.
 
-        Args:
-            places: their numbers, ``[some]``.
-            logits: ``[some, output_size]``.
+        ``logits`` are ``[places, output_size]``.
         """
         said = torch.log_softmax(logits.double(), dim=-1).cpu().numpy()
         exact, targets = self.exact.answers[places], self.exact.targets[places]
@@ -107,10 +85,7 @@ class Predictions:
     ) -> dict[int, Estimate]:
         """Return the mean of a quantity from one length to the next, by the length at which it ends.
 
-        Args:
-            quantity: the name of an attribute.
-            lengths: rising, in tokens.
-            confidence: level of the intervals.
+        ``quantity`` is the name of an attribute.
         """
         bins = binned(
             np.asarray(getattr(self, quantity), dtype=np.float64),
@@ -169,9 +144,7 @@ class Predictions:
 def bins_numbers(bins: Bins | None, shift: int = 0) -> list[dict[str, Any]] | None:
     """Return bins for JSON, those without a place left out.
 
-    Args:
-        bins: None stays None.
-        shift: what was added to the quantity for its axis.
+    ``shift`` was added to the quantity for its axis.
     """
     if bins is None:
         return None

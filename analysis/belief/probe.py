@@ -44,13 +44,6 @@ class Features:
         dtype: in which they are read.
         buckets: of a random projection, to which feature each entry is added, ``[entries]``; None without.
         signs: with which sign, ``[entries]``; None without.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-        >>> features = Features.of(model, seed=0)
-        >>> features.size, features.read(model.states(torch.zeros(2, 5, dtype=torch.long))).shape
-        (8, (2, 6, 8))
     """
 
     size: int
@@ -87,12 +80,7 @@ class Features:
 
 
 def nearest_distributions(points: FloatArray) -> FloatArray:
-    """Return the nearest points of the simplex in the Euclidean distance, over the last axis.
-
-    Example:
-        >>> nearest_distributions(np.array([[0.7, 0.5], [2.0, 0.0], [0.3, 0.7]])).round(12).tolist()
-        [[0.6, 0.4], [1.0, 0.0], [0.3, 0.7]]
-    """
+    """Return the nearest points of the simplex in the Euclidean distance, over the last axis."""
     falling = -np.sort(-points, axis=-1)
     count = np.arange(1, points.shape[-1] + 1)
     thresholds = (falling.cumsum(axis=-1) - 1) / count
@@ -101,12 +89,7 @@ def nearest_distributions(points: FloatArray) -> FloatArray:
 
 
 def total_variation(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return half the sum of the absolute differences, over the last axis.
-
-    Example:
-        >>> float(total_variation(np.array([1.0, 0.0]), np.array([0.25, 0.75])))
-        0.75
-    """
+    """Return half the sum of the absolute differences, over the last axis."""
     return np.asarray(np.abs(one - other).sum(axis=-1) / 2)
 
 
@@ -114,12 +97,6 @@ def belief_divergence(exact: FloatArray, decoded: FloatArray) -> FloatArray:
     """Return KL(exact ‖ decoded) in nats, with 10⁻⁶ of the uniform distribution in what is decoded.
 
     It is off by at most 1.1 · 10⁻⁶ where both agree, and at most log(n · 10⁶) for n states.
-
-    Example:
-        >>> float(belief_divergence(np.array([0.5, 0.5]), np.array([0.5, 0.5]))) < 1e-12
-        True
-        >>> round(float(belief_divergence(np.array([1.0, 0.0]), np.array([0.0, 1.0]))), 3)
-        14.509
     """
     smoothed = (1 - SMOOTHING) * decoded + SMOOTHING / decoded.shape[-1]
     return divergence(exact, np.log(smoothed))
@@ -136,15 +113,6 @@ class Probe:
         offset: ``[states]``.
         regularisation: λ.
         validation: total variation by λ, on the validation sequences; NaN where the equations are singular.
-
-    Example:
-        A state that is the belief itself, in a basis that mixes it:
-
-        >>> rng = np.random.default_rng(0)
-        >>> beliefs = rng.dirichlet(np.ones(3), 200)
-        >>> probe = fit_probe(beliefs @ rng.normal(size=(3, 5)), beliefs, (beliefs @ np.eye(3, 5)), beliefs)
-        >>> probe.weights.shape
-        (5, 3)
     """
 
     center: FloatArray
@@ -173,15 +141,8 @@ def fit_probe(
 ) -> Probe:
     """Fit a probe for every λ, and return the one that is best on the validation sequences.
 
-    Args:
-        features: ``[samples, features]``.
-        beliefs: ``[samples, states]``.
-        validation_features: of other sequences, ``[others, features]``.
-        validation_beliefs: ``[others, states]``.
-        regularisations: the λ that are tried.
-
-    Raises:
-        InputError: features are not finite, as those of a state that has overflowed.
+    Features are ``[samples, features]``, beliefs ``[samples, states]``. Features that are not finite, as
+    those of a state that has overflowed, are refused.
     """
     if not np.isfinite(features).all():
         raise InputError(

@@ -28,11 +28,6 @@ class Block:
         states: before the first token and after each, every part ``[sequences, tokens + 1, …]``; None if
             they are not asked for.
         unconverged: tokens without a converged fixed point.
-
-    Example:
-        >>> block = Block(slice(0, 4), 64, torch.zeros(4, 32, 6), None, 0)
-        >>> block.after
-        96
     """
 
     rows: slice
@@ -54,22 +49,7 @@ def read_in_blocks(
     """Read sequences from their beginning, so many at a time, in blocks of tokens that bound the memory.
 
     What stands at padding is read like any token: models are causal, so that nothing before it changes.
-
-    Args:
-        model: any; its states are asked for only where they do not grow.
-        tokens: ``[sequences, length]``.
-        settings: sequences at a time, and how fixed points are sought.
-        with_states: whether the states are wanted.
-        label: of the progress bar.
-
-    Example:
-        >>> import numpy as np
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-        >>> tokens = np.zeros((3, 8), dtype=np.int64)
-        >>> (block,) = read_in_blocks(model, tokens, BeliefSettings(), with_states=True)
-        >>> block.states["hidden.0"].shape
-        torch.Size([3, 9, 4])
+    States are asked for only where they do not grow; ``label`` is that of the progress bar.
     """
     at_once = settings.batch_size
     given = torch.from_numpy(tokens).to(model.device)
@@ -98,14 +78,7 @@ def read_in_blocks(
 
 
 def block_length(model: SequenceModel, sequences: int, length: int, *, with_states: bool) -> int:
-    """Return how many tokens a model reads at a time so that what is kept of them stays small.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=8192))
-        >>> block_length(model, 16, 1000, with_states=True), block_length(model, 16, 1000, with_states=False)
-        (128, 1000)
-    """
+    """Return how many tokens a model reads at a time so that what is kept of them stays small."""
     numbers = model.config.output_size
     if with_states:
         numbers = max(numbers, state_size(model))
@@ -113,11 +86,5 @@ def block_length(model: SequenceModel, sequences: int, length: int, *, with_stat
 
 
 def state_size(model: SequenceModel) -> int:
-    """Return the numbers in the state of one sequence, all parts together.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
-        >>> state_size(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4, layers=2)))
-        16
-    """
+    """Return the numbers in the state of one sequence, all parts together."""
     return sum(math.prod(part.shape[1:]) for part in model.init_state(1).values())

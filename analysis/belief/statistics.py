@@ -55,19 +55,7 @@ class Estimate:
 def estimate(values: FloatArray, sequences: IntArray, confidence: float = 0.95) -> Estimate:
     """Return the mean of values at places of sequences, with its interval over the sequences.
 
-    Args:
-        values: ``[places]``.
-        sequences: the number of the sequence of each, ``[places]``.
-        confidence: level.
-
-    Example:
-        Two sequences, of one place and of three: the mean is that of the four places.
-
-        >>> found = estimate(np.array([1.0, 2.0, 2.0, 3.0]), np.array([0, 1, 1, 1]))
-        >>> found.mean, found.sequences, found.places
-        (2.0, 2, 4)
-        >>> estimate(np.ones(4), np.array([0, 0, 1, 1]))
-        Estimate(mean=1.0, low=1.0, high=1.0, sequences=2, places=4)
+    ``sequences`` holds the number of the sequence of each value, ``[places]``.
     """
     present, number = np.unique(sequences, return_inverse=True)
     count, units = len(values), len(present)
@@ -121,12 +109,7 @@ def binned(
 ) -> Bins:
     """Return the means in the bins [edge, next edge) of another quantity.
 
-    Args:
-        values: ``[places]``.
-        sequences: the number of the sequence of each, ``[places]``.
-        by: what decides the bin, ``[places]``.
-        edges: rising, ``[bins + 1]``.
-        confidence: level.
+    ``by`` decides the bin of a value, as ``sequences`` its sequence, all ``[places]``.
     """
     inside = [(by >= low) & (by < high) for low, high in pairwise(edges)]
     found = tuple(estimate(values[there], sequences[there], confidence) for there in inside)
@@ -134,12 +117,7 @@ def binned(
 
 
 def doubling_edges(last: int, per_doubling: int = 1) -> list[int]:
-    """Return edges of bins from 1 to a last number, so many to each doubling.
-
-    Example:
-        >>> doubling_edges(8), doubling_edges(10, 2), doubling_edges(1)
-        ([1, 2, 4, 9], [1, 2, 3, 4, 6, 8, 11], [1, 2])
-    """
+    """Return edges of bins from 1 to a last number, so many to each doubling."""
     count = int(per_doubling * math.log2(max(last, 1))) + 1
     rounded = {round(2 ** (number / per_doubling)) for number in range(count + 1)}
     return [*sorted(edge for edge in rounded if edge < max(last, 2)), last + 1]
@@ -154,10 +132,6 @@ class Rate:
         low: end of its confidence interval (Student's, over the sequences); NaN for fewer than two.
         high: other end.
         sequences: to which a line could be fitted.
-
-    Example:
-        >>> Rate(-0.25, -0.3, -0.2, 8).cell
-        '-0.25 ± 0.05'
     """
 
     per_token: float
@@ -176,15 +150,7 @@ def fitted_rate(logarithms: FloatArray, confidence: float = 0.95) -> Rate:
 
     A line is fitted to each sequence, over the second half of the tokens before the first one at which the
     logarithm is not finite: the first half may hold a transient, and what underflows has no logarithm.
-
-    Args:
-        logarithms: after every token, ``[sequences, length]``.
-        confidence: level of the interval.
-
-    Example:
-        >>> rate = fitted_rate(-0.5 * np.arange(10.0) + np.array([[0.0], [3.0]]))
-        >>> round(rate.per_token, 12), rate.sequences
-        (-0.5, 2)
+    Logarithms are ``[sequences, length]``.
     """
     slopes = []
     for row in logarithms:

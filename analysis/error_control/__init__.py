@@ -15,21 +15,9 @@ from pydantic import Field, PositiveInt
 
 from analysis.error_control.following import Followed, Gains, follow_errors, median
 from analysis.error_control.pairs import Pairs, choose_pairs
-from analysis.error_control.spread import (
-    SHARE_BELOW,
-    Horizon,
-    Spread,
-    measure_spread,
-    visit_ratios,
-)
+from analysis.error_control.spread import SHARE_BELOW, Horizon, Spread, measure_spread, visit_ratios
 from analysis.framework.analysis import EachRunAnalysis
-from analysis.framework.figures import (
-    TEXT_WIDTH,
-    legend_below,
-    log_axis,
-    new_panels,
-    styled,
-)
+from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
 from analysis.framework.finding import Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
@@ -201,10 +189,7 @@ def _small(value: float) -> str:
 def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: Any) -> ErrorControlAnalysis:
     """Measure what a model does to errors.
 
-    Args:
-        run: a loaded run of a word problem.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    The run is of a word problem; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, a model whose state grows, a task that is no word problem, or words
@@ -239,14 +224,7 @@ FLOOR = 1e-12
 
 
 def draw(found: ErrorControlAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw q and accuracy along words, gains of words that return, and what is left of errors.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), sequences=8, length=16, block=8, pairs=4, follow=4)
-        >>> [axes.get_xlabel() for axes in draw(found).axes]
-        ['tokens read', 'tokens read', 'gain between the classes', 'tokens after the error']
-    """
+    """Draw q and accuracy along words, gains of words that return, and what is left of errors."""
     with styled():
         figure, (spread, accuracy, gains, errors) = new_panels(
             width, 4, **for_title(found.run.title, found.finding), height=2.75, columns=2

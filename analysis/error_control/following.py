@@ -33,11 +33,6 @@ class Gains:
         sideways: of a state and one with an error as large in a random direction.
         returned: how far the word, read a second time, moves the state, over the distance that the pair then
             has; 0 where it returns a code. Both states are behind the same last tokens.
-
-    Example:
-        >>> ones = np.ones(2)
-        >>> Gains(ones, 0.1 * ones, ones, 0 * ones).numbers()["within"]["median"]
-        0.1
     """
 
     between: FloatArray
@@ -116,23 +111,8 @@ def follow_errors(
 ) -> Followed:
     """Inject errors after the words of pairs and follow them.
 
-    Args:
-        model: in float64, whose state does not grow.
-        pairs: of words.
-        sizes: η.
-        max_iterations: of a search for a fixed point, which goes to a relative tolerance of 1e-10.
-        seed: of the random directions.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from analysis.error_control.pairs import choose_pairs
-        >>> from analysis.framework.visited_states import in_double_precision
-        >>> from implicit.runs.loading import load_run
-        >>> pairs = choose_pairs(make_task("parity"), 2, length=8, follow=4, rng=np.random.default_rng(0))
-        >>> model = in_double_precision(load_run("parity-small").model)
-        >>> found = follow_errors(model, pairs, (0.01,), 1000, seed=0)
-        >>> found.shares[0.01].shape, found.shares[0.01][:, 0].round(12).tolist()
-        ((2, 5), [0.01, 0.01])
+    The model is in float64 and its state does not grow; fixed points are sought to a relative tolerance of
+    1e-10.
     """
     reader = _Reader(model, max_iterations)
     both = torch.from_numpy(np.concatenate([pairs.first, pairs.second])).to(model.device)

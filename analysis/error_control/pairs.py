@@ -29,14 +29,6 @@ class Pairs:
             ``[pairs, follow + 1]``.
         returning: a word for each pair that leads both automaton states back to themselves; empty if none
             was found.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> pairs = choose_pairs(make_task("parity"), 3, length=8, follow=5, rng=np.random.default_rng(0))
-        >>> bool(((pairs.first.sum(1) - pairs.second.sum(1)) % 2 == 1).all()), bool(pairs.apart.all())
-        (True, True)
-        >>> all(word.sum() % 2 == 0 for word in pairs.returning)
-        True
     """
 
     first: IntArray
@@ -49,15 +41,7 @@ class Pairs:
 def choose_pairs(task: WordProblem, pairs: int, length: int, follow: int, rng: np.random.Generator) -> Pairs:
     """Draw pairs of words of a task.
 
-    Args:
-        task: whose words are drawn.
-        pairs: how many; fewer come back if fewer are found in a hundred times as many.
-        length: of the words.
-        follow: tokens that are read after both.
-        rng: the source of randomness.
-
-    Raises:
-        InputError: no pair leads to different states.
+    Fewer come back if fewer are found in a hundred times as many; ``follow`` tokens are read after both.
     """
     first, states = task.sample(100 * pairs, length, rng)
     second, _ = task.sample(100 * pairs, length, rng)
@@ -84,18 +68,8 @@ def choose_pairs(task: WordProblem, pairs: int, length: int, follow: int, rng: n
 def common_ending(task: WordProblem, candidates: int = 64) -> tuple[IntArray, IntArray]:
     """Return four tokens after which as many states as possible are still told apart.
 
-    Args:
-        task: the automaton.
-        candidates: random words that are tried, with a seed of their own.
-
-    Returns:
-        The tokens, and the state that each state leads to with them; −1 if through one that is avoided.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> ending, leads = common_ending(make_task("parity"))
-        >>> len(ending), sorted(leads.tolist())
-        (4, [0, 1])
+    Returned are the tokens, and the state that each state leads to with them; −1 if through one that is
+    avoided.
     """
     rng = np.random.default_rng(0)
     best: tuple[int, IntArray, IntArray] | None = None

@@ -43,9 +43,7 @@ ROUNDING = 1e-10
 def visit_ratios(states: FloatArray, classes: IntArray) -> FloatArray:
     """Return q of every visit; NaN where its class has no other visit, or where there is no other class.
 
-    Args:
-        states: h, ``[visits, n]``.
-        classes: the automaton state, ``[visits]``; a visit below 0 is left out.
+    States h are ``[visits, n]``; a visit of a class below 0 is left out.
 
     Example:
         Two classes at −1 and 1 with visits 0.1 away, on both sides; the second direction tells none apart.
@@ -84,10 +82,6 @@ class Horizon:
         length: in tokens; None if nothing says that it does.
         how: whether q was seen at its limit or its growth was extrapolated; whether it did not grow, grew too
             slowly to say anything of words that long, or there was too little to tell.
-
-    Example:
-        >>> Horizon(None, "none").sentence
-        'beyond the training length it does not grow measurably, so that no failure is predicted'
     """
 
     length: float | None
@@ -202,26 +196,10 @@ class Spread:
 def measure_spread(run: Run, tokens: Tensor, labels: Tensor, block: int, every: int) -> Spread:
     """Read words token by token, as the model runs, and measure q of the visits of every block.
 
-    Looked at are the parts of the state that Theorem 1 speaks of: a window holds the last tokens only.
-
-    Args:
-        run: of a word problem; the state of its model does not grow.
-        tokens: words of its task, ``[words, length]``.
-        labels: the automaton state after each of them, ``[words, length]``.
-        block: positions that are taken together.
-        every: there is a visit after every so many tokens.
-
-    Raises:
-        InputError: no block has two classes with two visits each.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> from analysis.framework.visited_states import sample_sequences
-        >>> run = load_run("parity")
-        >>> words = sample_sequences(run.task, 8, 8, 0)
-        >>> found = measure_spread(run, *words, block=4, every=2)
-        >>> found.tokens.tolist(), found.accuracy.tolist()
-        ([2.5, 6.5], [1.0, 1.0])
+    Looked at are the parts of the state that Theorem 1 speaks of: a window holds the last tokens only. Words
+    and ``labels``, the automaton states after each token, are ``[words, length]``. There is a visit after
+    every ``every`` tokens, and ``block`` positions are taken together. Two classes of some block must have
+    two visits each.
     """
     model, task, length = run.model, word_problem_of(run), tokens.shape[1]
     layers = model.transitions(tokens[:1, :1]).layer_states

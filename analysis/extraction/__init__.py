@@ -18,12 +18,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from analysis.extraction.behaviour import (
-    Difference,
-    Reader,
-    first_difference,
-    shortest_difference,
-)
+from analysis.extraction.behaviour import Difference, Reader, first_difference, shortest_difference
 from analysis.extraction.state_merging import Effort, Extraction, extract_machine
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
@@ -42,15 +37,7 @@ from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
 
-__all__ = [
-    "ANALYSIS",
-    "Difference",
-    "ExtractionAnalysis",
-    "ExtractionSettings",
-    "analyse",
-    "draw",
-    "main",
-]
+__all__ = ["ANALYSIS", "Difference", "ExtractionAnalysis", "ExtractionSettings", "analyse", "draw", "main"]
 
 Verdict = Literal["equivalent", "differs", "inconclusive"]
 COLUMNS = (
@@ -251,10 +238,7 @@ class ExtractionAnalysis:
 def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any) -> ExtractionAnalysis:
     """Extract the automaton behind a model and compare it with the task's.
 
-    Args:
-        run: a loaded run, of any model whose state has a constant size, on a word problem.
-        settings: how.
-        chosen: settings by name, instead.
+    The run is of a word problem, its state of constant size; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, a task that is no word problem, or a model whose state grows.
@@ -306,20 +290,10 @@ LARGEST_SHOWN = 24
 
 
 def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> figure = draw(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
-        >>> [axes.get_title() for axes in figure.axes]
-        ['extracted automaton', 'visited states by class', 'fresh words']
-    """
+    """Draw the automaton, if small, the visited states coloured by class, and the fidelity by position."""
     with styled():
         figure, (automaton, states, positions) = new_panels(
-            width,
-            3,
-            **for_title(found.run.title, found.finding),
-            height=2.7,
+            width, 3, **for_title(found.run.title, found.finding), height=2.7
         )
         automaton.set_title("extracted automaton")
         _draw_states(states, found)
@@ -330,12 +304,7 @@ def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
 
 
 def drawn_dfa(machine: MealyMachine) -> DFA:
-    """Return the transition graph of a machine as an automaton to draw, states by number.
-
-    Example:
-        >>> drawn_dfa(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])).states
-        ('0', '1')
-    """
+    """Return the transition graph of a machine as an automaton to draw, states by number."""
     return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
 
 

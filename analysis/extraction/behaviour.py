@@ -52,12 +52,7 @@ class Reader:
 
     @torch.no_grad()
     def read(self, state: State, tokens: Tensor) -> tuple[State, IntArray]:
-        """Read a token in each of several states; return the states after them and the answers, ``[batch]``.
-
-        Args:
-            state: with a leading batch axis.
-            tokens: int64, ``[batch]``.
-        """
+        """Read a token in each of several states; return the states after it and the answers, ``[batch]``."""
         following, answers = [], []
         for first in range(0, len(tokens), self.batch_size):
             rows = slice(first, first + self.batch_size)
@@ -94,12 +89,7 @@ class Reader:
 
 
 def join(states: Sequence[State]) -> State:
-    """Return batches of states as one batch.
-
-    Example:
-        >>> join([{"h": torch.zeros(2, 3)}, {"h": torch.ones(1, 3)}])["h"].shape
-        torch.Size([3, 3])
-    """
+    """Return batches of states as one batch."""
     return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
 

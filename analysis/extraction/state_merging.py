@@ -30,10 +30,6 @@ class Effort:
         inconsistent: the share of votes against the majority that is put up with.
         max_suffixes: how many suffixes are asked beyond the single tokens.
         max_states: more classes than this are not looked at.
-
-    Example:
-        >>> Effort(votes=1)
-        Effort(votes=1, inconsistent=0.001, max_suffixes=12, max_states=1000)
     """
 
     votes: int = 4
@@ -57,13 +53,6 @@ class Extraction:
         suffixes: what was asked, as token numbers.
         vectors: the visited states, ``[states, features]``.
         visited_class: their classes, ``[states]``; reachable ones are numbered first.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> tokens = torch.tensor([[0, 1, 1, 1, 1, 0], [1, 0, 1, 1, 0, 1]])
-        >>> found = extract_machine(Reader(load_run("parity-small").model), tokens, 2)
-        >>> found.machine, found.reachable, found.inconsistent
-        (<MealyMachine: 2 states, 2 tokens>, 2, 0.0)
     """
 
     machine: MealyMachine | None
@@ -97,12 +86,6 @@ def extract_machine(
         Rows of answers as states: Angluin 1987. States of a network merged where a machine allows it: Merrill
         & Tsilivis 2022, "Extracting finite automata from RNNs using state merging", arXiv 2201.12451. A split
         of states where the automaton misleads: Weiss, Goldberg & Yahav 2018, arXiv 1711.09576.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> tokens = torch.tensor([[0, 1, 1, 0, 1]])
-        >>> extract_machine(Reader(load_run("parity-small").model), tokens, 2).machine.table.tolist()
-        [[0, 1], [1, 0]]
     """
     effort = effort or Effort()
     votes = _Votes(reader, tokens, vocabulary_size)

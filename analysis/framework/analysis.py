@@ -37,12 +37,6 @@ class Result(Protocol):
     """What an analysis returns.
 
     That of one run has a `Finding` as ``finding``; that of several has ``findings`` by their names.
-
-    Example:
-        >>> class Nothing:
-        ...     def numbers(self) -> dict[str, Any]:
-        ...         return {}
-        >>> result: Result = Nothing()  # accepted by the type checker
     """
 
     def numbers(self) -> dict[str, Any]:
@@ -62,10 +56,6 @@ class ReportSection:
         settings: the analysis's settings that follow one of the report's, by its name.
         priority: analyses that take longer have a higher one, and start first.
         content: from a run and the analysis's numbers to what the run's entry in ``report.json`` gets.
-
-    Example:
-        >>> ReportSection(content=lambda _run, found: {"words": found["count"]}).content(None, {"count": 8})
-        {'words': 8}
     """
 
     title: str = ""
@@ -91,11 +81,6 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         section: its part in the report; None if it has none.
         tables: makes tables and lines for the terminal of answers without a finding: those of proofs.
         caption: likewise what the figure shows.
-
-    Example:
-        >>> from analysis.jacobian import ANALYSIS
-        >>> ANALYSIS.name, ANALYSIS.settings.__name__
-        ('jacobian', 'JacobianSettings')
     """
 
     takes_several: ClassVar[bool] = False
@@ -124,15 +109,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     ) -> list[Outcome]:
         """Analyse runs and write numbers and figures.
 
-        Args:
-            runs: that meet the needs.
-            settings: what to look at.
-            folders: one for each result, as `folders` returns them.
-            width: of the figures, in inches.
-
-        Raises:
-            InputError: for a run that cannot be analysed.
-            OSError: if the results cannot be written.
+        There is a folder for each result, as `folders` returns them.
         """
 
     @abstractmethod
@@ -149,9 +126,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     def stored_result(self, folder: Path, run: str) -> tuple[Mapping[str, Any], Finding]:
         """Return the numbers of a run and its finding from a folder of results as the report lays it out.
 
-        Args:
-            folder: that holds a comparison's files, and a folder for each run.
-            run: its name.
+        It holds a comparison's files, and a folder for each run.
         """
 
     def _write(
@@ -188,14 +163,8 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     ) -> tuple[list[Outcome], list[Path]]:
         """Answer the question and write numbers and figures, as the command does.
 
-        Args:
-            runs: with different names.
-            settings: what to look at.
-            out: where the results go; where the command puts them if None.
-            width: of the figure, in inches.
-
-        Returns:
-            The answers, one for every run or one for all, and the folder of each.
+        Results go where the command puts them if ``out`` is None. Returned are the answers, one for every run
+        or one for all, and the folder of each.
 
         Raises:
             InputError: for runs that cannot be analysed, or a folder that cannot be written or that holds
@@ -218,12 +187,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         return [folder / (self.file or f"{self.name}.json") for folder in folders]
 
     def command(self, argv: Sequence[str] | None) -> None:
-        """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``.
-
-        Raises:
-            InputError: for bad arguments or a run that cannot be analysed.
-            OSError: if the results cannot be written.
-        """
+        """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``."""
         parser = CommandParser(f"python -m analysis.{self.name}", self.description)
         add_runs_argument(parser, several=self.takes_several)
         add_output_flag(parser, self.where.format(name=self.name))
@@ -261,11 +225,6 @@ class RunAnalysis(Analysis[Settings, Outcome]):
         measure_resumed: takes the place of it in the command and the report where an answer takes hours: it
             keeps what is through in the folder of the results, and goes on with what it finds there.
         documents: makes further files of JSON from a run and an answer, by file name.
-
-    Example:
-        >>> from analysis.convergence import ANALYSIS
-        >>> ANALYSIS.takes_several
-        False
     """
 
     where: ClassVar[str] = "RUN/analysis/{name}, or out/<name>/{name} for a stored run"
@@ -312,13 +271,7 @@ class RunAnalysis(Analysis[Settings, Outcome]):
 
 @dataclass(frozen=True, kw_only=True)
 class EachRunAnalysis(RunAnalysis[Settings, Outcome]):
-    """A question about a run by itself whose command takes several runs and shows them in one table.
-
-    Example:
-        >>> from analysis.extraction import ANALYSIS
-        >>> ANALYSIS.takes_several
-        True
-    """
+    """A question about a run by itself whose command takes several runs and shows them in one table."""
 
     takes_several: ClassVar[bool] = True
     where: ClassVar[str] = "RUN/analysis/{name}; with several runs every one has its folder below --out"
@@ -330,11 +283,6 @@ class Comparison(Analysis[Settings, Outcome]):
 
     Attributes:
         compare: answers the question of runs with different names.
-
-    Example:
-        >>> from analysis.length_generalization import ANALYSIS
-        >>> ANALYSIS.takes_several
-        True
     """
 
     takes_several: ClassVar[bool] = True

@@ -118,12 +118,6 @@ def checked_width(text: str) -> float:
 def new_figure(width: float, height: float, title: str = "", *, color: str = "black") -> Figure:
     """Return an empty figure with a title; to be filled within `styled`.
 
-    Args:
-        width: in inches.
-        height: in inches.
-        title: what is shown, with the run and its seed; broken into lines as wide as the figure.
-        color: of the title.
-
     Example:
         >>> with styled():
         ...     new_figure(4, 3, "parity, seed 0").get_size_inches()
@@ -141,18 +135,8 @@ def new_panels(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of panels side by side, or below each other where the figure is too narrow for that.
 
-    Args:
-        width: of the figure, in inches.
-        count: of panels.
-        title: of the figure.
-        height: of a row of panels, in inches, with their titles, labels and legends.
-        columns: the most panels in a row; each is at least 2 inches wide.
-        color: of the title.
-
-    Example:
-        >>> with styled():
-        ...     [new_panels(w, 3)[0].get_size_inches().round(2).tolist() for w in (6.75, 3.3)]
-        [[6.75, 2.3], [3.3, 6.9]]
+    A row is ``height`` inches high, with titles, labels and legends; each of its panels is at least 2 inches
+    wide.
     """
     beside = max(1, min(columns, count, int(width / 2)))
     rows = -(-count // beside)
@@ -167,11 +151,6 @@ def new_panels(
 def wrapped(text: str, width: float, size: float) -> str:
     r"""Break every line of a text so that it fits.
 
-    Args:
-        text: may have several lines.
-        width: in inches.
-        size: of the font, in points.
-
     Example:
         >>> wrapped("a title of several words", 1.0, 9.0)
         'a title of\nseveral words'
@@ -181,15 +160,7 @@ def wrapped(text: str, width: float, size: float) -> str:
 
 
 def legend_below(axes: Axes, *, columns: int = 1, title: str | None = None) -> Legend:
-    """Draw the legend below the label of the horizontal axis, where no data can be.
-
-    Example:
-        >>> with styled():
-        ...     axes = new_figure(3, 2).subplots()
-        ...     _ = axes.plot([0, 1], label="line")
-        ...     legend_below(axes).get_texts()[0].get_text()
-        'line'
-    """
+    """Draw the legend below the label of the horizontal axis, where no data can be."""
     root: Any = axes.figure
     place = axes.transAxes + ScaledTranslation(0, -_BELOW_LABEL / 72, root.dpi_scale_trans)
     return axes.legend(
@@ -200,18 +171,7 @@ def legend_below(axes: Axes, *, columns: int = 1, title: str | None = None) -> L
 def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> None:
     """Give an axis a logarithmic scale whose labels have no small exponents: 1e-4.
 
-    Args:
-        axes: with the data: a short axis gets labels between the powers of ten.
-        which: the horizontal or the vertical one.
-        most: labels.
-
-    Example:
-        >>> with styled():
-        ...     axes = new_figure(2, 2).subplots()
-        ...     _ = axes.plot([1, 2], [1e-4, 1])
-        ...     log_axis(axes)
-        >>> axes.get_yscale(), power_of_ten(1e-4)
-        ('log', '1e-4')
+    The axes hold their data: a short axis gets labels between the powers of ten, ``most`` at the most.
     """
     axes.set(**{f"{which}scale": "log"})
     axis, limits = (axes.yaxis, axes.get_ylim()) if which == "y" else (axes.xaxis, axes.get_xlim())
@@ -289,12 +249,7 @@ def mark_quantiles(
 ) -> None:
     """Draw the median of every column with bands of the middle 50% and 98%.
 
-    Args:
-        axes: where to draw.
-        x: ``[columns]``.
-        values: ``[rows, columns]``.
-        color: of line and bands.
-        label: of the line, in the legend.
+    Values are ``[rows, columns]``.
 
     Example:
         >>> with styled():

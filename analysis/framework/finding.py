@@ -93,13 +93,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Finding":
-        """Return the finding that `json` wrote.
-
-        Example:
-            >>> found = Finding("all agree", [Rows(["run"], [["one"]])])
-            >>> Finding.from_json(found.json()) == found
-            True
-        """
+        """Return the finding that `json` wrote."""
         return cls(**{**content, "rows": [Rows(**rows) for rows in content["rows"]]})
 
 
@@ -111,11 +105,6 @@ def merged_rows(findings: Findings) -> list[Rows]:
     """Return the tables of a run, or of several: those with the same headings as one with a column of names.
 
     Tables of two columns, a quantity and its value, become one with a column for each run.
-
-    Example:
-        >>> one, other = (Finding("", [Rows(["share"], [[share]])]) for share in ("1%", "2%"))
-        >>> merged_rows({"a": one, "b": other})[0].rows
-        [['a', '1%'], ['b', '2%']]
     """
     if len(findings) == 1:
         return [rows for finding in findings.values() for rows in finding.rows]
@@ -141,12 +130,7 @@ def _side_by_side(tables: Mapping[str, Rows]) -> Rows:
 
 
 def for_terminal(findings: Findings) -> Iterator[Table | Text | str]:
-    """Yield tables, what their columns mean, every sentence, the warnings in red, and the limits.
-
-    Example:
-        >>> print(*for_terminal({"mine": Finding("all agree", limits="Measured, not proved.")}), sep="; ")
-        mine: all agree.; Measured, not proved.
-    """
+    """Yield tables, what their columns mean, every sentence, the warnings in red, and the limits."""
     tables = merged_rows(findings)
     for rows in tables:
         yield rows.terminal()
@@ -160,18 +144,7 @@ def for_terminal(findings: Findings) -> Iterator[Table | Text | str]:
 
 
 def for_caption(shows: str, findings: Findings) -> str:
-    """Return the text beside a figure: what it shows and, for one run, what was found; then the limits.
-
-    Args:
-        shows: what is drawn.
-        findings: of the runs that are drawn.
-
-    Example:
-        >>> print(for_caption("Accuracy by length.", {"mine": Finding("it is 1", limits="Up to 64 tokens.")}))
-        Accuracy by length. Found: it is 1.
-        <BLANKLINE>
-        Limits: Up to 64 tokens.
-    """
+    """Return the text beside a figure: what it shows and, for one run, what was found; then the limits."""
     one = next(iter(findings.values())) if len(findings) == 1 else None
     found = f"Found: {one.sentence}." if one is not None and one.sentence else ""
     limits = dict.fromkeys(finding.limits for finding in findings.values() if finding.limits)
@@ -180,12 +153,7 @@ def for_caption(shows: str, findings: Findings) -> str:
 
 
 def for_title(title: str, finding: Finding) -> dict[str, Any]:
-    r"""Return title and colour of a figure of one run, as `new_panels` takes them.
-
-    Example:
-        >>> for_title("lstm on parity", Finding("all agree"))
-        {'title': 'lstm on parity\nall agree', 'color': 'black'}
-    """
+    r"""Return title and colour of a figure of one run, as `new_panels` takes them."""
     sentence = finding.sentence
     if len(sentence) > LONGEST_TITLE:
         cut = sentence.rfind("; ", 0, LONGEST_TITLE)
@@ -204,12 +172,7 @@ def red(sentence: str) -> str:
 
 
 def for_report(finding: Finding) -> list[str]:
-    """Return the paragraphs of a report's section: the sentence, in red where it does not hold, and tables.
-
-    Example:
-        >>> for_report(Finding("both agree"))
-        ['Both agree.']
-    """
+    """Return the paragraphs of a report's section: the sentence, in red unless it holds, and tables."""
     sentence = finding.sentence[:1].upper() + finding.sentence[1:]
     first = [f"{sentence}." if finding.holds else red(sentence)] if sentence else []
     return [*first, *(text for rows in finding.rows for text in rows.paragraphs())]

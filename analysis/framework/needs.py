@@ -21,10 +21,6 @@ class Need:
         met_by: whether a model has it.
         lack: what is said of a model without it, after "the model is <model>, ".
         remedy: what to give instead.
-
-    Example:
-        >>> ANY_MODEL.met_by is not FIXED_POINTS.met_by
-        True
     """
 
     met_by: Callable[[SequenceModel], bool]
@@ -33,9 +29,6 @@ class Need:
 
     def require(self, run: Run) -> None:
         """Refuse a run whose model lacks it.
-
-        Raises:
-            InputError: naming the run, its model and the remedy; for what is no run.
 
         Example:
             >>> from implicit.runs.loading import load_run
@@ -53,9 +46,7 @@ class Need:
 
 ANY_MODEL = Need(lambda _model: True, "", "")
 FIXED_POINTS = Need(
-    lambda model: model.implicit is not None,
-    "which has no fixed points",
-    "give the run of an implicit model",
+    lambda model: model.implicit is not None, "which has no fixed points", "give the run of an implicit model"
 )
 CONSTANT_STATE = Need(
     lambda model: not model.state_grows,
@@ -71,18 +62,7 @@ BALL_ARITHMETIC = Need(
 
 
 def as_implicit(run: Run) -> FixedPointModel:
-    """Return the model of a run as one with fixed points.
-
-    Raises:
-        InputError: if it has none.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> as_implicit(run)
-        Traceback (most recent call last):
-        automata.errors.InputError: the model of run ... is gated-deltanet, which has no fixed points; ...
-    """
+    """Return the model of a run as one with fixed points."""
     FIXED_POINTS.require(run)
     model = run.model.implicit
     assert model is not None
@@ -90,16 +70,7 @@ def as_implicit(run: Run) -> FixedPointModel:
 
 
 def word_problem_of(run: Run) -> WordProblem:
-    """Return the task of a run as a word problem: a finite machine whose states are the answers.
-
-    Raises:
-        InputError: if it is none.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> word_problem_of(load_run("parity")).table.tolist()
-        [[0, 1], [1, 0]]
-    """
+    """Return the task of a run as a word problem: a finite machine whose states are the answers."""
     if not isinstance(run.task, WordProblem):
         raise InputError(
             f"run {run.path.name} was trained on {run.task.name}, which is no word problem; "
@@ -110,9 +81,6 @@ def word_problem_of(run: Run) -> WordProblem:
 
 def observed_task_of(run: Run) -> ObservedTask:
     """Return the task of a run as one about a hidden state of which there is an exact belief.
-
-    Raises:
-        InputError: if it is none; for what is no run.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -39,11 +39,6 @@ class RunIdentity:
         weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
         compiled: whether the weights were compiled from the task (`implicit.compiled`), not trained; then
             training length and seed say nothing.
-
-    Example:
-        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> identity.title
-        'lstm on parity, trained at length 32 with seed 0'
     """
 
     name: str
@@ -90,29 +85,12 @@ def run_name(run: Run) -> str:
 
 
 def weights_sha256(model: SequenceModel) -> str:
-    """Return the SHA-256 of a model's weights as a run folder stores them.
-
-    Example:
-        >>> import torch
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-        >>> before = weights_sha256(model)
-        >>> with torch.no_grad():
-        ...     _ = model.head.bias.add_(1e-3)
-        >>> len(before), weights_sha256(model) == before
-        (64, False)
-    """
+    """Return the SHA-256 of a model's weights as a run folder stores them."""
     return hashlib.sha256(tensor_bytes(model.state_dict())).hexdigest()
 
 
 def json_ready(value: Any) -> Any:
-    """Return a value as JSON takes it: arrays as lists, numbers that are not finite as None.
-
-    Example:
-        >>> json_ready({"radius": np.float64(0.5), "counts": np.array([1, 2]), "missing": math.nan})
-        {'radius': 0.5, 'counts': [1, 2], 'missing': None}
-    """
+    """Return a value as JSON takes it: arrays as lists, numbers that are not finite as None."""
     if isinstance(value, Mapping):
         return {str(key): json_ready(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
@@ -148,9 +126,6 @@ def loaded_runs(runs: Run | Iterable[Run]) -> list[Run]:
 def require_different_names(runs: Sequence[Run]) -> None:
     """Refuse two runs whose folders have the same name, by which results tell them apart.
 
-    Raises:
-        InputError: naming it.
-
     Example:
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("lazy-swaps-gated-deltanet")
@@ -170,15 +145,8 @@ def require_different_names(runs: Sequence[Run]) -> None:
 def default_folder(run: Run, analysis: str) -> Path:
     """Return where an analysis of a run writes unless told otherwise.
 
-    ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``.
-
-    Raises:
-        InputError: if a link there leads out of the run folder.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> default_folder(load_run("parity"), "jacobian").as_posix()
-        'out/parity/jacobian'
+    ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``. A link there that
+    leads out of the run folder is refused.
     """
     if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
         return Path("out") / run.path.name / analysis
@@ -188,13 +156,6 @@ def default_folder(run: Run, analysis: str) -> Path:
 
 def check_writable(folder: Path, field: str = "out") -> None:
     """Refuse an output folder that cannot be made or written, before any work is done; nothing is written.
-
-    Args:
-        folder: need not exist.
-        field: what the folder is called in the sentence.
-
-    Raises:
-        InputError: if the folder, or the nearest folder above it that exists, cannot be written.
 
     Example:
         >>> check_writable(Path("/dev/null/figures"))
@@ -211,14 +172,8 @@ def check_writable(folder: Path, field: str = "out") -> None:
 def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
     """Refuse to replace results that are of other runs: whoever asks again about the same ones replaces them.
 
-    Below the folder of the run itself nothing is refused: what lies there can only be of that run.
-
-    Args:
-        file: the JSON of the results, which need not exist; the hashes of the weights stand in it.
-        runs: that are to be analysed.
-
-    Raises:
-        InputError: naming the file and the remedy.
+    Below the folder of the run itself nothing is refused: what lies there can only be of that run. The file
+    is the JSON of the results, which need not exist; the hashes of the weights stand in it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -269,14 +224,6 @@ def analysis_content(
     findings: Findings | None = None,
 ) -> dict[str, Any]:
     """Return what the JSON file of an analysis holds.
-
-    Args:
-        name: of the analysis.
-        runs: the run, or the runs, that were analysed.
-        settings: everything that was chosen, the seed included.
-        result: the numbers.
-        seconds: how long the analysis took.
-        findings: what the numbers say of every run.
 
     Example:
         >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
@@ -329,9 +276,6 @@ def written_together(folder: Path) -> Iterator[Path]:
     """Give a fresh folder; in the end its files move into another one together, or none does.
 
     Those that they replace are removed first: killed at any moment, new files never lie beside old ones.
-
-    Args:
-        folder: where the files belong; made if it does not exist.
 
     Example:
         >>> from tempfile import TemporaryDirectory

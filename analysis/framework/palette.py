@@ -100,13 +100,7 @@ _SPARE_MARKERS = ("*", "X", "h", ">", "p")
 
 
 def model_looks(names: Iterable[str]) -> dict[str, Look]:
-    """Return the look of every model; one that is not registered gets what no registered one has.
-
-    Example:
-        >>> looks = model_looks(["mamba2", "my_cells:Leaky", "my_cells:Gated"])
-        >>> looks["mamba2"].color, looks["my_cells:Leaky"] == looks["my_cells:Gated"]
-        ('#D55E00', False)
-    """
+    """Return the look of every model; one that is not registered gets what no registered one has."""
     looks: dict[str, Look] = {}
     new = 0
     for name in dict.fromkeys(names):
@@ -121,12 +115,7 @@ def model_looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def distinct_looks(looks: Iterable[Look]) -> list[Look]:
-    """Give every repetition of a look other dashes, so that no two of a few are the same.
-
-    Example:
-        >>> [look.dashes for look in distinct_looks([MODE_LOOKS["windowed"]] * 2)]
-        ['-', (0, (1, 1))]
-    """
+    """Give every repetition of a look other dashes, so that no two of a few are the same."""
     distinct: list[Look] = []
     seen: dict[Look, int] = {}
     for look in looks:
@@ -137,10 +126,5 @@ def distinct_looks(looks: Iterable[Look]) -> list[Look]:
 
 
 def model_label(name: str) -> str:
-    """Return the name of a model for readers.
-
-    Example:
-        >>> model_label("implicit-mamba2"), model_label("my_cells:Leaky")
-        ('implicit Mamba-2', 'my_cells:Leaky')
-    """
+    """Return the name of a model for readers."""
     return MODEL_LABELS.get(name, name)

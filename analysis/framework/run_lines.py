@@ -28,16 +28,7 @@ def draw_runs(
 ) -> None:
     """Draw every run as a thin line, their mean as a thick one, and a band from the least to the largest.
 
-    Nothing if there is no run.
-
-    Args:
-        axes: where to draw.
-        x: ``[points]``.
-        values: ``[runs, points]``.
-        look: of the lines.
-        label: what the runs have in common; their number is added.
-        breadth: of the line of the mean, in points; see `breadths`.
-        middle: what the thick line is, the mean of the runs or their median.
+    Nothing if there is no run. Values are ``[runs, points]``; the number of runs is added to the label.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -75,13 +66,7 @@ def breadths(count: int) -> list[float]:
 
 
 class OfRun(Protocol):
-    """What was found of a run, and which run that is.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> identity = RunIdentity("a", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> found: OfRun = SimpleNamespace(run=identity)  # accepted by the type checker
-    """
+    """What was found of a run, and which run that is."""
 
     @property
     def run(self) -> RunIdentity:

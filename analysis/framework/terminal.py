@@ -15,26 +15,12 @@ from implicit.command_line import CommandParser, add_allow_code_flag
 
 
 def add_output_flag(parser: CommandParser, default: str) -> None:
-    """Add ``--out``.
-
-    Example:
-        >>> parser = CommandParser("python -m analysis.report", "Report.")
-        >>> add_output_flag(parser, "out/report")
-        >>> parser.parse_args(["--out", "here"]).out
-        'here'
-    """
+    """Add ``--out``."""
     parser.add_argument("--out", metavar="FOLDER", help=f"where the results go (default: {default})")
 
 
 def add_width_flag(parser: CommandParser) -> None:
-    """Add ``--width``; `analysis.framework.figures.checked_width` reads it.
-
-    Example:
-        >>> parser = CommandParser("python -m analysis.report", "Report.")
-        >>> add_width_flag(parser)
-        >>> parser.parse_args(["--width", "3.3"]).width, parser.parse_args([]).width
-        ('3.3', '6.75')
-    """
+    """Add ``--width``; `analysis.framework.figures.checked_width` reads it."""
     parser.add_argument(
         "--width",
         metavar="INCHES",
@@ -45,14 +31,7 @@ def add_width_flag(parser: CommandParser) -> None:
 
 
 def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
-    """Add ``RUN`` or, where a command takes several, ``RUN…``, and ``--allow-code``; ``runs`` is a list.
-
-    Example:
-        >>> parser = CommandParser("python -m analysis.report", "Report.")
-        >>> add_runs_argument(parser, several=True)
-        >>> parser.parse_args(["runs/a", "runs/b"]).runs
-        ['runs/a', 'runs/b']
-    """
+    """Add ``RUN`` or, where a command takes several, ``RUN…``, and ``--allow-code``; ``runs`` is a list."""
     if several:
         parser.add_argument("runs", metavar="RUN", nargs="+", help="run folders, or names of stored runs")
     else:
@@ -63,12 +42,7 @@ def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
 
 
 class Terminal(Console):
-    r"""A console that shows names as they are: no markup in texts, and no control characters.
-
-    Example:
-        >>> Terminal().print("[/b] \x1b[2J")
-        [/b] \x1b[2J
-    """
+    r"""A console that shows names as they are: no markup in texts, and no control characters."""
 
     def __init__(self) -> None:
         super().__init__(markup=False, emoji=False)
@@ -82,11 +56,6 @@ class Terminal(Console):
 
 def print_tables(tables: Iterable[Table | Text | str], written: Sequence[Path], *, with_figure: bool) -> None:
     """Print tables and lines, then where the results are.
-
-    Args:
-        tables: and lines.
-        written: the files of numbers.
-        with_figure: whether each has a figure beside it.
 
     Example:
         >>> print_tables(["one line"], [Path("out/one.json")], with_figure=True)

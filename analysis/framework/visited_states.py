@@ -32,10 +32,6 @@ class VisitedState:
         token: the token that is read in this state.
         state: without a batch axis, float64.
         reached: whether the fixed points of all tokens before it converged.
-
-    Example:
-        >>> VisitedState(sequence=3, position=17, token=1, state={}).label
-        'token 1 at position 17 of sequence 3'
     """
 
     sequence: int
@@ -54,27 +50,12 @@ Model = TypeVar("Model", bound=SequenceModel)
 
 
 def in_double_precision(model: Model) -> Model:
-    """Return a copy of the model with float64 weights, in evaluation mode.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
-        >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
-        >>> in_double_precision(model).head.weight.dtype, model.head.weight.dtype
-        (torch.float64, torch.float32)
-    """
+    """Return a copy of the model with float64 weights, in evaluation mode."""
     return copy.deepcopy(model).double().eval()
 
 
 def sample_batch(task: Task, sequences: int, length: int, seed: int) -> TokenBatch:
-    """Draw sequences of the test stream, with what is asked of each and how long they are.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> batch = sample_batch(make_task("parity"), sequences=3, length=5, seed=0)
-        >>> batch.tokens.shape, bool(batch.counted.all())
-        (torch.Size([3, 5]), True)
-    """
+    """Draw sequences of the test stream, with what is asked of each and how long they are."""
     return draw_batch(task, sequences, length, seed, Stream.TEST, 0)
 
 
@@ -83,12 +64,6 @@ def sample_sequences(task: Task, sequences: int, length: int, seed: int) -> tupl
 
     Raises:
         InputError: for a task that pads them, for padding would be read as tokens.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> tokens, labels = sample_sequences(make_task("parity"), sequences=3, length=5, seed=0)
-        >>> bool((tokens.cumsum(1) % 2 == labels).all())
-        True
     """
     batch = sample_batch(task, sequences, length, seed)
     if batch.lengths is not None:
@@ -163,10 +138,8 @@ def _read(model: SequenceModel, state: State, token: Tensor) -> tuple[State, Ten
 def choose_positions(tokens: Tensor, count: int, *, lengths: Tensor | None = None) -> list[tuple[int, int]]:
     """Choose (sequence, position) pairs: equally many for every token, none with another one's history.
 
-    Args:
-        tokens: ``[sequences, length]``.
-        count: how many; fewer come back if fewer histories are different.
-        lengths: real tokens of each sequence, ``[sequences]``; all if None.
+    Fewer come back if fewer histories are different. ``lengths`` are the real tokens of each sequence; all if
+    None.
 
     Example:
         >>> choose_positions(torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]]), 4)

@@ -17,25 +17,14 @@ from pydantic import Field, PositiveInt
 from tqdm import tqdm
 
 from analysis.framework.analysis import ReportSection, RunAnalysis
-from analysis.framework.figures import (
-    SMALLEST_TEXT,
-    TEXT_WIDTH,
-    legend_below,
-    log_axis,
-    new_panels,
-    styled,
-)
+from analysis.framework.figures import SMALLEST_TEXT, TEXT_WIDTH, legend_below, log_axis, new_panels, styled
 from analysis.framework.finding import Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number
-from analysis.framework.visited_states import (
-    in_double_precision,
-    sample_batch,
-    visited_states,
-)
+from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from analysis.jacobian.block_structure import (
     BlockStructure,
     Spectrum,
@@ -45,29 +34,13 @@ from analysis.jacobian.block_structure import (
     named_groups,
 )
 from implicit.runs.loading import Run
-from theory import (
-    State,
-    Status,
-    Theorem1Report,
-    Transition,
-    Verdict,
-    check_theorem1,
-    solve_fixed_point,
-)
+from theory import State, Status, Theorem1Report, Transition, Verdict, check_theorem1, solve_fixed_point
 from theory.blocks import flatten
 from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conditions import STATEMENTS, combine
 from theory.theorem1.report import StateCheck
 
-__all__ = [
-    "ANALYSIS",
-    "JacobianAnalysis",
-    "JacobianSettings",
-    "Spectrum",
-    "analyse",
-    "draw",
-    "main",
-]
+__all__ = ["ANALYSIS", "JacobianAnalysis", "JacobianSettings", "Spectrum", "analyse", "draw", "main"]
 
 QUANTILES = (0.5, 0.05, 0.25, 0.75, 0.95)
 """The states whose matrices are looked at, as quantiles of the off-diagonal mass; the first one is shown."""
@@ -150,11 +123,7 @@ class JacobianAnalysis:
         conditions = summary["conditions"]
         quantities = [
             ("C1: residual ‖Φ(z*) − z*‖", conditions["C1"], summary["residual"]),
-            (
-                "C2: smallest singular value of I − ∂zΦ",
-                conditions["C2"],
-                summary["smallest_singular_value"],
-            ),
+            ("C2: smallest singular value of I − ∂zΦ", conditions["C2"], summary["smallest_singular_value"]),
             ("C3: spectral radius of the iteration", conditions["C3"], summary["spectral_radius"]),
             ("C4: coupling", conditions["C4"], coupling),
             (
@@ -202,21 +171,14 @@ LIMITS = (
 )
 SPREAD = ("min", "median", "max")
 
-VERDICT_WORDS = {
-    Verdict.HOLDS: "hold",
-    Verdict.FAILS: "fail",
-    Verdict.INCONCLUSIVE: "are undecided",
-}
+VERDICT_WORDS = {Verdict.HOLDS: "hold", Verdict.FAILS: "fail", Verdict.INCONCLUSIVE: "are undecided"}
 """Verdicts as verbs."""
 
 
 def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -> JacobianAnalysis:
     """Check Theorem 1 at visited states and look at the Jacobian there.
 
-    Args:
-        run: a loaded run.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    Settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, or a model whose state grows.
@@ -297,14 +259,7 @@ def _state_numbers(check: StateCheck) -> dict[str, Any]:
 
 
 def draw(found: JacobianAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw a matrix, its blocks, its spectrum, and every measured state.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> [axes.get_xlabel() for axes in draw(analyse(run, states=4, length=8)).axes[:2]]
-        ['state before the token', 'source']
-    """
+    """Draw a matrix, its blocks, its spectrum, and every measured state."""
     with styled():
         figure, (heat, masses, spectrum, states) = new_panels(
             width, 4, **for_title(found.run.title, found.finding), height=2.9, columns=2
@@ -344,10 +299,7 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
         _say(axes, "no state measured")
         return
     columns = (
-        (
-            "off-diagonal mass",
-            [(layer.off_diagonal_mass, layer.off_diagonal_error) for layer in layers],
-        ),
+        ("off-diagonal mass", [(layer.off_diagonal_mass, layer.off_diagonal_error) for layer in layers]),
         ("nonlinearity", [(layer.nonlinearity, layer.nonlinearity_error) for layer in layers]),
     )
     floor = np.finfo(np.float64).eps / 10

@@ -37,10 +37,6 @@ class Block:
         kind: ``"state"`` for what Theorem 1 speaks of, ``"window"`` for the rest.
         start: its first row and column in the matrix.
         stop: the one after its last.
-
-    Example:
-        >>> Block("head 0", "state", 0, 256).stop
-        256
     """
 
     label: str
@@ -165,12 +161,6 @@ class BlockStructure:
         groups: the masses by meaning, see `GROUPS`.
         states: over how many states.
         has_windows: whether the convolution windows are included.
-
-    Example:
-        >>> one = StateJacobian(torch.eye(2), (Block("h", "state", 0, 2),), has_windows=False)
-        >>> structure = BlockStructure.over([one])
-        >>> structure.masses, structure.groups["diagonal"], structure.groups["across heads"]
-        (array([[1.]]), 1.0, 0.0)
     """
 
     blocks: tuple[str, ...]
@@ -287,19 +277,7 @@ class Spectrum:
 
 
 def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
-    """Draw the absolute entries of a Jacobian in logarithmic colours, its blocks outlined.
-
-    Example:
-        >>> import torch
-        >>> from matplotlib.figure import Figure
-        >>> from analysis.framework.figures import styled
-        >>> with styled():
-        ...     axes = Figure((3, 3)).subplots()
-        ...     jacobian = StateJacobian(torch.eye(4), (Block("h", "state", 0, 4),), has_windows=False)
-        ...     draw_matrix(axes, jacobian, "identity")
-        >>> axes.images[0].get_array().shape
-        (4, 4)
-    """
+    """Draw the absolute entries of a Jacobian in logarithmic colours, its blocks outlined."""
     image, cell = averaged(jacobian.matrix)
     size = len(jacobian.matrix)
     largest = image.max() or 1.0
@@ -358,18 +336,7 @@ def _block_ticks(jacobian: StateJacobian) -> tuple[list[float], list[str]]:
 
 
 def draw_spectra(axes: Axes, spectra: dict[str, Spectrum]) -> None:
-    r"""Draw the eigenvalues of several states in the complex plane with the unit circle.
-
-    Example:
-        >>> import torch
-        >>> from matplotlib.figure import Figure
-        >>> from analysis.framework.figures import styled
-        >>> with styled():
-        ...     axes = Figure((3, 3)).subplots()
-        ...     draw_spectra(axes, {"token 0": Spectrum.of(torch.eye(2))})
-        >>> axes.get_title().split("\n")
-        ["spectrum of ∂h'/∂h", '(all 2 eigenvalues)']
-    """
+    r"""Draw the eigenvalues of several states in the complex plane with the unit circle."""
     circle = np.exp(1j * np.linspace(0, 2 * np.pi, 361))
     axes.plot(circle.real, circle.imag, color=GREY, linewidth=0.8)
     for (label, spectrum), color, marker in zip(spectra.items(), COLORS, "osD^v<>", strict=False):

@@ -273,10 +273,7 @@ def compare(
 ) -> MechanismAnalysis:
     """Measure by which mechanism models track an automaton.
 
-    Args:
-        runs: a loaded run, or several of one word problem.
-        settings: what to look at.
-        chosen: settings by name, instead.
+    Several runs are of one word problem; settings can be given by name instead.
 
     Raises:
         InputError: for a bad setting, a model whose state grows, tasks that are no word problems or of
@@ -345,14 +342,7 @@ MARKERS = "os^Dv<>P"
 
 
 def draw(found: MechanismAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw how the codes of every run lie, and whose answers follow an exchanged part.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = compare([load_run("parity")], sequences=4, length=8, pairs=8, follow=4, states=2)
-        >>> [axes.get_title() for axes in draw(found).axes][:2]
-        ['directions of the codes', 'representations']
-    """
+    """Draw how the codes of every run lie, and whose answers follow an exchanged part."""
     names = ", ".join(run.run.name for run in found.runs)
     with styled():
         figure, panels = new_panels(width, 4, f"mechanism: {names}", height=2.75, columns=2)

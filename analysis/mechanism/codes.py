@@ -75,11 +75,7 @@ class Codes:
         return float(distances.std() / distances.mean()) if distances.mean() > 0 else float("nan")
 
     def shares(self, projections: Mapping[str, FloatArray]) -> dict[str, float]:
-        """Return the share of the variance between codes in each component of the functions on classes.
-
-        Args:
-            projections: orthogonal ones, by name.
-        """
+        """Return the share of the variance between codes in each component of the functions on classes."""
         return {
             name: float((projection * self.gram).sum() / self.gram.trace())
             for name, projection in projections.items()
@@ -89,9 +85,6 @@ class Codes:
         """Return the participation ratio within each component of the functions on classes.
 
         A representation of d dimensions that is there once has d, and d² where all its copies are as large.
-
-        Args:
-            projections: orthogonal ones, by name.
         """
         return {
             name: _participation(projection @ self.gram @ projection)
@@ -103,9 +96,6 @@ class Codes:
 
         1 if the group that has these orbits moves the codes without changing a distance; for codes that know
         nothing of it about one over the number of pairs in an orbit. NaN if the distances are all equal.
-
-        Args:
-            orbits: the number of its orbit for every pair, ``[classes, classes]``.
         """
         upper = np.triu_indices(len(self.gram), 1)
         squared = _squared_distances(self.gram)[upper]
@@ -125,15 +115,6 @@ class Codes:
             The share of the variance that it explains, in the principal directions that hold 95% of it (the
             fit is that of Procrustes). Codes in as many directions as there are states can nearly always be
             turned so; in few directions that says that a representation moves them.
-
-        Example:
-            A square is turned by a quarter; three points in a line are not moved on in a circle.
-
-            >>> square = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]])
-            >>> Codes(square @ square.T, 1.0).turned_by(np.array([1, 2, 3, 0])).__round__(9)
-            1.0
-            >>> Codes(np.outer([-1, 0, 1], [-1, 0, 1]) / 2, 1.0).turned_by(np.array([1, 2, 0])).__round__(9)
-            0.0
         """
         lengths, directions = np.linalg.eigh(self.gram)
         least = lengths[::-1][self.directions_for(0.95) - 1]
@@ -160,17 +141,7 @@ class Codes:
 def codes_of(states: FloatArray, label: IntArray, half: IntArray) -> Codes:
     """Return the codes of visits.
 
-    Args:
-        states: ``[visits, entries]``.
-        label: the class of every visit, from 0 on, ``[visits]``.
-        half: 0 or 1; every class has visits in both, ``[visits]``.
-
-    Example:
-        Two classes at −1 and 1, with errors of 0.1 that differ between the halves:
-
-        >>> states = np.array([[-1.1], [-0.9], [1.1], [0.9]])
-        >>> round(codes_of(states, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).between, 6)
-        0.980198
+    Every class from 0 on has visits in both halves, 0 and 1.
     """
     count = int(label.max()) + 1
     means = []
@@ -217,15 +188,7 @@ def alignment(one: Codes, other: Codes) -> float:
 
 
 def chance_alignment(one: Codes, other: Codes, seed: int, draws: int = 100) -> tuple[float, float]:
-    """Return mean and 95% quantile of the alignment when the classes of one are renamed at random.
-
-    Example:
-        The codes of a simplex look the same whatever they are called.
-
-        >>> simplex = Codes(np.eye(3) - 1 / 3, 1.0)
-        >>> [value.__round__(9) for value in chance_alignment(simplex, simplex, seed=0)]
-        [1.0, 1.0]
-    """
+    """Return mean and 95% quantile of the alignment when the classes of one are renamed at random."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(draws):
@@ -256,10 +219,6 @@ class Likeness:
         distances: correlation of the distances between codes; NaN if those of one are all equal.
         alignment: linear CKA of the codes.
         by_chance: mean of it over random renamings of the automaton states, and its 95% quantile.
-
-    Example:
-        >>> Likeness(0.5, 0.9, (0.8, 0.85)).numbers()["alignment_by_chance"]
-        (0.8, 0.85)
     """
 
     distances: float

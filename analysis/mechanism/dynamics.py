@@ -34,10 +34,6 @@ class Dynamics:
         second_term: ‖∂zG (I − ∂zΦ)⁻¹ ∂sΦ‖ over ‖∂sG‖, Frobenius norms, in the median; likewise.
         second_rank: how many directions that term acts in: (Σσ²)²/Σσ⁴ of its singular values; likewise.
         decay: the entries of the direct term: their 5%, 50% and 95% quantiles; likewise.
-
-    Example:
-        >>> Dynamics(0.9, 0.1, 0.0, 0.01, 2.0, 1.5, (0.0, 0.06, 0.1)).written
-        0.9
     """
 
     written: float | None
@@ -83,24 +79,7 @@ def measure_dynamics(
 ) -> Dynamics:
     """Measure what happens from one token to the next, derivatives and errors in float64.
 
-    Args:
-        model: whose state does not grow.
-        visits: of it.
-        pairs: of words, at which errors are followed.
-        states: after these words, at which derivatives are taken.
-        max_iterations: of a search for a fixed point.
-        seed: of the directions.
-
-    Example:
-        >>> from analysis.error_control.pairs import choose_pairs
-        >>> from analysis.mechanism.visits import visit_classes
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> visits = visit_classes(run, visits=4, length=8, seed=0)
-        >>> pairs = choose_pairs(run.task, 4, length=8, follow=4, rng=np.random.default_rng(0))
-        >>> found = measure_dynamics(run.model, visits, pairs, 4, 1000, seed=0)
-        >>> found.left_after_all < found.left_after_one, 1 <= found.second_rank <= 8
-        (True, True)
+    Errors are followed at the pairs of words; derivatives are taken at the states after them.
     """
     exact = in_double_precision(model)
     followed = follow_errors(exact, pairs, (SMALLEST_ERROR,), max_iterations, seed)

@@ -22,10 +22,6 @@ class Swap:
         giver: the share of the answers that are right for the state that the part was taken from, token by
             token, ``[tokens]``; NaN where no two states are told apart any more.
         receiver: the share that is right for the state that it was put into.
-
-    Example:
-        >>> Swap(np.array([1.0, 0.5]), np.array([0.0, 0.25])).last
-        0.5
     """
 
     giver: FloatArray
@@ -47,15 +43,8 @@ def swap_parts(model: SequenceModel, task: WordProblem, pairs: Pairs) -> dict[st
     """Exchange each kind of state part between the states after two words, and read on.
 
     The words end with the same tokens and lead to different automaton states. A kind that holds what is
-    tracked takes the answers with it; one that does not leaves them.
-
-    Args:
-        model: as it runs; its state does not grow.
-        task: that the pairs are words of.
-        pairs: of words.
-
-    Returns:
-        By kind (``ssm``, ``conv``); kinds without entries are left out.
+    tracked takes the answers with it; one that does not leaves them. Returned by kind (``ssm``, ``conv``),
+    those without entries left out.
 
     Example:
         Parity is kept in the window by the stored run:

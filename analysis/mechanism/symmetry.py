@@ -39,13 +39,7 @@ class Symmetry:
     by_renaming: IntArray | None
 
     def chance(self) -> dict[str, float]:
-        """Return the share of each component that codes at equal distances have: its part of all directions.
-
-        Example:
-            >>> from automata.tasks.registry import make_task
-            >>> symmetry_of(make_task("S3")).chance()
-            {'1′': 0.2, '2': 0.8}
-        """
+        """Return the share each component has of codes at equal distances, its part of all directions."""
         total = sum(part.size for part in self.components)
         return {part.name: part.size / total for part in self.components}
 
@@ -103,10 +97,6 @@ class Geometry:
         by_renaming: likewise that no renaming alters which the automaton does not notice.
         turned: how well one orthogonal matrix for each token moves the codes, of the token of which that is
             least true; None without a symmetry.
-
-    Example:
-        >>> Geometry({"1′": 1.0}, {"1′": 1.0}, None, None, None).numbers()["shares_of_components"]
-        {'1′': 1.0}
     """
 
     shares: dict[str, float]

@@ -38,12 +38,6 @@ class Visits:
             same latent from a state without them, ``[visits, entries]``.
         iterations: self-iterations per token, in the mean; None for an explicit model.
         share_converged: of the fixed points that were sought; 1 for an explicit model.
-
-    Example:
-        >>> half = np.array([0, 1])
-        >>> parts = {"h": np.ones((2, 1))}
-        >>> Visits(np.zeros(1), np.zeros(2), half, parts, ("h",), None, None, 1.0).of(("h",)).shape
-        (2, 1)
     """
 
     classes: IntArray
@@ -64,22 +58,8 @@ class Visits:
 def visit_classes(run: Run, visits: int, length: int, seed: int) -> Visits:
     """Read words that lead to every automaton state, as the model runs, and return where they lead.
 
-    All words end with the same four tokens, so that a window holds the same tokens in all of them.
-
-    Args:
-        run: of a word problem; the state of its model does not grow.
-        visits: of every automaton state, an even number.
-        length: tokens of a word before the common end.
-        seed: of the words.
-
-    Raises:
-        InputError: fewer than two automaton states were reached often enough.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = visit_classes(load_run("parity"), visits=4, length=8, seed=0)
-        >>> found.classes.tolist(), found.label.tolist(), sorted(found.parts)
-        ([0, 1], [0, 0, 0, 0, 1, 1, 1, 1], ['conv', 'ssm'])
+    All words end with the same four tokens, so that a window holds the same tokens in all of them. Words have
+    ``length`` tokens before the common end; ``visits`` is an even number.
     """
     task = word_problem_of(run)
     words, reached = _words(task, visits, length, seed)

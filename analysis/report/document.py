@@ -46,21 +46,7 @@ def collect(
     parts: dict[str, float],
     command: str,
 ) -> dict[str, Any]:
-    """Return the content of ``report.json``, from the results that the tasks left in the folder.
-
-    Args:
-        runs: the runs, in the order in which they are shown.
-        folder: of the report.
-        settings: that were given.
-        seconds: that everything took.
-        parts: seconds by part.
-        command: that makes the report again.
-
-    Example:
-        >>> report = collect([], Path("out"), ReportSettings(), seconds=1.0, parts={}, command="demo")
-        >>> report["models"], report["command"]
-        ({}, 'demo')
-    """
+    """Return the content of ``report.json``, from the results that the tasks left in the folder."""
     models = {}
     for run in runs:
         identity = RunIdentity.of(run)
@@ -93,23 +79,14 @@ def collect(
 
 
 def write_report(report: dict[str, Any], folder: Path) -> None:
-    """Write ``report.json`` and ``report.md``.
-
-    Raises:
-        OSError: if they cannot be written.
-    """
+    """Write ``report.json`` and ``report.md``."""
     report = json_ready(report)
     write_bytes(folder / "report.md", markdown(report).encode())
     write_json(folder / "report.json", report)
 
 
 def print_report(report: dict[str, Any], folder: Path, console: Console) -> None:
-    """Print what was found of every run, in red what has to be seen, and where the report is.
-
-    Example:
-        >>> print_report({"models": {}, "seconds": 1.0}, Path("out"), Console())
-        Report after 1 s: out/report.md
-    """
+    """Print what was found of every run, in red what has to be seen, and where the report is."""
     for name in report["models"]:
         found = _findings(report, name).values()
         lines = [Text(finding.sentence, "" if finding.holds else "bold red") for finding in found]
@@ -132,9 +109,6 @@ def _findings(report: Mapping[str, Any], name: str) -> dict[str, Finding]:
 
 def markdown(report: Mapping[str, Any]) -> str:
     """Return the report as Markdown; figures are linked by paths relative to its folder.
-
-    Args:
-        report: the content of ``report.json``.
 
     Example:
         >>> model = {

@@ -14,9 +14,6 @@ WINDOWS = (0, 1, 2, 4, 8)
 def task_shortcuts(runs: Sequence[Run]) -> dict[str, Any]:
     """Return how far the best classifiers on few tokens come, for every task of the runs.
 
-    Args:
-        runs: of a report; a task is audited at the training length of its first run.
-
     Example:
         >>> from implicit.runs.loading import load_run
         >>> found = task_shortcuts([load_run("parity")])["parity"]
@@ -32,11 +29,7 @@ def task_shortcuts(runs: Sequence[Run]) -> dict[str, Any]:
                 "last": audit.last,
                 "majority": audit.majority,
                 "windows": [
-                    {
-                        "tokens": entry.window,
-                        "accuracy": entry.accuracy,
-                        "with_position": entry.with_position,
-                    }
+                    {"tokens": entry.window, "accuracy": entry.accuracy, "with_position": entry.with_position}
                     for entry in audit.windows
                 ],
                 "method": audit.method,

@@ -59,10 +59,6 @@ class Task:
         runs: the run folders or names.
         folder: where the results go.
         settings: of the report.
-
-    Example:
-        >>> Task("jacobian", ("runs/parity",), Path("out/analysis/parity"), ReportSettings()).label
-        'jacobian of parity'
     """
 
     analysis: str
@@ -76,12 +72,7 @@ class Task:
         return f"{self.analysis} of {', '.join(Path(run).name for run in self.runs)}"
 
     def perform(self) -> float:
-        """Run the analysis, write its results, and return the seconds that it took.
-
-        Raises:
-            InputError: for a run that cannot be loaded.
-            OSError: if the results cannot be written.
-        """
+        """Run the analysis, write its results, and return the seconds that it took."""
         began = time.monotonic()
         analysis = question_named(self.analysis)
         followed = section_of(analysis).settings
@@ -94,14 +85,7 @@ class Task:
 
 
 def tasks_of(run: Run, folder: Path, settings: ReportSettings) -> list[Task]:
-    """Return the tasks of one run, the longest first.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> [task.label for task in tasks_of(run, Path("out"), ReportSettings())]
-        ['jacobian of lazy-swaps-gated-deltanet']
-    """
+    """Return the tasks of one run, the longest first."""
     asked = [
         analysis
         for analysis in reported_questions()
@@ -113,13 +97,7 @@ def tasks_of(run: Run, folder: Path, settings: ReportSettings) -> list[Task]:
 
 
 def comparison_tasks(runs: Sequence[Run], folder: Path, settings: ReportSettings) -> list[Task]:
-    """Return the tasks of all runs together; a comparison leaves out the runs that it cannot take.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> [task.label for task in comparison_tasks([load_run("parity")], Path("out"), ReportSettings())]
-        ['length_generalization of parity']
-    """
+    """Return the tasks of all runs together; a comparison leaves out the runs that it cannot take."""
     tasks = []
     for analysis in reported_questions():
         paths = tuple(str(run.path) for run in runs if analysis.needs.met_by(run.model))
@@ -130,9 +108,6 @@ def comparison_tasks(runs: Sequence[Run], folder: Path, settings: ReportSettings
 
 def perform_quietly(task: Task) -> tuple[float, str]:
     """Run a task without its progress bars, which would mix with those of another process.
-
-    Returns:
-        The seconds, and anything else that was written to standard error.
 
     Example:
         >>> class Nothing(Task):
@@ -149,13 +124,7 @@ def perform_quietly(task: Task) -> tuple[float, str]:
 
 @contextlib.contextmanager
 def two_processes() -> Iterator[Executor]:
-    """Offer processes that run tasks with one thread each; on an error they drop what is waiting.
-
-    Example:
-        >>> with two_processes() as pool:
-        ...     pool.submit(abs, -2).result()
-        2
-    """
+    """Offer processes that run tasks with one thread each; on an error they drop what is waiting."""
     pool = spawned_workers(PROCESSES, torch.set_num_threads, (1,))
     try:
         yield pool

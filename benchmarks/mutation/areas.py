@@ -18,10 +18,6 @@ class Area:
     Attributes:
         modules: files or folders of the package, from the root of the repository.
         tests: test files or folders; the examples in the modules are run in any case.
-
-    Example:
-        >>> Area(("implicit/gradients",), ("tests/implicit/gradients",)).modules
-        ('implicit/gradients',)
     """
 
     modules: tuple[str, ...]
@@ -153,9 +149,6 @@ AREAS = {
 
 def find_area(name: str) -> Area:
     """Return the area of that name.
-
-    Raises:
-        InputError: if there is none.
 
     Example:
         >>> find_area("gradients").modules

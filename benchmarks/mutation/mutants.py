@@ -44,14 +44,6 @@ class Mutant:
         change: the lines that differ, as a diff without context.
         name: the file and a digest of the fault; it stays the same while other parts of the file change.
         source: the whole mutated file.
-
-    Example:
-        >>> mutant = sample({"demo.py": "def double(x): return 2 * x"}, 1, seed=0)[0]
-        >>> mutant.operator, mutant.line
-        ('operator_number', 1)
-        >>> print(mutant.change)
-        -def double(x): return 2 * x
-        +def double(x): return 3 * x
     """
 
     file: str
@@ -66,17 +58,7 @@ def sample(sources: Mapping[str, str], size: int | None, seed: int) -> list[Muta
     """Draw mutants of some files without replacement.
 
     The operators take turns, so that those that fit nearly every line (an argument becomes None, which most
-    often fails at once) do not crowd out a changed comparison or number.
-
-    Args:
-        sources: file names and what is in them.
-        size: how many; None for all.
-        seed: of the draw.
-
-    Example:
-        >>> drawn = sample({"demo.py": "def f(x): return 2 * x + 1"}, None, seed=0)
-        >>> sorted(mutant.change.rpartition("return ")[2] for mutant in drawn)
-        ['2 * x + 2', '2 * x - 1', '2 / x + 1', '3 * x + 1']
+    often fails at once) do not crowd out a changed comparison or number. All are taken if ``size`` is None.
     """
     piles: dict[str, list[_Fault]] = defaultdict(list)
     for file, source in sources.items():

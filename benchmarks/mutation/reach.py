@@ -77,12 +77,7 @@ def _first_line(node: ast.AST) -> int:
 
 
 class ReachPlugin:
-    """A pytest plugin that fills a `Reach`.
-
-    Example:
-        >>> ReachPlugin(["demo.py"]).reach.failed
-        []
-    """
+    """A pytest plugin that fills a `Reach`."""
 
     def __init__(self, files: list[str]) -> None:
         self.reach = Reach()

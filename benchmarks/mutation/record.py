@@ -27,11 +27,6 @@ class Score:
         survived: those that no test noticed, and that are not equivalent.
         equivalent: those that behave as the original does wherever it matters; each has its reason.
         at_once: those that were noticed when they were first tried, before tests were written for others.
-
-    Example:
-        >>> score = Score(mutants=10, killed=7, timed_out=1, survived=0, equivalent=2, at_once=6)
-        >>> score.share, score.share_at_once
-        (1.0, 0.75)
     """
 
     mutants: int
@@ -57,21 +52,7 @@ class Score:
 
 
 class Results:
-    """The file of results.
-
-    Args:
-        path: of the JSON file; it need not exist.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     results = Results(Path(folder) / "mutation.json")
-        ...     results.add("gradients", "a.py:0", {"outcome": "survived", "change": "-1\\n+2"})
-        ...     results.add("gradients", "a.py:1", {"outcome": "killed"})
-        ...     results.explain("a.py:0", "the number is only a hint")
-        ...     results.scores()["gradients"]
-        Score(mutants=2, killed=1, timed_out=0, survived=0, equivalent=1, at_once=1)
-    """
+    """The file of results."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -104,11 +85,7 @@ class Results:
             content["areas"][area] = {name: entry for name, entry in mutants.items() if name in names}
 
     def explain(self, name: str, reason: str) -> None:
-        """Store why a mutant is equivalent.
-
-        Raises:
-            KeyError: for a mutant that was not tried.
-        """
+        """Store why a mutant is equivalent."""
         with self._changed() as content:
             found = [mutants[name] for mutants in content["areas"].values() if name in mutants]
             if not found:
@@ -143,16 +120,9 @@ def _at_first(entry: Mapping[str, Any]) -> str:
 
 
 def _score(mutants: Mapping[str, Mapping[str, Any]]) -> Score:
-    found = Counter(
-        "killed"
-        if entry["outcome"] == "killed"
-        else "timed_out"
-        if entry["outcome"] == "timed out"
-        else "equivalent"
-        if "equivalent" in entry
-        else "survived"
-        for entry in mutants.values()
-    )
-    counts = {name: found[name] for name in ("killed", "timed_out", "survived", "equivalent")}
+    missed = [entry for entry in mutants.values() if entry["outcome"] not in NOTICED]
+    found = Counter(entry["outcome"] for entry in mutants.values())
+    equivalent = sum("equivalent" in entry for entry in missed)
     at_once = sum(_at_first(entry) in NOTICED for entry in mutants.values())
-    return Score(mutants=len(mutants), at_once=at_once, **counts)
+    survived = len(missed) - equivalent
+    return Score(len(mutants), found["killed"], found["timed out"], survived, equivalent, at_once)

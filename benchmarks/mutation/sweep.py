@@ -14,16 +14,7 @@ from benchmarks.mutation.trial import Trials, copy_of_repository
 
 
 def sweep(root: Path, name: str, area: Area, size: int, seed: int, results: Results, again: bool) -> None:
-    """Try the mutants of an area that are not stored yet.
-
-    Args:
-        root: of the repository.
-        name: of the area.
-        area: its modules and tests.
-        size: mutants to draw.
-        seed: of the draw.
-        results: where they are stored.
-        again: whether those that survived are tried once more.
+    """Try the mutants of an area that are not stored yet, and those that survived once more if ``again``.
 
     A test that fails without any fault is left out, and told on standard error.
     """

@@ -73,10 +73,7 @@ def copy_of_repository(root: Path) -> Iterator[Path]:
 class Trials:
     """Runs tests of an area in a copy, as it is and with mutants.
 
-    Args:
-        copy: made by `copy_of_repository`.
-        area: whose tests.
-        patience: seconds of processor time beyond three times what the tests take without a fault.
+    ``patience`` is seconds of processor time beyond three times what the tests take without a fault.
     """
 
     def __init__(self, copy: Path, area: Area, patience: float = 30.0) -> None:
@@ -106,10 +103,7 @@ class Trials:
     def run(self, mutant: Mutant, tests: Sequence[str], expected: float) -> Outcome:
         """Put a fault in, run tests until one fails, and take it out again.
 
-        Args:
-            mutant: the fault.
-            tests: their names, in the order to run them in.
-            expected: processor time that they take without the fault.
+        Tests run in this order; ``expected`` is the processor time that they take without the fault.
         """
         if not tests:
             return "not reached"
@@ -143,14 +137,7 @@ def _tests_first(places: Iterable[str]) -> list[str]:
 def in_child(copy: Path, work: Callable[[], Any], seconds: float) -> Any:
     """Return what the work returns in a forked process; its traceback or "timed out" if it does not.
 
-    Args:
-        copy: where it runs.
-        work: what to do.
-        seconds: the processor time that it may take.
-
-    Example:
-        >>> in_child(Path.cwd(), lambda: 1 + 1, seconds=5)
-        2
+    The work may take so many seconds of processor time.
     """
     reading, writing = os.pipe()
     sys.stdout.flush()

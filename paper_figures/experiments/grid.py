@@ -51,11 +51,7 @@ class Point:
 
     @cached_property
     def config(self) -> Any:
-        """The whole configuration of the run, a `TrainConfig`.
-
-        Raises:
-            InputError: for an unknown field or a bad value.
-        """
+        """The whole configuration of the run, a `TrainConfig`."""
         return recipe(**self.all_settings)
 
     @property
@@ -96,11 +92,7 @@ class Point:
         return f"python -m implicit.train {' '.join(flags)} --out RUN"
 
     def train(self, folder: Path, device: str = "cpu") -> Any:
-        """Train the run in a folder on a device, or go on with it; return what measurements take.
-
-        Raises:
-            InputError: the folder holds another run, or the device is not there.
-        """
+        """Train the run in a folder on a device, or go on with it; return what measurements take."""
         return train(self.config, folder, progress=False, device=device)
 
     def identity(self, run: Any) -> RunIdentity:
@@ -138,9 +130,6 @@ class Grid:
             model.
         base: settings that all points have in common.
         kind: what its points are: `Point`, or a subclass for which some settings stand for others.
-
-    Raises:
-        InputError: for an axis without values, or one that the base sets as well.
 
     Example:
         >>> grid = Grid(
@@ -226,15 +215,6 @@ class Experiment:
         data: files that are not in the package and that the runs read, as `automata.data_files` names them.
         overrides: settings for all points, such as those of a paper, with ``sizes`` by model. They replace
             what points have in common, the task among it; what tells points apart stays.
-
-    Raises:
-        InputError: for two measurements of one name.
-
-    Example:
-        >>> seeds = Grid({"seed": range(3)}, {"task": "parity", "model": "lstm"})
-        >>> more = Grid({"seed": range(5)}, {"task": "parity", "model": "lstm"})
-        >>> [point.seed for point in Experiment("lstm", (seeds, more), ()).points]
-        [0, 1, 2, 3, 4]
     """
 
     name: str
@@ -250,11 +230,7 @@ class Experiment:
                 raise InputError(f"measurement {name} is given twice; name them differently")
 
     def check_data(self) -> None:
-        """Refuse to begin where a file is missing that the runs read.
-
-        Raises:
-            InputError: naming the file.
-        """
+        """Refuse to begin where a file is missing that the runs read."""
         for name in self.data:
             path = data_file(name)
             if not path.is_file():
@@ -262,11 +238,7 @@ class Experiment:
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """The points of all grids, each once; their names tell the settings in which they differ.
-
-        Raises:
-            InputError: for an unknown field or a bad value in any of them.
-        """
+        """The points of all grids, each once; their names tell the settings in which they differ."""
         points = {point.identifier: point for grid in self.grids for point in grid.points}.values()
         common = {
             name: value

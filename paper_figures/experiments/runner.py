@@ -46,32 +46,14 @@ def carry_out(
     """Train and measure what is missing, and return what came of every point.
 
     Killed at any moment and called again, it goes on where it was, with the same numbers in the end. Two at
-    once share the work. A run that its process dies of is left to the next call.
-
-    Args:
-        experiment: what to do.
-        store: where runs and records are, and go.
-        jobs: how many runs at once; a single one on this machine is done in this process, without submitit.
-        cluster: one of `CLUSTERS`.
-        slurm: parameters of SLURM jobs as ``KEY=VALUE``, such as ``partition=cpu``.
-        retry_failed: whether to try what failed before again, from the beginning.
-        device: where to train and measure, such as ``"cuda"``; the weights are the same only to rounding.
+    once share the work. A run that its process dies of is left to the next call. A single job on this machine
+    is done in this process, without submitit; ``slurm`` has parameters such as ``partition=cpu``. On another
+    device the weights are the same only to rounding.
 
     Raises:
         InputError: for a bad argument or setting of any point, data or a device that are not there, or a
             store that cannot be written; nothing is begun then.
         OSError: if the store cannot be written on the way, by this process.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from paper_figures.experiments.grid import Grid
-        >>> settings = {"task": "parity", "model": "lstm", "d_model": 4, "steps": 2, "warmup_steps": 1}
-        >>> steps = Measurement("steps", lambda run, settings: run.metrics[-1]["step"])
-        >>> grid = Experiment("grid", (Grid({"seed": [0, 1]}, settings),), (steps,))
-        >>> with TemporaryDirectory() as folder:
-        ...     outcomes = carry_out(grid, Store(Path(folder)))
-        >>> [outcome.values for outcome in outcomes]
-        [{'steps': 2}, {'steps': 2}]
     """
     store = Store(store.path.absolute())
     parameters = parse_parameters(slurm)
@@ -169,12 +151,7 @@ class Work:
             return True
 
     def __call__(self) -> None:
-        """Do what is left as soon as nobody else does it, with one thread, on which the weights depend.
-
-        Raises:
-            InputError: for a device that this machine does not have.
-            OSError: if the store cannot be written.
-        """
+        """Do what is left as soon as nobody else does it, with one thread, on which the weights depend."""
         available_device(self.device)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -236,9 +213,6 @@ def _raise_if_outside(error: Exception) -> None:
 def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
     """Return the parameters of ``KEY=VALUE`` texts, those that submitit counts with as numbers.
 
-    Raises:
-        InputError: for a text without a key or a value.
-
     Example:
         >>> parse_parameters(["account=00812", "timeout_min=600", "mem_gb=7.5"])
         {'account': '00812', 'timeout_min': 600, 'mem_gb': 7.5}
@@ -255,11 +229,7 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _submitit(logs: Path, cluster: str, parameters: Mapping[str, Any]) -> Any:
-    """Return the executor of submitit, whose jobs write their logs into a folder.
-
-    Raises:
-        InputError: for a missing submitit, a parameter that SLURM does not have, or a machine without SLURM.
-    """
+    """Return the executor of submitit, whose jobs write their logs into a folder."""
     named = {name if name in _NUMBERS else f"slurm_{name}": value for name, value in parameters.items()}
     if not {"timeout_min", "slurm_time"} & set(named):
         named["timeout_min"] = _DEFAULT_MINUTES[cluster]

@@ -76,20 +76,7 @@ class Outcome:
 
 
 class Store:
-    """The folder with the runs and records of experiments.
-
-    Args:
-        path: need not exist yet.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> point = Point({"task": "parity", "model": "lstm", "seed": 0})
-        >>> with TemporaryDirectory() as folder:
-        ...     store = Store(Path(folder))
-        ...     store.write(point, None, None, 0.5, error=ValueError("too  long"))
-        ...     store.read(point, None)["failure"]
-        'ValueError: too long'
-    """
+    """The folder with the runs and records of experiments."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -118,9 +105,6 @@ class Store:
         """Return how a measurement, or the training, ended; None if it did not end yet.
 
         What was measured of other weights than those of the training's record does not count.
-
-        Raises:
-            InputError: for a file that is no record.
         """
         path = self.file(point, measurement)
         if not path.is_file():
@@ -148,11 +132,7 @@ class Store:
         value: Any = None,
         error: Exception | None = None,
     ) -> None:
-        """Write in one stroke how a measurement of a run ended, or for None its training.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
+        """Write in one stroke how a measurement of a run ended, or for None its training."""
         record = {
             "point": point.identifier,
             "settings": point.all_settings,
@@ -180,14 +160,7 @@ class Store:
         return all(self.read(point, measurement) is not None for measurement in measurements)
 
     def outcomes(self, experiment: Experiment) -> list[Outcome]:
-        """Read what there is of every point of an experiment.
-
-        Example:
-            >>> from paper_figures.experiments.grid import Grid
-            >>> grid = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
-            >>> [one.complete for one in Store(Path("nowhere")).outcomes(Experiment("e", (grid,), ()))]
-            [False, False]
-        """
+        """Read what there is of every point of an experiment."""
         found = []
         for point in experiment.points:
             read = [self.read(point, measurement) for measurement in (None, *experiment.measurements)]

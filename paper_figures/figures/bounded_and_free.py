@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from analysis.length_generalization import LengthSettings
 from paper_figures import figure as pf
 from paper_figures.measurements.bounded import BoundedSettings, measure_bounded, measure_cost
-from paper_figures.measurements.lengths import accuracy
+from paper_figures.measurements.lengths import accuracy_at
 
 UPDATES = 1500
 COMMON = {
@@ -87,12 +86,7 @@ FIGURE = pf.Figure(
         },
     ),
     measure=(
-        pf.Measurement(
-            "accuracy",
-            accuracy,
-            LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0),
-            ("accuracy", "share_converged"),
-        ),
+        accuracy_at(32, 512, sequences=256, keep=("accuracy", "share_converged")),
         pf.Measurement("bounded_accuracy", measure_bounded, BoundedSettings()),
         pf.Measurement("training_cost", measure_cost),
     ),

@@ -93,9 +93,6 @@ FIGURE = pf.Figure(
         height=(2.6, 6.6),
         share=("none", "none"),
         legend=(3, 2),
-        keys={
-            **{mode: MODE_LOOKS[mode] for mode in MODES},
-            "tolerance": Look(GREY, "", "--"),
-        },
+        keys={**{mode: MODE_LOOKS[mode] for mode in MODES}, "tolerance": Look(GREY, "", "--")},
     ),
 )

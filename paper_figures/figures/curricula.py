@@ -1,10 +1,7 @@
 """What training needs on S3: the recipe, the recipe without one part, and a curriculum as the paper's."""
 
-from analysis.length_generalization import LengthSettings
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import AGREEMENT, KEPT, accuracy, agreement
-
-ACCURACY = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
+from paper_figures.measurements.lengths import AGREEMENT, accuracy_at
 
 FIGURE = pf.Figure(
     title="Four ways to train on S3",
@@ -39,8 +36,8 @@ FIGURE = pf.Figure(
         },
     ),
     measure=(
-        pf.Measurement("accuracy", accuracy, ACCURACY, KEPT),
-        pf.Measurement("agreement", agreement, AGREEMENT),
+        accuracy_at(32, 512, sequences=256),
+        AGREEMENT,
     ),
     panels=[
         pf.Marks("accuracy@512", "accuracy,\n512 tokens", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1)),

@@ -34,15 +34,7 @@ REFLECTING = {"negative_eigenvalues": True}
 
 
 class Forecast(NamedTuple):
-    """What was predicted of a run from short words, and what was measured; None stands for no failure.
-
-    Example:
-        >>> Forecast(read=32, predicted=None, known=True, failed=None).right
-        True
-        >>> late = Forecast(read=32, predicted=200.0, known=True, failed=91)
-        >>> late.counts, late.right
-        (True, False)
-    """
+    """What was predicted of a run from short words, and what was measured; None stands for no failure."""
 
     read: int
     predicted: float | None

@@ -3,10 +3,9 @@
 from functools import partial
 
 from analysis.framework.palette import Look
-from analysis.length_generalization import LengthSettings
 from paper_figures import figure as pf
 from paper_figures.measurements.gradient_reach import ReachSettings, gradient_reach
-from paper_figures.measurements.lengths import KEPT, accuracy
+from paper_figures.measurements.lengths import accuracy_at
 
 REACH = ReachSettings()
 RULES = {
@@ -42,14 +41,7 @@ FIGURE = pf.Figure(
         ),
     ),
     measure=(
-        pf.Measurement(
-            "accuracy",
-            accuracy,
-            LengthSettings(
-                lengths=(40, 64, 128, 256, 512, 1024), sequences=256, mode="sequential", rtol=0.01, seed=0
-            ),
-            KEPT,
-        ),
+        accuracy_at(40, 64, 128, 256, 512, 1024, sequences=256, rtol=0.01),
         pf.Measurement(
             "gradient_reach",
             gradient_reach,

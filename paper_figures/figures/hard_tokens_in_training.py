@@ -90,11 +90,7 @@ def judge(rows: pf.Rows) -> pf.Verdict:
 def hard_tokens(title: str, training: pf.Settings, settings: HardTrainingSettings, floor: float) -> pf.Figure:
     """Return the figure of a group: a row per share of hard tokens in training, a panel per mode and test.
 
-    Args:
-        title: of the figure.
-        training: of every run.
-        settings: of the measurement.
-        floor: the accuracy of the best answer on the last eight tokens, drawn dotted.
+    ``floor`` is the accuracy of the best answer on the last eight tokens, drawn dotted.
     """
     return pf.Figure(
         title=title,

@@ -6,19 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from paper_figures import families
 from paper_figures import figure as pf
-from paper_figures.families import (
-    GATED_DELTANET,
-    GATED_DELTAPRODUCT,
-    LSTM,
-    MAMBA2,
-    PLAIN_DELTANET,
-    REFLECTING_DELTANET,
-    TRANSFORMER,
-    family,
-    look,
-    seeds_of,
-)
 from paper_figures.measurements.beliefs import HiddenSettings, belief
 
 TRAINED_LENGTH = 64
@@ -48,15 +37,15 @@ TRAINING = {
     "evaluation_sequences": 64,
     "evaluate_every": 200,
 }
-GRIDS = seeds_of(
-    REFLECTING_DELTANET,
-    GATED_DELTANET,
-    MAMBA2,
-    LSTM,
+GRIDS = families.seeds_of(
+    families.REFLECTING_DELTANET,
+    families.GATED_DELTANET,
+    families.MAMBA2,
+    families.LSTM,
     {"model": "implicit-mamba2", "layers": 1, "gradient_clip": 0.25},
-    PLAIN_DELTANET,
-    GATED_DELTAPRODUCT,
-    TRANSFORMER,
+    families.PLAIN_DELTANET,
+    families.GATED_DELTAPRODUCT,
+    families.TRANSFORMER,
     **TRAINING,
 )
 NOT_LINEAR = ("LSTM", "implicit Mamba-2", "Transformer")
@@ -126,8 +115,8 @@ FIGURE = pf.Figure(
     ),
     runs=GRIDS,
     measure=(pf.Measurement("belief", belief, SETTINGS),),
-    label=family,
-    looks=look,
+    label=families.family,
+    looks=families.look,
     panels=[
         pf.Lines(_by_length, ylabel="KL (nats)", title="prediction, by length", yscale="log", **LENGTHS),
         pf.Lines(

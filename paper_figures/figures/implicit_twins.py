@@ -1,9 +1,8 @@
 """Each cell with and without the fixed point, on parity."""
 
 from analysis.framework.palette import GREY, Look, model_label
-from analysis.length_generalization import LengthSettings
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import KEPT, accuracy
+from paper_figures.measurements.lengths import accuracy_at
 
 CELLS = ("mamba2", "mamba3", "deltanet", "gated-deltanet", "gated-deltaproduct")
 TRAINING = {
@@ -51,14 +50,7 @@ FIGURE = pf.Figure(
         pf.Grid({"model": _twins(*CELLS), "seed": range(3)}, TRAINING),
         pf.Grid({"model": _twins("transformer"), "seed": range(3)}, {**TRAINING, "steps": 2000}),
     ],
-    measure=(
-        pf.Measurement(
-            "accuracy",
-            accuracy,
-            LengthSettings(lengths=(16, 256), sequences=64, mode="sequential", seed=0),
-            KEPT,
-        ),
-    ),
+    measure=(accuracy_at(16, 256, sequences=64),),
     label=lambda settings: model_label(settings["model"]),
     panels=[
         pf.Marks(

@@ -42,10 +42,7 @@ QUANTITIES = {
         ),
     },
     "share of ‖ds'/ds‖": {
-        "h to h": (
-            _mass("diagonal", "within heads, off the diagonal", "across heads"),
-            Look("#000000", "o"),
-        ),
+        "h to h": (_mass("diagonal", "within heads, off the diagonal", "across heads"), Look("#000000", "o")),
         "h to window": (_mass("state to window"), Look("#D55E00", "^", "--")),
         "window to h": (_mass("window to state"), Look("#56B4E9", "s", ":")),
         "window to window": (_mass("window to window"), Look("#CC79A7", "D", "-.")),

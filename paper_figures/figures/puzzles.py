@@ -3,22 +3,12 @@
 from matplotlib.axes import Axes
 
 from analysis.framework.palette import GREY
+from paper_figures import families
 from paper_figures import figure as pf
-from paper_figures.families import (
-    COMMON,
-    IMPLICIT_MAMBA2,
-    LSTM,
-    PLAIN_DELTANET,
-    REFLECTING_DELTANET,
-    TRANSFORMER,
-    family,
-    look,
-    seeds_of,
-)
 from paper_figures.measurements.answers import PuzzleSettings, puzzle_accuracy
 
 BALLS, PROGRAMS = "swap-balls-3", "small-programs"
-TRAINING = {**COMMON, "steps": 600, "batch_size": 32, "growth_accuracy": None}
+TRAINING = {**families.COMMON, "steps": 600, "batch_size": 32, "growth_accuracy": None}
 
 
 def _judge(rows: pf.Rows) -> pf.Verdict:
@@ -27,7 +17,7 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
     Reproduced if every run of DeltaNet [-1, 1] or of the LSTM has 0.95 and no Transformer does; not
     reproduced if no recurrent run does; partly otherwise.
     """
-    balls = {family(row.settings): row for row in rows if row.settings["task"] == BALLS}
+    balls = {families.family(row.settings): row for row in rows if row.settings["task"] == BALLS}
     solved = {name: row.reaching("accuracy@64", 0.95) for name, row in balls.items()}
     because = "runs with at least 0.95 after 64 swaps: " + "; ".join(
         f"{name} {solved[name]} of {row.of} ({min(row.each('accuracy@64')):.3f} to "
@@ -50,7 +40,7 @@ def _panel(task: str, title: str, unit: str, trained: int) -> pf.Drawn:
         title=title,
         trained=(trained,),
         only=pf.where(task=task),
-        name=lambda row: family(row.settings),
+        name=lambda row: families.family(row.settings),
         ylim=(0, 1.05),
         equal=True,
     )
@@ -76,12 +66,12 @@ FIGURE = pf.Figure(
         _judge,
     ),
     runs=(
-        *seeds_of(
-            REFLECTING_DELTANET,
-            PLAIN_DELTANET,
-            TRANSFORMER,
-            LSTM,
-            IMPLICIT_MAMBA2,
+        *families.seeds_of(
+            families.REFLECTING_DELTANET,
+            families.PLAIN_DELTANET,
+            families.TRANSFORMER,
+            families.LSTM,
+            families.IMPLICIT_MAMBA2,
             **TRAINING,
             task=BALLS,
             length=82,
@@ -89,12 +79,12 @@ FIGURE = pf.Figure(
             length_growth=10,
             length_growth_every=40,
         ),
-        *seeds_of(
-            REFLECTING_DELTANET,
-            TRANSFORMER,
-            LSTM,
-            PLAIN_DELTANET,
-            IMPLICIT_MAMBA2,
+        *families.seeds_of(
+            families.REFLECTING_DELTANET,
+            families.TRANSFORMER,
+            families.LSTM,
+            families.PLAIN_DELTANET,
+            families.IMPLICIT_MAMBA2,
             **TRAINING,
             task=PROGRAMS,
             length=125,
@@ -105,8 +95,8 @@ FIGURE = pf.Figure(
             "puzzle_accuracy", puzzle_accuracy, PuzzleSettings(), ("accuracy", "baseline", "share_converged")
         ),
     ),
-    label=lambda settings: f"{settings['task']}: {family(settings)}",
-    looks=look,
+    label=lambda settings: f"{settings['task']}: {families.family(settings)}",
+    looks=families.look,
     panels=[
         _panel(BALLS, "where a ball ends up", "swaps", 16),
         _panel(PROGRAMS, "what a program prints", "statements", 8),

@@ -2,11 +2,10 @@
 
 from typing import NamedTuple
 
-from analysis.length_generalization import LengthSettings
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import AGREEMENT, KEPT, accuracy, agreement
+from paper_figures.measurements.lengths import AGREEMENT, accuracy_at
 
-ACCURACY = LengthSettings(lengths=(32, 40, 512, 1024), sequences=512, mode="sequential", rtol=0.01, seed=0)
+LENGTHS, TIGHT = (32, 40, 512, 1024), "accuracy_tight"
 
 
 class Aim(NamedTuple):
@@ -56,14 +55,9 @@ FIGURE = pf.Figure(
         seeds=5,
     ),
     measure=(
-        pf.Measurement("accuracy", accuracy, ACCURACY, KEPT),
-        pf.Measurement(
-            "accuracy_tight",
-            accuracy,
-            ACCURACY.model_copy(update={"rtol": 1e-4}),
-            {"accuracy": "accuracy_tight"},
-        ),
-        pf.Measurement("agreement", agreement, AGREEMENT),
+        accuracy_at(*LENGTHS, sequences=512, rtol=0.01),
+        accuracy_at(*LENGTHS, sequences=512, rtol=1e-4, name=TIGHT, keep={"accuracy": TIGHT}),
+        AGREEMENT,
     ),
     panels=[
         pf.Marks(_accuracy, "accuracy", xlim=(0.945, 1.004), ticks=(0.95, 1)),

@@ -3,22 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from paper_figures import families
 from paper_figures import figure as pf
-from paper_figures.families import (
-    COMMON,
-    GATED_DELTANET,
-    GATED_DELTAPRODUCT,
-    IMPLICIT,
-    IMPLICIT_MAMBA2,
-    LSTM,
-    MAMBA2,
-    PLAIN_DELTANET,
-    REFLECTING_DELTANET,
-    TRANSFORMER,
-    family,
-    look,
-    seeds_of,
-)
 from paper_figures.measurements.answers import (
     TRAINED_COMMANDS,
     SpacingSettings,
@@ -29,19 +15,25 @@ from paper_figures.measurements.answers import (
 VALUES, ALL = "repl-3-values-random", "repl-3-random"
 FIVE, FIVE_ALL = "repl-5-values-random", "repl-5-random"
 """Tasks of training. Reveals follow commands with probability 1/4: short sequences ask for a single swap."""
-BY_ACCURACY = {**COMMON, "growth_accuracy": 0.95, "steps": 2000, "final_steps": 700, "batch_size": 32}
+BY_ACCURACY = {
+    **families.COMMON,
+    "growth_accuracy": 0.95,
+    "steps": 2000,
+    "final_steps": 700,
+    "batch_size": 32,
+}
 BY_UPDATES = {**BY_ACCURACY, "growth_accuracy": None, "length_growth_every": 100}
 """Where every token is in the loss, commands are random, and no accuracy tells when to grow."""
 MODELS = (
-    REFLECTING_DELTANET,
-    PLAIN_DELTANET,
-    TRANSFORMER,
-    LSTM,
-    IMPLICIT_MAMBA2,
-    MAMBA2,
-    GATED_DELTANET,
-    GATED_DELTAPRODUCT,
-    {**PLAIN_DELTANET, "model": "implicit-deltanet", "layers": 1, **IMPLICIT},
+    families.REFLECTING_DELTANET,
+    families.PLAIN_DELTANET,
+    families.TRANSFORMER,
+    families.LSTM,
+    families.IMPLICIT_MAMBA2,
+    families.MAMBA2,
+    families.GATED_DELTANET,
+    families.GATED_DELTAPRODUCT,
+    {**families.PLAIN_DELTANET, "model": "implicit-deltanet", "layers": 1, **families.IMPLICIT},
 )
 LOSSES = {VALUES: "revealed values", ALL: "every token"}
 
@@ -65,13 +57,13 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
     told, shown, only = [], [], True
     for task, loss in LOSSES.items():
         right = {
-            family(row.settings): [
+            families.family(row.settings): [
                 [_accuracy(test)(run)[64] >= 0.95 for test in ("4", "8", "random")] for run in row.runs
             ]
             for row in rows
             if row.settings["task"] == task
         }
-        of = {family(row.settings): row.of for row in rows if row.settings["task"] == task}
+        of = {families.family(row.settings): row.of for row in rows if row.settings["task"] == task}
         all_right = {name: sum(map(all, runs)) for name, runs in right.items()}
         some = [f"{name} {count} of {of[name]}" for name, count in all_right.items() if count]
         told.append(f"{loss}: {', '.join(some)}, the others none")
@@ -110,14 +102,14 @@ FIGURE = pf.Figure(
         _judge,
     ),
     runs=(
-        *seeds_of(*MODELS, **BY_ACCURACY, **_growing(VALUES, "repl-3-values", 40)),
-        *seeds_of(*MODELS, **BY_UPDATES, **_growing(ALL, "repl-3-values", 40)),
-        *seeds_of(*MODELS, **BY_ACCURACY, **_growing(FIVE, "repl-5-values", 50)),
-        *seeds_of(*MODELS, **BY_UPDATES, **_growing(FIVE_ALL, "repl-5-values", 50)),
+        *families.seeds_of(*MODELS, **BY_ACCURACY, **_growing(VALUES, "repl-3-values", 40)),
+        *families.seeds_of(*MODELS, **BY_UPDATES, **_growing(ALL, "repl-3-values", 40)),
+        *families.seeds_of(*MODELS, **BY_ACCURACY, **_growing(FIVE, "repl-5-values", 50)),
+        *families.seeds_of(*MODELS, **BY_UPDATES, **_growing(FIVE_ALL, "repl-5-values", 50)),
     ),
     measure=(pf.Measurement("reveals_by_spacing", reveals_by_spacing, SpacingSettings()),),
-    label=lambda settings: f"{settings['task']}: {family(settings)}",
-    looks=look,
+    label=lambda settings: f"{settings['task']}: {families.family(settings)}",
+    looks=families.look,
     panels=[
         pf.Lines(
             _accuracy(test),
@@ -127,7 +119,7 @@ FIGURE = pf.Figure(
             chance=(1 / (5 if task in (FIVE, FIVE_ALL) else 3),),
             trained=(TRAINED_COMMANDS,),
             only=pf.where(task=task),
-            name=lambda row: family(row.settings),
+            name=lambda row: families.family(row.settings),
             ylim=(0, 1.05),
             xticks=((4, 16, 64), ("4", "16", "64")),
             equal=True,

@@ -2,32 +2,21 @@
 
 from functools import partial
 
+from paper_figures import families
 from paper_figures import figure as pf
-from paper_figures.families import (
-    COMMON,
-    GATED_DELTANET,
-    IMPLICIT_MAMBA2,
-    LSTM,
-    MAMBA2,
-    NOT_REFLECTING,
-    PLAIN_DELTANET,
-    REFLECTING_DELTANET,
-    TRANSFORMER,
-    family,
-    look,
-    seeds_of,
-)
 from paper_figures.measurements.answers import RevealSettings, final_reveal, grown_on
 
-GROWING = {**COMMON, "growth_accuracy": 0.95, "steps": 1200, "final_steps": 700, "batch_size": 32}
+GROWING = {**families.COMMON, "growth_accuracy": 0.95, "steps": 1200, "final_steps": 700, "batch_size": 32}
 THREE, FIVE = "repl-3-values", "repl-5-values"
 
 
 def _judge(rows: pf.Rows) -> pf.Verdict:
     """Judge three variables: every run of DeltaNet [-1, 1] is right, none of the controls at any rate."""
     three = [row for row in rows if row.settings["task"] == THREE]
-    reached = {family(row.settings): (row.reaching("accuracy@64", 0.95), row.of) for row in three}
-    controls = [row for row in three if family(row.settings).startswith(("DeltaNet [0, 1]", "Transformer"))]
+    reached = {families.family(row.settings): (row.reaching("accuracy@64", 0.95), row.of) for row in three}
+    controls = [
+        row for row in three if families.family(row.settings).startswith(("DeltaNet [0, 1]", "Transformer"))
+    ]
     best = max((value for row in controls for value in row.each("accuracy@64")), default=0.0)
     return pf.verdict(
         *reached["DeltaNet [-1, 1]"],
@@ -52,32 +41,32 @@ FIGURE = pf.Figure(
         _judge,
     ),
     runs=(
-        *seeds_of(
-            REFLECTING_DELTANET,
-            PLAIN_DELTANET,
-            TRANSFORMER,
-            LSTM,
-            IMPLICIT_MAMBA2,
-            MAMBA2,
-            GATED_DELTANET,
-            {**PLAIN_DELTANET, "learning_rate": 1e-3},
-            {**TRANSFORMER, "learning_rate": 1e-3},
+        *families.seeds_of(
+            families.REFLECTING_DELTANET,
+            families.PLAIN_DELTANET,
+            families.TRANSFORMER,
+            families.LSTM,
+            families.IMPLICIT_MAMBA2,
+            families.MAMBA2,
+            families.GATED_DELTANET,
+            {**families.PLAIN_DELTANET, "learning_rate": 1e-3},
+            {**families.TRANSFORMER, "learning_rate": 1e-3},
             **GROWING,
             **grown_on(THREE),
         ),
-        *seeds_of(
-            REFLECTING_DELTANET,
-            PLAIN_DELTANET,
-            TRANSFORMER,
-            GATED_DELTANET,
-            {**GATED_DELTANET, **NOT_REFLECTING},
+        *families.seeds_of(
+            families.REFLECTING_DELTANET,
+            families.PLAIN_DELTANET,
+            families.TRANSFORMER,
+            families.GATED_DELTANET,
+            {**families.GATED_DELTANET, **families.NOT_REFLECTING},
             **GROWING,
             **grown_on(FIVE),
         ),
     ),
     measure=(pf.Measurement("final_reveal", final_reveal, RevealSettings()),),
-    label=lambda settings: f"{settings['task']}: {family(settings)}",
-    looks=look,
+    label=lambda settings: f"{settings['task']}: {families.family(settings)}",
+    looks=families.look,
     panels=[
         pf.Lines(
             "accuracy",
@@ -87,7 +76,7 @@ FIGURE = pf.Figure(
             chance=(1 / values,),
             trained=(16,),
             only=partial(_usual, task),
-            name=lambda row: family(row.settings),
+            name=lambda row: families.family(row.settings),
             ylim=(0, 1.05),
             equal=True,
         )

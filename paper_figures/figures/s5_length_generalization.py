@@ -1,9 +1,8 @@
 """Accuracy against length on S5: one implicit layer, and one, two or four layers of the other families."""
 
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
-from analysis.length_generalization import LengthSettings
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy
+from paper_figures.measurements.lengths import accuracy_at
 
 TRAINING = {
     "task": "S5-generators",
@@ -26,16 +25,8 @@ GRIDS = (
     ),
     pf.Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
 )
-MEASURE = (
-    pf.Measurement(
-        "accuracy",
-        accuracy,
-        LengthSettings(
-            lengths=(4, 8, 16, 32, 64, 128, 256, 512, 1024), sequences=256, mode="sequential", seed=0
-        ),
-        ("accuracy", "share_converged", "by_position"),
-    ),
-)
+LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+MEASURE = (accuracy_at(*LENGTHS, sequences=256, keep=("accuracy", "share_converged", "by_position")),)
 MODELS = ("implicit-mamba2", "lstm", "mamba2", "deltanet", "gated-deltaproduct", "transformer")
 DEPTHS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}
 """Marker and dashes by the number of layers."""
@@ -87,11 +78,7 @@ FIGURE = pf.Figure(
     looks=_look,
     panels=[
         pf.Lines(
-            "accuracy",
-            title=model_label(model),
-            chance=(1 / 120,),
-            trained=(32,),
-            only=pf.where(model=model),
+            "accuracy", title=model_label(model), chance=(1 / 120,), trained=(32,), only=pf.where(model=model)
         )
         for model in MODELS
     ],

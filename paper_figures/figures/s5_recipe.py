@@ -1,8 +1,7 @@
 """What training needs on S5: the recipe, and the recipe with one part taken out or exchanged."""
 
-from analysis.length_generalization import LengthSettings
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import AGREEMENT, KEPT, accuracy, agreement
+from paper_figures.measurements.lengths import AGREEMENT, accuracy_at
 
 FIGURE = pf.Figure(
     title="What the recipe of S5 needs",
@@ -33,13 +32,8 @@ FIGURE = pf.Figure(
         seeds={"recipe": 5, None: 3},
     ),
     measure=(
-        pf.Measurement(
-            "accuracy",
-            accuracy,
-            LengthSettings(lengths=(40, 256, 1024), sequences=512, mode="sequential", rtol=0.01, seed=0),
-            KEPT,
-        ),
-        pf.Measurement("agreement", agreement, AGREEMENT),
+        accuracy_at(40, 256, 1024, sequences=512, rtol=0.01),
+        AGREEMENT,
     ),
     panels=[
         pf.Marks(

@@ -25,12 +25,7 @@ COSTS: dict[str, Callable[[pf.MeasuredRun], float]] = {
 
 
 def kind_and_family(settings: pf.Settings) -> tuple[str, str]:
-    """Return what the model's name says.
-
-    Example:
-        >>> kind_and_family({"model": "free-llama"})
-        ('free', 'Llama')
-    """
+    """Return what the model's name says."""
     kind, family = settings["model"].split("-")
     return kind, FAMILIES[family]
 

@@ -29,12 +29,12 @@ from implicit.training.streams import Stream, TokenBatch, draw_batch
 class AnswerSettings(CheckedConfig):
     """Which texts are drawn, and how the fixed points of implicit models are sought."""
 
-    sequences: PositiveInt = Field(default=256, description="texts")
-    batch_size: PositiveInt = Field(default=64, description="texts at a time")
-    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the texts")
+    sequences: PositiveInt = 256  # texts
+    batch_size: PositiveInt = 64  # texts at a time
+    mode: Mode = "sequential"  # of implicit models: how fixed points are sought
+    rtol: PositiveFloat = 1e-3  # relative tolerance of the fixed points
+    max_iterations: PositiveInt = 200  # the most self-iterations per token
+    seed: NonNegativeInt = 0  # seed of the texts
 
 
 class Answers(NamedTuple):
@@ -55,20 +55,7 @@ class Answers(NamedTuple):
 def answers(run: Run, task: Task, length: int, settings: AnswerSettings, *number: int) -> Iterator[Answers]:
     """Let a run read fresh texts, batch by batch.
 
-    Args:
-        run: the model.
-        task: whose texts are drawn.
-        length: of the rows that hold them.
-        settings: how many, and how they are read.
-        number: tells these texts from others of the same seed.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("parity", "lstm", d_model=4))
-        >>> few = AnswerSettings(sequences=3, batch_size=2)
-        >>> [found.right.shape for found in answers(run, run.task, 5, few)]
-        [torch.Size([2, 5]), torch.Size([1, 5])]
+    ``length`` is that of the rows that hold them; ``number`` tells these texts from others of the same seed.
     """
     solve = Solve(
         settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
@@ -107,26 +94,12 @@ def mean_share(shares: list[float | None]) -> float | None:
 class PuzzleSettings(AnswerSettings):
     """What is measured."""
 
-    numbers: tuple[PositiveInt, ...] = Field(
-        default=(1, 2, 4, 8, 16, 32, 64), min_length=1, description="swaps, or statements, of a text"
-    )
+    # swaps, or statements, of a text
+    numbers: tuple[PositiveInt, ...] = Field(default=(1, 2, 4, 8, 16, 32, 64), min_length=1)
 
 
 def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
-    """Return the same puzzle with so many swaps, or statements, in every text.
-
-    Raises:
-        InputError: the task is neither of the two.
-
-    Example:
-        >>> from automata.tasks.registry import registered_task
-        >>> with_number(registered_task("swap-balls-3"), 4).swaps
-        4
-        >>> with_number(registered_task("parity"), 4)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: task 'parity' is no puzzle; give a run on swap-balls-3 or small-programs
-    """
+    """Return the same puzzle with so many swaps, or statements, in every text."""
     if isinstance(task, SwappingBalls):
         return SwappingBalls(task.balls, number, task.swapped, task.predict)
     if isinstance(task, SmallPrograms):
@@ -144,16 +117,7 @@ def with_number(task: Task, number: int) -> SwappingBalls | SmallPrograms:
 
 
 def puzzle_accuracy(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
-    """Measure how many answers are right, by the number of swaps or statements.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("swap-balls-3", "lstm", d_model=4))
-        >>> found = puzzle_accuracy(run, PuzzleSettings(numbers=(2, 4), sequences=16))
-        >>> sorted(found["accuracy"]), sorted(found)
-        ([2, 4], ['accuracy', 'baseline', 'interval', 'share_converged'])
-    """
+    """Measure how many answers are right, by the number of swaps or statements."""
     accuracy, baseline = {}, {}
     converged: list[float | None] = []
     for number in settings.numbers:
@@ -181,9 +145,8 @@ TRAINED_COMMANDS = 16
 class RevealSettings(AnswerSettings):
     """What is measured."""
 
-    commands: tuple[PositiveInt, ...] = Field(
-        default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
-    )
+    # commands before the final reveal
+    commands: tuple[PositiveInt, ...] = Field(default=(4, 8, 16, 32, 64, 128), min_length=1)
 
 
 def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
@@ -193,17 +156,6 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
     session are then distributed as a session of n commands, so that one set of sessions tells of all n.
 
     Numbers of commands that k does not divide have no reveal and are left out.
-
-    Raises:
-        InputError: the task has no sessions with reveals of one value, or k divides no number of commands.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("repl-3-values", "lstm", d_model=4))
-        >>> found = final_reveal(run, RevealSettings(commands=(4, 8), sequences=16))
-        >>> sorted(found), sorted(found["accuracy"])
-        (['accuracy', 'interval', 'share_converged', 'updates'], [4, 8])
     """
     check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
     assert isinstance(run.task, ReplLanguage)
@@ -215,12 +167,7 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
             f"{every}; give multiples of {every}, and reveals of one value"
         )
     task = ReplLanguage.from_fields(
-        {
-            **run.task.form.to_fields(),
-            "spacing": "fixed",
-            "commands": max(known),
-            "predict": "values",
-        }
+        {**run.task.form.to_fields(), "spacing": "fixed", "commands": max(known), "predict": "values"}
     )
     right, converged = [], []
     for found in answers(run, task, task.longest_session, settings):
@@ -245,23 +192,14 @@ Test = Literal["1", "4", "8", "random"]
 class SpacingSettings(AnswerSettings):
     """What is measured."""
 
-    tests: tuple[Test, ...] = Field(
-        default=("1", "4", "8", "random"), min_length=1, description="how often values are revealed"
-    )
-    commands: tuple[PositiveInt, ...] = Field(
-        default=(4, 8, 16, 32, 64, 128), min_length=1, description="commands before the final reveal"
-    )
+    # how often values are revealed
+    tests: tuple[Test, ...] = Field(default=("1", "4", "8", "random"), min_length=1)
+    # commands before the final reveal
+    commands: tuple[PositiveInt, ...] = Field(default=(4, 8, 16, 32, 64, 128), min_length=1)
 
 
 def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:
-    """Return sessions as those of a task, of so many commands, with reveals as often as the test says.
-
-    Example:
-        >>> session_task(ReplLanguage(3), "8", 16)
-        <ReplLanguage repl: 3 variables, 15 tokens>
-        >>> session_task(ReplLanguage(3), "8", 16).form.reveal_every
-        8
-    """
+    """Return sessions as those of a task, of so many commands, with reveals as often as the test says."""
     when = (
         {"spacing": "random", "reveal_every": 4}
         if test == "random"
@@ -274,19 +212,8 @@ def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:
 def commands_before(task: ReplLanguage, tokens: IntArray, asked: NDArray[np.bool_]) -> IntArray:
     """Return the number of commands before the reveal of every value that is asked, else 0.
 
-    Args:
-        task: the sessions, with reveals of one value, of which none comes before any command.
-        tokens: ``[sessions, length]``.
-        asked: where the value of a reveal is asked, ``[sessions, length]``.
-
-    Returns:
-        int64, ``[sessions, length]``.
-
-    Example:
-        >>> task = ReplLanguage(3, commands=8, predict="values")
-        >>> batch = task.batch(1, task.longest_session, np.random.default_rng(0))
-        >>> commands_before(task, batch.tokens, batch.counted)[batch.counted].tolist()
-        [4, 8]
+    The reveals of the sessions are of one value, and none comes before any command. All arrays are
+    ``[sessions, length]``.
     """
     prompts = (tokens == task.tokenizer.numbers[PROMPT]).cumsum(axis=1)
     return np.where(asked, prompts - asked.cumsum(axis=1) - len(task.form.preamble), 0)
@@ -311,17 +238,6 @@ def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
     The first n commands of a longer session are distributed as a session of n commands up to its last
     reveal, so that one set of sessions tells of all n. Numbers of commands within which nothing is revealed
     are left out; of sessions with reveals at random those that have none so soon are.
-
-    Raises:
-        InputError: the task has no sessions with reveals of one value.
-
-    Example:
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> run = untrained_run(recipe("repl-3-values-random", "lstm", d_model=4))
-        >>> found = reveals_by_spacing(run, SpacingSettings(tests=("8",), commands=(4, 8), sequences=16))
-        >>> list(found["tests"]["8"]), found["tests"]["8"]["8"]["sessions"]
-        (['8'], 16)
     """
     check_type("task", run.task, ReplLanguage, "give a run on Python sessions, such as of repl-3-values")
     assert isinstance(run.task, ReplLanguage)

@@ -35,22 +35,12 @@ _BINS = ("from", "to", "mean", "low", "high")
 class HiddenSettings(BeliefSettings):
     """What is measured."""
 
-    reveal_probabilities: tuple[float, ...] = Field(
-        default=(1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2),
-        description="that the next event is a reveal, and not an action",
-    )
+    # that the next event is a reveal, and not an action
+    reveal_probabilities: tuple[float, ...] = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 
 
 def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
-    """Measure the divergence from the exact posterior, the belief in the state, and the state's norm.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = HiddenSettings(sequences=4, multiples=(1,), probe=False, reveal_probabilities=(0.5,))
-        >>> found = belief(load_run("lazy-swaps-gated-deltanet"), small)
-        >>> sorted(found)
-        ['belief', 'by_length', 'by_position', 'by_reveal_probability', 'exact_rate', 'linear', 'norms']
-    """
+    """Measure the divergence from the exact posterior, the belief in the state, and the state's norm."""
     chosen = _plain(settings)
     numbers = measure_belief(run, chosen).numbers()
     predictions, probe, norms = numbers["predictions"], numbers["probe"], numbers["norms"]
@@ -103,24 +93,16 @@ def _with_reveals(run: Run, settings: BeliefSettings, probability: float) -> dic
 class AdversarySettings(CheckedConfig):
     """What is searched."""
 
-    rounds: PositiveInt = Field(default=12, description="reveals of a sequence")
-    actions: PositiveInt = Field(default=3, description="swaps before each reveal")
-    beam: PositiveInt = Field(default=8, description="candidates that are kept after each round")
-    likely: float = Field(default=0.2, gt=0, le=1, description="least probability of a likely value")
-    sequences: PositiveInt = Field(default=256, description="sequences of random rounds")
-    seed: NonNegativeInt = Field(default=0, description="seed of these")
+    rounds: PositiveInt = 12  # reveals of a sequence
+    actions: PositiveInt = 3  # swaps before each reveal
+    beam: PositiveInt = 8  # candidates that are kept after each round
+    likely: float = Field(default=0.2, gt=0, le=1)  # least probability of a likely value
+    sequences: PositiveInt = 256  # sequences of random rounds
+    seed: NonNegativeInt = 0  # seed of these
 
 
 def worst_found(run: Run, settings: AdversarySettings) -> dict[str, Any]:
-    """Measure the mean divergence over random rounds, the worst of likely values, and the worst of all.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = AdversarySettings(rounds=2, beam=2, sequences=16)
-        >>> found = worst_found(load_run("lazy-swaps-gated-deltanet"), small)
-        >>> sorted(found), found["any"] > found["random"]
-        (['any', 'by_round', 'likely', 'random'], True)
-    """
+    """Measure the mean divergence over random rounds, the worst of likely values, and the worst of all."""
     chosen = {"beam": settings.beam, "sequences": settings.sequences, "seed": settings.seed}
     worst = worst_rounds(run, settings.rounds, settings.actions, **chosen)
     likely = worst_rounds(run, settings.rounds, settings.actions, least_probability=settings.likely, **chosen)
@@ -142,7 +124,7 @@ class BridgeSettings(BeliefSettings):
     multiples: tuple[PositiveInt, ...] = (1, 2, 4, 8, 16, 32)
     sequences: int = 32
     probe: bool = False
-    states: PositiveInt = Field(default=16, description="states at which Theorem 1 is checked")
+    states: PositiveInt = 16  # states at which Theorem 1 is checked
 
 
 def bridge(run: Run, settings: BridgeSettings) -> dict[str, Any]:
@@ -174,14 +156,6 @@ def filter_divergences(task: PartiallyObserved, exact: ExactSequences) -> dict[s
     ``implicit`` is the Bayes filter as an implicit SSM in float64; ``linear float32`` and ``linear bfloat16``
     are the linear filter without the division, in these formats, read as probabilities after a division, and
     as the uniform belief where nothing is left of its mass.
-
-    Example:
-        >>> from analysis.belief.exact import exact_sequences
-        >>> from automata.tasks.registry import registered_task
-        >>> task = registered_task("likely-swaps-3-reveals")
-        >>> found = filter_divergences(task, exact_sequences(task, 2, 64, seed=0, kept=[]))
-        >>> max(place["mean"] for place in found["implicit"]) < 1e-12
-        True
     """
     automaton = task.automaton
     belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
@@ -251,16 +225,13 @@ FloatArray = NDArray[np.float64]
 class ErrorSettings(CheckedConfig):
     """What is measured."""
 
-    pairs: PositiveInt = Field(default=32, description="pairs of sequences")
-    length: int = Field(default=64, ge=COMMON_TOKENS + 2, description="tokens before the error")
-    follow: tuple[PositiveInt, ...] = Field(
-        default=(64, 256), min_length=1, description="tokens after it, at which what is left is measured"
-    )
-    size: PositiveFloat = Field(
-        default=1e-3, le=1, description="the error over the distance of the two states of a pair"
-    )
-    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    pairs: PositiveInt = 32  # pairs of sequences
+    length: int = Field(default=64, ge=COMMON_TOKENS + 2)  # tokens before the error
+    # tokens after it, at which what is left is measured
+    follow: tuple[PositiveInt, ...] = Field(default=(64, 256), min_length=1)
+    size: PositiveFloat = Field(default=1e-3, le=1)  # the error over the distance of the two states of a pair
+    max_iterations: PositiveInt = 1000  # the most self-iterations per token
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:
@@ -268,15 +239,6 @@ def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:
 
     The last tokens are those of the first sequence. Pairs after which the exact filter has the same belief
     are left out, as are those whose second sequence cannot occur.
-
-    Raises:
-        InputError: too few such pairs were found.
-
-    Example:
-        >>> from automata.tasks.registry import registered_task
-        >>> pairs = pairs_of(registered_task("likely-swaps-3-reveals"), ErrorSettings(pairs=2))
-        >>> pairs.first.shape, bool((pairs.first[:, -4:] == pairs.second[:, -4:]).all())
-        ((2, 64), True)
     """
     length, count = settings.length, 10 * settings.pairs
     drawn = draw_batch(task, 2 * count, length + max(settings.follow), settings.seed, Stream.TEST, 0)
@@ -313,13 +275,6 @@ def belief_errors(run: Run, settings: ErrorSettings) -> dict[str, Any]:
     left is its norm over that at first. In place of it the exact filter has the whole of the way: what is
     left of the total variation between the two beliefs. An error that stays is one that nothing the model
     reads corrects; whether it changes predictions is not measured.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> found = belief_errors(run, ErrorSettings(pairs=2, follow=(8,)))
-        >>> sorted(found), list(found["left"])
-        (['exact', 'left', 'share_converged'], [8])
     """
     check_type("task", run.task, PartiallyObserved, "give a run on a probabilistic automaton")
     assert isinstance(run.task, PartiallyObserved)

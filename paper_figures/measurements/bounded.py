@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 from analysis.length_generalization import LengthSettings
 from automata.errors import InputError
@@ -40,10 +40,6 @@ class TrainingCost:
         without_gradient: evaluations of the self-map at a token that were not differentiated.
         with_gradient: those that were.
         mean_iterations: of the search in the free phase, per token; None without a free phase.
-
-    Example:
-        >>> TrainingCost(1, 0, 10, 0, without_gradient=70.0, with_gradient=40, mean_iterations=7.0).total
-        190.0
     """
 
     updates: int
@@ -70,14 +66,6 @@ def training_cost(run: Run) -> TrainingCost:
     Raises:
         InputError: for a run whose lengths followed its accuracy, which are not recorded at every step, or
             one with penalties that solve for fixed points themselves.
-
-    Example:
-        1,000 updates through four self-iterations each, 500 to the fixed point.
-
-        >>> from implicit.runs.loading import load_run
-        >>> cost = training_cost(load_run("parity"))
-        >>> cost.updates, cost.bounded_updates, cost.tokens == 1500 * 64 * 32
-        (1500, 500, True)
     """
     config, curriculum = run.config, run.config.curriculum
     if curriculum.growth_accuracy is not None and curriculum.start_length is not None:
@@ -142,24 +130,13 @@ BOUNDED_ITERATIONS = 4
 class BoundedSettings(CheckedConfig):
     """How accuracy is measured with so many self-iterations, no more and no less."""
 
-    iterations: PositiveInt = Field(
-        default=BOUNDED_ITERATIONS, description="sweeps over the sequence, from zero"
-    )
-    lengths: LengthSettings = Field(
-        default=LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0),
-        description="lengths and sequences; their mode and tolerance are not read",
-    )
+    iterations: PositiveInt = BOUNDED_ITERATIONS  # sweeps over the sequence, from zero
+    # lengths and sequences; their mode and tolerance are not read
+    lengths: LengthSettings = LengthSettings(lengths=(32, 512), sequences=256, mode="sequential", seed=0)
 
 
 def measure_bounded(run: Run, settings: BoundedSettings) -> dict[str, dict[str, float]]:
-    """Measure accuracy by length with the self-iterations of the bounded phase, on the same sequences.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = BoundedSettings(iterations=32, lengths=LengthSettings(lengths=(4, 8), sequences=4))
-        >>> measure_bounded(load_run("parity"), small)
-        {'bounded_accuracy': {'4': 1.0, '8': 1.0}}
-    """
+    """Measure accuracy by length with the self-iterations of the bounded phase, on the same sequences."""
     chosen = settings.lengths
     found = evaluate(
         run.model,
@@ -177,11 +154,5 @@ def measure_bounded(run: Run, settings: BoundedSettings) -> dict[str, dict[str, 
 
 
 def measure_cost(run: Run, settings: None) -> dict[str, dict[str, float | None]]:  # noqa: ARG001
-    """Count what the training of a run cost.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> measure_cost(load_run("parity"), None)["cost"]["updates"]
-        1500
-    """
+    """Count what the training of a run cost."""
     return {"cost": training_cost(run).numbers()}

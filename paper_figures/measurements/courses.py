@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from analysis.agreement import analyse as compare_modes
 from analysis.convergence import analyse as follow_both
@@ -25,9 +25,8 @@ from paper_figures.measurements.lengths import accuracy
 def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
     """Train a run again; return it with its model after some steps, in order, and after the last one.
 
-    Args:
-        run: a stored one; it is trained again on the device that its model is on.
-        steps: after which a model is kept, 0 for the initial weights; later ones than the last are ignored.
+    The run is trained again on the device that its model is on; step 0 has the initial weights, and steps
+    later than the last are ignored.
 
     Raises:
         InputError: if the training does not end in the weights of the run.
@@ -65,26 +64,20 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
 class AgreementCourse(CheckedConfig):
     """When a training run is looked at, and how."""
 
-    steps: tuple[NonNegativeInt, ...] = Field(
-        default=(0, 20, 50, 100, 150, 200, 250, 300, 400, 500, 700, 1000),
-        description="training steps after which the model is looked at, beside the last one",
-    )
-    sequences: PositiveInt = Field(default=8, description="sequences that both modes solve")
-    length: PositiveInt = Field(default=64, description="tokens of a sequence")
-    rtol: PositiveFloat = Field(default=1e-4, description="relative tolerance of both modes, float64")
-    max_iterations: PositiveInt = Field(default=1000, description="the most iterations of each mode")
-    answered: PositiveInt = Field(default=64, description="sequences that accuracy is measured on")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    # training steps after which the model is looked at, beside the last one
+    steps: tuple[NonNegativeInt, ...] = (0, 20, 50, 100, 150, 200, 250, 300, 400, 500, 700, 1000)
+    sequences: PositiveInt = 8  # sequences that both modes solve
+    length: PositiveInt = 64  # tokens of a sequence
+    rtol: PositiveFloat = 1e-4  # relative tolerance of both modes, float64
+    max_iterations: PositiveInt = 1000  # the most iterations of each mode
+    answered: PositiveInt = 64  # sequences that accuracy is measured on
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def agreement_course(run: Run, settings: AgreementCourse) -> dict[str, Any]:
     """Train a run again and compare the modes after some steps.
 
-    Returns:
-        ``course``: an entry for each step, in order; ``training``: self-iterations as training recorded them.
-
-    Raises:
-        InputError: if the training does not end in the weights of the run.
+    ``course`` has an entry for each step, ``training`` the self-iterations as training recorded them.
     """
     course = runs_on_the_way(run, settings.steps).items()
     return {
@@ -117,22 +110,16 @@ def _agreement(run: Run, settings: AgreementCourse) -> dict[str, Any]:
 class JacobianCourse(CheckedConfig):
     """When a training run is looked at, and at how many states."""
 
-    steps: tuple[NonNegativeInt, ...] = Field(
-        default=(0, 10, 30, 60, 100, 150, 200, 300, 500, 700),
-        description="training steps after which the model is looked at, beside the last one",
-    )
-    states: PositiveInt = Field(default=8, description="visited states at which Theorem 1 is checked")
-    sequences: PositiveInt = Field(default=8, description="sequences that visit them")
-    length: PositiveInt = Field(default=32, description="tokens of a sequence")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    # training steps after which the model is looked at, beside the last one
+    steps: tuple[NonNegativeInt, ...] = (0, 10, 30, 60, 100, 150, 200, 300, 500, 700)
+    states: PositiveInt = 8  # visited states at which Theorem 1 is checked
+    sequences: PositiveInt = 8  # sequences that visit them
+    length: PositiveInt = 32  # tokens of a sequence
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
-    """Train a run again and measure it after some steps: ``course``, an entry for each, in order.
-
-    Raises:
-        InputError: if the training does not end in the weights of the run.
-    """
+    """Train a run again and measure it after some steps: ``course``, an entry for each, in order."""
     course = runs_on_the_way(run, settings.steps).items()
     return {"course": [{"step": step, **_jacobians(seen, settings)} for step, seen in course]}
 
@@ -140,11 +127,7 @@ def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
 def _jacobians(run: Run, settings: JacobianCourse) -> dict[str, Any]:
     """What is measured of a model: Theorem 1 at visited states, the blocks of ds'/ds, and accuracy."""
     found = analyse(
-        run,
-        states=settings.states,
-        sequences=settings.sequences,
-        length=settings.length,
-        seed=settings.seed,
+        run, states=settings.states, sequences=settings.sequences, length=settings.length, seed=settings.seed
     )
     report = found.theorem1()
     how = LengthSettings(lengths=(settings.length,), sequences=64, mode="sequential", seed=settings.seed)

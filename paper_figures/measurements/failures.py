@@ -24,32 +24,24 @@ GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 
 class FailureSettings(CheckedConfig):
     """What is measured."""
 
-    lengths: tuple[PositiveInt, ...] = Field(
-        default=GEOMETRIC, min_length=1, description="lengths at which the accuracy is measured"
-    )
-    sequences: PositiveInt = Field(default=128, description="sequences of which it is the accuracy")
-    seed: NonNegativeInt = Field(default=0, description="seed of these sequences")
-    rtol: PositiveFloat = Field(default=1e-4, description="relative tolerance of their fixed points")
-    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations per token")
-    words: PositiveInt = Field(default=256, description="words from which a failure is predicted")
-    words_seed: NonNegativeInt = Field(default=1, description="seed of these words")
-    read: PositiveInt = Field(default=2, description="their length, in training lengths")
-    blocks: PositiveInt = Field(default=8, description="blocks of positions in a training length, for q")
-    pairs: PositiveInt = Field(default=32, description="pairs of states between which errors are injected")
-    follow: PositiveInt = Field(default=32, description="tokens for which these errors are followed")
+    # lengths at which the accuracy is measured
+    lengths: tuple[PositiveInt, ...] = Field(default=GEOMETRIC, min_length=1)
+    sequences: PositiveInt = 128  # sequences of which it is the accuracy
+    seed: NonNegativeInt = 0  # seed of these sequences
+    rtol: PositiveFloat = 1e-4  # relative tolerance of their fixed points
+    max_iterations: PositiveInt = 1000  # the most self-iterations per token
+    words: PositiveInt = 256  # words from which a failure is predicted
+    words_seed: NonNegativeInt = 1  # seed of these words
+    read: PositiveInt = 2  # their length, in training lengths
+    blocks: PositiveInt = 8  # blocks of positions in a training length, for q
+    pairs: PositiveInt = 32  # pairs of states between which errors are injected
+    follow: PositiveInt = 32  # tokens for which these errors are followed
 
 
 def failure(run: Run, settings: FailureSettings) -> dict[str, Any]:
     """Predict from short words when a run fails, and measure its accuracy at every length.
 
     The prediction is that of `analysis.error_control`, which sees no longer word than it is told.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = FailureSettings(lengths=(4, 8), sequences=2, words=8, pairs=2, follow=2)
-        >>> found = failure(load_run("parity-small"), small)
-        >>> found["read"], found["predicted"], found["accuracy"]
-        (32, None, {4: 1.0, 8: 1.0})
     """
     trained = run.config.length
     block = max(1, trained // settings.blocks)
@@ -80,16 +72,7 @@ def failure(run: Run, settings: FailureSettings) -> dict[str, Any]:
 
 @cache
 def certified(settings: FailureSettings) -> dict[str, Any]:
-    """Compile S3 into weights, prove them right at every length, check the proof, and measure as all others.
-
-    Raises:
-        RefusedError: if the checker refuses the certificate.
-
-    Example:
-        >>> found = certified(FailureSettings(lengths=(4,), sequences=2, words=8, pairs=2, follow=2))
-        >>> found["certificate"][:40], found["accuracy"]
-        ('The certificate holds of implicit-mamba2', {'4': 1.0})
-    """
+    """Compile S3 into weights, prove and check that they are right at every length, and measure."""
     with TemporaryDirectory() as folder:
         run = compile_run("S3", Path(folder) / "compiled")
         verified = check_certificate(certify(run, claim="executed"), run)

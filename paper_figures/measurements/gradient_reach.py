@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit
@@ -21,12 +21,12 @@ from implicit.training.streams import Stream, draw_batch
 class ReachSettings(CheckedConfig):
     """Between which tokens gradients are compared, and which."""
 
-    steps: tuple[PositiveInt, ...] = Field(default=(1, 4, 16, 64), description="steps of phantom gradients")
-    sequences: PositiveInt = Field(default=16, description="sequences")
-    length: PositiveInt = Field(default=24, description="tokens of a sequence")
-    rtol: PositiveFloat = Field(default=1e-9, description="relative tolerance of the fixed points, float64")
-    max_iterations: PositiveInt = Field(default=4000, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the direction")
+    steps: tuple[PositiveInt, ...] = (1, 4, 16, 64)  # steps of phantom gradients
+    sequences: PositiveInt = 16  # sequences
+    length: PositiveInt = 24  # tokens of a sequence
+    rtol: PositiveFloat = 1e-9  # relative tolerance of the fixed points, float64
+    max_iterations: PositiveInt = 4000  # the most self-iterations per token
+    seed: NonNegativeInt = 0  # seed of the sequences and of the direction
 
 
 def gradient_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
@@ -40,12 +40,6 @@ def gradient_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
         ``share_converged`` of the tokens; ``norm`` of the exact derivative, and ``distance`` by steps: a
         number for every distance between the two tokens, from 0. Both are empty if some token did not reach
         its fixed point, where no gradient is the exact one.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = gradient_reach(load_run("parity"), ReachSettings(steps=(1, 64), sequences=2, length=4))
-        >>> [round(distance, 2) for distance in found["distance"]["64"]], len(found["distance"]["1"])
-        ([0.0, 0.0, 0.0, 0.0], 4)
     """
     model = copy.deepcopy(as_implicit(run)).double()
     drawn = draw_batch(run.task, settings.sequences, settings.length, settings.seed, Stream.TEST)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit, word_problem_of
@@ -19,8 +19,7 @@ from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
-from paper_figures.measurements.explained import group_means
-from paper_figures.measurements.iterations import MODES
+from paper_figures.measurements.iterations import MODES, group_means
 
 NO_LIMIT = "none"
 """The limit that is one of the settings, so large that it is none."""
@@ -29,21 +28,16 @@ NO_LIMIT = "none"
 class HardTrainingSettings(CheckedConfig):
     """What is measured."""
 
-    hard_fractions: tuple[float, ...] = Field(
-        default=(0.1, 0.5), description="probabilities of a hard token at test"
-    )
-    limits: tuple[PositiveInt, ...] = Field(default=(2, 4, 8, 16), description="the most self-iterations")
-    no_limit: PositiveInt = Field(default=2048, description="the most self-iterations where none is set")
-    length: PositiveInt = Field(default=256, description="tokens per sequence")
-    shorter: tuple[PositiveInt, ...] = Field(
-        default=(16, 32, 64, 128), description="lengths of their beginnings, measured without a limit"
-    )
-    sequences: PositiveInt = Field(default=256, description="sequences, sequential mode")
-    swept_sequences: PositiveInt = Field(
-        default=64, description="how many of them, the first ones, in simultaneous mode"
-    )
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    hard_fractions: tuple[float, ...] = (0.1, 0.5)  # probabilities of a hard token at test
+    limits: tuple[PositiveInt, ...] = (2, 4, 8, 16)  # the most self-iterations
+    no_limit: PositiveInt = 2048  # the most self-iterations where none is set
+    length: PositiveInt = 256  # tokens per sequence
+    # lengths of their beginnings, measured without a limit
+    shorter: tuple[PositiveInt, ...] = (16, 32, 64, 128)
+    sequences: PositiveInt = 256  # sequences, sequential mode
+    swept_sequences: PositiveInt = 64  # how many of them, the first ones, in simultaneous mode
+    rtol: PositiveFloat = 1e-3  # relative tolerance at which a token stops early
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def accuracy_by_limit(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
@@ -53,15 +47,6 @@ def accuracy_by_limit(run: Run, settings: HardTrainingSettings) -> dict[str, Any
         ``tested``, by the probability of a hard token: the accuracy by mode and limit; for the sequential
         mode without a limit the mean self-iterations of all, of easy and of hard tokens, the share of tokens
         that took more than each limit, the share that converged, and the accuracy at shorter lengths.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = HardTrainingSettings(
-        ...     hard_fractions=(1.0,), limits=(64,), length=4, shorter=(), sequences=2, swept_sequences=1
-        ... )
-        >>> found = accuracy_by_limit(load_run("parity"), small)["tested"]["1.0"]
-        >>> found["sequential"], found["simultaneous"]["none"], found["share_above"]
-        ({'64': 1.0, 'none': 1.0}, 1.0, {'64': 0.0})
     """
     model, task = as_implicit(run), word_problem_of(run)
     limits = {**{str(limit): limit for limit in settings.limits}, NO_LIMIT: settings.no_limit}
@@ -98,15 +83,6 @@ def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str,
     """Return the mean self-iterations of all, of easy and of hard tokens, and the share above every limit.
 
     Hard is here what moves the group; of the tokens that are drawn as hard ones some leave it where it is.
-
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        easy: which tokens are easy, bool ``[sequences, length]``.
-        limits: of self-iterations.
-
-    Example:
-        >>> effort(torch.tensor([[3, 9]]), torch.tensor([[True, False]]), [4])
-        {'iterations': {'all': 6.0, 'easy': 3.0, 'hard': 9.0}, 'share_above': {'4': 0.5}}
     """
     among = {"all": torch.ones_like(easy), "easy": easy, "hard": ~easy}
     return {
@@ -121,35 +97,17 @@ def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str,
 class HardTokenSettings(CheckedConfig):
     """What is measured."""
 
-    budgets: tuple[PositiveInt, ...] = Field(
-        default=(4, 6, 8), description="the most self-iterations of an easy token"
-    )
-    full_budget: PositiveInt = Field(default=64, description="the most self-iterations of a hard token")
-    shares: tuple[float, ...] = Field(
-        default=(0.0, 0.05, 0.1, 0.2, 0.4, 1.0), description="shares of the pairs that count as hard"
-    )
-    length: PositiveInt = Field(default=96, description="tokens per sequence")
-    sequences: PositiveInt = Field(
-        default=128, description="sequences that say what is hard, and as many others that are answered"
-    )
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the random order")
+    budgets: tuple[PositiveInt, ...] = (4, 6, 8)  # the most self-iterations of an easy token
+    full_budget: PositiveInt = 64  # the most self-iterations of a hard token
+    shares: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.4, 1.0)  # shares of the pairs that count as hard
+    length: PositiveInt = 96  # tokens per sequence
+    sequences: PositiveInt = 128  # sequences that say what is hard, and as many others that are answered
+    rtol: PositiveFloat = 1e-3  # relative tolerance at which a token stops early
+    seed: NonNegativeInt = 0  # seed of the sequences and of the random order
 
 
 def hard_pairs(run: Run, settings: HardTokenSettings) -> dict[str, Any]:
-    """Measure accuracy with every budget of the easy tokens and every share of hard ones, in both orders.
-
-    Raises:
-        InputError: for a run that is no word problem, or that is not asked for the state itself.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = HardTokenSettings(budgets=(2,), shares=(0.0, 1.0), length=8, sequences=4)
-        >>> found = hard_pairs(load_run("parity"), small)
-        >>> none, every = found["hardest"]["2"]
-        >>> none["hard_tokens"], every["hard_tokens"], every["accuracy"]
-        (0.0, 1.0, 1.0)
-    """
+    """Measure accuracy with every budget of the easy tokens and every share of hard ones, in both orders."""
     model, task = as_implicit(run), word_problem_of(run)
     if task.output_size != task.state_count:
         raise InputError(f"task {task.name} does not ask for its state; give a run of one that does")
@@ -189,12 +147,7 @@ def mean_iterations(
 ) -> NDArray[np.float64]:
     """Return the mean self-iterations of every pair of state and token; 0 for one that does not occur.
 
-    Args:
-        model: in sequential mode.
-        tokens: ``[sequences, length]``.
-        pairs: the number of the pair at each token, ``[sequences, length]``.
-        count: how many pairs there are.
-        settings: tolerance and the full budget.
+    ``pairs`` holds the number of the pair at each token, ``[sequences, length]``, of ``count``.
     """
     solution = model.run(tokens, solve=_solve(settings.full_budget, settings)).solution
     assert solution is not None

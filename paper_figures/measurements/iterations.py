@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from numpy.typing import ArrayLike, NDArray
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit, word_problem_of
@@ -19,10 +19,10 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.loading import Run
-from paper_figures.measurements.explained import explained_variance
 from paper_figures.measurements.lengths import accuracy
 
 Counts = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 
 def kinds_of(
@@ -30,19 +30,8 @@ def kinds_of(
 ) -> dict[str, Counts]:
     """Number the groups that the tokens fall into, by what distinguishes them.
 
-    Args:
-        tokens: ``[sequences, length]``.
-        labels: the right state after each.
-        answers: the state that the model answers after each.
-        task: that the sequences are of.
-        window: how many last tokens count as one kind.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0]])
-        >>> labels = parity.states(tokens)
-        >>> kinds_of(tokens, labels, labels, parity, 4)["state before and token"]
-        array([[0, 1, 3, 0]])
+    ``labels`` are the right states after each token, ``answers`` those of the model, ``[sequences, length]``;
+    ``window`` last tokens count as one kind.
     """
     before, believed = states_before(labels, task.start()), states_before(answers, task.start())
     return {
@@ -57,22 +46,12 @@ def kinds_of(
 
 
 def states_before(states: Counts, first: int) -> Counts:
-    """Return the state before each token, from those after each.
-
-    Example:
-        >>> states_before(np.array([[4, 5, 6]]), first=0)
-        array([[0, 4, 5]])
-    """
+    """Return the state before each token, from those after each."""
     return np.concatenate([np.full_like(states[:, :1], first), states[:, :-1]], axis=1)
 
 
 def last_tokens(tokens: Counts, count: int, vocabulary: int) -> Counts:
-    """Return a number for the last so many tokens at each, those that are not there yet as one more token.
-
-    Example:
-        >>> last_tokens(np.array([[0, 1, 1]]), count=2, vocabulary=2)  # (none, 0), (0, 1), (1, 1)
-        array([[6, 1, 4]])
-    """
+    """Return a number for the last so many tokens at each, those that are not there yet as one more token."""
     numbers = np.zeros_like(tokens)
     for back in range(count - 1, -1, -1):
         there = np.full_like(tokens, vocabulary)
@@ -84,19 +63,10 @@ def last_tokens(tokens: Counts, count: int, vocabulary: int) -> Counts:
 def counted(iterations: Counts, thresholds: tuple[int, ...]) -> dict[str, Any]:
     """Tell how many tokens need how many self-iterations, and how many need more than each threshold.
 
-    Args:
-        iterations: of every token.
-        thresholds: numbers of self-iterations.
-
     Returns:
         ``histogram``: tokens by number; ``more_than``: shares of the tokens; ``more_than_twice_the_median``;
         ``iterations_of_hardest_tenth``: the share of all self-iterations that the tenth of the tokens takes
         which takes most (0.1 if all take equally many).
-
-    Example:
-        >>> found = counted(np.array([3] * 18 + [23, 23]), (4, 32))
-        >>> found["histogram"], found["more_than"], found["iterations_of_hardest_tenth"]
-        ({'3': 18, '23': 2}, {'4': 0.1, '32': 0.0}, 0.46)
     """
     numbers, tokens = np.unique(iterations, return_counts=True)
     hardest = np.sort(iterations, axis=None)[-max(1, iterations.size // 10) :]
@@ -111,33 +81,16 @@ def counted(iterations: Counts, thresholds: tuple[int, ...]) -> dict[str, Any]:
 
 
 def compared(
-    iterations: Counts,
-    kinds: Mapping[str, Counts],
-    labels: Counts,
-    answers: Counts,
-    first: int,
+    iterations: Counts, kinds: Mapping[str, Counts], labels: Counts, answers: Counts, first: int
 ) -> dict[str, Any]:
     """Compare the self-iterations of tokens by what distinguishes the tokens.
 
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        kinds: the groups that they fall into, by name, as `kinds_of` numbers them.
-        labels: the right state after each.
-        answers: the state that the model answers after each.
-        first: the state before the first token.
+    ``kinds`` are as `kinds_of` numbers them, ``first`` is the state before the first token.
 
     Returns:
         ``explained``: the variance of the iterations that each kind explains of other sequences, and into how
         many groups it parts the tokens; ``means``: of the tokens that change the state or not, are answered
         rightly or not (None where there are none), and by position in powers of two.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
-        >>> labels = parity.states(tokens)
-        >>> found = compared(5 + tokens, kinds_of(tokens, labels, labels, parity, 4), labels, labels, 0)
-        >>> found["explained"]["token"], found["means"]["state changes"], found["means"]["state stays"]
-        ({'variance': 1.0, 'groups': 2}, 6.0, 5.0)
     """
     before = states_before(labels, first)
     means: dict[str, float | None] = {
@@ -155,17 +108,42 @@ def compared(
 
 
 def explained_by(iterations: Counts, kinds: Mapping[str, Counts]) -> dict[str, dict[str, float | None]]:
-    """Return the variance that each kind explains of other sequences, and its number of groups.
-
-    Example:
-        >>> iterations = np.array([[5, 6], [6, 5]])
-        >>> explained_by(iterations, {"parity": iterations % 2})
-        {'parity': {'variance': 1.0, 'groups': 2}}
-    """
+    """Return the variance that each kind explains of other sequences, and its number of groups."""
     return {
         name: {"variance": explained_variance(iterations, kind), "groups": len(np.unique(kind))}
         for name, kind in kinds.items()
     }
+
+
+def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
+    """Return the share of the variance that the means of groups explain of sequences that they are not from.
+
+    The means of the groups are taken over one half of the sequences and foretell the other, and the other way
+    round; a group that the first half has not gets its overall mean. So many small groups, which fit the
+    noise of their own tokens, gain nothing by it, and useless ones can fall below 0.
+
+    Returns:
+        1 − squared errors of the group means / squared errors of the overall mean; None if nothing varies.
+    """
+    numbers = np.asarray(values, np.float64)
+    # Numbered anew: what there are of them counts, not how large they are, which words of tokens make them.
+    kinds, numbered = np.unique(groups, return_inverse=True)
+    places, half = numbered.reshape(numbers.shape), len(numbers) // 2
+    left, total = 0.0, 0.0
+    for fit, test in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
+        overall = numbers[fit].mean()
+        means = group_means(numbers[fit], places[fit], len(kinds), otherwise=overall)
+        left += float(((numbers[test] - means[places[test]]) ** 2).sum())
+        total += float(((numbers[test] - overall) ** 2).sum())
+    return 1 - left / total if total > 0 else None
+
+
+def group_means(values: FloatArray, groups: NDArray[np.int64], count: int, *, otherwise: float) -> FloatArray:
+    """Return the mean of every group."""
+    occurrences = np.bincount(groups.ravel(), minlength=count)
+    sums = np.bincount(groups.ravel(), weights=values.ravel(), minlength=count)
+    means: FloatArray = np.where(occurrences > 0, sums / np.maximum(occurrences, 1), otherwise)
+    return means
 
 
 def beyond(
@@ -173,23 +151,11 @@ def beyond(
 ) -> dict[str, dict[str, float | int | None]]:
     """Describe the tokens that need more self-iterations than each threshold, or than twice the median.
 
-    Args:
-        iterations: of every token, ``[sequences, length]``.
-        kinds: as `kinds_of` numbers them.
-        right: which are answered rightly.
-        thresholds: numbers of self-iterations.
+    ``kinds`` are as `kinds_of` numbers them, ``right`` says which tokens are answered rightly.
 
     Returns:
         ``tokens``: how many they are; ``pairs``: in how many pairs of state and token they lie; and the
         shares of them that are ``first`` in their sequence, ``change`` the state, are answered ``wrongly``.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> parity, tokens = make_task("parity"), np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
-        >>> labels = parity.states(tokens)
-        >>> kinds = kinds_of(tokens, labels, labels, parity, 4)
-        >>> beyond(np.array([[9, 1, 1, 9], [2, 1, 1, 1]]), kinds, labels == labels, (8,))["8"]
-        {'tokens': 2, 'pairs': 1, 'first': 0.5, 'change': 0.0, 'wrongly': 0.0}
     """
     limits = {str(limit): float(limit) for limit in thresholds}
     limits["twice the median"] = 2 * float(np.median(iterations))
@@ -219,24 +185,16 @@ MODES: tuple[Mode, ...] = ("sequential", "simultaneous")
 class BudgetSettings(CheckedConfig):
     """What is measured."""
 
-    budgets: tuple[PositiveInt, ...] = Field(
-        default=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), description="the most self-iterations per token"
-    )
-    length: PositiveInt = Field(default=128, description="tokens per sequence")
-    sequences: PositiveInt = Field(default=64, description="sequences")
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance at which a token stops early")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    # the most self-iterations per token
+    budgets: tuple[PositiveInt, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+    length: PositiveInt = 128  # tokens per sequence
+    sequences: PositiveInt = 64  # sequences
+    rtol: PositiveFloat = 1e-3  # relative tolerance at which a token stops early
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 def budgets(run: Run, settings: BudgetSettings) -> dict[str, Any]:
-    """Measure accuracy and share of converged tokens of a run with every budget, in both modes.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = budgets(load_run("parity"), BudgetSettings(budgets=(1, 32), length=4, sequences=2))
-        >>> found["sequential"]["accuracy"]["32"], sorted(found)
-        (1.0, ['chance', 'sequential', 'simultaneous'])
-    """
+    """Measure accuracy and share of converged tokens of a run with every budget, in both modes."""
     found: dict[str, Any] = {}
     common = settings.model_dump(include={"sequences", "rtol", "seed"})
     for mode in MODES:
@@ -257,39 +215,21 @@ def budgets(run: Run, settings: BudgetSettings) -> dict[str, Any]:
 class TokenSettings(CheckedConfig):
     """What is measured."""
 
-    tolerances: tuple[PositiveFloat, ...] = Field(
-        default=(1e-2, 1e-4), description="relative tolerances, from loose to tight"
-    )
-    lengths: tuple[PositiveInt, ...] = Field(
-        default=(32, 64, 128, 256, 512), description="tokens per sequence, rising; shorter ones are prefixes"
-    )
-    sequences: PositiveInt = Field(default=128, description="sequences in sequential mode")
-    swept_sequences: PositiveInt = Field(default=8, description="the first of these, in simultaneous mode")
-    max_iterations: PositiveInt = Field(default=1000, description="the most self-iterations of a token")
-    max_sweeps: PositiveInt = Field(default=4096, description="the most sweeps over the sequences")
-    thresholds: tuple[PositiveInt, ...] = Field(
-        default=(4, 8, 16, 32), description="numbers of self-iterations that tokens may exceed"
-    )
-    window: PositiveInt = Field(default=4, description="last tokens, which the convolution of a model sees")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
+    tolerances: tuple[PositiveFloat, ...] = (1e-2, 1e-4)  # relative tolerances, from loose to tight
+    # tokens per sequence, rising; shorter ones are prefixes
+    lengths: tuple[PositiveInt, ...] = (32, 64, 128, 256, 512)
+    sequences: PositiveInt = 128  # sequences in sequential mode
+    swept_sequences: PositiveInt = 8  # the first of these, in simultaneous mode
+    max_iterations: PositiveInt = 1000  # the most self-iterations of a token
+    max_sweeps: PositiveInt = 4096  # the most sweeps over the sequences
+    thresholds: tuple[PositiveInt, ...] = (4, 8, 16, 32)  # numbers of self-iterations that tokens may exceed
+    window: PositiveInt = 4  # last tokens, which the convolution of a model sees
+    seed: NonNegativeInt = 0  # seed of the sequences
 
 
 @torch.no_grad()
 def token_iterations(run: Run, settings: TokenSettings) -> dict[str, Any]:
-    """Count self-iterations in both modes, at every tolerance, and those of training from its metrics.
-
-    Raises:
-        InputError: for a run that is no word problem, or that is not asked for the state itself.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = TokenSettings(tolerances=(0.01,), lengths=(4, 8), sequences=4, swept_sequences=2)
-        >>> found = token_iterations(load_run("parity"), small)
-        >>> found["tolerances"]["0.01"]["simultaneous"]["share_converged"]
-        {'4': 1.0, '8': 1.0}
-        >>> sorted(found["tolerances"]["0.01"])
-        ['auto', 'sequential', 'simultaneous', 'tokens']
-    """
+    """Count self-iterations in both modes, at every tolerance, and those of training from its metrics."""
     model, task, tokens, labels = _drawn(run, settings)
     return {
         "tolerances": {
@@ -307,16 +247,6 @@ def hardest_tokens(run: Run, settings: TokenSettings) -> dict[str, Any]:
     Returns:
         ``hardest``, by tolerance: ``beyond``, see `beyond`; ``explained``: as of `compared`, without the
         first token of a sequence, which meets the empty state.
-
-    Raises:
-        InputError: as `token_iterations` does.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> small = TokenSettings(tolerances=(0.01,), lengths=(4, 8), sequences=4, thresholds=(4, 8))
-        >>> found = hardest_tokens(load_run("parity"), small)["hardest"]["0.01"]
-        >>> sorted(found), list(found["beyond"])
-        (['beyond', 'explained'], ['4', '8', 'twice the median'])
     """
     model, task, tokens, labels = _drawn(run, settings)
     found = {}
@@ -399,11 +329,6 @@ def training_course(run: Run) -> list[dict[str, float]]:
     """Return the mean self-iterations per token of training and validation, as the free phase recorded them.
 
     Those of the bounded phase are of a number that is set, whatever the tolerance.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> list(training_course(load_run("s3"))[-1])
-        ['step', 'length', 'iterations', 'share_converged', 'validation_iterations']
     """
     return [
         {

@@ -17,17 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
-    """Check Theorem 1 at visited states of a run, and keep one Jacobian.
-
-    Raises:
-        InputError: for a run without any fixed point.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = jacobians(load_run("parity"), JacobianSettings(states=2, sequences=1, length=4))
-        >>> found["theorem1"]["states"], len(found["nonlinearity"])
-        (2, 2)
-    """
+    """Check Theorem 1 at visited states of a run, and keep one Jacobian."""
     found = analyse(run, settings)
     layers = [layer for check in found.report.checks for layer in check.layers]
     shown: dict[str, Any] | None = None
@@ -51,13 +41,7 @@ def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
 
 
 def root_mean_squares(matrix: FloatArray, cells: int) -> FloatArray:
-    """Return the root mean square over equal square cells, at most ``cells`` along a side.
-
-    Example:
-        >>> root_mean_squares(np.diag([2.0, 2.0, 4.0, 4.0]), 2)
-        array([[1.41421356, 0.        ],
-               [0.        , 2.82842712]])
-    """
+    """Return the root mean square over equal square cells, at most ``cells`` along a side."""
     starts = np.unique(np.linspace(0, len(matrix), min(cells, len(matrix)), endpoint=False).astype(int))
     sums = np.add.reduceat(np.add.reduceat(matrix**2, starts, axis=0), starts, axis=1)
     widths = np.diff([*starts, len(matrix)])

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 class PerplexitySettings(CheckedConfig):
     """How the perplexity on a text is measured."""
 
-    file: str = Field(description="the text")
-    tokens: PositiveInt = Field(default=100_000, description="of it, from its beginning")
-    context: PositiveInt = Field(
-        default=128, description="tokens of a window; windows know nothing of another"
-    )
-    rtol: PositiveFloat = Field(default=0.01, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=64, description="the most evaluations of the layers")
+    file: str  # the text
+    tokens: PositiveInt = 100_000  # of it, from its beginning
+    context: PositiveInt = 128  # tokens of a window; windows know nothing of another
+    rtol: PositiveFloat = 0.01  # relative tolerance of the fixed points
+    max_iterations: PositiveInt = 64  # the most evaluations of the layers
 
 
 def measure_perplexity(run: "FinishedRun", settings: PerplexitySettings) -> dict[str, Any]:
@@ -63,25 +61,17 @@ def measure_perplexity(run: "FinishedRun", settings: PerplexitySettings) -> dict
 class IterationSettings(CheckedConfig):
     """How self-iterations are varied and counted."""
 
-    file: str = Field(description="the text")
-    windows: PositiveInt = Field(default=128, description="windows from its beginning")
-    context: PositiveInt = Field(default=128, description="tokens of a window")
-    allowed: tuple[PositiveInt, ...] = Field(
-        default=(1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64),
-        min_length=1,
-        description="self-iterations, all of which are taken",
-    )
-    rtol: PositiveFloat = Field(default=0.01, description="relative tolerance, where tokens are counted")
-    max_iterations: PositiveInt = Field(default=256, description="the most evaluations there")
+    file: str  # the text
+    windows: PositiveInt = 128  # windows from its beginning
+    context: PositiveInt = 128  # tokens of a window
+    # self-iterations, all of which are taken
+    allowed: tuple[PositiveInt, ...] = Field(default=(1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64), min_length=1)
+    rtol: PositiveFloat = 0.01  # relative tolerance, where tokens are counted
+    max_iterations: PositiveInt = 256  # the most evaluations there
 
 
 def kind_of_token(text: str) -> str:
-    r"""Return what a token is to a reader.
-
-    Example:
-        >>> [kind_of_token(text) for text in (" the", "ing", " 19", ",", "\n", " =")]
-        ['begins a word', 'goes on in a word', 'number', 'punctuation', 'punctuation', 'punctuation']
-    """
+    r"""Return what a token is to a reader."""
     if any(letter.isdigit() for letter in text):
         return "number"
     if text.strip()[:1].isalpha():
@@ -136,9 +126,9 @@ def measure_iterations(run: "FinishedRun", settings: IterationSettings) -> dict[
 class TimeSettings(CheckedConfig):
     """How the time of an update is measured."""
 
-    file: str = Field(description="the text that is read")
-    updates: PositiveInt = Field(default=15, description="of every phase, of which the median is taken")
-    warmup: PositiveInt = Field(default=3, description="updates before them, which are not timed")
+    file: str  # the text that is read
+    updates: PositiveInt = 15  # of every phase, of which the median is taken
+    warmup: PositiveInt = 3  # updates before them, which are not timed
 
 
 def measure_update_seconds(run: "FinishedRun", settings: TimeSettings) -> dict[str, Any]:
@@ -150,10 +140,6 @@ def measure_update_seconds(run: "FinishedRun", settings: TimeSettings) -> dict[s
     Returns:
         ``update_seconds``, the median of every phase that the model has; ``updates``, how many the training
         has of each; ``training_seconds``, their products added up.
-
-    Raises:
-        InputError: the text cannot be read.
-        ValueError: the text has fewer tokens than an update.
     """
     from implicit.language.configuration import FixedPoints
     from implicit.language.pretrain.config import enter

@@ -1,27 +1,20 @@
 """Accuracy by length, and agreement of the modes: the analyses, with what training took beside them."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.agreement import AgreementSettings
 from analysis.agreement import analyse as compare_modes
 from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
+from paper_figures.experiments.grid import Measurement
 
 KEPT = ("accuracy", "share_converged", "updates")
 """What most figures keep of `accuracy`."""
-AGREEMENT = AgreementSettings(sequences=16, length=128, examples=0, seed=0)
-"""How figures measure `agreement`."""
 
 
 def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
-    """Return accuracy and share of converged tokens by length, chance, accuracy by position, and updates.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = accuracy(load_run("parity"), LengthSettings(lengths=(4,), sequences=2))
-        >>> found["accuracy"], found["chance"], found["by_position"]
-        ({4: 1.0}, 0.5, [1.0, 1.0, 1.0, 1.0])
-    """
+    """Return accuracy and share of converged tokens by length, chance, accuracy by position, and updates."""
     (numbers,) = analyse(run, settings).numbers().values()
     return {
         **{name: numbers[name] for name in ("accuracy", "share_converged", "chance")},
@@ -40,3 +33,20 @@ def agreement(run: Run, settings: AgreementSettings) -> dict[str, Any]:
     """
     found = compare_modes(run, settings)
     return {"agree": found.shares["agree"], "same_answer": float(found.same_answer.mean())}
+
+
+def accuracy_at(
+    *lengths: int,
+    sequences: int,
+    name: str = "accuracy",
+    keep: Sequence[str] | Mapping[str, str] = KEPT,
+    **chosen: Any,
+) -> Measurement:
+    """Return the measurement of accuracy in sequential mode, at lengths and in settings of its analysis."""
+    settings = LengthSettings(lengths=lengths, sequences=sequences, mode="sequential", **chosen)
+    return Measurement(name, accuracy, settings, keep)
+
+
+AGREEMENT = Measurement(
+    "agreement", agreement, AgreementSettings(sequences=16, length=128, examples=0, seed=0)
+)

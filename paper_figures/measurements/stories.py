@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from automata.babi import QUESTION
@@ -22,14 +22,12 @@ _Read = tuple[Tensor, Tensor | None]
 class StorySettings(CheckedConfig):
     """How the test stories are read."""
 
-    order: NonNegativeInt = Field(default=0, description="which order of the stories; see CatBabi")
-    piece: PositiveInt = Field(default=200, description="tokens that are read at a time")
-    batch_size: PositiveInt = Field(
-        default=64, description="pieces at a time, where each is read from the initial state"
-    )
-    mode: Mode = Field(default="sequential", description="of implicit models: how fixed points are sought")
-    rtol: PositiveFloat = Field(default=0.01, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=64, description="the most self-iterations per token")
+    order: NonNegativeInt = 0  # which order of the stories; see CatBabi
+    piece: PositiveInt = 200  # tokens that are read at a time
+    batch_size: PositiveInt = 64  # pieces at a time, where each is read from the initial state
+    mode: Mode = "sequential"  # of implicit models: how fixed points are sought
+    rtol: PositiveFloat = 0.01  # relative tolerance of the fixed points
+    max_iterations: PositiveInt = 64  # the most self-iterations per token
 
 
 @torch.no_grad()
@@ -42,23 +40,6 @@ def story_answers(run: Run, settings: StorySettings) -> dict[str, Any]:
     A fixed point that is not reached tells of no answer to come, but all are counted: right or wrong is what
     the last iterate says. ``share_converged`` is the share of the tokens whose own residual, from the state
     that the token before has left, is below the tolerance.
-
-    Raises:
-        InputError: the task is not catbAbI.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit import recipe
-        >>> from implicit.runs.loading import untrained_run
-        >>> with TemporaryDirectory() as folder:
-        ...     for part in ("train", "valid", "test"):
-        ...         text = "1 Mary went home.\n2 Where is Mary?\thome\t1\n1 A b.\n"
-        ...         _ = (Path(folder) / f"qa1_{part}.txt").write_text(text)
-        ...     run = untrained_run(recipe({"catbabi": folder}, "lstm", d_model=4))
-        >>> found = story_answers(run, StorySettings())
-        >>> found["asked"], sorted(found)
-        (1, ['accuracy', 'asked', 'carried', 'share_converged', 'tasks', 'updates'])
     """
     check_type("task", run.task, CatBabi, "give a run on catbAbI")
     assert isinstance(run.task, CatBabi)

@@ -72,10 +72,7 @@ class MachineModel(StepwiseModel):
         """Return (Φ, G) without a latent: the state times the token's matrix."""
         self.check_positions(tokens)
         return TransitionBatch(
-            advance=lambda latent, state, inputs: (
-                latent,
-                {"state": state["state"] @ inputs["steps"]},
-            ),
+            advance=lambda latent, state, inputs: (latent, {"state": state["state"] @ inputs["steps"]}),
             inputs={"steps": self.get_buffer("steps")[tokens.flatten()]},
             latent_size=0,
             layer_states=(("state",),),

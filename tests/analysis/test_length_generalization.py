@@ -110,12 +110,6 @@ def test_the_interval_covers_the_mean_of_correlated_tokens() -> None:
     assert ((narrow[:, 0] <= 0.5) & (narrow[:, 1] >= 0.5)).mean() < 0.9
 
 
-def test_two_runs_of_the_same_name_are_refused(make_run: Any) -> None:
-    run = make_run("lstm")
-    with pytest.raises(InputError, match="run name lstm is given twice"):
-        length_generalization.analyse([run, run], lengths=(4,), sequences=2)
-
-
 def test_what_is_no_run_is_named() -> None:
     with pytest.raises(InputError, match=r"^run is 3; give a loaded one"):
         length_generalization.analyse(3)  # type: ignore[arg-type]

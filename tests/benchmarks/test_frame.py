@@ -20,6 +20,7 @@ from automata import WordProblem, make_task
 from benchmarks import __main__ as command
 from benchmarks import fixed_point_modes, mamba2_cell, ssd_scan, word_problem_throughput
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_case
+from benchmarks.solvers import solve
 from benchmarks.table import table
 from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
@@ -217,7 +218,8 @@ def test_the_check_of_the_modes_notices_wrong_answers_and_tokens_not_converged()
     # A self-map that depends little on z is a contraction.
     model.get_parameter("mixers.0.in_proj.weight").data.mul_(0.1)
     tokens = torch.tensor([[0, 1, 1]])
-    solutions = {mode: fixed_point_modes.solve(model, tokens, mode) for mode in fixed_point_modes.MODES}
+    modes, stopping = fixed_point_modes.MODES, fixed_point_modes.STOPPING
+    solutions = {mode: solve(model, tokens, mode, stopping) for mode in modes}
     answers = solutions["sequential"][1]
     fixed_point_modes.check(solutions, answers)
     with pytest.raises(IncorrectError, match=r"simultaneous: only 0.00% of the answers are right"):

@@ -77,15 +77,6 @@ def test_draws_figures_from_the_stored_results(tmp_path: Path, capsys: pytest.Ca
     assert [line.endswith(", numbers as published") for line in printed] == [True, False, False]
 
 
-@pytest.mark.usefixtures("no_training")
-def test_draws_the_same_bytes_twice(tmp_path: Path) -> None:
-    for folder in ("one", "other"):
-        command.main(["length_generalization", "--out", str(tmp_path / folder)])
-    for kind in ("png", "pdf"):
-        one, other = (tmp_path / folder / f"length_generalization.{kind}" for folder in ("one", "other"))
-        assert one.read_bytes() == other.read_bytes()
-
-
 @pytest.mark.parametrize("flag", ["--list", "--summary"])
 def test_tells_claims_verdicts_and_costs(
     flag: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -53,11 +53,7 @@ NEIGHBOURS: dict[str, list[tuple[Any, ...]]] = {  # the values of the rows, in t
         ("MNM", 88.97, 69.3),
         ("FWM", 96.75, 93.04),
     ],
-    "repl_traces": [
-        ("gated DeltaNet [-1,1]", 1.0),
-        ("gated DeltaNet [0,1]", 0.223),
-        ("Transformer", 0.230),
-    ],
+    "repl_traces": [("gated DeltaNet [-1,1]", 1.0), ("gated DeltaNet [0,1]", 0.223), ("Transformer", 0.230)],
 }
 READ = {
     "downstream": ("document", "2502.07827"),

@@ -253,11 +253,7 @@ CASES: dict[str, tuple[Made, list[Case]]] = {
             ({"free only": DEAR}, [0.99, 0.99, 30e6], "reproduced"),  # within the tolerance
             ({"switch at 80%": ([1.0, 0.98, 30e6], *[CHEAP] * 2)}, DEAR, "partly"),
             ({"switch at 80%": ([0.98, 1.0, 30e6], *[CHEAP] * 2)}, DEAR, "partly"),
-            (
-                {"switch at 80%": CHEAP, "free only": (DEAR, DEAR, None)},
-                DEAR,
-                "partly",
-            ),
+            ({"switch at 80%": CHEAP, "free only": (DEAR, DEAR, None)}, DEAR, "partly"),
             ({"switch at 80%": [0.2, 0.2, 30e6]}, [0.2, 0.2, 40e6], "partly"),  # alike, and bad
             ({}, CHEAP, "not reproduced"),  # as good, and no cheaper
             ({"switch at 50%": CHEAP}, DEAR, "not reproduced"),  # the claim is of 80%
@@ -392,11 +388,7 @@ CASES: dict[str, tuple[Made, list[Case]]] = {
             ({VALUES: GOOD, "repl-3-values: LSTM": GOOD}, 0.3, "reproduced"),
             ({VALUES: CRASHED}, 0.3, "partly"),
             ({VALUES: GOOD, f"repl-3-values: {PLAIN}": MIXED}, 0.3, "partly"),
-            (
-                {VALUES: GOOD, SLOW_TRANSFORMER: MIXED},
-                0.3,
-                "partly",
-            ),
+            ({VALUES: GOOD, SLOW_TRANSFORMER: MIXED}, 0.3, "partly"),
             ({VALUES: BAD}, 0.3, "not reproduced"),
             ({f"repl-5-values: {LINEAR}": GOOD}, 0.3, "not reproduced"),
         ],
@@ -404,17 +396,9 @@ CASES: dict[str, tuple[Made, list[Case]]] = {
     "repl_spacing": (
         lambda share: {"tests": {test: {"64": {"accuracy": share}} for test in ("1", "4", "8", "random")}},
         [
-            (
-                dict.fromkeys(SPARSE, GOOD),
-                0.3,
-                "reproduced",
-            ),
+            (dict.fromkeys(SPARSE, GOOD), 0.3, "reproduced"),
             ({f"repl-3-random: {LINEAR}": GOOD}, 0.3, "partly"),  # by one loss alone
-            (
-                dict.fromkeys(SPARSE, CRASHED),
-                0.3,
-                "partly",
-            ),
+            (dict.fromkeys(SPARSE, CRASHED), 0.3, "partly"),
             ({"repl-3-random: Transformer": 0.3}, 1.0, "partly"),  # another control does
             ({f"repl-5-random: {LINEAR}": GOOD}, 0.3, "not reproduced"),
         ],

@@ -16,14 +16,7 @@ from automata.errors import InputError
 from automata.tasks.specification import task_from
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model, load_run
-from tests.analysis.belief.models import (
-    ExactFilter,
-    LinearFilter,
-    Turning,
-    Uniform,
-    observed_task,
-    run_of,
-)
+from tests.analysis.belief.models import ExactFilter, LinearFilter, Turning, Uniform, observed_task, run_of
 from tests.small_models import small_sizes
 
 FEW: dict[str, Any] = {

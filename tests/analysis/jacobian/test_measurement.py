@@ -12,7 +12,6 @@ from analysis.framework.output import json_ready
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
 from analysis.jacobian import block_structure
 from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
-from automata.errors import InputError
 from theory import Transition, solve_fixed_point
 from theory.theorem1.conditions import STATEMENTS
 
@@ -110,11 +109,6 @@ def test_a_state_is_compared_with_nearer_ones_only_where_the_farther_have_no_fix
     check = jacobian._check(transition, STATES[0], STATES, 100, seed=0)
     farthest = 4.0 if limit == 5 else 0.25  # the three farthest are tried, then the nearer half
     assert check.nonlinearity == pytest.approx(1 - math.cos(farthest), rel=1e-9)
-
-
-def test_a_model_whose_state_grows_is_refused(make_run: Any) -> None:
-    with pytest.raises(InputError, match="the model of run transformer is transformer, whose state grows"):
-        jacobian.analyse(make_run("transformer"), states=2, length=4)
 
 
 def test_states_without_a_fixed_point_are_counted_and_do_not_decide(make_run: Any) -> None:

@@ -24,14 +24,7 @@ from paper_figures.measurements.courses import (
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Run:
     config = recipe(
-        "parity",
-        "implicit-mamba2",
-        steps=4,
-        warmup_steps=1,
-        batch_size=4,
-        d_model=4,
-        head_size=4,
-        d_state=2,
+        "parity", "implicit-mamba2", steps=4, warmup_steps=1, batch_size=4, d_model=4, head_size=4, d_state=2
     )
     return train(config, tmp_path_factory.mktemp("short") / "run", progress=False)
 

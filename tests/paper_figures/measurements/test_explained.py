@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paper_figures.measurements.explained import explained_variance, group_means
+from paper_figures.measurements.iterations import explained_variance, group_means
 
 
 def test_it_is_what_a_regression_on_indicators_foretells_of_the_other_half() -> None:

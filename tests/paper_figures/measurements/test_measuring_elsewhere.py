@@ -87,8 +87,7 @@ def test_a_model_elsewhere_is_measured_as_on_the_cpu(measure: Callable[[Run], An
 
 COURSES: dict[str, Callable[[Run], Any]] = {
     "agreement": lambda run: agreement_course(
-        run,
-        AgreementCourse(steps=(0,), sequences=2, length=2, max_iterations=20, answered=2),
+        run, AgreementCourse(steps=(0,), sequences=2, length=2, max_iterations=20, answered=2)
     )["course"],
     "jacobians": lambda run: jacobian_course(
         run, JacobianCourse(steps=(0,), states=1, sequences=1, length=2)
