@@ -37,28 +37,6 @@ def validated(
 
     Raises:
         InputError: naming the field, its value and what it should be.
-
-    Example:
-        >>> from pydantic import ConfigDict, PositiveInt
-        >>> class Sizes(BaseModel):
-        ...     model_config = ConfigDict(extra="forbid")
-        ...     width: PositiveInt
-        >>> validated(Sizes, {"width": 3})
-        Sizes(width=3)
-        >>> validated(Sizes, {"width": 0})
-        Traceback (most recent call last):
-        automata.errors.InputError: width is 0; it should be greater than 0
-        >>> validated(Sizes, {"width": 3, "widht": 4})
-        Traceback (most recent call last):
-        automata.errors.InputError: field 'widht' is unknown; did you mean 'width'? Known: width
-
-        In a configuration within another:
-
-        >>> class Model(BaseModel):
-        ...     sizes: Sizes
-        >>> validated(Model, {"sizes": {"width": 3, "widht": 4}})
-        Traceback (most recent call last):
-        automata.errors.InputError: field 'sizes.widht' is unknown; did you mean 'sizes.width'? Known: ...
     """
     check_type(f"{config_class.__name__}", values, Mapping, "give the values by name, in a dictionary")
     try:

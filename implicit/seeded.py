@@ -24,13 +24,6 @@ class Seeded(TorchDispatchMode):
 
     Args:
         seed: of the draws.
-
-    Example:
-        >>> with Seeded(3):
-        ...     drawn = torch.nn.Linear(2, 2).weight
-        >>> _ = torch.manual_seed(3)
-        >>> torch.equal(torch.nn.Linear(2, 2).weight, drawn)
-        True
     """
 
     def __init__(self, seed: int) -> None:
@@ -44,10 +37,7 @@ class Seeded(TorchDispatchMode):
         return super().__enter__()
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End."""
         super().__exit__(kind, error, traceback)

@@ -218,10 +218,7 @@ def _resumed_config(
 
 
 def _with_initial_weights(
-    config: TrainConfig,
-    arguments: argparse.Namespace,
-    fields: Mapping[str, Any],
-    sizes: Mapping[str, Any],
+    config: TrainConfig, arguments: argparse.Namespace, fields: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> TrainConfig:
     """The configuration with the weights that the flags name; a model or sizes given must be theirs."""
     run, noise = arguments.initial_weights, arguments.initial_noise

@@ -44,15 +44,6 @@ def output_with_derivative(
     Returns:
         ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the
         way has tokens · heads · value_size · d_model numbers, or as many as ``slope``.
-
-    Example:
-        >>> from implicit.cells import DeltaNetCell
-        >>> cell = DeltaNetCell(d_model=8, heads=2, key_size=4, value_size=4)
-        >>> u, state, injection = torch.ones(1, 8), cell.init_state(1), torch.zeros(1, cell.injection_size)
-        >>> output, derivative = output_with_derivative(cell, u, state, injection)
-        >>> expected = torch.func.jacrev(lambda u: cell.step(u, state, injection)[0])(u)[0, :, 0]
-        >>> torch.allclose(output, cell.step(u, state)[0]), torch.allclose(derivative[0], expected, atol=1e-6)
-        (True, True)
     """
     projections = cell.project(inputs, injection)
     y, slope = _reading(cell, projections, state)

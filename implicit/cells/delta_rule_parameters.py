@@ -19,15 +19,7 @@ from implicit.cells.window import WindowConvolution
 
 
 class Projections(NamedTuple):
-    """The input projection plus the injection, cut.
-
-    Example:
-        >>> from implicit.cells import DeltaNetCell
-        >>> cell = DeltaNetCell(8, heads=2, key_size=4, value_size=4)
-        >>> projections = cell.project(torch.ones(3, 8), None)
-        >>> projections.channels.shape, projections.beta.shape, projections.gate
-        (torch.Size([3, 24]), torch.Size([3, 2]), None)
-    """
+    """The input projection plus the injection, cut."""
 
     gate: Tensor | None
     channels: Tensor

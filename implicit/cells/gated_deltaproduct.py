@@ -52,12 +52,5 @@ class GatedDeltaProductCell(DeltaRuleCell):
         backend: str = "chunked",
     ) -> None:
         super().__init__(
-            d_model,
-            heads,
-            key_size,
-            value_size,
-            d_conv,
-            negative_eigenvalues,
-            householder_steps,
-            backend,
+            d_model, heads, key_size, value_size, d_conv, negative_eigenvalues, householder_steps, backend
         )

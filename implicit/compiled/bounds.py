@@ -134,14 +134,6 @@ def numbers_of(model: ImplicitModel, wiring: Wiring) -> BlockNumbers:
 
     Raises:
         InputError: if the model is not of this wiring, or is configured otherwise than the proof assumes.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.compiled import Wiring, compile_automaton
-        >>> parity = make_task("parity").machine()
-        >>> numbers = numbers_of(compile_automaton(parity), Wiring.one_hot(parity))
-        >>> numbers.n, numbers.decay.contains(0.0625), bool(abs(numbers.defect.midpoint) < 1e-8)
-        (2, False, True)
     """
     once = (wiring.reads.sum(0), wiring.writes.sum(0), wiring.initial.sum(), wiring.answers.sum(0))
     if not all(bool(np.all(count == 1)) for count in once):

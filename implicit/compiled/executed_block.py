@@ -195,11 +195,7 @@ class ExecutedBlock:
     def writes(self, rho: Ball, pi: Ball, zeta: Ball) -> Writes:
         """Return what is written if a latent is within ζ of the cone."""
         around = sqrt(Ball.exact(self.per_state)) * zeta
-        near, most, rest = (
-            (_ONE - pi) / sqrt(_ONE + rho * rho) - around,
-            _ONE + rho + around,
-            rho + around,
-        )
+        near, most, rest = ((_ONE - pi) / sqrt(_ONE + rho * rho) - around, _ONE + rho + around, rho + around)
         adding = 3 * self.form.unit_roundoff
         on = self.K * (near - self.sums * most) - self.theta
         on = on - adding * (self.K * most * (1 + self.sums) + self.theta)

@@ -26,10 +26,6 @@ class Terms:
         most_negative: W.
         any_defect: H.
         least_first: A₀.
-
-    Example:
-        >>> sorted(Terms.__dataclass_fields__)[:3]
-        ['any_defect', 'least_first', 'least_on']
     """
 
     rho: Ball
@@ -67,18 +63,6 @@ class BlockNumbers:
         most_start: s (η₀ + κλ/(1 − λ)).
         gate: g.
         R: out_proj's entry times √(N/d).
-
-    Example:
-        The default gains with real weights, for a billion states:
-
-        >>> import math
-        >>> K, kappa = 64 + 4 * math.log(1e9), 0.5
-        >>> start = kappa * K / 2 / 16**2
-        >>> balls = [Ball.exact(x) for x in (K, K / 2, kappa, 1 / 16, 0.0, start, start + 0.0243, 1e5, 4e6)]
-        >>> block = BlockNumbers(10**9, 10**9, 10**10, 1, 1, 1.0, 1e-5, *balls)
-        >>> terms = block.terms(0.21, 1e-6)
-        >>> all(block.first_inequalities(terms).values())
-        True
     """
 
     n: int

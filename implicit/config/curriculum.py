@@ -20,14 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    create_model,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, create_model, model_validator
 
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
@@ -48,10 +41,6 @@ class Growth:
         length: tokens per sequence in the next step; None before the first one.
         accuracy: running mean of the late accuracy at this length.
         final_from: first step of the final phase, in which the learning rate falls; None before it is known.
-
-    Example:
-        >>> Growth()
-        Growth(length=None, accuracy=0.0, final_from=None)
     """
 
     length: int | None = None
@@ -63,13 +52,6 @@ class Growth:
 
         Args:
             accuracy: late accuracy of the step, see `implicit.training.objective.Objective`.
-
-        Example:
-            >>> growth, steps = Growth(length=4), 0
-            >>> while growth.accuracy < 0.93:
-            ...     growth, steps = growth.seen(1.0), steps + 1
-            >>> steps
-            26
         """
         return replace(self, accuracy=self.accuracy + SMOOTHING * (accuracy - self.accuracy))
 

@@ -3,14 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveInt, ValidationInfo, field_validator, model_validator
 
 from automata.errors import InputError
 from automata.tasks.interface import Task

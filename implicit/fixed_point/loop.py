@@ -111,12 +111,6 @@ class IterationState:
         iterations: evaluations of Φ while the token was not done, ``[batch, tokens]``, int64.
         residual: ‖Φ(z) − z‖ when it was last evaluated, ``[batch, tokens]``; infinite before.
         status: `Status` codes, ``[batch, tokens]``, int8; MAX_ITERATIONS for a token that is not done.
-
-    Example:
-        >>> z = torch.tensor([[[0.0], [1.0]]])
-        >>> progress = IterationState.opened(z).after(z, torch.cos(z) - z, Stopping(rtol=0.5), Dependence.OWN)
-        >>> progress.active.tolist(), [round(r, 2) for r in progress.residual.flatten().tolist()]
-        ([[True, False]], [1.0, 0.46])
     """
 
     iterations: Tensor
@@ -213,13 +207,6 @@ class IterationState:
         Args:
             latent: z, ``[batch, tokens, features]``.
             following: what the solver made of it, of the same shape.
-
-        Example:
-            >>> progress = IterationState(torch.ones(1, 2), torch.ones(1, 2), torch.tensor([[1, 0]]))
-            >>> progress.active.tolist()
-            [[True, False]]
-            >>> progress.advance(torch.zeros(1, 2, 1), torch.full((1, 2, 1), torch.inf)).flatten().tolist()
-            [inf, 0.0]
         """
         if self.remaining == self.active.numel():
             return following

@@ -45,11 +45,7 @@ class TextEvaluation:
 
 @torch.no_grad()
 def evaluate_text(
-    model: LanguageModel,
-    text: Tensor,
-    context: int = 256,
-    batch_size: int = 8,
-    solve: Solve | None = None,
+    model: LanguageModel, text: Tensor, context: int = 256, batch_size: int = 8, solve: Solve | None = None
 ) -> TextEvaluation:
     """Measure how well a model predicts a text, in windows that know nothing of each other.
 

@@ -35,11 +35,7 @@ from implicit.cells.interface import has_own_hooks
 from implicit.cells.mamba2_parameters import initial_dt_bias
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.gradients import Phantom, Unrolled
-from implicit.language.backbones import (
-    ImplicitLlamaBackbone,
-    ImplicitMamba2Backbone,
-    without_head,
-)
+from implicit.language.backbones import ImplicitLlamaBackbone, ImplicitMamba2Backbone, without_head
 from implicit.language.cache import SequenceState
 from implicit.language.configuration import (
     ExplicitLlamaLMConfig,

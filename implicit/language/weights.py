@@ -62,10 +62,7 @@ _STACKED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     },
     "mamba2": {},
     "llama": {
-        "mixers.{}.in_proj.weight": (
-            "model.layers.{}.self_attn.{}.weight",
-            ("q_proj", "k_proj", "v_proj"),
-        ),
+        "mixers.{}.in_proj.weight": ("model.layers.{}.self_attn.{}.weight", ("q_proj", "k_proj", "v_proj")),
         "mlps.{}.1.in_proj.weight": ("model.layers.{}.mlp.{}.weight", ("gate_proj", "up_proj")),
     },
 }

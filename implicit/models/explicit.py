@@ -127,10 +127,7 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
         4
     """
     bases: Any = (base, cell.sizes_class)
-    return cast(
-        "type[StackConfig]",
-        create_model(f"{cell.__name__}Config", __base__=bases),
-    )
+    return cast("type[StackConfig]", create_model(f"{cell.__name__}Config", __base__=bases))
 
 
 Stack = TypeVar("Stack", bound=CellStack)

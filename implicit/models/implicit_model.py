@@ -84,22 +84,6 @@ class ImplicitModel(CellStack, FixedPointModel):
         sequential_backend: what runs the sequential mode: ``"loop"`` (plain PyTorch), ``"numba"`` or
             ``"triton"`` (all tokens in one call of a kernel, for a CPU or a GPU) or ``"auto"``, see
             `implicit.ops.explain_sequential_solve`.
-
-    Example:
-        >>> from implicit import ImplicitMamba2
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2.config_class(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
-        >>> model = ImplicitMamba2(config)
-        >>> tokens = torch.tensor([[0, 1, 1, 0]])
-        >>> state, steps = model.init_state(1), []
-        >>> for t in range(4):
-        ...     state, logits = model.step(state, tokens[:, t])
-        ...     steps.append(logits)
-        >>> torch.allclose(model(tokens), torch.stack(steps, 1), atol=1e-3)
-        True
-        >>> solution = model.run(tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-5))).solution
-        >>> solution.latents.shape, solution.share_converged
-        (torch.Size([1, 4, 8]), 1.0)
     """
 
     config: ImplicitConfig
@@ -129,13 +113,6 @@ class ImplicitModel(CellStack, FixedPointModel):
 
         What is proved of executed floats is proved of these: of the kernels' order of operations, and of what
         a compiler makes of it, nothing is assumed.
-
-        Example:
-            >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-            >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2)
-            >>> model = ImplicitMamba2(config).without_kernels()
-            >>> model.sequential_backend, model.cells[0].backend
-            ('loop', 'chunked')
         """
         self.sequential_backend = "loop"
         for cell in self.cells:
@@ -231,11 +208,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         return sequence_problem(self._recurrence(*self.begin(tokens, state, lengths)))
 
     def states_at(
-        self,
-        tokens: Tensor,
-        latents: Tensor,
-        state: State | None = None,
-        lengths: Tensor | None = None,
+        self, tokens: Tensor, latents: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``."""
         recurrence = self._recurrence(*self.begin(tokens, state, lengths))

@@ -340,11 +340,7 @@ class FixedPointModel(SequenceModel):
 
     @abstractmethod
     def states_at(
-        self,
-        tokens: Tensor,
-        latents: Tensor,
-        state: State | None = None,
-        lengths: Tensor | None = None,
+        self, tokens: Tensor, latents: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> State:
         """Return the state before every token and after the last, ``[batch, length + 1, …]``, from latents.
 
@@ -363,7 +359,4 @@ def warn_unless_converged(output: ModelOutput) -> None:
         >>> warn_unless_converged(ModelOutput(torch.zeros(1, 1, 2), {}))  # no fixed points, no warning
     """
     if output.solution is not None and not bool(output.solution.converged.all()):
-        warn_caller(
-            f"outputs without a fixed point at {output.solution.message()}",
-            NotConvergedWarning,
-        )
+        warn_caller(f"outputs without a fixed point at {output.solution.message()}", NotConvergedWarning)

@@ -125,10 +125,6 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
 
     Raises:
         InputError: for an unknown model, a size that the model does not have, or a bad value.
-
-    Example:
-        >>> complete_sizes("lstm", {"d_model": 16})
-        {'d_model': 16, 'layers': 1}
     """
     config = _model_config(name, sizes, vocabulary_size=1, output_size=1)
     return config.model_dump(exclude=set(ALPHABETS))
@@ -221,12 +217,7 @@ def _model_config(name: str, sizes: Mapping[str, Any], vocabulary_size: int, out
 
 
 def size_fields() -> dict[str, FieldInfo]:
-    """Return the sizes of all models with a description that says which models have them.
-
-    Example:
-        >>> size_fields()["d_conv"].description
-        'width of the short convolution; 1 for none (implicit-mamba2, ...)'
-    """
+    """Return the sizes of all models with a description that says which models have them."""
     owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}
     for model in MODELS.values():

@@ -26,12 +26,7 @@ from theory.transition_batch import TransitionBatch
 
 
 class TorchRNNConfig(ModelConfig):
-    """Sizes of a recurrent network.
-
-    Example:
-        >>> TorchRNNConfig(vocabulary_size=2, output_size=2).d_model
-        32
-    """
+    """Sizes of a recurrent network."""
 
     d_model: PositiveInt = Field(default=32, description="features of the recurrent state")
     layers: PositiveInt = Field(default=1, le=MOST_LAYERS, description="number of layers")

@@ -40,18 +40,6 @@ def solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> T
     Source:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1, for the system; the recursion
         is back-substitution.
-
-    Example:
-        Φ(z; h, x) = z / 2 + h and h' = h + z: with two tokens J = [[1/2, 0], [1, 1/2]].
-
-        >>> recurrence = Recurrence(
-        ...     [torch.zeros(1, 2, 1)], {"h": torch.zeros(1, 1)},
-        ...     sweep=lambda z, x, s: (z / 2 + z.cumsum(1) - z, {"h": s["h"] + z.sum(1)}),
-        ...     advance=lambda z, x, s: (z / 2 + s["h"], {"h": s["h"] + z}),
-        ...     states=lambda z, x, s: {"h": torch.cat([s["h"][:, None], s["h"][:, None] + z.cumsum(1)], 1)},
-        ... )
-        >>> solve_adjoint(recurrence, torch.zeros(1, 2, 1), torch.ones(1, 2, 1)).flatten().tolist()
-        [6.0, 2.0]
     """
     states = recurrence.states(latent, recurrence.inputs, recurrence.state)
     before = {name: tensor[:, :-1] for name, tensor in states.items()}

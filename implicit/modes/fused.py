@@ -46,11 +46,6 @@ def self_map_of(
         norms: the norm before each of them.
         latent_norm: the norm after the last.
         residual: whether a layer adds its input.
-
-    Example:
-        >>> self_map = self_map_of([Mamba2Cell(8, head_size=4)], [RMSNorm(8)], RMSNorm(8), residual=True)
-        >>> self_map.heads, self_map.d_state
-        (4, 16)
     """
     layers = _mamba2(cells)
     return SelfMap(
@@ -91,14 +86,6 @@ def request_of(
         start: z₀.
         chained: whether a gradient is to go from token to token through the solves; otherwise it is attached
             to all tokens together once they are found.
-
-    Example:
-        >>> from implicit.gradients import Phantom
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> recurrence = Recurrence([torch.zeros(1, 1, cell.d_in_proj)], {}, None, None, None)
-        >>> arguments = recurrence, DampedPicard(), Phantom(), torch.zeros(1, 1, 8)
-        >>> request_of([cell], cell.parameters(), *arguments).differentiated
-        True
     """
     tensors = [*weights, *recurrence.inputs, *recurrence.state.values(), start]
     wanted = chained and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
@@ -145,16 +132,6 @@ def solve_sequentially_fused(
         What `solve_sequentially` returns, but for the evaluations: here no token is evaluated for the sake of
         another sequence, nor once more for the state; and but for the gradient, which is that of the
         simultaneous mode.
-
-    Example:
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> state = {f"{name}.0": part for name, part in cell.init_state(1).items()}
-        >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
-        >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=True)
-        >>> arguments = self_map, recurrence, DampedPicard(), Stopping(), torch.zeros(1, 2, 8)
-        >>> with torch.no_grad():
-        ...     solve_sequentially_fused(*arguments).evaluations.tolist()
-        [[1, 1]]
     """
     count = self_map.layers
     layers = range(count)
@@ -196,14 +173,6 @@ def solve_adjoint_fused(
 
     Returns:
         v with its residual; without one if a sequence was solved by factors.
-
-    Example:
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> state = {f"{name}.0": part for name, part in cell.init_state(1).items()}
-        >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
-        >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=False)
-        >>> solve_adjoint_fused(self_map, recurrence, torch.ones(1, 2, 8), torch.ones(1, 2, 8)).value.shape
-        torch.Size([1, 2, 8])
     """
     from implicit.ops.sequential_solve.numba_kernels import TOLERANCES, walk_back
 

@@ -15,21 +15,7 @@ from theory.transition import State
 
 
 def sequence_problem(recurrence: Recurrence) -> FixedPointProblem:
-    """Return the fixed-point problem of all tokens together.
-
-    Example:
-        Φ(z; h, x) = x / 2 + z / 2 has the fixed point z = x.
-
-        >>> import torch
-        >>> recurrence = Recurrence(
-        ...     [torch.tensor([[[1.0], [2.0]]])], {},
-        ...     sweep=lambda z, x, s: ((x[0] + z) / 2, s),
-        ...     advance=lambda z, x, s: ((x[0] + z) / 2, s),
-        ...     states=lambda z, x, s: s,
-        ... )
-        >>> sequence_problem(recurrence).function(torch.zeros(1, 2, 1)).flatten().tolist()
-        [0.5, 1.0]
-    """
+    """Return the fixed-point problem of all tokens together."""
     return FixedPointProblem(
         lambda z: recurrence.sweep(z, recurrence.inputs, recurrence.state)[0],
         Dependence.CAUSAL,

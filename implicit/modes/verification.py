@@ -23,12 +23,6 @@ class Candidates:
         claimed: which tokens have a candidate; a prefix of each sequence, ``[sequences, tokens]``, bool.
         asked: which tokens to solve: the claimed ones, and one more where a token without a candidate has to
             be solved on its own.
-
-    Example:
-        >>> z = torch.zeros(1, 2, 3)
-        >>> claimed = torch.tensor([[True, False]])
-        >>> Candidates(z, z, [], {}, claimed, asked=claimed).latents.shape
-        torch.Size([1, 2, 3])
     """
 
     latents: Tensor

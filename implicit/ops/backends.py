@@ -67,10 +67,6 @@ def common_device(tensors: Mapping[str, Tensor]) -> str:
 
     Raises:
         InputError: for tensors on several devices.
-
-    Example:
-        >>> common_device({"x": torch.ones(1), "y": torch.ones(1)})
-        'cpu'
     """
     (name, first), *others = tensors.items()
     for other, tensor in others:
@@ -146,13 +142,7 @@ def _import_fault(module: str, package: str) -> str | None:
 
 
 def on_cuda(subject: str = "the tensors") -> Requirement:
-    """Requirement a CUDA device.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> on_cuda()(SimpleNamespace(device="cpu"))
-        'the tensors are on cpu; move them to a CUDA device'
-    """
+    """Requirement a CUDA device."""
 
     def requirement(request: Any) -> str | None:
         if request.device == "cuda":
@@ -203,13 +193,7 @@ def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:
 def element_types(
     allowed: Sequence[torch.dtype] = TRITON_DTYPES, subject: str = "the tensors"
 ) -> Requirement:
-    """Requirement tensors of certain element types; the request has them as ``dtypes``.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> print(element_types()(SimpleNamespace(dtypes=(torch.float32, torch.float64))))
-        the tensors are torch.float32, torch.float64; cast them to torch.float32 or torch.bfloat16
-    """
+    """Requirement tensors of certain element types; the request has them as ``dtypes``."""
     *first, last = map(str, allowed)
 
     def requirement(request: Any) -> str | None:
@@ -238,13 +222,7 @@ def one_element_type(subject: str = "the tensors") -> Requirement:
 
 
 def at_most(largest: int, *sizes: str) -> Requirement:
-    """Requirement sizes from 1 to a limit; the request has them under these names.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> at_most(8, "width")(SimpleNamespace(width=9))
-        'width is 9; choose one of 1 to 8'
-    """
+    """Requirement sizes from 1 to a limit; the request has them under these names."""
 
     def requirement(request: Any) -> str | None:
         for name in sizes:
@@ -292,14 +270,6 @@ class Backend(Generic[R, Run]):
         run: computes the op; its arguments are up to the op.
         requirements: of a request, in the order in which they are asked; each returns None where it is met,
             and else what is missing and how to get it.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> doubled = Backend(run=lambda x: 2 * x, requirements=(on_cuda(),))
-        >>> doubled.refusal(SimpleNamespace(device="cpu"))
-        'the tensors are on cpu; move them to a CUDA device'
-        >>> doubled.refusal(SimpleNamespace(device="cuda")) is None, doubled.run(3)
-        (True, 6)
     """
 
     run: Run
@@ -311,12 +281,7 @@ class Backend(Generic[R, Run]):
 
 
 class Preference(NamedTuple):
-    """What ``"auto"`` takes, and the end of the sentence that says why.
-
-    Example:
-        >>> Preference("chunked", "where it is the fastest").name
-        'chunked'
-    """
+    """What ``"auto"`` takes, and the end of the sentence that says why."""
 
     name: str
     reason: str
@@ -360,21 +325,6 @@ class Backends(Mapping[str, Backend[R, Run]]):
         elsewhere: the backend for all else, which should need next to nothing.
         subject: what lies on the device, in sentences.
         on_cpu: the backend for a CPU; None where that is the one for all else.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> double = Backends(
-        ...     {"sum": Backend(lambda x: x + x), "kernel": Backend(lambda x: 2 * x, (on_cuda(),))},
-        ...     on_gpu=Preference("kernel", "where it is the fastest"),
-        ...     elsewhere=Preference("sum", "where it runs as it is"),
-        ... )
-        >>> print(double.explain(SimpleNamespace(device="cpu")))
-        auto chooses sum: the tensors are on cpu, where it runs as it is
-          sum        available
-          kernel     unavailable: the tensors are on cpu; move them to a CUDA device
-        >>> name = double.choose(SimpleNamespace(device="cuda"))
-        >>> name, double[name].run(3)
-        ('kernel', 6)
     """
 
     table: Mapping[str, Backend[R, Run]]

@@ -25,14 +25,6 @@ def one_hot_step(target: Tensor, factor: Tensor, written: Tensor, state: Tensor)
         factor: complex, ``[..., size]``.
         written: complex, ``[..., size]``.
         state: complex, ``[..., size]``.
-
-    Example:
-        Entries 0 and 1 meet in entry 2.
-
-        >>> target = torch.tensor([2, 2, 0])
-        >>> h = torch.tensor([1, 2, 3], dtype=torch.complex64)
-        >>> one_hot_step(target, torch.ones_like(h), torch.zeros_like(h), h)
-        tensor([3.+0.j, 0.+0.j, 3.+0.j])
     """
     moved = factor * state
     return written + torch.zeros_like(moved).scatter_add(-1, target, moved)
@@ -49,15 +41,6 @@ def one_hot_scan(target: Tensor, factor: Tensor, written: Tensor, initial: Tenso
 
     Returns:
         Complex, ``[batch, length + 1, heads, size]``.
-
-    Example:
-        A 3-cycle carries a 1 around.
-
-        >>> target = torch.tensor([1, 2, 0]).expand(1, 4, 1, 3)
-        >>> one = torch.ones(1, 4, 1, 3, dtype=torch.complex64)
-        >>> states = one_hot_scan(target, one, 0 * one, torch.tensor([[[1, 0, 0]]], dtype=torch.complex64))
-        >>> states.real[0, :, 0].argmax(-1)
-        tensor([0, 1, 2, 0, 1])
     """
     span = 1
     while span < target.shape[1]:

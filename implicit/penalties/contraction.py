@@ -18,13 +18,7 @@ from implicit.penalties.interface import Penalty, Solved
 
 
 class Contraction(Penalty):
-    """The options of `contraction_penalty`.
-
-    Example:
-        >>> Contraction(weight=0.01, scales=(1.0, 0.1))
-        Traceback (most recent call last):
-        automata.errors.InputError: contraction_scales are 1.0 and 0.1; give the least first
-    """
+    """The options of `contraction_penalty`."""
 
     evaluations = 2
 
@@ -89,15 +83,6 @@ def contraction_penalty(
     Source:
         Bai, Koltun & Kolter 2021, "Stabilizing Equilibrium Models by Jacobian Regularization",
         arXiv 2106.14342, with a finite difference in place of their vector-Jacobian product.
-
-    Example:
-        For Φ(z) = a z in three dimensions, ‖∂zΦ‖_F² = 3 a².
-
-        >>> problem = FixedPointProblem(lambda z: 0.5 * z)
-        >>> noise = torch.Generator().manual_seed(0)
-        >>> penalty = contraction_penalty(problem, torch.zeros(64, 64, 3), generator=noise)
-        >>> abs(penalty.item() / 0.75 - 1) < 0.05
-        True
     """
     least, largest = scales
     scale: Tensor | float = least

@@ -83,19 +83,6 @@ def forgetting_penalty(
     Source:
         The stability of the recurrent map that Miller & Hardt 2019, "Stable Recurrent Models",
         arXiv 1805.10369, impose on the weights is here asked for along visited sequences.
-
-    Example:
-        >>> from implicit.gradients import Phantom
-        >>> from implicit.runs.loading import load_run
-        >>> model, tokens = load_run("parity").model.implicit, torch.tensor([[0, 1, 1, 0, 1, 0, 1, 1]])
-        >>> state, noise = model.init_state(1), torch.Generator().manual_seed(0)
-        >>> with torch.no_grad():
-        ...     solution = model.run(tokens).solution
-        ...     penalty = forgetting_penalty(
-        ...         model, tokens, state, solution, Phantom(), Stopping(rtol=1e-3), generator=noise
-        ...     )
-        >>> bool(0 < penalty < 50)
-        True
     """
     with torch.no_grad():
         undisturbed = model.states_at(tokens, solution.latents, state, lengths)

@@ -82,15 +82,6 @@ def image_ball_penalty(
 
     Raises:
         InputError: for a model of other cells, of more than one layer, or with an MLP.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model, tokens = load_run("parity-small").model.implicit, torch.tensor([[0, 1, 1, 0]])
-        >>> with torch.no_grad():
-        ...     latents = model.run(tokens).solution.latents
-        ...     penalty = image_ball_penalty(model, tokens, model.init_state(1), latents)
-        >>> bool(penalty > 1)  # it was trained without
-        True
     """
     cell = check_one_mamba2_layer(model)
     with torch.no_grad():

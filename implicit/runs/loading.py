@@ -143,10 +143,6 @@ def untrained_run(config: TrainConfig) -> Run:
 
     Raises:
         InputError: as `initial_model`, or for a task that cannot be built.
-
-    Example:
-        >>> untrained_run(TrainConfig.of(task="parity", model="lstm")).task
-        <WordProblem parity: 2 tokens, 2 states>
     """
     task = config.build_task()
     return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task, [])

@@ -44,10 +44,6 @@ class Progress:
         seconds: time spent on them, over all resumptions.
         target_met: evaluations in a row that met the target accuracy, up to now.
         growth: where a curriculum stands that grows with the accuracy.
-
-    Example:
-        >>> Progress().step
-        0
     """
 
     step: int = 0
@@ -63,11 +59,6 @@ class Progress:
 
         Raises:
             TypeError: if it tells something else.
-
-        Example:
-            >>> progress = Progress(step=3, growth=Growth(length=8))
-            >>> Progress.of(**asdict(progress)) == progress
-            True
         """
         return cls(step, seconds, target_met, Growth(**(growth or {})))
 
@@ -87,20 +78,6 @@ def save_checkpoint(
         optimizer: its optimiser, of any class, before or after its first step.
         progress: how far it has come.
         passed: what the next step may go on from.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.models.registry import build_model
-        >>> model = build_model("lstm", {}, make_task("parity"))
-        >>> optimizer = torch.optim.AdamW(model.parameters())
-        >>> model(torch.tensor([[0, 1]])).sum().backward()
-        >>> optimizer.step()
-        >>> with TemporaryDirectory() as folder:
-        ...     save_checkpoint(Path(folder) / "state", model, optimizer, Progress(step=1))
-        ...     progress, passed = load_checkpoint(Path(folder) / "state", model, optimizer)
-        >>> progress == Progress(step=1), passed
-        (True, None)
     """
     tensors = _named(model)
     of_optimizer, description = describe_optimizer(model, optimizer)
@@ -108,11 +85,7 @@ def save_checkpoint(
     if passed is not None:
         tensors.update({f"{_CARRIED}{name}": tensor for name, tensor in passed.tensors().items()})
     path.parent.mkdir(exist_ok=True)
-    metadata = {
-        "format_version": FORMAT_VERSION,
-        "progress": asdict(progress),
-        "optimizer": description,
-    }
+    metadata = {"format_version": FORMAT_VERSION, "progress": asdict(progress), "optimizer": description}
     write_tensors(path, tensors, {name: json.dumps(value) for name, value in metadata.items()})
 
 
@@ -130,14 +103,6 @@ def load_checkpoint(
     Raises:
         InputError: for a corrupt file, one of another version, or one that does not fit model, optimiser or
             batch size.
-
-    Example:
-        What `save_checkpoint` shows, and a file that is not there:
-
-        >>> model = torch.nn.Linear(1, 1)
-        >>> load_checkpoint(Path("nowhere"), model, torch.optim.SGD(model.parameters()))
-        Traceback (most recent call last):
-        automata.errors.InputError: nowhere is missing; restore it or train again
     """
     _check_header(path, model, batch_size)
     tensors, metadata = read_tensors(path)

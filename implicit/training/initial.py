@@ -71,16 +71,6 @@ def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
     Raises:
         InputError: if the run is not to be had, is of other sizes, or has other weights than when the
             configuration was made.
-
-    Example:
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config = begin_from(recipe("parity", "implicit-mamba2"), "parity-small", noise=0.5)
-        >>> model = initial_model(config, config.build_task())
-        >>> load_initial_weights(config, model)
-        >>> before = load_run("parity-small").model.state_dict()["head.weight"]
-        >>> 0.3 < float((model.state_dict()["head.weight"] - before).norm() / before.norm()) < 0.7
-        True
     """
     initial = config.initial
     if initial is None:

@@ -137,13 +137,6 @@ def majority_baselines(config: TrainConfig, task: Task) -> dict[int, float]:
 
     Raises:
         InputError: for a length at which the task asks nothing.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> config = TrainConfig.of(task="flip-flop", model="lstm", evaluation_lengths=(1, 32))
-        >>> baselines = majority_baselines(config, make_task("flip-flop"))
-        >>> {length: round(share, 4) for length, share in baselines.items()}
-        {1: 0.6667, 32: 0.5}
     """
     validation, baselines = task.part("validation"), {}
     for length in config.validation_lengths():

@@ -114,15 +114,7 @@ def objective(
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
     loss = weighted_cross_entropy(output.logits, batch.targets, weights)
     everywhere = (right | ~late).all(dim=1)
-    return Objective(
-        loss,
-        penalties,
-        accuracy,
-        late_accuracy,
-        everywhere,
-        output.state,
-        solution,
-    )
+    return Objective(loss, penalties, accuracy, late_accuracy, everywhere, output.state, solution)
 
 
 def until_error(right: Tensor) -> Tensor:
@@ -211,14 +203,6 @@ def starts_from_everywhere(latents: Tensor, share: float, generator: torch.Gener
 
     Returns:
         The starts, like ``latents``.
-
-    Example:
-        >>> latents = torch.full((50, 40, 4), 9.0)  # longer than a random latent may be
-        >>> starts = starts_from_everywhere(latents, 1.0, torch.Generator().manual_seed(0))
-        >>> round((starts == 9).all(dim=-1).double().mean().item(), 1)
-        0.5
-        >>> starts_from_everywhere(latents, 0.0).abs().max().item()
-        0.0
     """
     batch, tokens, size = latents.shape
     drawn = random_latents((batch, tokens, size), generator).to(latents)

@@ -33,14 +33,6 @@ class PassedState:
     Source:
         Buitrago & Gu 2025, "Understanding and Improving Length Generalization in Recurrent Models",
         arXiv 2507.02782, who call it state passing.
-
-    Example:
-        >>> state = {"h": torch.tensor([[1.0], [2.0]])}
-        >>> passed = PassedState(state, torch.tensor([1, 1]), torch.tensor([True, False]))
-        >>> begin = ({"h": torch.zeros(2, 1)}, torch.zeros(2, dtype=torch.long))
-        >>> state, start = passed.go_on(*begin, share=1.0, noise=torch.Generator().manual_seed(0))
-        >>> state["h"].flatten().tolist(), start.tolist()
-        ([1.0, 0.0], [1, 0])
     """
 
     state: State
@@ -88,13 +80,7 @@ class PassedState:
         return mixed, torch.where(chosen, self.end, start)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all of it as named tensors, for a checkpoint.
-
-        Example:
-            >>> passed = PassedState({"h": torch.zeros(1, 1)}, torch.zeros(1), torch.ones(1))
-            >>> sorted(passed.tensors())
-            ['end', 'reached', 'state.h']
-        """
+        """Return all of it as named tensors, for a checkpoint."""
         states = {f"state.{name}": part for name, part in self.state.items()}
         return {**states, "end": self.end, "reached": self.reached}
 

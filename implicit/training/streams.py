@@ -80,13 +80,7 @@ class TokenBatch(NamedTuple):
 
 
 def noise_generator(seed: int, step: int) -> torch.Generator:
-    """Return the generator of a training step's noise, seeded from the seed and the step alone.
-
-    Example:
-        >>> first, again = (torch.randn(3, generator=noise_generator(0, step=7)) for _ in range(2))
-        >>> bool((first == again).all())
-        True
-    """
+    """Return the generator of a training step's noise, seeded from the seed and the step alone."""
     sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PERTURBATION), step))
     return torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 

@@ -127,13 +127,6 @@ def available_device(name: str) -> torch.device:
 
     Raises:
         InputError: if this machine does not have it.
-
-    Example:
-        >>> available_device("cpu")
-        device(type='cpu')
-        >>> available_device("gpu")
-        Traceback (most recent call last):
-        automata.errors.InputError: device is 'gpu', which is not to be had here; choose from cpu...
     """
     try:
         device = torch.device(name)

@@ -130,10 +130,5 @@ def tokens_per_second(flops_per_token: float, devices: int, peak: float, utilisa
 
 
 def highest_utilisation(slow_share: float, slowdown: float) -> float:
-    """Return the utilisation that is left where a share of the operations runs so many times slower.
-
-    Example:
-        >>> highest_utilisation(slow_share=0.5, slowdown=3)
-        0.5
-    """
+    """Return the utilisation that is left where a share of the operations runs so many times slower."""
     return 1 / (1 - slow_share + slow_share * slowdown)

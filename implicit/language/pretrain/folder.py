@@ -49,10 +49,6 @@ class PretrainFolder:
 
     Attributes:
         path: of the folder.
-
-    Example:
-        >>> PretrainFolder(Path("runs/one")).finished
-        False
     """
 
     path: Path
@@ -132,11 +128,7 @@ class PretrainFolder:
         Raises:
             InputError: the folder holds a run of another configuration or on other texts, or something else.
         """
-        made_of = {
-            "format_version": FORMAT_VERSION,
-            **json.loads(config.model_dump_json()),
-            "sha256": texts,
-        }
+        made_of = {"format_version": FORMAT_VERSION, **json.loads(config.model_dump_json()), "sha256": texts}
         if self.begun:
             before = read_json(self.config)
             before = before if isinstance(before, dict) else {}

@@ -88,10 +88,6 @@ def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
 
     Raises:
         InputError: there is no tokenizer, or it has no token that ends a document.
-
-    Example:
-        >>> len(tokenizer_of("bytes", Source(files=("train.txt",))))
-        257
     """
     if choice == "bytes":
         return byte_tokenizer()

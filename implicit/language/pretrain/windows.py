@@ -60,14 +60,6 @@ class ShuffledWindows(Sampler[list[int]]):
         seed: of the orders.
         first_step: where to begin, the first step being 1.
         steps: the last step.
-
-    Example:
-        >>> sampler = ShuffledWindows(3, sequences=2, parts=1, seed=0, first_step=1, steps=3)
-        >>> batches = list(sampler)
-        >>> sorted(batches[0] + batches[1][:1]), len(batches)
-        ([0, 1, 2], 3)
-        >>> list(ShuffledWindows(3, 2, 1, 0, first_step=3, steps=3)) == batches[2:]
-        True
     """
 
     drop_last = True

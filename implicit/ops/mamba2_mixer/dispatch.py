@@ -44,8 +44,7 @@ BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
     {
         "ops": Backend(one_by_one),
         "numba": Backend(
-            _numba_op,
-            (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64))),
+            _numba_op, (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64)))
         ),
     },
     on_gpu=Preference("ops", "for which each of the ops has kernels"),

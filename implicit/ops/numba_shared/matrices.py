@@ -43,12 +43,7 @@ def padded(rows: int, dtype) -> int:
 
 
 def pack(matrix: np.ndarray) -> np.ndarray:
-    """Return a matrix [..., rows, columns] column by column, with zeros at their ends.
-
-    Example:
-        >>> pack(np.ones((2, 3, 5), np.float32)).shape
-        (2, 5, 16)
-    """
+    """Return a matrix [..., rows, columns] column by column, with zeros at their ends."""
     *leading, rows, columns = matrix.shape
     columns_first = np.zeros((*leading, columns, padded(rows, matrix.dtype)), matrix.dtype)
     columns_first[..., :rows] = matrix.swapaxes(-1, -2)

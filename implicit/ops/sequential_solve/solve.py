@@ -103,12 +103,7 @@ def sequential_solve(
 
 
 def _check(
-    self_map: SelfMap,
-    injections: Tensor,
-    start: Tensor,
-    windows: Tensor,
-    states: Tensor,
-    mask: Tensor | None,
+    self_map: SelfMap, injections: Tensor, start: Tensor, windows: Tensor, states: Tensor, mask: Tensor | None
 ) -> None:
     if start.ndim != 3 or 0 in start.shape:
         raise InputError(

@@ -51,8 +51,7 @@ BACKENDS: Backends[Request, Op] = Backends(
     {
         "torch": Backend(torch_op),
         "triton": Backend(
-            _triton_op,
-            (TRITON, element_types(), at_most(LARGEST, "width"), entries, on_gpu_or_interpreted()),
+            _triton_op, (TRITON, element_types(), at_most(LARGEST, "width"), entries, on_gpu_or_interpreted())
         ),
     },
     on_gpu=Preference("triton", "where every pass over memory counts"),

@@ -163,10 +163,7 @@ def ssd(
 
 
 def explain(
-    device: str | None = None,
-    dtype: torch.dtype = torch.float32,
-    head_size: int = 64,
-    state_size: int = 128,
+    device: str | None = None, dtype: torch.dtype = torch.float32, head_size: int = 64, state_size: int = 128
 ) -> Explanation:
     """Say which backend ``"auto"`` takes, why, and what the others lack.
 

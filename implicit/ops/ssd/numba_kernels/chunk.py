@@ -87,14 +87,7 @@ def take_group(work, B, C, start, group, count, width):
     turned, nothing = Matrix(work.memory, work.turned, work.tokens), zero_like(work.memory)
     transpose(tokens, work.width, mine, turned)
     multiply(
-        tokens,
-        tokens,
-        work.width,
-        theirs,
-        1,
-        turned,
-        nothing,
-        Matrix(work.memory, work.scores, work.tokens),
+        tokens, tokens, work.width, theirs, 1, turned, nothing, Matrix(work.memory, work.scores, work.tokens)
     )
 
 

@@ -70,14 +70,7 @@ def end_group(work, back, rows):
             Matrix(work.memory, back.C + row * width, work.width),
         )
         multiply(
-            TILE_ROWS,
-            width,
-            row + TILE_ROWS,
-            shared,
-            1,
-            Matrix(work.memory, work.B, work.width),
-            one,
-            out,
+            TILE_ROWS, width, row + TILE_ROWS, shared, 1, Matrix(work.memory, work.B, work.width), one, out
         )
         turned = Matrix(work.memory, back.shared + row * tokens + row, 1)
         C, out = (
@@ -116,10 +109,7 @@ def backward_head(work, back, held, before, held_dot, number, rows):
     # ẏ_i · u_j for j ≤ i, from which P and the first sum of (5) are made.
     transpose(tokens, size, u, Matrix(work.memory, back.u_turned, work.tokens))
     for row in range(0, rows, TILE_ROWS):  # no further than the diagonal
-        columns, pairs = (
-            row + TILE_ROWS,
-            Matrix(work.memory, back.pairs + row * tokens, work.tokens),
-        )
+        columns, pairs = (row + TILE_ROWS, Matrix(work.memory, back.pairs + row * tokens, work.tokens))
         own, u_turned = (
             Matrix(work.memory, back.y + row * size, work.size),
             Matrix(work.memory, back.u_turned, work.tokens),
