@@ -31,16 +31,9 @@ class Request(Protocol):
 
 @dataclass(frozen=True)
 class TensorsRequest:
-    """The request of an op whose tensors all have to be of certain element types; an op adds sizes.
+    """A request whose tensors all have to be of certain element types; an op adds sizes.
 
-    Attributes:
-        device: type of the device that holds the tensors.
-        dtypes: their element types.
-        entries: of the first of them, which is about as large as the output.
-
-    Example:
-        >>> TensorsRequest.of({"y": torch.ones(3), "weight": torch.ones(1).double()})
-        TensorsRequest(device='cpu', dtypes=(torch.float32, torch.float64), entries=3)
+    ``entries`` is the size of the first tensor, which is about as large as the output.
     """
 
     device: str
@@ -49,25 +42,13 @@ class TensorsRequest:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], **sizes: int) -> Self:
-        """Read a request off the named tensors of a call.
-
-        Args:
-            tensors: the first of them about as large as the output.
-            sizes: what the op adds.
-
-        Raises:
-            InputError: for tensors on several devices.
-        """
+        """Read a request off named tensors, the first about as large as the output, all on one device."""
         dtypes = tuple(tensor.dtype for tensor in tensors.values())
         return cls(common_device(tensors), dtypes, next(iter(tensors.values())).numel(), **sizes)
 
 
 def common_device(tensors: Mapping[str, Tensor]) -> str:
-    """Return the type of the device that holds the named tensors of a call.
-
-    Raises:
-        InputError: for tensors on several devices.
-    """
+    """Return the type of the device that holds all of the named tensors; refuse several devices."""
     (name, first), *others = tensors.items()
     for other, tensor in others:
         if tensor.device != first.device:
@@ -79,9 +60,6 @@ def common_device(tensors: Mapping[str, Tensor]) -> str:
 
 def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
     """Return the type of the device of the named tensors that are given, all of them floating.
-
-    Raises:
-        InputError: for a tensor that is not floating, and for tensors on several devices.
 
     Example:
         >>> floating_device({"x": torch.ones(1), "state": None})
@@ -100,12 +78,7 @@ TRITON_DTYPES = (torch.float32, torch.bfloat16)
 
 
 def package(name: str, command: str, module: str | None = None) -> Requirement:
-    """Requirement an installed package.
-
-    Args:
-        name: of the package.
-        command: how to install it.
-        module: a module that has to be importable besides; it is imported only if the package is there.
+    """Requirement an installed package and, only if it is there, a module that can be imported.
 
     Example:
         >>> print(package("nowhere", "pip install nowhere")(None))
@@ -264,13 +237,7 @@ Run = TypeVar("Run")
 
 @dataclass(frozen=True)
 class Backend(Generic[R, Run]):
-    """One implementation of an op.
-
-    Attributes:
-        run: computes the op; its arguments are up to the op.
-        requirements: of a request, in the order in which they are asked; each returns None where it is met,
-            and else what is missing and how to get it.
-    """
+    """One implementation of an op: its function, and what it requires of a request, in the order asked."""
 
     run: Run
     requirements: tuple[Callable[[R], str | None], ...] = ()
@@ -295,10 +262,6 @@ class Explanation:
         chosen: name of the backend.
         reason: why this one.
         refusals: for every backend, why it cannot run the request and the remedy; None where it can.
-
-    Example:
-        >>> Explanation("chunked", "it is there", {"chunked": None, "triton": "no GPU; get one"}).chosen
-        'chunked'
     """
 
     chosen: str
@@ -317,14 +280,8 @@ class Backends(Mapping[str, Backend[R, Run]]):
     """The backends of an op by name, and which of them ``"auto"`` takes.
 
     On a GPU that is ``on_gpu`` where it can run the request, on a CPU ``on_cpu`` likewise; in all other cases
-    it is ``elsewhere``.
-
-    Attributes:
-        table: the backends.
-        on_gpu: the backend for a GPU.
-        elsewhere: the backend for all else, which should need next to nothing.
-        subject: what lies on the device, in sentences.
-        on_cpu: the backend for a CPU; None where that is the one for all else.
+    it is ``elsewhere``, which should need next to nothing. Sentences say ``subject`` for what lies on the
+    device.
     """
 
     table: Mapping[str, Backend[R, Run]]
@@ -343,11 +300,7 @@ class Backends(Mapping[str, Backend[R, Run]]):
         return len(self.table)
 
     def choose(self, request: R, override: str = AUTO) -> str:
-        """Return the name of the backend that runs a request.
-
-        Args:
-            request: what is to be run.
-            override: the ``backend=`` argument of the op: ``"auto"`` or the name of a backend.
+        """Return the name of the backend for a request: ``override``, or the preferred one for ``"auto"``.
 
         Raises:
             InputError: for an unknown backend, or one that cannot run the request.
@@ -385,23 +338,12 @@ class Backends(Mapping[str, Backend[R, Run]]):
 
 
 def first_refusal(requirements: tuple[Callable[[R], str | None], ...], request: R) -> str | None:
-    """Return the sentence of the first requirement that is not met; None if all are.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> first_refusal((package("numpy", "pip install numpy"), on_cuda()), SimpleNamespace(device="mps"))
-        'the tensors are on mps; move them to a CUDA device'
-    """
+    """Return the sentence of the first requirement that is not met; None if all are."""
     return next(
         (refusal for requirement in requirements if (refusal := requirement(request)) is not None), None
     )
 
 
 def default_device() -> str:
-    """Return the device that is explained unless told otherwise: ``"cuda"`` if there is one, else ``"cpu"``.
-
-    Example:
-        >>> default_device() in ("cuda", "cpu")
-        True
-    """
+    """Return the device that is explained by default: ``"cuda"`` if there is one, else ``"cpu"``."""
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -30,9 +30,6 @@ def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
         forward: computes the same; called without gradient tracking, so it may work in place.
         backward: maps the inputs and the gradients of the outputs (None for one that was not used) to the
             gradients of the inputs; called without gradient tracking.
-
-    Returns:
-        The op: a function of the inputs with the outputs of the definition.
     """
 
     class HandWritten(torch.autograd.Function):

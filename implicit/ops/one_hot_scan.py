@@ -18,29 +18,16 @@ from torch import Tensor
 
 
 def one_hot_step(target: Tensor, factor: Tensor, written: Tensor, state: Tensor) -> Tensor:
-    """Return P D h + b of single tokens.
-
-    Args:
-        target: int64, ``[..., size]``.
-        factor: complex, ``[..., size]``.
-        written: complex, ``[..., size]``.
-        state: complex, ``[..., size]``.
-    """
+    """Return P D h + b of single tokens; ``target`` is int64, all else complex, each ``[..., size]``."""
     moved = factor * state
     return written + torch.zeros_like(moved).scatter_add(-1, target, moved)
 
 
 def one_hot_scan(target: Tensor, factor: Tensor, written: Tensor, initial: Tensor) -> Tensor:
-    """Return the state before every token and after the last; differentiable to any order.
+    """Return the state before every token and after the last, ``[batch, length + 1, heads, size]``.
 
-    Args:
-        target: int64, ``[batch, length, heads, size]``.
-        factor: complex, likewise; of absolute value at most 1, so that no product grows.
-        written: complex, likewise.
-        initial: the state before the first token, complex, ``[batch, heads, size]``.
-
-    Returns:
-        Complex, ``[batch, length + 1, heads, size]``.
+    The table has the shapes; factors of absolute value at most 1 keep products from growing. It is
+    differentiable to any order.
     """
     span = 1
     while span < target.shape[1]:

@@ -28,16 +28,7 @@ LARGEST = 8192
 
 @dataclass(frozen=True)
 class Request(TensorsRequest):
-    """What decides whether a kernel can run the op.
-
-    Attributes:
-        features: of a group.
-
-    Example:
-        >>> import torch
-        >>> BACKENDS.choose(Request.of({"x": torch.ones(4)}, features=4))
-        'torch'
-    """
+    """What decides whether a kernel can run the op: also the features of a group."""
 
     features: int = 1
 

@@ -25,13 +25,7 @@ from implicit.ops.uncompiled import uncompiled
 
 @dataclass(frozen=True)
 class Request(TensorsRequest):
-    """What decides whether the kernels can run the op.
-
-    Example:
-        >>> import torch
-        >>> BACKENDS.choose(Request.of({"projected": torch.ones(4).half()}))
-        'ops'
-    """
+    """What decides whether the kernels can run the op."""
 
 
 def _numba_op(norm_groups: int, epsilon: float) -> Op:

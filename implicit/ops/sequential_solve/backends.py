@@ -41,10 +41,6 @@ class Request:
         differentiated: whether a gradient through the iterations is wanted.
         padded: whether some tokens are padding.
         others: element types of the state, the inputs and the start.
-
-    Example:
-        >>> Request("cuda").dtype
-        torch.float32
     """
 
     device: str
@@ -116,18 +112,10 @@ BACKENDS: Backends[Request, None] = Backends(
 
 
 def choose(backend: str, request: Request) -> str:
-    """Return the backend that runs a request: ``"loop"``, ``"numba"`` or ``"triton"``.
-
-    Args:
-        backend: ``"auto"`` (see `explain_sequential_solve`) or one of these.
-        request: what is to be run.
+    """Return ``"loop"``, ``"numba"`` or ``"triton"``: the backend asked for, or what ``"auto"`` takes.
 
     Raises:
         InputError: for an unknown backend, or a kernel that cannot run the request.
-
-    Example:
-        >>> choose("auto", Request("mps")), choose("loop", Request("cuda"))
-        ('loop', 'loop')
     """
     return BACKENDS.choose(request, backend)
 

@@ -19,10 +19,6 @@ class Walk(NamedTuple):
         status: `Status` codes, ``[batch, length]``, int8.
         windows: ``[layers, batch, channels, d_conv − 1]``.
         states: ``[layers, batch, heads, head_size, d_state]``, float32 or wider.
-
-    Example:
-        >>> Walk._fields
-        ('value', 'iterations', 'residual', 'status', 'windows', 'states')
     """
 
     value: Tensor

@@ -27,16 +27,7 @@ LARGEST = 8
 
 @dataclass(frozen=True)
 class Request(TensorsRequest):
-    """What decides whether a kernel can run the op.
-
-    Attributes:
-        width: taps of the convolution.
-
-    Example:
-        >>> import torch
-        >>> BACKENDS.choose(Request.of({"x": torch.ones(4)}, width=4))
-        'torch'
-    """
+    """What decides whether a kernel can run the op: also the width, the taps of the convolution."""
 
     width: int = 1
 

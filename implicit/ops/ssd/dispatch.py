@@ -48,10 +48,6 @@ class Request:
         dtypes: element types of x, B and C.
         head_size: rows of the state of a head.
         state_size: columns of the state of a head.
-
-    Example:
-        >>> Request.of(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4))
-        Request(device='cpu', dtypes=(torch.float32, torch.float32, torch.float32), head_size=8, state_size=4)
     """
 
     device: str

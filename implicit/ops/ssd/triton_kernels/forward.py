@@ -187,27 +187,12 @@ def output_kernel(
 def carry(
     values: Tensor, keys: Tensor, dt: Tensor, A: Tensor, boundary: Tensor, *, reverse: bool
 ) -> tuple[Launch, Tensor, Tensor]:
-    """Plan the walk over the chunks.
+    """Plan the walk over the chunks, or with ``reverse`` back over them, carrying the state's gradient.
 
-    Args:
-        values: x, or in reverse the gradient of y, ``[batch, length, heads, head_size]``.
-        keys: B, or in reverse C, ``[batch, length, groups, state_size]``.
-        dt: step sizes, ``[batch, length, heads]``.
-        A: decay rates, ``[heads]``.
-        boundary: the initial state, or in reverse the gradient of the final one.
-        reverse: walk from the last chunk to the first and carry the gradient of the state.
-
-    Returns:
-        The launch; what enters each chunk, ``[batch, chunks, heads, head_size, state_size]`` in the dtype of
-        ``values``; and what comes out at the end of the walk, shaped like ``boundary``, float32. Both are
-        filled when the launch runs.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
-        >>> state = torch.zeros(1, 2, 16, 32)
-        >>> launch, entering, final = carry(x, B, dt, -torch.ones(2), state, reverse=False)
-        >>> entering.shape, launch.programs
-        (torch.Size([1, 2, 2, 16, 32]), 2)
+    Values are x and keys B, or in reverse the gradient of y and C; ``boundary`` is the initial state, or in
+    reverse the gradient of the final one. Return the launch and what it fills: what enters each chunk,
+    ``[batch, chunks, heads, head_size, state_size]`` in the dtype of ``values``, and what comes out at the
+    end of the walk, shaped like ``boundary``, float32.
     """
     shape = Shape.of(values, keys)
     carried = values.new_empty(
@@ -235,25 +220,7 @@ def carry(
 def outputs(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, entering: Tensor
 ) -> tuple[Launch, Tensor]:
-    """Plan the outputs of all chunks.
-
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``.
-        dt: step sizes, ``[batch, length, heads]``.
-        A: decay rates, ``[heads]``.
-        B: ``[batch, length, groups, state_size]``.
-        C: like ``B``.
-        entering: the states that enter the chunks, from `carry`.
-
-    Returns:
-        The launch, and the outputs, shaped like ``x``, which it fills.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
-        >>> launch, y = outputs(x, dt, -torch.ones(2), B, B, torch.zeros(1, 2, 2, 16, 32))
-        >>> y.shape, launch.programs
-        (torch.Size([1, 70, 2, 16]), 4)
-    """
+    """Plan the outputs of all chunks, from the states that enter them; return the launch and the outputs."""
     shape = Shape.of(x, B)
     y = x.new_empty(shape.batch, shape.length, shape.heads, shape.head_size)
     tile = tiles("output", shape, x.dtype)
