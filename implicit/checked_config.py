@@ -28,12 +28,9 @@ def validated(
 ) -> Config:
     """Return the configuration, or raise the first fault as one sentence.
 
-    Args:
-        config_class: a pydantic model that forbids unknown fields.
-        values: what the caller gave.
-        field: what an unknown name is called in the sentence.
-        known: the names offered for an unknown one; all fields of the class if None.
-        names: what the caller calls a field of an inner configuration; ``outer.inner`` if it is not there.
+    The class forbids unknown fields. The sentence calls an unknown name a ``field``, offers those ``known``
+    (all of the class if None), and calls a field of an inner configuration by ``names``, else
+    ``outer.inner``.
 
     Raises:
         InputError: naming the field, its value and what it should be.

@@ -64,12 +64,6 @@ def add_config_flags(
 
     The values stay text until pydantic reads them, so that a fault is told in one place; `given_fields`
     collects them. ``none`` is the value of an optional field that is not set.
-
-    Args:
-        parser: gets a group of flags.
-        fields: a pydantic model or a part of its ``model_fields``.
-        title: heading of the group in the help.
-        exclude: fields without a flag.
     """
     fields = fields if isinstance(fields, Mapping) else fields.model_fields
     group = parser.add_argument_group(title)
@@ -80,14 +74,7 @@ def add_config_flags(
 
 
 def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:
-    """Add ``--allow-code``, by which a user says that code which a run folder names may be imported.
-
-    Example:
-        >>> parser = CommandParser("demo", "Show flags.")
-        >>> add_allow_code_flag(parser)
-        >>> parser.parse_args([]).allow_code
-        False
-    """
+    """Add ``--allow-code``, by which a user says that code which a run folder names may be imported."""
     parser.add_argument(
         "--allow-code",
         action="store_true",

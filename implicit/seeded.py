@@ -21,9 +21,6 @@ class Seeded(TorchDispatchMode):
     It holds for its own thread, and for every draw of PyTorch on the CPU: also those within other operations,
     as of dropout. In the context ``torch.manual_seed`` and all else of ``torch.random`` mean its generator.
     On other devices draws that take no generator are left as they are, and ``torch.manual_seed`` too.
-
-    Args:
-        seed: of the draws.
     """
 
     def __init__(self, seed: int) -> None:
@@ -100,9 +97,6 @@ def seeded_code(seed: int) -> Iterator[None]:
 
     Limits: one context at a time is open in a process, and other threads wait for it. A thread that draws
     from a global generator meanwhile, outside of such a context, takes from its draws.
-
-    Args:
-        seed: of the draws.
 
     Example:
         >>> with seeded_code(3):

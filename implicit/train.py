@@ -253,8 +253,7 @@ class _CallableModule(ModuleType):
     """This module, which ``implicit.train(config, out)`` calls as its function.
 
     A package's attribute that has the name of one of its modules is that module as soon as anybody imports
-    it. The command needs the module, and Python users the function; so that both work in any order of
-    imports, calling the module calls the function.
+    it. The command needs the module, and Python users the function: calling the module calls the function.
     """
 
     __call__ = staticmethod(train)

@@ -48,11 +48,7 @@ class Growth:
     final_from: int | None = None
 
     def seen(self, accuracy: float) -> "Growth":
-        """Return the growth with one more training step in its running mean.
-
-        Args:
-            accuracy: late accuracy of the step, see `implicit.training.objective.Objective`.
-        """
+        """Return the growth with the late accuracy of one more training step in its running mean."""
         return replace(self, accuracy=self.accuracy + SMOOTHING * (accuracy - self.accuracy))
 
 

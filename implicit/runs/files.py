@@ -76,13 +76,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def refuse_links(folder: Path, written: str) -> None:
-    """Refuse links out of a run folder through which something would be written.
+    """Refuse links out of a run folder through which ``written``, a folder in it, would be written.
 
     The folder may itself be a link, and links within it may lead to places within it.
-
-    Args:
-        folder: of a run, which may be a stranger's.
-        written: the path, from there, of a folder that is about to be written.
 
     Raises:
         InputError: naming the link.
@@ -162,11 +158,9 @@ def write_hashes(folder: Path, pattern: str = "*") -> None:
 
 
 def check_hashes(folder: Path, names: str = ".*") -> None:
-    """Refuse a folder with a file that is missing or not as it was written; one without hashes passes.
+    """Refuse a folder with a file, of matching name, that is missing or not as it was written.
 
-    Args:
-        folder: with its ``sha256.json``.
-        names: pattern of the files that are about to be read.
+    One without hashes passes.
 
     Raises:
         InputError: naming the file.
@@ -252,11 +246,7 @@ def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
 
 
 def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read named tensors and the metadata from safetensors.
-
-    Args:
-        path: of the file.
-        most: the largest size, in bytes.
+    """Read named tensors and the metadata from safetensors of at most so many bytes.
 
     Raises:
         InputError: for a missing file, one that is not safetensors, or one that is not as it was written.
@@ -347,13 +337,6 @@ def check_within(path: Path, expected: Mapping[str, Tensor]) -> None:
 
     Raises:
         InputError: naming the first tensor at fault.
-
-    Example:
-        >>> import torch
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2)})
-        ...     check_within(Path(folder) / "w.safetensors", {"w": torch.ones(2), "tied": torch.ones(2)})
     """
     declared, _ = declared_tensors(path)
     check_tensors(path, declared, {name: expected[name] for name in declared if name in expected})
@@ -364,11 +347,6 @@ def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:
 
     Raises:
         InputError: for a missing file, or one that is refused.
-
-    Example:
-        >>> read_stored(Path("nowhere.json"))
-        Traceback (most recent call last):
-        automata.errors.InputError: nowhere.json is missing; restore it or train again
     """
     try:
         return read_file(path, most)

@@ -107,13 +107,7 @@ def _check_fit(path: Path, declared: Mapping[str, Tensor], model: SequenceModel)
 
 
 def largest_file(weights: Mapping[str, Tensor]) -> int:
-    """Return the most bytes that a file of such weights may have, in float64 and with its header.
-
-    Example:
-        >>> import torch
-        >>> largest_file({"w": torch.ones(3)})
-        16777240
-    """
+    """Return the most bytes that a file of such weights may have, in float64 and with its header."""
     return 2**24 + 8 * sum(weight.numel() for weight in weights.values())
 
 
@@ -169,10 +163,6 @@ def find_run(path_or_name: str | os.PathLike[str]) -> Path:
 
     Raises:
         InputError: if there is none.
-
-    Example:
-        >>> find_run("parity").name
-        'parity'
     """
     check_type("run", path_or_name, (str, os.PathLike), "give a run folder or the name of a stored run")
     path = Path(path_or_name)

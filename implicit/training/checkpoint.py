@@ -37,14 +37,7 @@ _AT_THE_BEGINNING = Growth()
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training has come.
-
-    Attributes:
-        step: training steps taken.
-        seconds: time spent on them, over all resumptions.
-        target_met: evaluations in a row that met the target accuracy, up to now.
-        growth: where a curriculum stands that grows with the accuracy.
-    """
+    """How far training has come: steps, their seconds, and evaluations in a row that met the target."""
 
     step: int = 0
     seconds: float = 0.0
@@ -55,11 +48,7 @@ class Progress:
     def of(
         cls, step: int, seconds: float, target_met: int, growth: dict[str, Any] | None = None
     ) -> "Progress":
-        """Return the progress that a checkpoint tells as JSON.
-
-        Raises:
-            TypeError: if it tells something else.
-        """
+        """Return the progress that a checkpoint tells as JSON; a TypeError if it tells something else."""
         return cls(step, seconds, target_met, Growth(**(growth or {})))
 
 
@@ -70,15 +59,7 @@ def save_checkpoint(
     progress: Progress,
     passed: PassedState | None = None,
 ) -> None:
-    """Write the state of training in one stroke.
-
-    Args:
-        path: the file; its folder is made.
-        model: the model.
-        optimizer: its optimiser, of any class, before or after its first step.
-        progress: how far it has come.
-        passed: what the next step may go on from.
-    """
+    """Write the state of training in one stroke; of an optimiser of any class, before or after a step."""
     tensors = _named(model)
     of_optimizer, description = describe_optimizer(model, optimizer)
     tensors.update(of_optimizer)
@@ -94,11 +75,7 @@ def load_checkpoint(
 ) -> tuple[Progress, PassedState | None]:
     """Put model and optimiser back into the state that was saved; return the progress and what was passed.
 
-    Args:
-        path: the file.
-        model: of the configuration.
-        optimizer: of the class that was saved.
-        batch_size: of what was passed; any that the file holds if None.
+    The optimiser is of the class that was saved; what was passed has any size of batch if that is None.
 
     Raises:
         InputError: for a corrupt file, one of another version, or one that does not fit model, optimiser or

@@ -121,13 +121,8 @@ def until_error(right: Tensor) -> Tensor:
     """Return which tokens come before the first wrong answer of their sequence, or give it themselves.
 
     Behind it a state that is carried on is the state of another word: in a group every target contradicts it,
-    and to learn them is to forget. What would be right again (after a reset) is left out with them.
-
-    Args:
-        right: which answers are right, or not asked for, bool ``[batch, length]``.
-
-    Returns:
-        Bool, ``[batch, length]``.
+    and to learn them is to forget. What would be right again (after a reset) is left out with them. Bool
+    ``[batch, length]``, as ``right``: which answers are right, or not asked for.
 
     Example:
         >>> until_error(torch.tensor([[True, False, True], [True, True, True]])).tolist()
@@ -146,12 +141,7 @@ def _last_third(batch: TokenBatch) -> Tensor:
 
 
 def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Return Σ w · (−log p(target)) / Σ w over all tokens of a batch, in nats.
-
-    Args:
-        logits: ``[batch, length, classes]``.
-        targets: int64, ``[batch, length]``.
-        weights: ``[batch, length]``, not negative; 0 where nothing is asked.
+    """Return Σ w · (−log p(target)) / Σ w over all tokens of a batch, in nats; a weight of 0 asks nothing.
 
     Raises:
         InputError: if nothing is asked.
@@ -173,20 +163,7 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 def random_latents(shape: tuple[int, int, int], generator: torch.Generator | None = None) -> Tensor:
     """Draw latents from the ball of radius √d: all that the last RMS norm gives with weights of 1.
 
-    Direction and length are uniform, so that latents near zero are not rare.
-
-    Args:
-        shape: batch, tokens and d, the features of a latent.
-        generator: draws them.
-
-    Returns:
-        Float32, on the CPU.
-
-    Example:
-        >>> drawn = random_latents((64, 8, 32), torch.Generator().manual_seed(0))
-        >>> lengths = drawn.norm(dim=-1) / 32**0.5
-        >>> bool(lengths.max() < 1.0001), round(lengths.mean().item(), 1)
-        (True, 0.5)
+    Direction and length are uniform, so that latents near zero are not rare. Float32, on the CPU.
     """
     direction = torch.randn(shape, generator=generator, dtype=torch.float32)
     length = torch.rand((*shape[:2], 1), generator=generator, dtype=torch.float32) * shape[2] ** 0.5
@@ -196,13 +173,8 @@ def random_latents(shape: tuple[int, int, int], generator: torch.Generator | Non
 def starts_from_everywhere(latents: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
     """Draw latents to start from: at random for half of the tokens, those of other tokens for half.
 
-    Args:
-        latents: fixed points that were found from zero, ``[batch, tokens, features]``.
-        share: the probability, for each sequence, that its tokens do not start from zero.
-        generator: draws.
-
-    Returns:
-        The starts, like ``latents``.
+    With probability 1 − share, the tokens of a sequence start from zero. Shaped like ``latents``, the fixed
+    points that were found from zero.
     """
     batch, tokens, size = latents.shape
     drawn = random_latents((batch, tokens, size), generator).to(latents)

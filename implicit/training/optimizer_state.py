@@ -23,10 +23,6 @@ PREFIX = "optimizer."
 def describe_optimizer(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors of an optimiser's state by name, and the rest of it as JSON that names them.
 
-    Args:
-        model: holds the parameters that are optimised.
-        optimizer: of any class, before or after its first step.
-
     Raises:
         InputError: if it optimises a parameter that is not the model's, or its state holds an object that
             is no tensor, number or text.

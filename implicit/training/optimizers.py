@@ -13,16 +13,10 @@ from implicit.config.run import TrainConfig
 
 
 class MuonAndAdamW(Optimizer):
-    """Muon for some matrices, AdamW for all other parameters: one optimiser with the groups of both.
+    """Muon for matrices, AdamW for all other parameters: one optimiser with the groups of both.
 
     The steps of Muon are scaled to the size of AdamW's (``match_rms_adamw``), which is meant to let one
-    learning rate serve both; its momentum is the default of `torch.optim.Muon`.
-
-    Args:
-        matrices: parameters of two axes, for Muon.
-        others: all others, for AdamW.
-        betas: decay rates of AdamW's two moments.
-        weight_decay: of both.
+    learning rate serve both; its momentum is the default of `torch.optim.Muon`. The betas are AdamW's.
 
     Sources:
         Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; Liu et al. 2025,

@@ -43,16 +43,11 @@ class PassedState:
     def of(
         cls, state: State, end: Tensor, solution: Solution | None, right: Tensor | None = None
     ) -> "PassedState":
-        """Return where a step ended.
+        """Return where a step ended; all sequences may go on where ``solution`` and ``right`` are None.
 
-        Args:
-            state: the model's, after the last token.
-            end: the exact object's, ``[batch]``.
-            solution: the fixed points of an implicit model; None for an explicit one, or where all go on.
-            right: which sequences answered rightly, where only they go on: where answers follow from a state,
-                the state of the others is that of another word, and nothing that comes behind can be learnt
-                from it. None for all, as where chance decides the answers: to choose by them would tell
-                of the state.
+        Where answers follow from a state, the state of a sequence that answered wrongly is that of another
+        word, and nothing that comes behind can be learnt from it. Where chance decides the answers, to choose
+        by them would tell of the state.
         """
         detached = {name: part.detach() for name, part in state.items()}
         reached = (
@@ -63,14 +58,7 @@ class PassedState:
     def go_on(
         self, state: State, start: Tensor, share: float, noise: torch.Generator
     ) -> tuple[State, Tensor]:
-        """Return the starts of the next step: a share of them from here, the others from the beginning.
-
-        Args:
-            state: the model's state at the beginning of a sequence, for the whole batch.
-            start: the exact object's, ``[batch]``.
-            share: the probability that a sequence which reached its fixed points is gone on with.
-            noise: draws which ones.
-        """
+        """Return the starts of the next step: a share of the reached ones from here, the others as given."""
         drawn = torch.rand(len(self.end), generator=noise, dtype=torch.float32) < share
         chosen = drawn.to(self.reached.device) & self.reached
         mixed = {
@@ -98,14 +86,6 @@ def check_state_passing(curriculum: Curriculum, task: Task, model: SequenceModel
 
     Raises:
         InputError: if ``carried_share`` is above 0 and the state of the model grows, or the task begins anew.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.models.registry import build_model
-        >>> parity = make_task("parity")
-        >>> check_state_passing(Curriculum(carried_share=0.5), parity, build_model("transformer", {}, parity))
-        Traceback (most recent call last):
-        automata.errors.InputError: carried_share is 0.5, but the state of transformer grows with every ...
     """
     if curriculum.carried_share == 0:
         return

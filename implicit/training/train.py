@@ -113,12 +113,7 @@ def train(
 
 
 def run_shortfall(run: Run) -> str | None:
-    """Return what to say of a finished run that did not reach its training length; None if it did.
-
-    Example:
-        >>> run_shortfall(load_run("parity")) is None
-        True
-    """
+    """Return what to say of a finished run that did not reach its training length; None if it did."""
     return run.config.shortfall(run.metrics[-1].get("length") if run.metrics else None)
 
 
