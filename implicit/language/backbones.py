@@ -36,12 +36,7 @@ class SharedInjection(ImplicitModel):
 
 
 class ImplicitLlamaBackboneConfig(ImplicitLlamaStackConfig, AttentionSizes):
-    """Sizes of an `ImplicitLlamaBackbone` and how it finds its fixed point outside of training.
-
-    Example:
-        >>> ImplicitLlamaBackboneConfig(vocabulary_size=5, output_size=1).damping
-        0.8
-    """
+    """Sizes of an `ImplicitLlamaBackbone` and how it finds its fixed point outside of training."""
 
 
 class ImplicitMamba2Backbone(SharedInjection, ImplicitMamba2):

@@ -78,11 +78,7 @@ class Reading:
     ) -> "Reading":
         """Read a mask, of these tokens or of those read before as well, and where documents begin.
 
-        Args:
-            tokens: ``[batch, length]``.
-            attention_mask: 1 for real tokens and 0 for padding.
-            earlier: what was read before; nothing if None.
-            **borders: ``position_ids``, ``seq_idx``, ``cu_seq_lens_q`` or ``cu_seq_lens_k``.
+        Borders are ``position_ids``, ``seq_idx``, ``cu_seq_lens_q`` or ``cu_seq_lens_k``.
 
         Raises:
             InputError: the tokens are not ``[batch, length]``, or the mask has another shape or other

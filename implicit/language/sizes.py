@@ -85,12 +85,7 @@ def published_config(family: str, size: str, *, implicit: bool = True, **changes
 
 
 def language_config(family: str, *, implicit: bool = True, **fields: Any) -> LanguageModelConfig:
-    """Return the configuration of a family with the given fields.
-
-    Args:
-        family: ``"mamba2"`` or ``"llama"``.
-        implicit: whether the layers are iterated to a fixed point; once otherwise.
-        **fields: of the configuration; the others keep their defaults.
+    """Return the configuration of a family with the given fields; the others keep their defaults.
 
     Raises:
         InputError: the family or a field is unknown, or a value does not fit.

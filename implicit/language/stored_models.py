@@ -42,9 +42,8 @@ def check_model_folder(folder: Path) -> None:
 def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]:
     """Return the causal language model of a folder, ready to be evaluated, and its tokenizer.
 
-    Args:
-        folder: written by ``save_pretrained``, of a model of this toolkit or of any other in `transformers`.
-        device: where the model is put.
+    The folder was written by ``save_pretrained``, of a model of this toolkit or of any other in
+    `transformers`.
 
     Raises:
         InputError: as for `check_model_folder`; the device is not there, the folder cannot be read, weights

@@ -131,10 +131,6 @@ def normalised_weights(weights: Weights) -> dict[str, Tensor]:
 def renamed(weights: Weights, layers: int) -> dict[str, Tensor]:
     """Return weights under the names of a stack here, with ``last_norm`` for the norm after its last layer.
 
-    Args:
-        weights: under one of the namings of this module.
-        layers: of the model.
-
     Raises:
         InputError: a tensor is missing, unknown, or holds a number that is not finite.
 

@@ -111,13 +111,7 @@ def outside_layers(config: LanguageModelConfig, length: int) -> Flops:
 
 
 def injection_size(config: LanguageModelConfig) -> int:
-    """Return the width of the input projection of a layer, which is that of the injection.
-
-    Example:
-        >>> from implicit.language import ImplicitLlamaLMConfig
-        >>> injection_size(ImplicitLlamaLMConfig(hidden_size=64, num_attention_heads=4))
-        192
-    """
+    """Return the width of the input projection of a layer, which is that of the injection."""
     if isinstance(config, Mamba2Layers):
         inner = config.expand * config.hidden_size
         shared = config.n_groups * config.state_size

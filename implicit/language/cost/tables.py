@@ -41,13 +41,7 @@ class Device:
 
 @dataclass(frozen=True)
 class PublishedCost:
-    """The cost of a published size, explicit and implicit.
-
-    Attributes:
-        family: ``"mamba2"`` or ``"llama"``.
-        size: such as ``"130m"``.
-        length: tokens of a sequence.
-    """
+    """The cost of a published size, such as ``"130m"`` of ``"llama"``, explicit and implicit."""
 
     family: str
     size: str

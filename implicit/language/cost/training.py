@@ -40,12 +40,10 @@ class TrainingCost:
     gradient_checkpointing: bool = False
 
     def per_token(self, phase: Phase | None = None, iterations: float | None = None) -> float:
-        """Return the operations per token of a step.
+        """Return the operations per token of a step; an explicit model has no phase.
 
-        Args:
-            phase: of an implicit model; an explicit one has none.
-            iterations: evaluations without gradient that the sequences of a batch take in the mean, the
-                slowest of each batch being what counts; the limit of the phase if None, an upper bound.
+        Iterations are the evaluations without gradient that the sequences of a batch take in the mean, the
+        slowest of each batch being what counts; the limit of the phase if None, an upper bound.
 
         Raises:
             InputError: an implicit model is given no phase, or the iterations lie outside of its limit.
@@ -66,11 +64,9 @@ class TrainingCost:
         return mixing / self.length / self.per_token(phase, iterations)
 
     def mean_per_token(self, phases: Sequence[Phase], iterations: Sequence[float | None] = ()) -> float:
-        """Return the operations per token of a run, the mean over its phases.
+        """Return the operations per token of a run, the mean over its phases, whose shares sum to 1.
 
-        Args:
-            phases: of the run, whose shares sum to 1.
-            iterations: for each phase as in `per_token`; the limits if empty.
+        Iterations are given for each phase as in `per_token`; the limits if empty.
         """
         given = iterations or [None] * len(phases)
         if len(given) != len(phases):

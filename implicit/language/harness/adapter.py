@@ -17,12 +17,7 @@ _TOO_LONG = "sequence-length-is-longer-than-the-specified-maximum"
 
 @dataclass
 class FixedPointAccount:
-    """How the fixed points of an evaluation ended.
-
-    Attributes:
-        tokens: that were read.
-        converged: of these.
-        iterations: self-iterations of all of them.
+    """How the fixed points of an evaluation ended, over all tokens read, with all their self-iterations.
 
     Example:
         >>> FixedPointAccount(10, 9, 80).summary()

@@ -21,12 +21,7 @@ def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     """Yield puzzles of five balls that are swapped, answered with the place of the ball that is named first.
 
     The question names all balls, the others in a random order, so that its number of tokens does not tell
-    which one is asked for.
-
-    Args:
-        length: swaps, each of two balls drawn uniformly.
-        count: documents.
-        rng: the source of randomness.
+    which one is asked for. There are ``length`` swaps, each of two balls drawn uniformly.
 
     Example:
         >>> document = next(ball_documents(2, 1, np.random.default_rng(0)))
@@ -51,12 +46,8 @@ def program_documents(length: int, count: int, rng: np.random.Generator) -> Iter
     """Yield small reversible programs with what they print up to a value, answered with its digit.
 
     Values that are printed before the one asked for are shown, as they would be; they tell nothing of it,
-    since a program takes the uniform values at its beginning to uniform ones, one to one.
-
-    Args:
-        length: statements beside the first values and the prints; loops and conditions count as one each.
-        count: documents.
-        rng: the source of randomness.
+    since a program takes the uniform values at its beginning to uniform ones, one to one. The length counts
+    statements beside the first values and the prints; loops and conditions count as one each.
 
     Example:
         >>> document = next(program_documents(2, 1, np.random.default_rng(0)))

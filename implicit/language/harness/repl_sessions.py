@@ -15,12 +15,7 @@ def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     """Yield sessions up to the values that they print, answered with the first of these.
 
     All variables are printed, the others in a random order, so that the number of tokens does not tell which
-    one comes first.
-
-    Args:
-        length: swaps of two of five variables.
-        count: documents.
-        rng: the source of randomness.
+    one comes first. There are ``length`` swaps of two of five variables.
 
     Example:
         >>> document = next(repl_documents(1, 1, np.random.default_rng(1)))

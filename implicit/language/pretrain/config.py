@@ -239,11 +239,7 @@ class PretrainConfig(CheckedConfig):
 
 
 def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> PretrainConfig:
-    """Read a configuration from YAML.
-
-    Args:
-        path: of the file.
-        changes: fields to change, as ``name=value`` or ``outer.inner=value``, the value in YAML.
+    """Read a configuration from YAML, with changes ``name=value`` or ``outer.inner=value``, in YAML too.
 
     Raises:
         InputError: the file is missing or no YAML, or a field is unknown or has a value that does not fit.

@@ -158,10 +158,7 @@ class PretrainFolder:
         write_json(self.config, made_of)
 
     def read_metrics(self, *, partial: bool = False) -> list[dict[str, Any]]:
-        """Return the lines of metrics.
-
-        Args:
-            partial: leave out a last line that was not written to its end.
+        """Return the lines of metrics; with ``partial``, without a last line that was not written to its end.
 
         Raises:
             InputError: the file is missing or damaged.

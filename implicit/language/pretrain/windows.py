@@ -16,11 +16,6 @@ class Windows(Dataset[Tensor]):
 
     What is left at the end, shorter than a window, is left out.
 
-    Args:
-        tokens: one row.
-        length: tokens of a window.
-        name: of the text, for errors.
-
     Raises:
         InputError: the row is shorter than a window.
 
@@ -52,14 +47,7 @@ class ShuffledWindows(Sampler[list[int]]):
     """The windows of every part of every step: a function of the seed and the step alone.
 
     Each pass over the text has an order of its own; none of its windows comes again before all were read.
-
-    Args:
-        count: windows there are.
-        sequences: windows of a step, of all processes together.
-        parts: that a step is taken in.
-        seed: of the orders.
-        first_step: where to begin, the first step being 1.
-        steps: the last step.
+    Steps count from 1; their sequences are those of all processes together.
     """
 
     drop_last = True
