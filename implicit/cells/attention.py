@@ -26,12 +26,7 @@ from theory.transition import State
 
 
 class AttentionSizes(CellSizes):
-    """The sizes of an attention cell.
-
-    Example:
-        >>> AttentionSizes(heads=8).key_value_heads
-        2
-    """
+    """The sizes of an attention cell."""
 
     heads: int = Field(4, ge=1, description="heads of queries")
     key_value_heads: int = Field(2, ge=1, description="heads of keys and values; divides heads")
@@ -189,14 +184,9 @@ class AttentionCell(Cell):
 def attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None = None) -> Tensor:
     """Compute softmax(q kᵀ / sqrt(head_size)) v, each head of keys and values for a group of queries' heads.
 
-    Differentiable to any order where gradients are on; without, PyTorch's own op, which keeps no scores.
-
-    Args:
-        queries: ``[batch, length, heads, head_size]``.
-        keys: ``[batch, tokens, key_value_heads, head_size]``.
-        values: likewise.
-        allowed: which tokens a query attends to, ``[batch, length, tokens]``, at least one; itself and those
-            before it if None.
+    Differentiable to any order where gradients are on; without, PyTorch's own op, which keeps no scores. Keys
+    and values are ``[batch, tokens, key_value_heads, head_size]``. ``allowed`` says which tokens a query
+    attends to, ``[batch, length, tokens]``, at least one; itself and those before it if None.
 
     Returns:
         ``[batch, length, heads, head_size]``.

@@ -35,15 +35,9 @@ def output_with_derivative(
 ) -> tuple[Tensor, Tensor]:
     """Return the output and its derivative in the input, the state before each token held fixed.
 
-    Args:
-        cell: whose `step` is differentiated.
-        inputs: ``[tokens, d_model]``.
-        state: before each of the tokens, ``[tokens, …]``.
-        injection: ``[tokens, injection_size]``; nothing if None.
-
-    Returns:
-        ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the
-        way has tokens · heads · value_size · d_model numbers, or as many as ``slope``.
+    Inputs are ``[tokens, d_model]``, the state and the injection likewise with tokens first; the result
+    ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the way
+    has tokens · heads · value_size · d_model numbers, or as many as ``slope``.
     """
     projections = cell.project(inputs, injection)
     y, slope = _reading(cell, projections, state)

@@ -11,12 +11,7 @@ from implicit.cells.deltanet import DeltaNetSizes
 
 
 class GatedDeltaProductSizes(DeltaNetSizes):
-    """The sizes of a gated DeltaProduct cell.
-
-    Example:
-        >>> GatedDeltaProductSizes().householder_steps
-        2
-    """
+    """The sizes of a gated DeltaProduct cell."""
 
     householder_steps: int = Field(2, ge=1, description="writes to the memory per token")
 

@@ -138,12 +138,7 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def has_own_hooks(module: nn.Module) -> bool:
-    """Return whether hooks were given to this module, or its ``forward`` was replaced on the object.
-
-    Example:
-        >>> has_own_hooks(nn.Identity())
-        False
-    """
+    """Return whether hooks were given to this module, or its ``forward`` was replaced on the object."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -172,12 +167,7 @@ def step_of(
 
 
 def keep_where(real: Tensor, after: State, before: State) -> State:
-    """Return the state after a token where the token is real, and the one before it elsewhere.
-
-    Args:
-        real: ``[batch]``, bool.
-        after: each part ``[batch, …]``.
-        before: likewise.
+    """Return the state after a token where the token is real, ``[batch]`` bool, and the one before elsewhere.
 
     Example:
         >>> keep_where(torch.tensor([True, False]), {"h": torch.ones(2)}, {"h": torch.zeros(2)})

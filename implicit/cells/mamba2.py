@@ -80,17 +80,7 @@ class Mamba2Cell(Mamba2Parameters):
     def forward(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Run the cell over whole sequences.
-
-        Args:
-            inputs: ``[batch, length, d_model]``.
-            state: before the first token.
-            injection: ``[batch, length, d_in_proj]``, added to the input projection; nothing if None.
-            mask: which tokens are real, ``[batch, length]``, bool, padding behind them; all if None.
-
-        Returns:
-            Outputs, ``[batch, length, d_model]``, and the state after the last real token.
-        """
+        """Run the cell over whole sequences; see `Cell.forward`."""
         if self.backend != AUTO or not is_plain(self.conv1d, self.norm):
             return self._one_by_one(inputs, state, injection, mask)
         projected = self.project_inputs(inputs, injection)
@@ -129,18 +119,7 @@ class Mamba2Cell(Mamba2Parameters):
     def states(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
     ) -> State:
-        """Return the state before every token and after the last, without computing the outputs.
-
-        Args:
-            inputs: ``[batch, length, d_model]``.
-            state: before the first token.
-            injection: ``[batch, length, d_in_proj]``, added to the input projection; nothing if None.
-            mask: which tokens are real, ``[batch, length]``, bool, padding behind them; all if None.
-
-        Returns:
-            ``conv``, ``[batch, length + 1, channels, d_conv − 1]``, and ``ssm``,
-            ``[batch, length + 1, heads, head_size, d_state]``.
-        """
+        """Return the state before every token and after the last, without outputs; see `Cell.states`."""
         _, padded, x, B, _, dt = self._prepare(inputs, state, injection, mask)
         windows = padded.unfold(1, self.d_conv - 1, 1)
         if mask is not None:  # behind the last real token, the window stays
@@ -150,16 +129,7 @@ class Mamba2Cell(Mamba2Parameters):
         return {"conv": windows, "ssm": ssd_states(x, dt, -torch.exp(self.A_log), B, state["ssm"])}
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
-        """Run the cell on one token.
-
-        Args:
-            inputs: ``[batch, d_model]``.
-            state: before the token.
-            injection: ``[batch, d_in_proj]``; nothing if None.
-
-        Returns:
-            Output, ``[batch, d_model]``, and the state after the token.
-        """
+        """Run the cell on one token; see `Cell.step`."""
         gate, channels, dt = self.project(inputs, injection)
         window = torch.cat([state["conv"], channels[..., None]], dim=-1)  # [batch, conv_channels, d_conv]
         if is_plain(self.conv1d):

@@ -20,12 +20,7 @@ from implicit.ops.short_convolution import short_convolution
 
 
 class Mamba2Sizes(CellSizes):
-    """Sizes of a Mamba-2 cell.
-
-    Example:
-        >>> Mamba2Sizes().d_state
-        16
-    """
+    """Sizes of a Mamba-2 cell."""
 
     expand: PositiveInt = Field(default=2, description="inner width as a multiple of d_model")
     d_state: PositiveInt = Field(default=16, description="SSM state size per channel")

@@ -39,12 +39,7 @@ SMALLEST_RATE = 1e-4
 
 
 class Mamba3Sizes(CellSizes):
-    """The sizes of a Mamba-3 cell.
-
-    Example:
-        >>> Mamba3Sizes(d_state=32).head_size
-        16
-    """
+    """The sizes of a Mamba-3 cell."""
 
     d_state: int = Field(16, ge=4, description="state size per head and channel, a multiple of 4")
     expand: int = Field(2, ge=1, description="d_inner = expand * d_model")
@@ -190,11 +185,7 @@ class Mamba3Cell(Cell):
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the first pairs of neighbouring entries by the angles, and leave the others.
-
-    Args:
-        x: ``[..., features]``.
-        angles: ``[..., pairs]``, at most half as many as features.
+    """Turn the first pairs of neighbouring entries by the angles ``[..., pairs]``, and leave the others.
 
     Example:
         >>> turned(torch.tensor([1.0, 0.0, 5.0, 6.0]), torch.tensor([torch.pi / 2])).round()
@@ -208,11 +199,6 @@ def turned(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def last_token(before: Tensor, x: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the last real token of ``[batch, length, …]``, or the one before where there is none.
-
-    Example:
-        >>> last_token(torch.zeros(1, 1), torch.ones(1, 2, 1), torch.tensor([[False, False]]))
-        tensor([[0.]])
-    """
+    """Return the last real token of ``[batch, length, …]``, or the one before where there is none."""
     padded = torch.cat([before[:, None], x], dim=1).flatten(2)
     return last_tokens(padded, 1, mask)[..., 0].view_as(before)

@@ -40,12 +40,7 @@ class SwiGLU(nn.Module):
         return project(self.out_proj, functional.silu(gate) * up)
 
     def push_forward(self, x: Tensor, along: Tensor) -> Tensor:
-        """Return the derivative at x applied to columns.
-
-        Args:
-            x: ``[..., d_model]``.
-            along: columns, ``[..., d_model, columns]``.
-        """
+        """Return the derivative at x applied to columns, ``[..., d_model, columns]``."""
         gate, up = linear(x, self.in_proj.weight).chunk(2, dim=-1)
         along_gate, along_up = (self.in_proj.weight @ along).chunk(2, dim=-2)
         product = (silu_slope(gate) * up)[..., None] * along_gate

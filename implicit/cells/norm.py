@@ -28,12 +28,7 @@ class RMSNorm(nn.Module):
         return _normalised(x, self.epsilon) * self.weight
 
     def push_forward(self, x: Tensor, along: Tensor) -> Tensor:
-        """Return the derivative at x applied to columns: weight · r (v − x r² mean(x v)), r the factor of x.
-
-        Args:
-            x: ``[..., features]``.
-            along: columns v, ``[..., features, columns]``.
-        """
+        """Return the derivative at x applied to columns v: weight · r (v − x r² mean(x v)), r the factor."""
         factor = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + self.epsilon)
         means = (x[..., None, :] @ along) / x.shape[-1]  # [..., 1, columns]
         return (along - (x * factor.square())[..., None] * means) * (self.weight * factor)[..., None]

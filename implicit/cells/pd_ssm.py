@@ -36,12 +36,7 @@ INITIAL_MAGNITUDE = 0.98
 
 
 class PDSSMSizes(CellSizes):
-    """The sizes of a PD-SSM-like cell.
-
-    Example:
-        >>> PDSSMSizes(d_state=8).dictionary_size
-        8
-    """
+    """The sizes of a PD-SSM-like cell."""
 
     heads: int = Field(2, ge=1, description="states side by side, each with a dictionary")
     d_state: int = Field(16, ge=1, description="complex entries of the state of a head")
@@ -167,11 +162,9 @@ class PDSSMCell(Cell):
 def straight_through(scores: Tensor, carried: Tensor) -> Tensor:
     """Return zeros that have, in the scores, the gradient of softmax(scores) times what is carried.
 
-    Added to P D h it makes the scores learn as if P were the softmax of each of their columns.
-
-    Args:
-        scores: real, ``[…, size, size]``; a column for each entry that is moved.
-        carried: D h, complex, ``[…, size]``; held fixed.
+    Added to P D h it makes the scores learn as if P were the softmax of each of their columns. Scores are
+    real, ``[…, size, size]``, a column for each entry that is moved; what is carried is D h, complex, ``[…,
+    size]``, held fixed.
 
     Example:
         >>> scores = torch.zeros(2, 2, requires_grad=True)

@@ -30,11 +30,7 @@ def rotary_angles(positions: Tensor, head_size: int, base: float, dtype: torch.d
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn feature i and feature i + head_size / 2 as one pair, the order of Llama.
-
-    Args:
-        x: ``[batch, length, heads, head_size]``.
-        angles: ``[batch, length, head_size / 2]``.
+    """Turn feature i and feature i + head_size / 2 as one pair, the order of Llama; angles as above.
 
     Example:
         >>> quarter = torch.full((1, 1, 1), torch.pi / 2)

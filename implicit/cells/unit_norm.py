@@ -19,11 +19,5 @@ def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
 
 
 def unit_norm_factor(x: Tensor, epsilon: float = 1e-6) -> Tensor:
-    """Return what `unit_norm` multiplies by, with a last axis of one.
-
-    Example:
-        >>> import torch
-        >>> unit_norm_factor(torch.tensor([3.0, 4.0]))
-        tensor([0.2000])
-    """
+    """Return what `unit_norm` multiplies by, with a last axis of one."""
     return norm_factor(x.square().sum(dim=-1, keepdim=True), epsilon)

@@ -118,11 +118,7 @@ def executed_bounds_of(
 
 
 def _proved(block: ExecutedBlock, rtol: float) -> ExecutedBounds:
-    """Prove the inequalities.
-
-    Raises:
-        InputError: naming the first that does not hold.
-    """
+    """Prove the inequalities, or raise an error that names the first that does not hold."""
     leftover = leak = off = 0.0
     for _ in range(80):  # nothing rests on how these are found
         writes = block.writes(Ball.exact(leftover), Ball.exact(leak), Ball.exact(off))

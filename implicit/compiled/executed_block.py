@@ -87,17 +87,6 @@ class ExecutedBlock:
         most_start: the most that they ever say.
         gate: of open channels, all values.
         R: out_proj's entry times √(N/d).
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.compiled.gains import Gains
-        >>> from implicit.compiled.weights import constants_for
-        >>> wiring = Wiring.one_hot(make_task("parity").machine())
-        >>> from theory.rigorous.float_format import FLOAT32
-        >>> constants = constants_for(wiring, Gains())
-        >>> block = ExecutedBlock.of(constants, wiring, FLOAT32, damping=1.0, epsilon=1e-5)
-        >>> bool(block.defect.upper < 1e-4), block.decay.contains(1 / 16)
-        (True, True)
     """
 
     form: FloatFormat
@@ -229,13 +218,7 @@ class ExecutedBlock:
         return later, first
 
     def _reading(self, right: Ball, rest: Ball, wrong: Ball) -> Reading:
-        """What the outcomes get.
-
-        Args:
-            right: the least that is said of the right outcome.
-            rest: the most that is said of others rightly: older writes, the start.
-            wrong: the most that rounding and leaks say, of either sign.
-        """
+        """What the outcomes get: the right one at least, others rightly, and rounding or leaks, at most."""
         spread = self.gate.upper / self.gate.lower - 1
         open_ = Ball.exact(1.01 * (self.form.gamma(self.N + 8) + float(spread)))
         gets = _low((_ONE - open_) * right - (_ONE + open_) * wrong)
@@ -287,13 +270,6 @@ def _high(ball: Ball) -> Ball:
 
 
 def require(holds: bool, what: str) -> None:
-    """Refuse a model of which something is not proved.
-
-    Raises:
-        InputError: naming it.
-
-    Example:
-        >>> require(1 < 2, "the right answer wins")
-    """
+    """Refuse a model of which something, which the error names, is not proved."""
     if not holds:
         raise InputError(f"the executed model is not proved right: {what} fails; give other gains or dtype")

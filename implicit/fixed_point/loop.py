@@ -157,14 +157,7 @@ class IterationState:
     def after(
         self, latent: Tensor, change: Tensor, stopping: Stopping, dependence: Dependence
     ) -> "IterationState":
-        """Enter one evaluation of Φ.
-
-        Args:
-            latent: z, ``[batch, tokens, features]``.
-            change: Φ(z) − z.
-            stopping: whose tolerance holds.
-            dependence: which tokens a token's image depends on.
-        """
+        """Enter one evaluation of Φ, which changes z by Φ(z) − z."""
         active = self.active
         latent, change = latent.detach(), change.detach()
         measured, size = _NORM(change), _NORM(latent)
@@ -189,11 +182,7 @@ class IterationState:
         return IterationState(self.iterations + active, residual, status)
 
     def ended(self, tokens: Tensor) -> "IterationState":
-        """Return the iteration state with tokens given up; their status is that of the limit at `closed`.
-
-        Args:
-            tokens: which, ``[batch, tokens]``, bool.
-        """
+        """Return the iteration state with tokens given up; their status is that of the limit at `closed`."""
         return replace(self, status=self.status.masked_fill(self.active & tokens, _GIVEN_UP))
 
     def closed(self) -> "IterationState":
@@ -202,12 +191,7 @@ class IterationState:
         return replace(self, status=self.status.masked_fill(given_up, int(Status.MAX_ITERATIONS)))
 
     def advance(self, latent: Tensor, following: Tensor) -> Tensor:
-        """Return the following iterate of every token that is not done, and the latent of one that is.
-
-        Args:
-            latent: z, ``[batch, tokens, features]``.
-            following: what the solver made of it, of the same shape.
-        """
+        """Return the following iterate of every token that is not done, and the latent of one that is."""
         if self.remaining == self.active.numel():
             return following
         return torch.where(self.active[..., None], following, latent)
@@ -346,19 +330,7 @@ def unroll(
 
 
 def change_of(latent: Tensor, image: Tensor) -> Tensor:
-    """Return Φ(z) − z.
-
-    Args:
-        latent: z, ``[batch, tokens, features]``.
-        image: Φ(z).
-
-    Raises:
-        InputError: for an image of another shape than the latent.
-
-    Example:
-        >>> change_of(torch.ones(1, 1, 2), torch.full((1, 1, 2), 3.0)).tolist()
-        [[[2.0, 2.0]]]
-    """
+    """Return Φ(z) − z; an InputError for an image of another shape than the latent."""
     if image.shape != latent.shape:  # it would be broadcast silently
         raise InputError(
             f"function returned shape {tuple(image.shape)}; it must be that of z, {tuple(latent.shape)}"
@@ -368,10 +340,6 @@ def change_of(latent: Tensor, image: Tensor) -> Tensor:
 
 def with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:
     """Turn "within tolerance" into "converged": all tokens that a token depends on must be within it too.
-
-    Args:
-        met: whether a token is within the tolerance, ``[batch, tokens]``, bool.
-        dependence: which tokens a token's image depends on.
 
     Example:
         >>> with_all_it_depends_on(torch.tensor([[True, False, True]]), Dependence.CAUSAL).tolist()

@@ -69,12 +69,7 @@ class Solution:
         return self.residual / norm.clamp_min(torch.finfo(self.value.dtype).tiny)
 
     def after(self, reached: Tensor) -> "Solution":
-        """Return the solution with "converged" taken back where the tokens before it did not converge.
-
-        Args:
-            reached: whether all earlier tokens of the sequence converged, ``[batch, 1]`` or
-                ``[batch, tokens]``, bool.
-        """
+        """Return the solution with "converged" taken back where not all earlier tokens ``reached`` theirs."""
         status = torch.where(reached | ~self.converged, self.status, int(Status.MAX_ITERATIONS))
         return replace(self, status=status.to(torch.int8))
 

@@ -56,12 +56,7 @@ from theory.transition_batch import TokenInputs, TransitionBatch
 
 
 class ImplicitConfig(StackConfig):
-    """Sizes of an implicit model and how it finds its fixed point outside of training.
-
-    Example:
-        >>> ImplicitConfig(vocabulary_size=2, output_size=2, d_model=32).damping
-        0.8
-    """
+    """Sizes of an implicit model and how it finds its fixed point outside of training."""
 
     residual: bool = Field(
         default=True, description="whether the self-map adds its input before the norm, as in the paper"

@@ -157,12 +157,7 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
 
 
 def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
-    """Build a model as `build_model` does, with the shapes of its weights alone: no memory is taken for them.
-
-    Args:
-        name: one of `MODELS`.
-        sizes: as `build_model` takes them.
-        task: the task.
+    """Build a model of `MODELS` as `build_model` does, with shapes alone: no memory is taken for its weights.
 
     Raises:
         InputError: as for `build_model`, but for memory; or for weights that no file can hold.

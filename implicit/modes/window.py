@@ -46,11 +46,7 @@ class Place:
 class Window:
     """Tokens first … last − 1 of some sequences, each from a place of its own, as one rectangle.
 
-    Args:
-        sequences: their numbers in the batch, ``[sequences]``.
-        first: the first token of each, ``[sequences]``.
-        last: the token behind the last one of each, ``[sequences]``.
-        length: tokens of all sequences; windows end there.
+    Sequences are given by their numbers; windows end at ``length``, the tokens of all of them.
 
     Attributes:
         tokens: their positions, ``[sequences, width]``.
