@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.plain import like, project
 from implicit.cells.rotary import rotary_angles, rotate
-from implicit.cells.sizes import check_at_least_one
 from implicit.ops.hand_written_passes import is_transformed
 from theory.transition import State
 

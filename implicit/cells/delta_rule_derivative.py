@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.cells.delta_rule_parameters import DeltaRuleParameters, Projections
+from implicit.cells.norm import unit_norm_factor
 from implicit.cells.silu_slope import silu_slope
-from implicit.cells.unit_norm import unit_norm_factor
 from implicit.ops.linear import linear
 from theory.transition import State
 

@@ -10,11 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from implicit.cells.decay import Decay
-from implicit.cells.interface import Cell
-from implicit.cells.norm import RMSNorm
+from implicit.cells.interface import Cell, check_at_least_one
+from implicit.cells.norm import RMSNorm, unit_norm
 from implicit.cells.plain import project
-from implicit.cells.sizes import check_at_least_one
-from implicit.cells.unit_norm import unit_norm
 from implicit.cells.window import WindowConvolution
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
+from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from theory.transition import State
 
@@ -30,6 +31,20 @@ class CellSizes(CheckedConfig):
         >>> Sizes(d_state=8)
         Sizes(d_state=8)
     """
+
+
+def check_at_least_one(**sizes: int) -> None:
+    """Refuse sizes below 1, naming the first.
+
+    Example:
+        >>> check_at_least_one(heads=4, d_conv=1)
+        >>> check_at_least_one(heads=0)
+        Traceback (most recent call last):
+        automata.errors.InputError: heads is 0; give at least 1
+    """
+    for name, size in sizes.items():
+        if size < 1:
+            raise InputError(f"{name} is {size}; give at least 1")
 
 
 class Cell(nn.Module, ABC):

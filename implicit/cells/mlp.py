@@ -3,9 +3,9 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
+from implicit.cells.interface import check_at_least_one
 from implicit.cells.plain import project
 from implicit.cells.silu_slope import silu_slope
-from implicit.cells.sizes import check_at_least_one
 from implicit.ops.linear import linear
 
 

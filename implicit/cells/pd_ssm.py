@@ -24,9 +24,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.plain import is_plain, like, project
-from implicit.cells.sizes import check_at_least_one
 from implicit.ops.linear import linear
 from implicit.ops.one_hot_scan import one_hot_scan, one_hot_step
 from theory.transition import State

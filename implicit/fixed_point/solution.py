@@ -76,12 +76,8 @@ class Solution:
     @staticmethod
     def concatenate(solutions: "Sequence[Solution]") -> "Solution":
         """Join the solutions of consecutive tokens into that of the sequence."""
-        return Solution(
-            torch.cat([solution.value for solution in solutions], dim=1),
-            torch.cat([solution.iterations for solution in solutions], dim=1),
-            torch.cat([solution.residual for solution in solutions], dim=1),
-            torch.cat([solution.status for solution in solutions], dim=1),
-        )
+        names = ("value", "iterations", "residual", "status")
+        return Solution(*(torch.cat([getattr(one, name) for one in solutions], dim=1) for name in names))
 
     def message(self) -> str:
         """Say for the worst status how many tokens ended with it, and the remedy."""

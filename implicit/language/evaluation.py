@@ -161,10 +161,8 @@ def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | No
     if model.solve is None:
         raise InputError(f"model is {type(model).__name__}, which has one mode only; give an implicit one")
     stopping = model.solve.stopping if stopping is None else stopping
-    one, other = (
-        model(tokens, use_cache=False, solve=Solve("simultaneous", stopping=stopping)),
-        model(tokens, use_cache=False, solve=Solve("sequential", stopping=stopping)),
-    )
+    one = model(tokens, use_cache=False, solve=Solve("simultaneous", stopping=stopping))
+    other = model(tokens, use_cache=False, solve=Solve("sequential", stopping=stopping))
     same = one.logits.argmax(-1) == other.logits.argmax(-1)
     both = (one.status == 0) & (other.status == 0)
     differences = one.logits.log_softmax(-1) - other.logits.log_softmax(-1)

@@ -72,6 +72,21 @@ def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
     return common_device(given)
 
 
+def check_shapes(expected: Mapping[str, tuple[Tensor | None, Sequence[int]]], given: str) -> None:
+    """Refuse tensors, by name, that are there and have another shape than expected from those given.
+
+    Example:
+        >>> check_shapes({"D": (torch.ones(2), (3,))}, "y")
+        Traceback (most recent call last):
+        automata.errors.InputError: D has shape (2,); with y as given it must be (3,)
+    """
+    for name, (tensor, shape) in expected.items():
+        if tensor is not None and tuple(tensor.shape) != tuple(shape):
+            raise InputError(
+                f"{name} has shape {tuple(tensor.shape)}; with {given} as given it must be {tuple(shape)}"
+            )
+
+
 Requirement = Callable[[Any], str | None]
 TRITON_DTYPES = (torch.float32, torch.bfloat16)
 """Element types that our kernels take; their sums are in float32 with either."""
@@ -116,13 +131,9 @@ def _import_fault(module: str, package: str) -> str | None:
 
 def on_cuda(subject: str = "the tensors") -> Requirement:
     """Requirement a CUDA device."""
-
-    def requirement(request: Any) -> str | None:
-        if request.device == "cuda":
-            return None
-        return f"{subject} are on {request.device}; move them to a CUDA device"
-
-    return requirement
+    return lambda request: (
+        None if request.device == "cuda" else f"{subject} are on {request.device}; move them to a CUDA device"
+    )
 
 
 def on_cpu(subject: str = "the tensors") -> Requirement:
@@ -133,13 +144,9 @@ def on_cpu(subject: str = "the tensors") -> Requirement:
         >>> on_cpu()(SimpleNamespace(device="cuda"))
         'the tensors are on cuda; move them to the CPU'
     """
-
-    def requirement(request: Any) -> str | None:
-        if request.device == "cpu":
-            return None
-        return f"{subject} are on {request.device}; move them to the CPU"
-
-    return requirement
+    return lambda request: (
+        None if request.device == "cpu" else f"{subject} are on {request.device}; move them to the CPU"
+    )
 
 
 def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:

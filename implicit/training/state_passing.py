@@ -13,6 +13,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from automata.tasks.interface import Task
+from implicit.cells import keep_where
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Solution
 from implicit.models.interface import SequenceModel
@@ -61,11 +62,7 @@ class PassedState:
         """Return the starts of the next step: a share of the reached ones from here, the others as given."""
         drawn = torch.rand(len(self.end), generator=noise, dtype=torch.float32) < share
         chosen = drawn.to(self.reached.device) & self.reached
-        mixed = {
-            name: torch.where(chosen.view(-1, *[1] * (part.ndim - 1)), self.state[name], part)
-            for name, part in state.items()
-        }
-        return mixed, torch.where(chosen, self.end, start)
+        return keep_where(chosen, self.state, state), torch.where(chosen, self.end, start)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all of it as named tensors, for a checkpoint."""

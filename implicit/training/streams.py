@@ -70,13 +70,7 @@ class TokenBatch(NamedTuple):
 
     def to(self, device: torch.device) -> "TokenBatch":
         """Return the batch on a device."""
-        return TokenBatch(
-            self.tokens.to(device),
-            self.targets.to(device),
-            self.weights.to(device),
-            None if self.lengths is None else self.lengths.to(device),
-            None if self.end is None else self.end.to(device),
-        )
+        return TokenBatch(*(part if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
 
 
 def noise_generator(seed: int, step: int) -> torch.Generator:

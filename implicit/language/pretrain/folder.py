@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ TIMES = "times.json"
 """In a checkpoint: how long the run took up to it."""
 
 
-@dataclass(frozen=True)
 class PretrainFolder:
     """Where a run is kept.
 
@@ -46,37 +44,14 @@ class PretrainFolder:
     | lock               | nothing; locked by the process that trains                                     |
     | model/             | model and tokenizer of a finished run, for ``from_pretrained``, and hashes     |
     | result.json        | what a finished run measured in the end                                        |
-
-    Attributes:
-        path: of the folder.
     """
 
-    path: Path
-
-    @property
-    def metrics(self) -> Path:
-        """The file of metrics."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def model(self) -> Path:
-        """The folder of the finished model."""
-        return self.path / "model"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The folder of the tokenizer."""
-        return self.path / "tokenizer"
-
-    @property
-    def result(self) -> Path:
-        """The file that says that the run is finished."""
-        return self.path / "result.json"
-
-    @property
-    def config(self) -> Path:
-        """The file of the configuration; it is written last of what a run begins with."""
-        return self.path / "config.json"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics, self.result = path / "metrics.jsonl", path / "result.json"
+        self.model, self.tokenizer = path / "model", path / "tokenizer"
+        self.config = path / "config.json"  # written last of what a run begins with
+        self.new_checkpoint = path / "checkpoint.new"  # not yet whole
 
     @property
     def begun(self) -> bool:
@@ -87,11 +62,6 @@ class PretrainFolder:
     def finished(self) -> bool:
         """Whether nothing is left to do."""
         return self.result.exists()
-
-    @property
-    def new_checkpoint(self) -> Path:
-        """The folder of a checkpoint that is not yet whole."""
-        return self.path / "checkpoint.new"
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of the checkpoint after a step."""

@@ -14,6 +14,7 @@ from implicit.ops.backends import (
     Preference,
     TensorsRequest,
     at_most,
+    check_shapes,
     element_types,
     entries,
     on_gpu_or_interpreted,
@@ -113,8 +114,4 @@ def _check_shapes(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor,
         "gate": (gate, (*tokens, features)),
         "weight": (weight, (features,)),
     }
-    for name, (tensor, shape) in expected.items():
-        if tensor.shape != shape:
-            raise InputError(
-                f"{name} has shape {tuple(tensor.shape)}; with y as given it must be {tuple(shape)}"
-            )
+    check_shapes(expected, "y")

@@ -1,7 +1,6 @@
 """The public function of the mixer: arguments checked, a backend chosen and run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from implicit.ops.backends import (
     Backends,
     Preference,
     TensorsRequest,
+    check_shapes,
     element_types,
     on_cpu,
     one_element_type,
@@ -22,10 +22,7 @@ from implicit.ops.hand_written_passes import Op
 from implicit.ops.mamba2_mixer.definition import MixerTensors, one_by_one
 from implicit.ops.uncompiled import uncompiled
 
-
-@dataclass(frozen=True)
-class Request(TensorsRequest):
-    """What decides whether the kernels can run the op."""
+Request = TensorsRequest
 
 
 def _numba_op(norm_groups: int, epsilon: float) -> Op:
@@ -139,12 +136,7 @@ def _check_shapes(given: MixerTensors) -> None:
         "D": (heads,),
         "weight": (features,),
         "state": (batch, heads, size, columns),
-        "real": (batch, length),
+        "mask": (batch, length),
     }
-    for name, shape in expected.items():
-        tensor = getattr(given, name)
-        if tensor is not None and tuple(tensor.shape) != shape:
-            raise InputError(
-                f"{'mask' if name == 'real' else name} has shape {tuple(tensor.shape)}; with state and taps "
-                f"as given it must be {shape}"
-            )
+    tensors = {**given._asdict(), "mask": given.real}
+    check_shapes({name: (tensors[name], shape) for name, shape in expected.items()}, "state and taps")

@@ -18,6 +18,7 @@ from implicit.ops.backends import (
     Preference,
     Requirement,
     at_most,
+    check_shapes,
     default_device,
     element_types,
     floating_device,
@@ -208,11 +209,6 @@ def _check_shapes(
         "A": (A, (heads,)),
         "B": (B, (batch, length, groups, state_size)),
         "C": (C, (batch, length, groups, state_size)),
+        "initial_state": (initial_state, (batch, heads, head_size, state_size)),
     }
-    if initial_state is not None:
-        expected["initial_state"] = (initial_state, (batch, heads, head_size, state_size))
-    for name, (tensor, shape) in expected.items():
-        if tuple(tensor.shape) != shape:
-            raise InputError(
-                f"{name} has shape {tuple(tensor.shape)}; with x and B as given it must be {shape}"
-            )
+    check_shapes(expected, "x and B")
