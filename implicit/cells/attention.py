@@ -36,12 +36,8 @@ class AttentionSizes(CellSizes):
 class AttentionCell(Cell):
     """Scaled dot-product attention over all tokens so far; its state grows by one token with each.
 
-    Args:
-        d_model: features of the input and the output.
-        heads: heads of queries.
-        key_value_heads: heads of keys and values, each shared by heads / key_value_heads of the queries.
-        head_size: features of a head; even, because the rotation turns pairs.
-        rope_base: base of the rotary position embedding.
+    `AttentionSizes` says what the arguments are beside ``d_model``, the features of input and output. Each
+    head of keys and values is shared by heads / key_value_heads of the queries.
 
     Raises:
         InputError: for sizes below 1, that do not divide, or an odd head_size.

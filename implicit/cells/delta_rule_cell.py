@@ -33,19 +33,12 @@ from theory.transition import State
 class DeltaRuleCell(DeltaRuleParameters):
     """A cell around the gated delta rule; its subclasses say which.
 
+    `DeltaNetSizes` says what the arguments are beside ``d_model``, the features of input and output, and
+    ``householder_steps``, the writes to the memory per token; ``backend`` is the form of the delta rule. With
+    negative eigenvalues β lies in (0, 2) instead of (0, 1), and that of I − β k kᵀ in (−1, 1).
+
     Class attributes:
         gated: whether the memory decays and the output has a gate.
-
-    Args:
-        d_model: features of the input and the output.
-        heads: memories side by side.
-        key_size: features of a query and a key.
-        value_size: features of a value.
-        d_conv: width of the short convolution; 1 for none.
-        negative_eigenvalues: β in (0, 2) instead of (0, 1), so that I − β k kᵀ has an eigenvalue in (−1, 1)
-            instead of (0, 1).
-        householder_steps: writes to the memory per token.
-        backend: form of the delta rule, ``"chunked"`` or ``"reference"``.
 
     Attributes:
         projection_sizes: rows of in_proj for gate, channels of the convolution, β and decay.

@@ -34,14 +34,8 @@ from theory.transition import State
 class Mamba2Cell(Mamba2Parameters):
     """in_proj (+ injection) → short causal convolution → SSD scan with Δ, A, D → gated RMSNorm → out_proj.
 
-    Args:
-        d_model: features of the input and the output.
-        d_state: state size per head and channel.
-        d_conv: width of the short convolution; 1 leaves no window between tokens.
-        expand: d_inner = expand · d_model.
-        head_size: channels per head; divides d_inner.
-        groups: groups that share B and C; divides the number of heads.
-        backend: of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`.
+    `Mamba2Sizes` says what the arguments are beside ``d_model``, the features of input and output. The
+    backend is that of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`.
 
     Raises:
         InputError: for sizes below 1 or that do not divide.

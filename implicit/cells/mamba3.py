@@ -61,11 +61,7 @@ class _Parts(NamedTuple):
 class Mamba3Cell(Cell):
     """Mamba-3 with one input and one output per head; half of the entries of the state are turned, in pairs.
 
-    Args:
-        d_model: features of the input and the output.
-        d_state: state size per head and channel; a multiple of 4.
-        expand: d_inner = expand · d_model.
-        head_size: channels of a head; divides d_inner.
+    `Mamba3Sizes` says what the arguments are beside ``d_model``, the features of input and output.
 
     Raises:
         InputError: for sizes below 1 or that do not divide.

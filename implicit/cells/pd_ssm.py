@@ -46,13 +46,8 @@ class PDSSMCell(Cell):
     """h_t = P(x_t) D(x_t) h_{t-1} + B x_t, read by a linear map; P is chosen by the input, column by column.
 
     Of the paper's layer it has the transition and its choice; D comes from a linear map, where the paper has
-    an MLP, and there may be several heads.
-
-    Args:
-        d_model: features of the input and the output.
-        heads: states side by side.
-        d_state: complex entries of the state of a head.
-        dictionary_size: matrices of a head that the scores are mixed from.
+    an MLP, and there may be several heads. `PDSSMSizes` says what the arguments are beside ``d_model``, the
+    features of input and output.
 
     Raises:
         InputError: for sizes below 1.

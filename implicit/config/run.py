@@ -170,10 +170,6 @@ class TrainConfig(CheckedConfig):
         Raises:
             InputError: for a hard fraction that the task does not take, a task that is no longer what it was,
                 or one of your own that cannot be imported.
-
-        Example:
-            >>> TrainConfig.of(task="S3", model="lstm", hard_fraction=0.5).build_task()
-            <WordProblem S3: 6 tokens, 6 states>
         """
         return task_from(self.task, self.hard_fraction)
 
@@ -183,14 +179,6 @@ class TrainConfig(CheckedConfig):
         Args:
             step: number of the training step, from 1.
             growth: where a curriculum with growth_accuracy stands; at its beginning if None.
-
-        Example:
-            >>> config = TrainConfig.of(task="parity", model="lstm", steps=300, learning_rate=1.0)
-            >>> [round(config.learning_rate_at(step), 3) for step in (1, 50, 100, 200, 300)]
-            [0.01, 0.5, 1.0, 0.55, 0.1]
-            >>> config = config.updated(growth_accuracy=0.9, final_steps=100)
-            >>> config.learning_rate_at(150), config.learning_rate_at(150, Growth(final_from=101))
-            (1.0, 0.55)
         """
         if self.curriculum.growth_accuracy is None:
             return self.optimizer.learning_rate_at(step, self.steps)
@@ -199,15 +187,7 @@ class TrainConfig(CheckedConfig):
         return self.optimizer.learning_rate_at(step, self.last_step(growth), falls_after)
 
     def last_step(self, growth: Growth | None = None) -> int:
-        """Return the last training step: that of the final phase once known, else the most there can be.
-
-        Example:
-            >>> config = TrainConfig.of(
-            ...     task="parity", model="lstm", steps=900, growth_accuracy=0.9, final_steps=100
-            ... )
-            >>> config.last_step(), config.last_step(Growth(final_from=401))
-            (900, 500)
-        """
+        """Return the last training step: that of the final phase once known, else the most there can be."""
         if self.curriculum.growth_accuracy is None or growth is None or growth.final_from is None:
             return self.steps
         return min(self.steps, growth.final_from - 1 + self.curriculum.final_steps)
@@ -268,21 +248,11 @@ class TrainConfig(CheckedConfig):
         )
 
     def flat(self) -> dict[str, Any]:
-        """Return the values by their flat names.
-
-        Example:
-            >>> TrainConfig.of(task="parity", model="lstm").flat()["bounded_steps"]
-            1000
-        """
+        """Return the values by their flat names."""
         return flatten(type(self), self.model_dump())
 
     def as_json(self) -> dict[str, Any]:
-        """Return the format version and the fields as JSON values.
-
-        Example:
-            >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
-            ['format_version', 'task', 'model']
-        """
+        """Return the format version and the fields as JSON values."""
         return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json")}
 
     @classmethod

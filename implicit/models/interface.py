@@ -57,12 +57,7 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def size_fields(cls) -> dict[str, FieldInfo]:
-        """Return the sizes, by name: all fields but the alphabets, which follow from the task.
-
-        Example:
-            >>> ModelConfig.size_fields()
-            {}
-        """
+        """Return the sizes, by name: all fields but the alphabets, which follow from the task."""
         return {name: field for name, field in cls.model_fields.items() if name not in ALPHABETS}
 
 

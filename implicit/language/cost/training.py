@@ -53,13 +53,7 @@ class TrainingCost:
         return (layers + around.forward + around.backward) / self.length
 
     def mixing_share(self, phase: Phase | None = None, iterations: float | None = None) -> float:
-        """Return which share of the operations the scans or the attention are; arguments of `per_token`.
-
-        Example:
-            >>> from implicit.language import published_config
-            >>> round(TrainingCost(published_config("llama", "130m", implicit=False)).mixing_share(), 2)
-            0.23
-        """
+        """Return which share of the operations the scans or the attention are; arguments of `per_token`."""
         mixing = self._of_layers(Evaluation.of(self.config, self.length).mixing, phase, iterations)
         return mixing / self.length / self.per_token(phase, iterations)
 
