@@ -115,14 +115,8 @@ class AttentionCell(Cell):
     def alone(self, inputs: Tensor, state: State, after: State, injection: Tensor | None = None) -> Tensor:
         """Run the cell on every token by itself, behind keys and values of the others that stay as they are.
 
-        Args:
-            inputs: ``[batch, length, d_model]``.
-            state: before the first token.
-            after: after the last; the keys and values of a token are those that it holds of the ones before.
-            injection: ``[batch, length, injection_size]``; nothing if None.
-
-        Returns:
-            Outputs, ``[batch, length, d_model]``.
+        The state is given before the first token and after the last; the keys and values of a token are those
+        that the latter holds of the ones before. Inputs and outputs are ``[batch, length, d_model]``.
 
         Example:
             >>> cell, inputs = AttentionCell(8), torch.ones(1, 3, 8)
@@ -182,9 +176,6 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None
     Differentiable to any order where gradients are on; without, PyTorch's own op, which keeps no scores. Keys
     and values are ``[batch, tokens, key_value_heads, head_size]``. ``allowed`` says which tokens a query
     attends to, ``[batch, length, tokens]``, at least one; itself and those before it if None.
-
-    Returns:
-        ``[batch, length, heads, head_size]``.
 
     Example:
         Alike keys: the mean of the values so far.

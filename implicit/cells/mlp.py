@@ -10,14 +10,7 @@ from implicit.ops.linear import linear
 
 
 class SwiGLU(nn.Module):
-    """W_out (silu(W_gate x) · W_up x).
-
-    Args:
-        d_model: features of the input and the output.
-        hidden: features in between.
-
-    Raises:
-        InputError: for sizes below 1.
+    """W_out (silu(W_gate x) · W_up x), with ``hidden`` features in between; sizes below 1 are refused.
 
     Source:
         Shazeer 2020, arXiv 2002.05202.

@@ -70,13 +70,9 @@ class ExecutedBounds:
 def executed_bounds_of(
     model: ImplicitModel, wiring: Wiring, *, rtol: float = LARGEST_RTOL, ulps: int = 4
 ) -> ExecutedBounds:
-    """Prove that a compiled model, run in its own floating-point format, is right on every word.
+    """Prove that a model of `compile_automaton`, run in its own float32 or float64, is right on every word.
 
-    Args:
-        model: as `compile_automaton` returns it, in float32 or float64.
-        wiring: that it is compiled from.
-        rtol: the largest relative tolerance with which it may be run.
-        ulps: the largest error of a function of one number that is allowed for.
+    It may be run with any relative tolerance up to ``rtol``, and functions of one number may err by ``ulps``.
 
     Raises:
         InputError: if the model is not of this wiring, or one of the inequalities does not hold.

@@ -50,9 +50,6 @@ def require_moderate_sizes(
     the gates are given, times 1 more than what is written: fewer than 2⁸ results for each channel, times
     factors of at most 9³ and 16 for all ages together, and what the gate loses over the gate.
 
-    Raises:
-        InputError: naming the number.
-
     Example:
         >>> from dataclasses import replace
         >>> from automata.machines.mealy import MealyMachine

@@ -266,12 +266,9 @@ class Curriculum(PenaltyOptions):
         return max(0, growths) * self.length_growth_every + 1
 
     def phase(self, step: int, length: int, growth: Growth | None = None) -> Phase:
-        """Return what holds at a step.
+        """Return what holds at a step, counted from 1, of a run that grows to the training length.
 
-        Args:
-            step: number of the training step, from 1.
-            length: the training length, which the sequences grow to.
-            growth: where a curriculum with growth_accuracy stands; at its beginning if None.
+        Growth is where a curriculum with growth_accuracy stands; at its beginning if None.
         """
         growth = growth or Growth()
         length = self._length(step, length, growth)

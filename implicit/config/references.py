@@ -69,9 +69,6 @@ def check_outside(name: str, folder: Path) -> None:
     """Refuse code that lies in a run folder, where whoever made the run can write it.
 
     The packages that the module of ``module:name`` is in are imported.
-
-    Raises:
-        InputError: if the module, or a package that it is in, lies in the folder.
     """
     parts, within = name.partition(":")[0].split("."), folder.resolve()
     for count in range(1, len(parts) + 1):

@@ -174,11 +174,9 @@ class TrainConfig(CheckedConfig):
         return task_from(self.task, self.hard_fraction)
 
     def learning_rate_at(self, step: int, growth: Growth | None = None) -> float:
-        """Return the learning rate of a step.
+        """Return the learning rate of a step, counted from 1.
 
-        Args:
-            step: number of the training step, from 1.
-            growth: where a curriculum with growth_accuracy stands; at its beginning if None.
+        Growth is where a curriculum with growth_accuracy stands; at its beginning if None.
         """
         if self.curriculum.growth_accuracy is None:
             return self.optimizer.learning_rate_at(step, self.steps)
@@ -217,9 +215,8 @@ class TrainConfig(CheckedConfig):
     def shortfall(self, reached: int | None = None) -> str | None:
         """Return what to say of a curriculum that does not reach the training length; None if it does.
 
-        Args:
-            reached: length of the sequences in the last step of a finished run; what the configuration
-                foretells if None, which is the training length if sequences grow with the accuracy.
+        A finished run ``reached`` some length in its last step; if None, it is what the configuration
+        foretells: the training length if sequences grow with the accuracy.
 
         Example:
             >>> config = TrainConfig.of(
@@ -261,9 +258,7 @@ class TrainConfig(CheckedConfig):
     ) -> "TrainConfig":
         """Undo `as_json`; a configuration of the first format, with all fields on one level, is read too.
 
-        Args:
-            values: as `as_json` returns them.
-            allow_code: True to import what the configuration names as ``module:name``, or the names allowed.
+        With ``allow_code`` what is named as ``module:name`` is imported: all of it, or the names allowed.
 
         Raises:
             InputError: for a newer format, code that is not allowed, or the first fault.

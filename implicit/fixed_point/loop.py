@@ -78,14 +78,10 @@ class Stopping:
         return replace(self, rtol=least)
 
     def is_met(self, latent: Tensor, residual: Tensor, size: Tensor | None = None) -> Tensor:
-        """Return per token whether the residual is within the tolerance, ``[batch, tokens]``.
+        """Return per token whether the residual ‖Φ(z) − z‖ is within the tolerance, ``[batch, tokens]``.
 
-        A latent whose norm overflows meets no relative tolerance: an infinite one would say nothing.
-
-        Args:
-            latent: z, ``[batch, tokens, features]``.
-            residual: ‖Φ(z) − z‖, ``[batch, tokens]``.
-            size: ‖z‖, where it is known, ``[batch, tokens]``.
+        A latent whose norm overflows meets no relative tolerance: an infinite one would say nothing. ``size``
+        is ‖z‖, where it is known.
 
         Example:
             >>> large = torch.full((1, 1, 4), 3e19)  # finite, and the sum of its squares is not
@@ -296,15 +292,8 @@ def unroll(
 ) -> Solution:
     """Iterate a fixed number of times, with gradient through all of them; no token stops early.
 
-    Args:
-        problem: Φ and the dependence among tokens.
-        solver: how the next iterate is made.
-        stopping: whose tolerance decides the status; its limit is not read.
-        start: z₀, ``[batch, tokens, features]``.
-        iterations: steps, at least 1; one more evaluation of Φ, without gradient, follows them.
-
-    Returns:
-        The last iterate, with its own residual and status; the last evaluation is not counted.
+    One more evaluation of Φ, without gradient and not counted, gives the last iterate its residual and its
+    status, by the tolerance of ``stopping``; the limit of that is not read.
 
     Raises:
         InputError: for a Φ that does not keep the shape of the latent.

@@ -135,12 +135,9 @@ class ModeAgreement:
 
 @torch.no_grad()
 def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | None = None) -> ModeAgreement:
-    """Compare what an implicit model predicts in its two modes.
+    """Compare what an implicit model, in evaluation mode, predicts of ``[batch, length]`` in its two modes.
 
-    Args:
-        model: an implicit one, in evaluation mode.
-        tokens: int64, ``[batch, length]``.
-        stopping: tolerance and limit of both; those configured if None.
+    Tolerance and limit of both are those configured if None.
 
     Raises:
         InputError: the model is explicit, or in training mode.

@@ -17,11 +17,9 @@ from theory.transition import State
 class Rows:
     """Documents that are read together, one in a row; without fields the batch as it is.
 
-    Attributes:
-        places: of each token in the flattened batch, ``[documents, longest]``; behind a document any.
-        lengths: of the documents, ``[documents]``.
-        sequence: in which each stands, ``[documents]``.
-        fresh: documents that begin without the state from before, bool ``[documents]``.
+    ``places`` are those of each token in the flattened batch, ``[documents, longest]``, behind a document
+    any; ``lengths`` those of the documents; ``sequence`` says in which each stands, and ``fresh`` which begin
+    without the state from before.
     """
 
     places: Tensor | None = None

@@ -18,9 +18,6 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 def check_model_folder(folder: Path) -> None:
     """Refuse a folder that lacks a model or a tokenizer, before anything of it is read.
 
-    Raises:
-        InputError: naming what is missing.
-
     Example:
         >>> check_model_folder(Path("no/such/model"))
         Traceback (most recent call last):

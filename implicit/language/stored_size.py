@@ -19,9 +19,6 @@ def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = 
     Folders in other formats than safetensors are left to `transformers`. The configuration is read if not
     given.
 
-    Raises:
-        InputError: most weights are missing, or a file is not safetensors.
-
     Example:
         >>> import json
         >>> from tempfile import TemporaryDirectory

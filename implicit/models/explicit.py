@@ -96,13 +96,9 @@ class ExplicitModel(CellStack):
 def explicit_model(
     name: str, cell: type[Cell], description: str, base: type[StackConfig] = StackConfig
 ) -> type[ExplicitModel]:
-    """Return the class of the explicit model of a cell.
+    """Return the class of the explicit model of a cell, by the name that commands know it by.
 
-    Args:
-        name: the name that commands know it by.
-        cell: the class of its cells.
-        description: one line.
-        base: sizes of the stack, with their defaults.
+    ``base`` has the sizes of the stack, with their defaults; the description is one line.
 
     Example:
         >>> from implicit.cells import Mamba2Cell

@@ -344,13 +344,9 @@ class ImplicitModel(CellStack, FixedPointModel):
 def implicit_model(
     name: str, cell: type[Cell], description: str, base: type[ImplicitConfig] = ImplicitConfig
 ) -> type[ImplicitModel]:
-    """Return the class of the implicit model of a cell.
+    """Return the class of the implicit model of a cell, by the name that commands know it by.
 
-    Args:
-        name: the name that commands know it by.
-        cell: the class of its cells.
-        description: one line.
-        base: sizes of the stack, with their defaults.
+    ``base`` has the sizes of the stack, with their defaults; the description is one line.
 
     Example:
         >>> from implicit.cells import Mamba2Cell

@@ -108,9 +108,6 @@ def check_state(state: State, expected: State, model: str, *, grows: bool) -> No
 
     Parts of a state that grows, as those of attention do, may have other sizes than at first.
 
-    Raises:
-        InputError: naming the part that is missing, unknown, or of another shape, dtype or device.
-
     Example:
         >>> check_state({"h": torch.zeros(1, 3)}, {"h": torch.zeros(1, 2)}, "mine", grows=False)
         Traceback (most recent call last):
@@ -148,9 +145,6 @@ def check_fits(tokens: Tensor, config: Any, device: torch.device) -> None:
     """Refuse sequences whose outputs alone do not fit into the memory of the device.
 
     The ``output_size`` of the configuration, and its ``d_model`` if it has one, are counted.
-
-    Raises:
-        InputError: naming the memory that is needed and the memory that there is.
     """
     numbers = config.output_size + int(getattr(config, "d_model", 0))
     available = None

@@ -167,8 +167,7 @@ class SequenceModel(nn.Module, ABC):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) at every one of the tokens, for the analysis of many states at once.
 
-        Args:
-            tokens: int64, of any shape; the positions of the batch are those of ``tokens.flatten()``.
+        Tokens have any shape; the positions of the batch are those of ``tokens.flatten()``.
 
         Raises:
             InputError: for a token outside the vocabulary, or a model whose state grows.
@@ -177,10 +176,6 @@ class SequenceModel(nn.Module, ABC):
     @torch.no_grad()
     def states(self, tokens: Tensor, state: State | None = None) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``.
-
-        Args:
-            tokens: int64, ``[batch, length]``.
-            state: before the first token; the initial one if None.
 
         Raises:
             InputError: for tokens or a state that do not fit, or a model whose state grows.
@@ -325,13 +320,7 @@ class FixedPointModel(SequenceModel):
     def problem(
         self, tokens: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> FixedPointProblem:
-        """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together.
-
-        Args:
-            tokens: ``[batch, length]``, int64.
-            state: the state before the first token; the initial state if None.
-            lengths: as `run` takes them; Φ is 0 at padding.
-        """
+        """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together, 0 at padding."""
 
     @abstractmethod
     def states_at(
@@ -339,11 +328,7 @@ class FixedPointModel(SequenceModel):
     ) -> State:
         """Return the state before every token and after the last, ``[batch, length + 1, …]``, from latents.
 
-        Args:
-            tokens: ``[batch, length]``, int64.
-            latents: of these tokens, ``[batch, length, features]``.
-            state: the state before the first token; the initial state if None.
-            lengths: as `run` takes them; the state stays as it is at padding.
+        The state before the first token is the initial one if None; it stays as it is at padding.
         """
 
 

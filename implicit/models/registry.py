@@ -133,12 +133,7 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
 def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
     """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
-    The initial weights come from torch's global generator.
-
-    Args:
-        name: as `model_class` takes it.
-        sizes: fields of the model's configuration; those left out take their defaults.
-        task: the task.
+    Sizes that are left out take their defaults. The initial weights come from torch's global generator.
 
     Raises:
         InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.

@@ -7,7 +7,7 @@
 """
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from pydantic import Field, PositiveInt
@@ -35,9 +35,10 @@ class TorchRNNConfig(ModelConfig):
 class TorchRNN(SequenceModel):
     """Embedding → a recurrent network of `torch.nn` → head.
 
-    A subclass makes the network, names the parts of a layer's state, and writes one step of a layer.
+    A subclass names the network and the parts of a layer's state, and writes one step of a layer.
 
     Class attributes:
+        network_class: a class of `torch.nn`.
         parts: the parts of a layer's state, in the order of `torch.nn`.
 
     Example:
@@ -46,6 +47,7 @@ class TorchRNN(SequenceModel):
         ('hidden', 'cell')
     """
 
+    network_class: ClassVar[type[nn.LSTM | nn.GRU | nn.RNN]]
     parts: ClassVar[tuple[str, ...]]
     config_class: ClassVar[type[ModelConfig]] = TorchRNNConfig
     config: TorchRNNConfig
@@ -53,17 +55,14 @@ class TorchRNN(SequenceModel):
     def __init__(self, config: TorchRNNConfig) -> None:
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
-        self._make_network(config)
+        network = self.network_class(config.d_model, config.d_model, config.layers, batch_first=True)
+        self.add_module(self.network_class.__name__.lower(), network)
         self.head = nn.Linear(config.d_model, config.output_size)
 
     @property
-    @abstractmethod
     def network(self) -> nn.RNNBase:
-        """The recurrent network."""
-
-    @abstractmethod
-    def _make_network(self, config: TorchRNNConfig) -> None:
-        """Make the network as a submodule."""
+        """The recurrent network; stored weights have it under the name of its class."""
+        return cast("nn.RNNBase", getattr(self, self.network_class.__name__.lower()))
 
     @abstractmethod
     def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:

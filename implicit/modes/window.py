@@ -10,11 +10,7 @@ from theory.transition import State
 
 @dataclass(frozen=True)
 class Place:
-    """A token of every sequence with the state before it; moved in place.
-
-    Attributes:
-        token: ``[batch]``, int64.
-        state: each tensor ``[batch, …]``.
+    """A token of every sequence, ``[batch]``, with the state before it; moved in place.
 
     Example:
         >>> place = Place.beginning({"h": torch.zeros(2, 1)}, torch.zeros(2, 5, 3))

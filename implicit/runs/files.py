@@ -80,9 +80,6 @@ def refuse_links(folder: Path, written: str) -> None:
 
     The folder may itself be a link, and links within it may lead to places within it.
 
-    Raises:
-        InputError: naming the link.
-
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -161,9 +158,6 @@ def check_hashes(folder: Path, names: str = ".*") -> None:
     """Refuse a folder with a file, of matching name, that is missing or not as it was written.
 
     One without hashes passes.
-
-    Raises:
-        InputError: naming the file.
     """
     for name, known in _read_hashes(folder).items():
         if re.fullmatch(names, name, re.DOTALL):
@@ -310,9 +304,6 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
     """Refuse tensors that are not, by name, shape and dtype, those expected, or that are not finite.
 
     Nothing is known of the content of tensors on the meta device, as `declared_tensors` returns them.
-
-    Raises:
-        InputError: naming the first tensor at fault.
     """
     remedy = "restore the file or train again"
     for name, tensor in expected.items():
@@ -333,11 +324,7 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
 
 
 def check_within(path: Path, expected: Mapping[str, Tensor]) -> None:
-    """Refuse a safetensors file with other tensors than some of those expected, before it is read.
-
-    Raises:
-        InputError: naming the first tensor at fault.
-    """
+    """Refuse a safetensors file with other tensors than some of those expected, before it is read."""
     declared, _ = declared_tensors(path)
     check_tensors(path, declared, {name: expected[name] for name in declared if name in expected})
 

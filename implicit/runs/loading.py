@@ -114,10 +114,6 @@ def largest_file(weights: Mapping[str, Tensor]) -> int:
 def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
     """Return the model with the initial weights of its seed, leaving the global generator alone.
 
-    Args:
-        config: which model.
-        task: whose alphabets it takes.
-
     Raises:
         InputError: for sizes that do not divide, or are too large.
 

@@ -64,12 +64,8 @@ def objective(
 ) -> Objective:
     """Compute the loss of a batch; an implicit model is solved and differentiated as the phase says.
 
-    Args:
-        model: any model.
-        batch: on the device of the model.
-        phase: of the curriculum.
-        noise: draws random starts and the directions of the penalties.
-        state: the model's state before the first token; the initial one if None.
+    The batch is on the device of the model. Noise draws random starts and the directions of the penalties.
+    The state before the first token is the initial one if None.
 
     Example:
         >>> from implicit.config.curriculum import Curriculum

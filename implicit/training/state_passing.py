@@ -79,11 +79,7 @@ class PassedState:
 
 
 def check_state_passing(curriculum: Curriculum, task: Task, model: SequenceModel) -> None:
-    """Refuse a curriculum whose sequences go on, for a task or a model that cannot.
-
-    Raises:
-        InputError: if ``carried_share`` is above 0 and the state of the model grows, or the task begins anew.
-    """
+    """Refuse a curriculum whose sequences go on, for a task or a model that cannot."""
     if curriculum.carried_share == 0:
         return
     if model.state_grows:

@@ -19,10 +19,6 @@ class Stream(IntEnum):
     """What is drawn. Early stopping looks at VALIDATION, reports at TEST, and neither at the other's.
 
     PERTURBATION is the noise of the contraction penalty.
-
-    Example:
-        >>> [stream.name for stream in Stream]
-        ['TRAIN', 'VALIDATION', 'TEST', 'PERTURBATION']
     """
 
     TRAIN = 0

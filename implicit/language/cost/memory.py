@@ -17,8 +17,7 @@ from typing import Literal, Self
 
 from automata.checks import check_integer
 from implicit.language.configuration import FixedPoints, LanguageModelConfig, LlamaLayers, Mamba2Layers
-from implicit.language.cost.flops import injection_size
-from implicit.language.sizes import parameter_count
+from implicit.language.sizes import injection_size, parameter_count
 
 Precision = Literal["no", "bf16"]
 _FULL = 4

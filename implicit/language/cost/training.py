@@ -101,11 +101,8 @@ def published_phases(family: str) -> tuple[Phase, ...]:
 def tokens_per_second(flops_per_token: float, devices: int, peak: float, utilisation: float) -> float:
     """Return how many tokens devices read per second: a prediction, as good as the utilisation.
 
-    Args:
-        flops_per_token: of a step.
-        devices: that share it.
-        peak: operations per second of a device.
-        utilisation: the share of that peak that is reached, from 0 to 1; nobody knows it beforehand.
+    That is the share of the peak, operations per second of a device, that is reached; nobody knows it
+    beforehand.
 
     Raises:
         InputError: the utilisation is not above 0 and at most 1.

@@ -60,13 +60,7 @@ TRACKING_TASKS = {
 def tracking_documents(
     name: str, length: int = LENGTH, documents: int = DOCUMENTS, seed: int = 0
 ) -> list[TrackingDocument]:
-    """Draw the documents of a task.
-
-    Args:
-        name: a key of `TRACKING_TASKS`.
-        length: steps that move the state.
-        documents: how many.
-        seed: of what is drawn; the same numbers give the same documents.
+    """Draw documents of a task, whose states move in so many steps; the same seed draws the same ones.
 
     Raises:
         InputError: the name is unknown, or a number is out of its range.

@@ -202,15 +202,9 @@ def writing(path: Path) -> Iterator[None]:
         Traceback (most recent call last):
         automata.errors.InputError: runs/one/model cannot be written (No space left on device); free some ...
     """
-    try:
+    remedy = "free some space or mend the file system, and run the same command again"
+    with _in_one_sentence(f"{path} cannot be written", remedy, (InputError, OSError)):
         yield
-    except (InputError, OSError):
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{path} cannot be written ({_first_line(error)}); free some space or mend the file system, and "
-            "run the same command again"
-        ) from error
 
 
 @contextlib.contextmanager
@@ -226,18 +220,22 @@ def reading(path: Path) -> Iterator[None]:
         Traceback (most recent call last):
         automata.errors.InputError: runs/one/tokenizer cannot be read ('model'); restore it or train again ...
     """
+    with _in_one_sentence(
+        f"{path} cannot be read", "restore it or train again into another --out", InputError
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _in_one_sentence(fault: str, remedy: str, kept: Any) -> Iterator[None]:
+    """Tell any error but those of the classes that are kept by its first line."""
     try:
         yield
-    except InputError:
+    except kept:
         raise
     except Exception as error:
-        raise InputError(
-            f"{path} cannot be read ({_first_line(error)}); restore it or train again into another --out"
-        ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InputError(f"{fault} ({reason}); {remedy}") from error
 
 
 def _no_link(path: str, flags: int) -> int:

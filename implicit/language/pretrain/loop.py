@@ -37,11 +37,9 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 def make_accelerator(config: PretrainConfig, **options: Any) -> Accelerator:
-    """Return the accelerator of a run; how many processes there are follows from how they were launched.
+    """Return the accelerator of a run, with options of `accelerate.Accelerator` such as ``cpu``.
 
-    Args:
-        config: of the run.
-        **options: of `accelerate.Accelerator`, such as ``cpu`` or ``fsdp_plugin``.
+    How many processes there are follows from how they were launched.
 
     Raises:
         InputError: the windows of a part of a step cannot be dealt evenly to the processes.

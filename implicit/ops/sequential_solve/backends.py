@@ -131,16 +131,8 @@ def explain_sequential_solve(
 ) -> Explanation:
     """Say which backend ``"auto"`` takes for the sequential mode, why, and what the others lack.
 
-    Args:
-        device: type of the device of the weights; ``"cuda"`` if there is one, else ``"cpu"``, for None.
-        dtype: element type of the weights.
-        d_model: features of the latent.
-        d_state: state size per channel.
-        iteration: name of the solver.
-        differentiated: whether a gradient is wanted.
-
-    Returns:
-        The choice; print it to read it.
+    The device and the dtype are those of the weights; the device is ``"cuda"`` if there is one, else
+    ``"cpu"``, for None. The iteration is the name of the solver. Print the choice to read it.
 
     Example:
         >>> print(explain_sequential_solve("mps"))

@@ -162,16 +162,10 @@ def ssd(
 def explain(
     device: str | None = None, dtype: torch.dtype = torch.float32, head_size: int = 64, state_size: int = 128
 ) -> Explanation:
-    """Say which backend ``"auto"`` takes, why, and what the others lack.
+    """Say which backend ``"auto"`` takes, why, and what the others lack; print it to read it.
 
-    Args:
-        device: type of the device of the tensors; ``"cuda"`` if there is one, else ``"cpu"``, for None.
-        dtype: element type of x, B and C.
-        head_size: rows of the state of a head.
-        state_size: columns of the state of a head.
-
-    Returns:
-        The choice; print it to read it.
+    The device is ``"cuda"`` if there is one, else ``"cpu"``, for None; the dtype is that of x, B and C; the
+    sizes are those of the state of a head.
 
     Example:
         >>> print(explain("mps"))
