@@ -53,13 +53,8 @@ class DeltaRuleCell(DeltaRuleParameters):
     def init_state(self, batch_size: int) -> State:
         """Return the zero state; the memory is kept in float32 or wider."""
         weight = like(self.in_proj, self)
-        memory = weight.new_zeros(
-            batch_size,
-            self.heads,
-            self.key_size,
-            self.value_size,
-            dtype=torch.promote_types(weight.dtype, torch.float32),
-        )
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        memory = weight.new_zeros(batch_size, self.heads, self.key_size, self.value_size, dtype=wide)
         return {"conv": self.convolution.init_window(batch_size), "memory": memory}
 
     def forward(

@@ -42,14 +42,8 @@ class DeltaRuleParameters(Cell):
         backend: str = "chunked",
     ) -> None:
         super().__init__()
-        check_at_least_one(
-            d_model=d_model,
-            heads=heads,
-            key_size=key_size,
-            value_size=value_size,
-            d_conv=d_conv,
-            householder_steps=householder_steps,
-        )
+        check_at_least_one(d_model=d_model, heads=heads, key_size=key_size, value_size=value_size)
+        check_at_least_one(d_conv=d_conv, householder_steps=householder_steps)
         self.heads, self.key_size, self.value_size = heads, key_size, value_size
         self.householder_steps = householder_steps
         self.largest_beta = 2.0 if negative_eigenvalues else 1.0
@@ -76,11 +70,7 @@ class DeltaRuleParameters(Cell):
         if injection is not None:
             projected = projected + injection
         gate, channels, beta, decay = projected.split(self.projection_sizes, dim=-1)
-        return (
-            Projections(gate, channels, beta, decay)
-            if self.gated
-            else Projections(None, channels, beta, None)
-        )
+        return Projections(gate if self.gated else None, channels, beta, decay if self.gated else None)
 
     def queries_keys_values(self, channels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the queries of tokens, and keys and values of all steps, of ``[batch, length, …]``."""

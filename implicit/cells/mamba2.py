@@ -60,15 +60,10 @@ class Mamba2Cell(Mamba2Parameters):
     def init_state(self, batch_size: int) -> State:
         """Return the zero state for a batch; the SSM state is kept in float32 or wider."""
         weight = like(self.in_proj, self)
+        wide = torch.promote_types(weight.dtype, torch.float32)
         return {
             "conv": weight.new_zeros(batch_size, self.conv_channels, self.d_conv - 1),
-            "ssm": weight.new_zeros(
-                batch_size,
-                self.heads,
-                self.head_size,
-                self.d_state,
-                dtype=torch.promote_types(weight.dtype, torch.float32),
-            ),
+            "ssm": weight.new_zeros(batch_size, self.heads, self.head_size, self.d_state, dtype=wide),
         }
 
     def forward(

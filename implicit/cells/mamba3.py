@@ -131,14 +131,8 @@ class Mamba3Cell(Cell):
         initial = state["ssm"] + shared[:, 0, :, None, None] * before
         # The scan multiplies its input by the step size, which here is the logarithm of the decay alone.
         steps = (-log_decay).clamp(min=torch.finfo(dt.dtype).tiny)
-        y, ssm = ssd(
-            value * (written / steps)[..., None],
-            steps,
-            -torch.ones_like(self.D),
-            turned(key, total),
-            turned(query, total),
-            initial,
-        )
+        given, rates = value * (written / steps)[..., None], -torch.ones_like(self.D)
+        y, ssm = ssd(given, steps, rates, turned(key, total), turned(query, total), initial)
         y = y - value * (later * (key * query).sum(-1))[..., None]  # the next token's share came too early
         after = {
             "ssm": turned(ssm, -total[:, -1, :, None]),

@@ -273,6 +273,8 @@ class Curriculum(PenaltyOptions):
         growth = growth or Growth()
         length = self._length(step, length, growth)
         learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
+        names = ("carried_right", "carried_always", "loss_until_error")
+        alike: dict[str, Any] = {name: getattr(self, name) for name in names}
         if step <= self.bounded_steps or length <= self.bounded_length:
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase(
@@ -281,9 +283,7 @@ class Curriculum(PenaltyOptions):
                 Unrolled(self.bounded_iterations),
                 stopping,
                 carried_share=self.carried_share if learnt and self.carried_always else 0.0,
-                carried_right=self.carried_right,
-                carried_always=self.carried_always,
-                loss_until_error=self.loss_until_error,
+                **alike,
             )
         gradient: GradientRule = FactoredImplicit()
         limit = self.free_max_iterations
@@ -299,9 +299,7 @@ class Curriculum(PenaltyOptions):
             stopping,
             penalties=self.penalties(learnt),
             carried_share=self.carried_share if learnt else 0.0,
-            carried_right=self.carried_right,
-            carried_always=self.carried_always,
-            loss_until_error=self.loss_until_error,
+            **alike,
             random_starts=self.random_starts,
             mode=mode,
         )

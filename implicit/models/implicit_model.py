@@ -168,14 +168,9 @@ class ImplicitModel(CellStack, FixedPointModel):
                 state_after=solve.state_after,
             )
         found = result.solution
+        name = mode if isinstance(mode, str) else "windowed"
         solution = SequenceSolution(
-            found.value,
-            found.iterations,
-            found.residual,
-            found.status,
-            result.evaluations,
-            mode if isinstance(mode, str) else "windowed",
-            mask,
+            found.value, found.iterations, found.residual, found.status, result.evaluations, name, mask
         )
         logits = self.head(found.value)
         if mask is not None:

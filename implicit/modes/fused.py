@@ -106,20 +106,10 @@ def solve_sequentially_fused(
     sake of another sequence, nor once more for the state; and but for the gradient, which is that of the
     simultaneous mode.
     """
-    count = self_map.layers
-    layers = range(count)
+    layers = range(self_map.layers)
+    injections, windows, states, mask = _given(recurrence, self_map.layers)
     with torch.no_grad():
-        walk = sequential_solve(
-            self_map,
-            _stacked(recurrence.inputs[:count]),
-            start,
-            _stacked([recurrence.state[f"conv.{layer}"] for layer in layers]),
-            _stacked([recurrence.state[f"ssm.{layer}"] for layer in layers]),
-            solver,
-            stopping,
-            recurrence.inputs[count] if len(recurrence.inputs) > count else None,
-            backend,
-        )
+        walk = sequential_solve(self_map, injections, start, windows, states, solver, stopping, mask, backend)
     found = Solution(walk.value, walk.iterations, walk.residual, walk.status)
     after = {f"conv.{layer}": walk.windows[layer] for layer in layers}
     after |= {f"ssm.{layer}": walk.states[layer] for layer in layers}
@@ -141,16 +131,8 @@ def solve_adjoint_fused(
     """
     from implicit.ops.sequential_solve.numba_kernels import TOLERANCES, walk_back
 
-    count = self_map.layers
-    value, residual = walk_back(
-        self_map,
-        _stacked(recurrence.inputs[:count]),
-        latent,
-        _stacked([recurrence.state[f"conv.{layer}"] for layer in range(count)]),
-        _stacked([recurrence.state[f"ssm.{layer}"] for layer in range(count)]),
-        gradient,
-        recurrence.inputs[count] if len(recurrence.inputs) > count else None,
-    )
+    injections, windows, states, mask = _given(recurrence, self_map.layers)
+    value, residual = walk_back(self_map, injections, latent, windows, states, gradient, mask)
     exact = residual <= 10 * TOLERANCES[latent.dtype] * value.norm(dim=-1)  # not where it is not finite
     inexact = ~exact.all(dim=-1)
     if not bool(inexact.any()):
@@ -162,6 +144,15 @@ def solve_adjoint_fused(
     )
     value[inexact] = solve_adjoint(alone, latent[inexact], gradient[inexact])
     return AdjointSolution(value, None)
+
+
+def _given(recurrence: Recurrence, layers: int) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Injections, windows and states of all layers, and the mask if there is one."""
+    windows, states = (
+        _stacked([recurrence.state[f"{part}.{layer}"] for layer in range(layers)]) for part in ("conv", "ssm")
+    )
+    mask = recurrence.inputs[layers] if len(recurrence.inputs) > layers else None
+    return _stacked(recurrence.inputs[:layers]), windows, states, mask
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

@@ -236,6 +236,11 @@ def _listed(dtypes: Sequence[torch.dtype]) -> str:
     return ", ".join(str(dtype) for dtype in dict.fromkeys(dtypes))
 
 
+def later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a module of kernels, which is imported when the function is first called."""
+    return lambda *arguments: getattr(importlib.import_module(module), name)(*arguments)
+
+
 AUTO = "auto"
 
 R = TypeVar("R", bound=Request)

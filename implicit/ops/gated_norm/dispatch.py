@@ -17,6 +17,7 @@ from implicit.ops.backends import (
     check_shapes,
     element_types,
     entries,
+    later,
     on_gpu_or_interpreted,
 )
 from implicit.ops.gated_norm.passes import torch_op
@@ -34,17 +35,11 @@ class Request(TensorsRequest):
     features: int = 1
 
 
-def _triton_op(groups: int, epsilon: float) -> Op:
-    from implicit.ops.gated_norm.triton_kernels import triton_op
-
-    return triton_op(groups, epsilon)
-
-
 BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
     {
         "torch": Backend(torch_op),
         "triton": Backend(
-            _triton_op,
+            later("implicit.ops.gated_norm.triton_kernels", "triton_op"),
             (TRITON, element_types(), at_most(LARGEST, "features"), entries, on_gpu_or_interpreted()),
         ),
     },

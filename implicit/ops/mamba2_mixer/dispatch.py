@@ -15,6 +15,7 @@ from implicit.ops.backends import (
     TensorsRequest,
     check_shapes,
     element_types,
+    later,
     on_cpu,
     one_element_type,
 )
@@ -25,17 +26,12 @@ from implicit.ops.uncompiled import uncompiled
 Request = TensorsRequest
 
 
-def _numba_op(norm_groups: int, epsilon: float) -> Op:
-    from implicit.ops.mamba2_mixer.numba_kernels import numba_op
-
-    return numba_op(norm_groups, epsilon)
-
-
 BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
     {
         "ops": Backend(one_by_one),
         "numba": Backend(
-            _numba_op, (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64)))
+            later("implicit.ops.mamba2_mixer.numba_kernels", "numba_op"),
+            (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64))),
         ),
     },
     on_gpu=Preference("ops", "for which each of the ops has kernels"),

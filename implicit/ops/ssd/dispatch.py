@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from implicit.ops.backends import (
     default_device,
     element_types,
     floating_device,
+    later,
     on_cpu,
     on_cuda,
     on_gpu_or_interpreted,
@@ -89,26 +90,14 @@ NUMBA_REQUIREMENTS = (
 )
 
 
-def _numba_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
-    from implicit.ops.ssd.numba_kernels import ssd_numba
-
-    return ssd_numba(*tensors)
-
-
-def _triton_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
-    from implicit.ops.ssd.triton_kernels import ssd_triton
-
-    return ssd_triton(*tensors)
-
-
 # On a GPU our kernels come before mamba_ssm's: in float32 theirs may round products to TF32, and over their
 # chunks of 256 tokens a reset costs the digits of the decays that follow, which state tracking lives on.
 BACKENDS: Backends[Request, Scan] = Backends(
     {
         "reference": Backend(ssd_reference),
         "chunked": Backend(ssd_chunked, (one_element_type(TYPED),)),
-        "numba": Backend(_numba_scan, NUMBA_REQUIREMENTS),
-        "triton": Backend(_triton_scan, TRITON_REQUIREMENTS),
+        "numba": Backend(later("implicit.ops.ssd.numba_kernels", "ssd_numba"), NUMBA_REQUIREMENTS),
+        "triton": Backend(later("implicit.ops.ssd.triton_kernels", "ssd_triton"), TRITON_REQUIREMENTS),
         "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_REQUIREMENTS),
     },
     on_gpu=Preference("triton", "and it keeps IEEE products and exact resets there"),

@@ -123,16 +123,8 @@ def backward_head(work, back, held, before, held_dot, number, rows):
     for row in range(0, rows, TILE_ROWS):  # (1)
         turned = Matrix(work.memory, work.mixing + row * tokens + row, 1)
         given = Matrix(work.memory, back.y + row * size, work.size)
-        multiply(
-            TILE_ROWS,
-            size,
-            rows - row,
-            turned,
-            tokens,
-            given,
-            one,
-            Matrix(work.memory, back.u + row * size, work.size),
-        )
+        out = Matrix(work.memory, back.u + row * size, work.size)
+        multiply(TILE_ROWS, size, rows - row, turned, tokens, given, one, out)
     multiply(width, size, rows, C, width, w, through, state_dot)  # (4)
 
 

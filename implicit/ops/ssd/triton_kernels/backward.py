@@ -132,15 +132,8 @@ def input_gradient_kernel(
         inward += tl.sum(value.to(tl.float32) * from_g, 1)
         # du_j = Σ_i S_ij L_ij dy_i + t_j g B_j, and dx_j = Δ_j du_j.
         du = dot(scores.to(gradient.dtype), gradient, from_g * to_end[:, None])
-        store_rows(
-            dx + own_row * HEAD_SIZE,
-            heads * HEAD_SIZE,
-            token,
-            remaining,
-            p,
-            HEAD_SIZE,
-            du * step_size[:, None],
-        )
+        dx_start = dx + own_row * HEAD_SIZE
+        store_rows(dx_start, heads * HEAD_SIZE, token, remaining, p, HEAD_SIZE, du * step_size[:, None])
 
     # x_k · du_k, then the four sums of da_k: within, from the start, to the end, over the whole chunk.
     inside = scores * products

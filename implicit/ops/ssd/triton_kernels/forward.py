@@ -94,22 +94,10 @@ def carry_kernel(
         else:
             weight = to_end * step_size
         # h ← w h + Σ_j (weight_j value_j) key_jᵀ.
-        value = load_columns(
-            values + batch * values_batch + start * values_token + head * HEAD_SIZE,
-            values_token,
-            token,
-            remaining,
-            p,
-            HEAD_SIZE,
-        )  # [BLOCK_P, CHUNK]
-        key = load_rows(
-            keys + batch * keys_batch + start * keys_token + (head // heads_per_group) * STATE_SIZE,
-            keys_token,
-            token,
-            remaining,
-            n,
-            STATE_SIZE,
-        )  # [CHUNK, BLOCK_N]
+        own_values = values + batch * values_batch + start * values_token + head * HEAD_SIZE
+        value = load_columns(own_values, values_token, token, remaining, p, HEAD_SIZE)  # [BLOCK_P, CHUNK]
+        own_keys = keys + batch * keys_batch + start * keys_token + (head // heads_per_group) * STATE_SIZE
+        key = load_rows(own_keys, keys_token, token, remaining, n, STATE_SIZE)  # [CHUNK, BLOCK_N]
         weighted = (value.to(tl.float32) * weight[None, :]).to(key.dtype)
         state = dot(weighted, key, state * whole)
     store_rows(last + own_state, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
