@@ -62,11 +62,7 @@ class Bounds:
 
 
 def bounds_of(model: ImplicitModel, wiring: Wiring) -> Bounds:
-    """Prove the inequalities for a compiled model, with its weights the numbers that their floats are.
-
-    Args:
-        model: as `compile_automaton` returns it.
-        wiring: that it is compiled from.
+    """Prove the inequalities for a model of `compile_automaton`, with its weights as their floats are.
 
     Raises:
         InputError: if the model is not of this wiring, its configuration is another than that of the proof,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from automata.errors import InputError
 from implicit.compiled.executed_sizes import LEAST_FACTOR, Factors, require_moderate_sizes
+from implicit.compiled.inequalities import Block
 from implicit.compiled.weights import Constants, Places
 from implicit.compiled.wiring import Wiring
 from implicit.ops.ssd.chunked import CHUNK_SIZE
@@ -32,12 +33,7 @@ _ONE = Ball.exact(1.0)
 
 @dataclass(frozen=True)
 class Writes:
-    """What good writes are: box at the state that is entered, and at all others.
-
-    Example:
-        >>> Writes(Ball.exact(28.0), Ball.exact(45.0), Ball.exact(1e-5)).least.contains(28.0)
-        True
-    """
+    """What good writes are: box at the state that is entered, and at all others."""
 
     least: Ball
     most: Ball
@@ -52,10 +48,6 @@ class Reading(NamedTuple):
         negative: the negative part of it.
         least: what the right one gets at least.
         dominance: R⁻, the least length of what the layer adds to the latent, in lengths √d.
-
-    Example:
-        >>> Reading._fields[0]
-        'others'
     """
 
     others: Ball
@@ -64,49 +56,20 @@ class Reading(NamedTuple):
     dominance: Ball
 
 
-@dataclass(frozen=True)
-class ExecutedBlock:
+@dataclass(frozen=True, kw_only=True)
+class ExecutedBlock(Block):
     """The numbers of a block as they may come out when they are computed, and the steps of the proof.
 
     Attributes:
         form: of the arithmetic.
-        n: states.
-        m: outcomes.
         d: d_model.
-        N: the inner width.
-        per_state: b, the most outcomes of one state.
-        per_answer: c, the most outcomes with one answer.
-        damping: τ.
-        epsilon: ε.
-        K: slope of what is written, in lengths of the latent.
-        theta: θ, its threshold.
-        kappa: κ, all values that it may have.
-        decay: λ per token, all values.
         defect: η, a bound of |κ + D| with what rounding leaves there.
         start: what the constant channels say at the first token, all values.
-        most_start: the most that they ever say.
-        gate: of open channels, all values.
-        R: out_proj's entry times √(N/d).
     """
 
     form: FloatFormat
-    n: int
-    m: int
     d: int
-    N: int
-    per_state: int
-    per_answer: int
-    damping: float
-    epsilon: float
-    K: Ball
-    theta: Ball
-    kappa: Ball
-    decay: Ball
-    defect: Ball
     start: Ball
-    most_start: Ball
-    gate: Ball
-    R: Ball
 
     @classmethod
     def of(

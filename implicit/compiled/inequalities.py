@@ -42,9 +42,9 @@ class Terms:
     least_first: Ball
 
 
-@dataclass(frozen=True)
-class BlockNumbers:
-    """The numbers of section 2 of the page, by the names that they have there.
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Numbers of a compiled block, in exact arithmetic or all values that floats may make of them.
 
     Attributes:
         n: states.
@@ -54,14 +54,13 @@ class BlockNumbers:
         per_answer: c, the most outcomes with one answer.
         damping: τ.
         epsilon: ε.
-        K: slope of what is written.
+        K: slope of what is written, in lengths of the latent.
         theta: θ, its threshold.
         kappa: κ.
-        decay: λ.
+        decay: λ per token.
         defect: η.
-        least_start: s η₀.
-        most_start: s (η₀ + κλ/(1 − λ)).
-        gate: g.
+        most_start: the most that the constant channels ever say, s (η₀ + κλ/(1 − λ)).
+        gate: g, of open channels.
         R: out_proj's entry times √(N/d).
     """
 
@@ -77,10 +76,16 @@ class BlockNumbers:
     kappa: Ball
     decay: Ball
     defect: Ball
-    least_start: Ball
     most_start: Ball
     gate: Ball
     R: Ball
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockNumbers(Block):
+    """The numbers of section 2 of the page, by the names that they have there; ``least_start`` is s η₀."""
+
+    least_start: Ball
 
     def terms(self, leftover: float, leak: float) -> Terms:
         """Return the sides of the inequalities for ρ and π."""

@@ -49,16 +49,10 @@ def evaluate_text(
 ) -> TextEvaluation:
     """Measure how well a model predicts a text, in windows that know nothing of each other.
 
-    A window has so many tokens, of which all but the first are predicted from those before it in the window;
-    the next window begins with the last token of this one, so that every token of the text but the first is
-    predicted once. The last window is shorter.
-
-    Args:
-        model: in evaluation mode, so that fixed points are sought as configured.
-        text: int64, ``[tokens]``.
-        context: tokens per window, at least 2.
-        batch_size: windows at a time.
-        solve: how fixed points are sought; as configured if None.
+    A window has ``context`` tokens, of which all but the first are predicted from those before it in the
+    window; the next window begins with the last token of this one, so that every token of the text but the
+    first is predicted once. The last window is shorter. Fixed points are sought as configured if ``solve`` is
+    None.
 
     Raises:
         InputError: the text has fewer than two tokens, a number is out of its range, or the model is in
@@ -120,10 +114,6 @@ class ModeAgreement:
         share_of_converged: of these, with the same likeliest token; NaN if there is none.
         difference: the largest difference of a log-probability, in nats.
         tokens: on which.
-
-    Example:
-        >>> ModeAgreement(1.0, 1.0, 1.0, 1e-5, 64).share
-        1.0
     """
 
     share: float

@@ -22,14 +22,6 @@ class ExplicitModel(CellStack):
 
     Source:
         The block of Dao & Gu 2024, arXiv 2405.21060, with any cell in the place of Mamba-2.
-
-    Example:
-        >>> from implicit import Mamba2
-        >>> config = Mamba2.config_class(vocabulary_size=3, output_size=5, d_model=8, head_size=8)
-        >>> model = Mamba2(config)
-        >>> output = model.run(torch.tensor([[0, 1, 2, 0], [2, 2, 0, 0]]), lengths=torch.tensor([4, 2]))
-        >>> output.logits.shape, bool((output.logits[1, 2:] == 0).all())
-        (torch.Size([2, 4, 5]), True)
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

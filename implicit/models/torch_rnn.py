@@ -66,14 +66,9 @@ class TorchRNN(SequenceModel):
 
     @abstractmethod
     def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
-        """Return the state of one layer after one token, with the weights of the network.
+        """Return the state of one layer, by the names of `parts`, after a token, with the network's weights.
 
         The op of `torch.nn` itself cannot be batched by torch.func.
-
-        Args:
-            inputs: ``[…, d_model]``.
-            state: the layer's, by the names of `parts`.
-            layer: its number.
         """
 
     def gates(self, inputs: Tensor, hidden: Tensor, layer: int) -> tuple[Tensor, Tensor]:

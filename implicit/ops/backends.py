@@ -137,13 +137,7 @@ def on_cuda(subject: str = "the tensors") -> Requirement:
 
 
 def on_cpu(subject: str = "the tensors") -> Requirement:
-    """Requirement tensors in main memory.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> on_cpu()(SimpleNamespace(device="cuda"))
-        'the tensors are on cuda; move them to the CPU'
-    """
+    """Requirement tensors in main memory."""
     return lambda request: (
         None if request.device == "cpu" else f"{subject} are on {request.device}; move them to the CPU"
     )
@@ -185,13 +179,7 @@ def element_types(
 
 
 def one_element_type(subject: str = "the tensors") -> Requirement:
-    """Requirement tensors of one element type, whichever it is; the request has theirs as ``dtypes``.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> one_element_type("x and B")(SimpleNamespace(dtypes=(torch.float32, torch.float64)))
-        'x and B are torch.float32, torch.float64; cast them to one dtype'
-    """
+    """Requirement tensors of one element type, whichever it is; the request has theirs as ``dtypes``."""
 
     def requirement(request: Any) -> str | None:
         if len(set(request.dtypes)) == 1:

@@ -129,11 +129,7 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
 
 
 def untrained_run(config: TrainConfig) -> Run:
-    """Return the run of a configuration before its first update: initial weights, no folder and no metrics.
-
-    Raises:
-        InputError: as `initial_model`, or for a task that cannot be built.
-    """
+    """Return the run of a configuration before its first update: initial weights, no folder, no metrics."""
     task = config.build_task()
     return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task, [])
 

@@ -28,17 +28,6 @@ class Objective:
         right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
         state: the model's, after the last token; empty of an implicit one where the phase hands none on.
         solution: the fixed points of an implicit model; None for an explicit one.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.curriculum import Curriculum
-        >>> from implicit.models.registry import build_model
-        >>> from implicit.training.streams import Stream, draw_batch
-        >>> model = build_model("lstm", {}, make_task("parity"))
-        >>> batch = draw_batch(make_task("parity"), 1, 3, 0, Stream.TRAIN, 1)
-        >>> result = objective(model, batch, Curriculum().phase(1, length=3))
-        >>> result.loss.shape, 0 < result.loss.item() < 2, result.solution
-        (torch.Size([]), True, None)
     """
 
     loss: Tensor

@@ -24,14 +24,7 @@ def definition(groups: int, epsilon: float) -> Op:
 
 @functools.cache
 def torch_op(groups: int, epsilon: float) -> Op:
-    """Return the gated norm with passes of PyTorch written for a CPU; arguments as of `definition`.
-
-    Example:
-        >>> x, ones = torch.tensor([[3.0], [4.0]]), torch.ones(2)
-        >>> arguments = torch.zeros(2, 1), x, ones, torch.full((2,), 100.0), ones
-        >>> torch.allclose(torch_op(1, 0.0)(*arguments)[0], definition(1, 0.0)(*arguments)[0])
-        True
-    """
+    """Return the gated norm with passes of PyTorch written for a CPU; arguments as of `definition`."""
 
     def normalise(gated: Tensor) -> Tensor:
         """Normalise ``[rows, groups, features of a group]`` in place and return the factors."""

@@ -17,13 +17,7 @@ from implicit.ops.ssd.numba_kernels.chunk_gradient import Gradient
 
 
 def room_for_chunk(length: int, size: int, width: int, dtype: np.dtype) -> tuple[Chunk, Gradient]:
-    """Lay out the memory of a chunk and of its gradients, for states ``[size, width]``.
-
-    Example:
-        >>> work, back = room_for_chunk(1000, 64, 60, np.dtype("float32"))
-        >>> work.tokens, work.size, work.width
-        (32, 64, 64)
-    """
+    """Lay out the memory of a chunk and of its gradients, for states ``[size, width]``."""
     whole = lanes(dtype)
     t, p, n = (-(-number // whole) * whole for number in (min(length, CHUNK_SIZE), size, width))
     of_chunk = (*4 * (t,), *3 * (t * p,), *4 * (t * n,), *2 * (t * t,), p * n)
