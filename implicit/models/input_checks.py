@@ -145,6 +145,15 @@ def check_fits(tokens: Tensor, config: Any, device: torch.device) -> None:
     """Refuse sequences whose outputs alone do not fit into the memory of the device.
 
     The ``output_size`` of the configuration, and its ``d_model`` if it has one, are counted.
+
+    Example:
+        >>> from implicit.models.interface import ModelConfig
+        >>> config = ModelConfig(vocabulary_size=2, output_size=2)
+        >>> many = torch.zeros(1, 1, dtype=torch.long).expand(10**6, 10**6)
+        >>> check_fits(many, config, torch.device("cpu"))
+        Traceback (most recent call last):
+        ...
+        automata.errors.InputError: tokens of shape (1000000, 1000000) needs at least 7450.6 GiB of memory...
     """
     numbers = config.output_size + int(getattr(config, "d_model", 0))
     available = None

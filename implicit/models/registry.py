@@ -156,6 +156,12 @@ def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMo
 
     Raises:
         InputError: as for `build_model`, but for memory; or for weights that no file can hold.
+
+    Example:
+        >>> from automata.tasks import make_task
+        >>> build_on_meta("lstm", {"d_model": 10**6}, make_task("parity")).embedding.weight
+        Parameter containing:
+        tensor(..., device='meta', size=(2, 1000000), requires_grad=True)
     """
     config = _config_for(name, sizes, task)
     try:

@@ -149,6 +149,12 @@ def random_latents(shape: tuple[int, int, int], generator: torch.Generator | Non
     """Draw latents from the ball of radius √d: all that the last RMS norm gives with weights of 1.
 
     Direction and length are uniform, so that latents near zero are not rare. Float32, on the CPU.
+
+    Example:
+        >>> drawn = random_latents((64, 8, 32), torch.Generator().manual_seed(0))
+        >>> lengths = drawn.norm(dim=-1) / 32**0.5
+        >>> bool(lengths.max() < 1.0001), round(lengths.mean().item(), 1)
+        (True, 0.5)
     """
     direction = torch.randn(shape, generator=generator, dtype=torch.float32)
     length = torch.rand((*shape[:2], 1), generator=generator, dtype=torch.float32) * shape[2] ** 0.5

@@ -76,7 +76,12 @@ def noise_generator(seed: int, step: int) -> torch.Generator:
 
 
 def step_seed(seed: int, step: int) -> int:
-    """Return the seed of what a user's model draws in a training step, such as dropout."""
+    """Return the seed of what a user's model draws in a training step, such as dropout.
+
+    Example:
+        >>> step_seed(0, step=7) == step_seed(0, step=7) != step_seed(0, step=8)
+        True
+    """
     sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PERTURBATION), step, 0))
     return int(sequence.generate_state(1)[0])
 
