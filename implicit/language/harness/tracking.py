@@ -9,8 +9,7 @@ import numpy as np
 from automata.checks import check_integer
 from automata.errors import unknown_name
 from implicit.language.harness.documents import TrackingDocument
-from implicit.language.harness.puzzles import ball_documents, program_documents
-from implicit.language.harness.repl_sessions import repl_documents
+from implicit.language.harness.puzzles import ball_documents, program_documents, repl_documents
 from implicit.language.harness.word_problems import line_documents, parity_documents, ring_documents
 
 LENGTHS = (4, 8, 16, 32)
