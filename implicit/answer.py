@@ -25,12 +25,9 @@ RTOL = 1e-10
 
 @torch.no_grad()
 def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str]:
-    """Yield the answer after every token; a `NotConvergedWarning` tells of one without a fixed point.
+    """Yield the answer after every token name; a `NotConvergedWarning` tells of one without a fixed point.
 
-    Args:
-        run: whose weights are used, in float64 on a CPU.
-        tokens: their names.
-        rtol: relative tolerance of every fixed point; the limit of iterations is that of the run.
+    The weights are taken in float64 on a CPU, and the limit of iterations is that of the run.
 
     Raises:
         InputError: for a token that the task does not have.

@@ -10,11 +10,7 @@ _OURS = frozenset(
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost line that is neither of these packages nor of PyTorch.
-
-    Args:
-        message: one sentence.
-        category: of the warning.
+    """Warn, in one sentence, at the innermost line that is neither of these packages nor of PyTorch.
 
     Example:
         >>> with warnings.catch_warnings(record=True) as caught:

@@ -28,37 +28,12 @@ def validated(
 ) -> Config:
     """Return the configuration, or raise the first fault as one sentence.
 
-    Args:
-        config_class: a pydantic model that forbids unknown fields.
-        values: what the caller gave.
-        field: what an unknown name is called in the sentence.
-        known: the names offered for an unknown one; all fields of the class if None.
-        names: what the caller calls a field of an inner configuration; ``outer.inner`` if it is not there.
+    The class forbids unknown fields. The sentence calls an unknown name a ``field``, offers those ``known``
+    (all of the class if None), and calls a field of an inner configuration by ``names``, else
+    ``outer.inner``.
 
     Raises:
         InputError: naming the field, its value and what it should be.
-
-    Example:
-        >>> from pydantic import ConfigDict, PositiveInt
-        >>> class Sizes(BaseModel):
-        ...     model_config = ConfigDict(extra="forbid")
-        ...     width: PositiveInt
-        >>> validated(Sizes, {"width": 3})
-        Sizes(width=3)
-        >>> validated(Sizes, {"width": 0})
-        Traceback (most recent call last):
-        automata.errors.InputError: width is 0; it should be greater than 0
-        >>> validated(Sizes, {"width": 3, "widht": 4})
-        Traceback (most recent call last):
-        automata.errors.InputError: field 'widht' is unknown; did you mean 'width'? Known: width
-
-        In a configuration within another:
-
-        >>> class Model(BaseModel):
-        ...     sizes: Sizes
-        >>> validated(Model, {"sizes": {"width": 3, "widht": 4}})
-        Traceback (most recent call last):
-        automata.errors.InputError: field 'sizes.widht' is unknown; did you mean 'sizes.width'? Known: ...
     """
     check_type(f"{config_class.__name__}", values, Mapping, "give the values by name, in a dictionary")
     try:

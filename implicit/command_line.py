@@ -64,22 +64,6 @@ def add_config_flags(
 
     The values stay text until pydantic reads them, so that a fault is told in one place; `given_fields`
     collects them. ``none`` is the value of an optional field that is not set.
-
-    Args:
-        parser: gets a group of flags.
-        fields: a pydantic model or a part of its ``model_fields``.
-        title: heading of the group in the help.
-        exclude: fields without a flag.
-
-    Example:
-        >>> from pydantic import Field
-        >>> class Options(BaseModel):
-        ...     seed: int = Field(default=0, description="seed of the data")
-        ...     limit: float | None = Field(default=None, description="largest norm")
-        >>> parser = CommandParser("demo", "Show flags.")
-        >>> add_config_flags(parser, Options, title="options")
-        >>> given_fields(parser.parse_args(["--seed", "3", "--limit", "none"]), Options)
-        {'seed': '3', 'limit': None}
     """
     fields = fields if isinstance(fields, Mapping) else fields.model_fields
     group = parser.add_argument_group(title)
@@ -90,14 +74,7 @@ def add_config_flags(
 
 
 def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:
-    """Add ``--allow-code``, by which a user says that code which a run folder names may be imported.
-
-    Example:
-        >>> parser = CommandParser("demo", "Show flags.")
-        >>> add_allow_code_flag(parser)
-        >>> parser.parse_args([]).allow_code
-        False
-    """
+    """Add ``--allow-code``, by which a user says that code which a run folder names may be imported."""
     parser.add_argument(
         "--allow-code",
         action="store_true",
@@ -108,15 +85,7 @@ def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:
 def given_fields(
     arguments: argparse.Namespace, fields: Mapping[str, FieldInfo] | type[BaseModel]
 ) -> dict[str, Any]:
-    """Return the fields that flags of `add_config_flags` were given for, as text for pydantic to read.
-
-    Example:
-        >>> from implicit.config.curriculum import Curriculum
-        >>> parser = CommandParser("train", "Train a model.")
-        >>> add_config_flags(parser, Curriculum, title="curriculum")
-        >>> given_fields(parser.parse_args(["--bounded-steps", "9"]), Curriculum)
-        {'bounded_steps': '9'}
-    """
+    """Return the fields that flags of `add_config_flags` were given for, as text for pydantic to read."""
     fields = fields if isinstance(fields, Mapping) else fields.model_fields
     return {
         name: None

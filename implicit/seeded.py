@@ -21,16 +21,6 @@ class Seeded(TorchDispatchMode):
     It holds for its own thread, and for every draw of PyTorch on the CPU: also those within other operations,
     as of dropout. In the context ``torch.manual_seed`` and all else of ``torch.random`` mean its generator.
     On other devices draws that take no generator are left as they are, and ``torch.manual_seed`` too.
-
-    Args:
-        seed: of the draws.
-
-    Example:
-        >>> with Seeded(3):
-        ...     drawn = torch.nn.Linear(2, 2).weight
-        >>> _ = torch.manual_seed(3)
-        >>> torch.equal(torch.nn.Linear(2, 2).weight, drawn)
-        True
     """
 
     def __init__(self, seed: int) -> None:
@@ -44,10 +34,7 @@ class Seeded(TorchDispatchMode):
         return super().__enter__()
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End."""
         super().__exit__(kind, error, traceback)
@@ -110,9 +97,6 @@ def seeded_code(seed: int) -> Iterator[None]:
 
     Limits: one context at a time is open in a process, and other threads wait for it. A thread that draws
     from a global generator meanwhile, outside of such a context, takes from its draws.
-
-    Args:
-        seed: of the draws.
 
     Example:
         >>> with seeded_code(3):

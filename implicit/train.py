@@ -218,10 +218,7 @@ def _resumed_config(
 
 
 def _with_initial_weights(
-    config: TrainConfig,
-    arguments: argparse.Namespace,
-    fields: Mapping[str, Any],
-    sizes: Mapping[str, Any],
+    config: TrainConfig, arguments: argparse.Namespace, fields: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> TrainConfig:
     """The configuration with the weights that the flags name; a model or sizes given must be theirs."""
     run, noise = arguments.initial_weights, arguments.initial_noise
@@ -256,8 +253,7 @@ class _CallableModule(ModuleType):
     """This module, which ``implicit.train(config, out)`` calls as its function.
 
     A package's attribute that has the name of one of its modules is that module as soon as anybody imports
-    it. The command needs the module, and Python users the function; so that both work in any order of
-    imports, calling the module calls the function.
+    it. The command needs the module, and Python users the function: calling the module calls the function.
     """
 
     __call__ = staticmethod(train)

@@ -17,21 +17,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.plain import like, project
 from implicit.cells.rotary import rotary_angles, rotate
-from implicit.cells.sizes import check_at_least_one
 from implicit.ops.hand_written_passes import is_transformed
 from theory.transition import State
 
 
 class AttentionSizes(CellSizes):
-    """The sizes of an attention cell.
-
-    Example:
-        >>> AttentionSizes(heads=8).key_value_heads
-        2
-    """
+    """The sizes of an attention cell."""
 
     heads: int = Field(4, ge=1, description="heads of queries")
     key_value_heads: int = Field(2, ge=1, description="heads of keys and values; divides heads")
@@ -42,12 +36,8 @@ class AttentionSizes(CellSizes):
 class AttentionCell(Cell):
     """Scaled dot-product attention over all tokens so far; its state grows by one token with each.
 
-    Args:
-        d_model: features of the input and the output.
-        heads: heads of queries.
-        key_value_heads: heads of keys and values, each shared by heads / key_value_heads of the queries.
-        head_size: features of a head; even, because the rotation turns pairs.
-        rope_base: base of the rotary position embedding.
+    `AttentionSizes` says what the arguments are beside ``d_model``, the features of input and output. Each
+    head of keys and values is shared by heads / key_value_heads of the queries.
 
     Raises:
         InputError: for sizes below 1, that do not divide, or an odd head_size.
@@ -125,14 +115,8 @@ class AttentionCell(Cell):
     def alone(self, inputs: Tensor, state: State, after: State, injection: Tensor | None = None) -> Tensor:
         """Run the cell on every token by itself, behind keys and values of the others that stay as they are.
 
-        Args:
-            inputs: ``[batch, length, d_model]``.
-            state: before the first token.
-            after: after the last; the keys and values of a token are those that it holds of the ones before.
-            injection: ``[batch, length, injection_size]``; nothing if None.
-
-        Returns:
-            Outputs, ``[batch, length, d_model]``.
+        The state is given before the first token and after the last; the keys and values of a token are those
+        that the latter holds of the ones before. Inputs and outputs are ``[batch, length, d_model]``.
 
         Example:
             >>> cell, inputs = AttentionCell(8), torch.ones(1, 3, 8)
@@ -189,17 +173,9 @@ class AttentionCell(Cell):
 def attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None = None) -> Tensor:
     """Compute softmax(q kᵀ / sqrt(head_size)) v, each head of keys and values for a group of queries' heads.
 
-    Differentiable to any order where gradients are on; without, PyTorch's own op, which keeps no scores.
-
-    Args:
-        queries: ``[batch, length, heads, head_size]``.
-        keys: ``[batch, tokens, key_value_heads, head_size]``.
-        values: likewise.
-        allowed: which tokens a query attends to, ``[batch, length, tokens]``, at least one; itself and those
-            before it if None.
-
-    Returns:
-        ``[batch, length, heads, head_size]``.
+    Differentiable to any order where gradients are on; without, PyTorch's own op, which keeps no scores. Keys
+    and values are ``[batch, tokens, key_value_heads, head_size]``. ``allowed`` says which tokens a query
+    attends to, ``[batch, length, tokens]``, at least one; itself and those before it if None.
 
     Example:
         Alike keys: the mean of the values so far.

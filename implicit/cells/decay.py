@@ -8,16 +8,7 @@ from torch.nn import functional
 
 
 class Decay(nn.Module):
-    """The logarithm of a decay in (0, 1) per head, from one input feature per head.
-
-    Args:
-        heads: how many.
-
-    Example:
-        >>> decay = Decay(2)
-        >>> decay(torch.zeros(2)).exp().lt(1).all().item()
-        True
-    """
+    """The logarithm of a decay in (0, 1) per head, from one input feature per head."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()

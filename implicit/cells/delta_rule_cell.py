@@ -33,19 +33,12 @@ from theory.transition import State
 class DeltaRuleCell(DeltaRuleParameters):
     """A cell around the gated delta rule; its subclasses say which.
 
+    `DeltaNetSizes` says what the arguments are beside ``d_model``, the features of input and output, and
+    ``householder_steps``, the writes to the memory per token; ``backend`` is the form of the delta rule. With
+    negative eigenvalues β lies in (0, 2) instead of (0, 1), and that of I − β k kᵀ in (−1, 1).
+
     Class attributes:
         gated: whether the memory decays and the output has a gate.
-
-    Args:
-        d_model: features of the input and the output.
-        heads: memories side by side.
-        key_size: features of a query and a key.
-        value_size: features of a value.
-        d_conv: width of the short convolution; 1 for none.
-        negative_eigenvalues: β in (0, 2) instead of (0, 1), so that I − β k kᵀ has an eigenvalue in (−1, 1)
-            instead of (0, 1).
-        householder_steps: writes to the memory per token.
-        backend: form of the delta rule, ``"chunked"`` or ``"reference"``.
 
     Attributes:
         projection_sizes: rows of in_proj for gate, channels of the convolution, β and decay.
@@ -60,13 +53,8 @@ class DeltaRuleCell(DeltaRuleParameters):
     def init_state(self, batch_size: int) -> State:
         """Return the zero state; the memory is kept in float32 or wider."""
         weight = like(self.in_proj, self)
-        memory = weight.new_zeros(
-            batch_size,
-            self.heads,
-            self.key_size,
-            self.value_size,
-            dtype=torch.promote_types(weight.dtype, torch.float32),
-        )
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        memory = weight.new_zeros(batch_size, self.heads, self.key_size, self.value_size, dtype=wide)
         return {"conv": self.convolution.init_window(batch_size), "memory": memory}
 
     def forward(

@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.cells.delta_rule_parameters import DeltaRuleParameters, Projections
+from implicit.cells.norm import unit_norm_factor
 from implicit.cells.silu_slope import silu_slope
-from implicit.cells.unit_norm import unit_norm_factor
 from implicit.ops.linear import linear
 from theory.transition import State
 
@@ -35,24 +35,9 @@ def output_with_derivative(
 ) -> tuple[Tensor, Tensor]:
     """Return the output and its derivative in the input, the state before each token held fixed.
 
-    Args:
-        cell: whose `step` is differentiated.
-        inputs: ``[tokens, d_model]``.
-        state: before each of the tokens, ``[tokens, …]``.
-        injection: ``[tokens, injection_size]``; nothing if None.
-
-    Returns:
-        ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the
-        way has tokens · heads · value_size · d_model numbers, or as many as ``slope``.
-
-    Example:
-        >>> from implicit.cells import DeltaNetCell
-        >>> cell = DeltaNetCell(d_model=8, heads=2, key_size=4, value_size=4)
-        >>> u, state, injection = torch.ones(1, 8), cell.init_state(1), torch.zeros(1, cell.injection_size)
-        >>> output, derivative = output_with_derivative(cell, u, state, injection)
-        >>> expected = torch.func.jacrev(lambda u: cell.step(u, state, injection)[0])(u)[0, :, 0]
-        >>> torch.allclose(output, cell.step(u, state)[0]), torch.allclose(derivative[0], expected, atol=1e-6)
-        (True, True)
+    Inputs are ``[tokens, d_model]``, the state and the injection likewise with tokens first; the result
+    ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the way
+    has tokens · heads · value_size · d_model numbers, or as many as ``slope``.
     """
     projections = cell.project(inputs, injection)
     y, slope = _reading(cell, projections, state)

@@ -10,24 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from implicit.cells.decay import Decay
-from implicit.cells.interface import Cell
-from implicit.cells.norm import RMSNorm
+from implicit.cells.interface import Cell, check_at_least_one
+from implicit.cells.norm import RMSNorm, unit_norm
 from implicit.cells.plain import project
-from implicit.cells.sizes import check_at_least_one
-from implicit.cells.unit_norm import unit_norm
 from implicit.cells.window import WindowConvolution
 
 
 class Projections(NamedTuple):
-    """The input projection plus the injection, cut.
-
-    Example:
-        >>> from implicit.cells import DeltaNetCell
-        >>> cell = DeltaNetCell(8, heads=2, key_size=4, value_size=4)
-        >>> projections = cell.project(torch.ones(3, 8), None)
-        >>> projections.channels.shape, projections.beta.shape, projections.gate
-        (torch.Size([3, 24]), torch.Size([3, 2]), None)
-    """
+    """The input projection plus the injection, cut."""
 
     gate: Tensor | None
     channels: Tensor
@@ -52,14 +42,8 @@ class DeltaRuleParameters(Cell):
         backend: str = "chunked",
     ) -> None:
         super().__init__()
-        check_at_least_one(
-            d_model=d_model,
-            heads=heads,
-            key_size=key_size,
-            value_size=value_size,
-            d_conv=d_conv,
-            householder_steps=householder_steps,
-        )
+        check_at_least_one(d_model=d_model, heads=heads, key_size=key_size, value_size=value_size)
+        check_at_least_one(d_conv=d_conv, householder_steps=householder_steps)
         self.heads, self.key_size, self.value_size = heads, key_size, value_size
         self.householder_steps = householder_steps
         self.largest_beta = 2.0 if negative_eigenvalues else 1.0
@@ -86,11 +70,7 @@ class DeltaRuleParameters(Cell):
         if injection is not None:
             projected = projected + injection
         gate, channels, beta, decay = projected.split(self.projection_sizes, dim=-1)
-        return (
-            Projections(gate, channels, beta, decay)
-            if self.gated
-            else Projections(None, channels, beta, None)
-        )
+        return Projections(gate if self.gated else None, channels, beta, decay if self.gated else None)
 
     def queries_keys_values(self, channels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the queries of tokens, and keys and values of all steps, of ``[batch, length, …]``."""

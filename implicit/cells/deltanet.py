@@ -11,12 +11,7 @@ from implicit.cells.interface import CellSizes
 
 
 class DeltaNetSizes(CellSizes):
-    """The sizes of a DeltaNet cell.
-
-    Example:
-        >>> DeltaNetSizes(heads=2).key_size
-        16
-    """
+    """The sizes of a DeltaNet cell."""
 
     heads: int = Field(4, ge=1, description="memories side by side")
     key_size: int = Field(16, ge=1, description="features of a query and a key")

@@ -4,15 +4,6 @@ from implicit.cells.delta_rule_cell import DeltaRuleCell
 from implicit.cells.deltanet import DeltaNetSizes
 
 
-class GatedDeltaNetSizes(DeltaNetSizes):
-    """The sizes of a gated DeltaNet cell.
-
-    Example:
-        >>> GatedDeltaNetSizes(negative_eigenvalues=True).heads
-        4
-    """
-
-
 class GatedDeltaNetCell(DeltaRuleCell):
     """S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, read with q_t, normalised and gated.
 
@@ -29,5 +20,5 @@ class GatedDeltaNetCell(DeltaRuleCell):
         (torch.Size([3, 5, 8]), torch.Size([3, 2, 4, 4]))
     """
 
-    sizes_class = GatedDeltaNetSizes
+    sizes_class = DeltaNetSizes
     gated = True

@@ -11,12 +11,7 @@ from implicit.cells.deltanet import DeltaNetSizes
 
 
 class GatedDeltaProductSizes(DeltaNetSizes):
-    """The sizes of a gated DeltaProduct cell.
-
-    Example:
-        >>> GatedDeltaProductSizes().householder_steps
-        2
-    """
+    """The sizes of a gated DeltaProduct cell."""
 
     householder_steps: int = Field(2, ge=1, description="writes to the memory per token")
 
@@ -52,12 +47,5 @@ class GatedDeltaProductCell(DeltaRuleCell):
         backend: str = "chunked",
     ) -> None:
         super().__init__(
-            d_model,
-            heads,
-            key_size,
-            value_size,
-            d_conv,
-            negative_eigenvalues,
-            householder_steps,
-            backend,
+            d_model, heads, key_size, value_size, d_conv, negative_eigenvalues, householder_steps, backend
         )

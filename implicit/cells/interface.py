@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
+from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from theory.transition import State
 
@@ -30,6 +31,20 @@ class CellSizes(CheckedConfig):
         >>> Sizes(d_state=8)
         Sizes(d_state=8)
     """
+
+
+def check_at_least_one(**sizes: int) -> None:
+    """Refuse sizes below 1, naming the first.
+
+    Example:
+        >>> check_at_least_one(heads=4, d_conv=1)
+        >>> check_at_least_one(heads=0)
+        Traceback (most recent call last):
+        automata.errors.InputError: heads is 0; give at least 1
+    """
+    for name, size in sizes.items():
+        if size < 1:
+            raise InputError(f"{name} is {size}; give at least 1")
 
 
 class Cell(nn.Module, ABC):
@@ -138,12 +153,7 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def has_own_hooks(module: nn.Module) -> bool:
-    """Return whether hooks were given to this module, or its ``forward`` was replaced on the object.
-
-    Example:
-        >>> has_own_hooks(nn.Identity())
-        False
-    """
+    """Return whether hooks were given to this module, or its ``forward`` was replaced on the object."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -172,12 +182,7 @@ def step_of(
 
 
 def keep_where(real: Tensor, after: State, before: State) -> State:
-    """Return the state after a token where the token is real, and the one before it elsewhere.
-
-    Args:
-        real: ``[batch]``, bool.
-        after: each part ``[batch, …]``.
-        before: likewise.
+    """Return the state after a token where the token is real, ``[batch]`` bool, and the one before elsewhere.
 
     Example:
         >>> keep_where(torch.tensor([True, False]), {"h": torch.ones(2)}, {"h": torch.zeros(2)})

@@ -34,14 +34,8 @@ from theory.transition import State
 class Mamba2Cell(Mamba2Parameters):
     """in_proj (+ injection) → short causal convolution → SSD scan with Δ, A, D → gated RMSNorm → out_proj.
 
-    Args:
-        d_model: features of the input and the output.
-        d_state: state size per head and channel.
-        d_conv: width of the short convolution; 1 leaves no window between tokens.
-        expand: d_inner = expand · d_model.
-        head_size: channels per head; divides d_inner.
-        groups: groups that share B and C; divides the number of heads.
-        backend: of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`.
+    `Mamba2Sizes` says what the arguments are beside ``d_model``, the features of input and output. The
+    backend is that of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`.
 
     Raises:
         InputError: for sizes below 1 or that do not divide.
@@ -66,31 +60,16 @@ class Mamba2Cell(Mamba2Parameters):
     def init_state(self, batch_size: int) -> State:
         """Return the zero state for a batch; the SSM state is kept in float32 or wider."""
         weight = like(self.in_proj, self)
+        wide = torch.promote_types(weight.dtype, torch.float32)
         return {
             "conv": weight.new_zeros(batch_size, self.conv_channels, self.d_conv - 1),
-            "ssm": weight.new_zeros(
-                batch_size,
-                self.heads,
-                self.head_size,
-                self.d_state,
-                dtype=torch.promote_types(weight.dtype, torch.float32),
-            ),
+            "ssm": weight.new_zeros(batch_size, self.heads, self.head_size, self.d_state, dtype=wide),
         }
 
     def forward(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Run the cell over whole sequences.
-
-        Args:
-            inputs: ``[batch, length, d_model]``.
-            state: before the first token.
-            injection: ``[batch, length, d_in_proj]``, added to the input projection; nothing if None.
-            mask: which tokens are real, ``[batch, length]``, bool, padding behind them; all if None.
-
-        Returns:
-            Outputs, ``[batch, length, d_model]``, and the state after the last real token.
-        """
+        """Run the cell over whole sequences; see `Cell.forward`."""
         if self.backend != AUTO or not is_plain(self.conv1d, self.norm):
             return self._one_by_one(inputs, state, injection, mask)
         projected = self.project_inputs(inputs, injection)
@@ -129,18 +108,7 @@ class Mamba2Cell(Mamba2Parameters):
     def states(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
     ) -> State:
-        """Return the state before every token and after the last, without computing the outputs.
-
-        Args:
-            inputs: ``[batch, length, d_model]``.
-            state: before the first token.
-            injection: ``[batch, length, d_in_proj]``, added to the input projection; nothing if None.
-            mask: which tokens are real, ``[batch, length]``, bool, padding behind them; all if None.
-
-        Returns:
-            ``conv``, ``[batch, length + 1, channels, d_conv − 1]``, and ``ssm``,
-            ``[batch, length + 1, heads, head_size, d_state]``.
-        """
+        """Return the state before every token and after the last, without outputs; see `Cell.states`."""
         _, padded, x, B, _, dt = self._prepare(inputs, state, injection, mask)
         windows = padded.unfold(1, self.d_conv - 1, 1)
         if mask is not None:  # behind the last real token, the window stays
@@ -150,16 +118,7 @@ class Mamba2Cell(Mamba2Parameters):
         return {"conv": windows, "ssm": ssd_states(x, dt, -torch.exp(self.A_log), B, state["ssm"])}
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
-        """Run the cell on one token.
-
-        Args:
-            inputs: ``[batch, d_model]``.
-            state: before the token.
-            injection: ``[batch, d_in_proj]``; nothing if None.
-
-        Returns:
-            Output, ``[batch, d_model]``, and the state after the token.
-        """
+        """Run the cell on one token; see `Cell.step`."""
         gate, channels, dt = self.project(inputs, injection)
         window = torch.cat([state["conv"], channels[..., None]], dim=-1)  # [batch, conv_channels, d_conv]
         if is_plain(self.conv1d):

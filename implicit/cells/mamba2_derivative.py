@@ -27,24 +27,9 @@ def output_with_derivative(
 ) -> tuple[Tensor, Tensor]:
     """Return the output and its derivative in the input, the state before each token held fixed.
 
-    Args:
-        cell: whose `step` is differentiated.
-        inputs: ``[tokens, d_model]``.
-        state: before each of the tokens, ``[tokens, …]``.
-        injection: ``[tokens, d_in_proj]``; nothing if None.
-
-    Returns:
-        ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the
-        way has tokens · d_inner · d_model numbers.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell
-        >>> cell = Mamba2Cell(d_model=8, head_size=4, d_state=2)
-        >>> u, state, injection = torch.ones(1, 8), cell.init_state(1), torch.zeros(1, cell.d_in_proj)
-        >>> output, derivative = output_with_derivative(cell, u, state, injection)
-        >>> expected = torch.func.jacrev(lambda u: cell.step(u, state, injection)[0])(u)[0, :, 0]
-        >>> torch.allclose(output, cell.step(u, state)[0]), torch.allclose(derivative[0], expected, atol=1e-6)
-        (True, True)
+    Inputs are ``[tokens, d_model]``, the state and the injection likewise with tokens first; the result
+    ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the way
+    has tokens · d_inner · d_model numbers.
     """
     heads, head_size, groups, d_state = cell.heads, cell.head_size, cell.groups, cell.d_state
     parts = [cell.d_inner, groups * d_state, groups * d_state]

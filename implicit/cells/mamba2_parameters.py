@@ -4,7 +4,6 @@ Parameters have names and shapes of ``mamba_ssm.modules.mamba2.Mamba2``, so that
 (Dao & Gu 2024, arXiv 2405.21060).
 """
 
-import math
 from typing import ClassVar
 
 import torch
@@ -13,19 +12,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.decay import initial_step_bias
+from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.norm import GatedRMSNorm
 from implicit.cells.plain import is_plain, project
 from implicit.ops.short_convolution import short_convolution
 
 
 class Mamba2Sizes(CellSizes):
-    """Sizes of a Mamba-2 cell.
-
-    Example:
-        >>> Mamba2Sizes().d_state
-        16
-    """
+    """Sizes of a Mamba-2 cell."""
 
     expand: PositiveInt = Field(default=2, description="inner width as a multiple of d_model")
     d_state: PositiveInt = Field(default=16, description="SSM state size per channel")
@@ -51,17 +46,8 @@ class Mamba2Parameters(Cell):
     ) -> None:
         super().__init__()
         self.d_inner = expand * d_model
-        sizes = {
-            "d_model": d_model,
-            "d_state": d_state,
-            "d_conv": d_conv,
-            "expand": expand,
-            "head_size": head_size,
-            "groups": groups,
-        }
-        for name, size in sizes.items():
-            if size < 1:
-                raise InputError(f"{name} is {size}; give at least 1")
+        sizes = {"d_model": d_model, "d_state": d_state, "d_conv": d_conv, "expand": expand}
+        check_at_least_one(**sizes, head_size=head_size, groups=groups)
         if self.d_inner % head_size:
             raise InputError(f"head_size is {head_size}; it must divide expand * d_model = {self.d_inner}")
         self.heads = self.d_inner // head_size
@@ -74,7 +60,7 @@ class Mamba2Parameters(Cell):
 
         self.in_proj = nn.Linear(d_model, self.d_in_proj, bias=False)
         self.conv1d = nn.Conv1d(self.conv_channels, self.conv_channels, d_conv, groups=self.conv_channels)
-        self.dt_bias = nn.Parameter(initial_dt_bias(self.heads))
+        self.dt_bias = nn.Parameter(initial_step_bias(self.heads))
         self.A_log = nn.Parameter(torch.log(torch.empty(self.heads).uniform_(1, 16)))
         self.D = nn.Parameter(torch.ones(self.heads))
         self.norm = GatedRMSNorm(self.d_inner, groups=groups)
@@ -112,9 +98,3 @@ class Mamba2Parameters(Cell):
             B.unflatten(-1, (self.groups, self.d_state)),
             C.unflatten(-1, (self.groups, self.d_state)),
         )
-
-
-def initial_dt_bias(heads: int, smallest: float = 1e-3, largest: float = 0.1) -> Tensor:
-    """Inverse softplus of step sizes drawn log-uniformly, the initialisation of mamba_ssm."""
-    dt = torch.exp(torch.rand(heads) * (math.log(largest) - math.log(smallest)) + math.log(smallest))
-    return dt + torch.log(-torch.expm1(-dt))

@@ -26,10 +26,9 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.cells.decay import initial_step_bias
-from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.norm import RMSNorm
 from implicit.cells.plain import like, project
-from implicit.cells.sizes import check_at_least_one
 from implicit.cells.window import last_tokens
 from implicit.ops.ssd import ssd
 from theory.transition import State
@@ -39,12 +38,7 @@ SMALLEST_RATE = 1e-4
 
 
 class Mamba3Sizes(CellSizes):
-    """The sizes of a Mamba-3 cell.
-
-    Example:
-        >>> Mamba3Sizes(d_state=32).head_size
-        16
-    """
+    """The sizes of a Mamba-3 cell."""
 
     d_state: int = Field(16, ge=4, description="state size per head and channel, a multiple of 4")
     expand: int = Field(2, ge=1, description="d_inner = expand * d_model")
@@ -67,11 +61,7 @@ class _Parts(NamedTuple):
 class Mamba3Cell(Cell):
     """Mamba-3 with one input and one output per head; half of the entries of the state are turned, in pairs.
 
-    Args:
-        d_model: features of the input and the output.
-        d_state: state size per head and channel; a multiple of 4.
-        expand: d_inner = expand · d_model.
-        head_size: channels of a head; divides d_inner.
+    `Mamba3Sizes` says what the arguments are beside ``d_model``, the features of input and output.
 
     Raises:
         InputError: for sizes below 1 or that do not divide.
@@ -141,14 +131,8 @@ class Mamba3Cell(Cell):
         initial = state["ssm"] + shared[:, 0, :, None, None] * before
         # The scan multiplies its input by the step size, which here is the logarithm of the decay alone.
         steps = (-log_decay).clamp(min=torch.finfo(dt.dtype).tiny)
-        y, ssm = ssd(
-            value * (written / steps)[..., None],
-            steps,
-            -torch.ones_like(self.D),
-            turned(key, total),
-            turned(query, total),
-            initial,
-        )
+        given, rates = value * (written / steps)[..., None], -torch.ones_like(self.D)
+        y, ssm = ssd(given, steps, rates, turned(key, total), turned(query, total), initial)
         y = y - value * (later * (key * query).sum(-1))[..., None]  # the next token's share came too early
         after = {
             "ssm": turned(ssm, -total[:, -1, :, None]),
@@ -190,11 +174,7 @@ class Mamba3Cell(Cell):
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the first pairs of neighbouring entries by the angles, and leave the others.
-
-    Args:
-        x: ``[..., features]``.
-        angles: ``[..., pairs]``, at most half as many as features.
+    """Turn the first pairs of neighbouring entries by the angles ``[..., pairs]``, and leave the others.
 
     Example:
         >>> turned(torch.tensor([1.0, 0.0, 5.0, 6.0]), torch.tensor([torch.pi / 2])).round()
@@ -208,11 +188,6 @@ def turned(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def last_token(before: Tensor, x: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the last real token of ``[batch, length, …]``, or the one before where there is none.
-
-    Example:
-        >>> last_token(torch.zeros(1, 1), torch.ones(1, 2, 1), torch.tensor([[False, False]]))
-        tensor([[0.]])
-    """
+    """Return the last real token of ``[batch, length, …]``, or the one before where there is none."""
     padded = torch.cat([before[:, None], x], dim=1).flatten(2)
     return last_tokens(padded, 1, mask)[..., 0].view_as(before)

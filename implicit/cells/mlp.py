@@ -3,21 +3,14 @@
 from torch import Tensor, nn
 from torch.nn import functional
 
+from implicit.cells.interface import check_at_least_one
 from implicit.cells.plain import project
 from implicit.cells.silu_slope import silu_slope
-from implicit.cells.sizes import check_at_least_one
 from implicit.ops.linear import linear
 
 
 class SwiGLU(nn.Module):
-    """W_out (silu(W_gate x) · W_up x).
-
-    Args:
-        d_model: features of the input and the output.
-        hidden: features in between.
-
-    Raises:
-        InputError: for sizes below 1.
+    """W_out (silu(W_gate x) · W_up x), with ``hidden`` features in between; sizes below 1 are refused.
 
     Source:
         Shazeer 2020, arXiv 2002.05202.
@@ -40,12 +33,7 @@ class SwiGLU(nn.Module):
         return project(self.out_proj, functional.silu(gate) * up)
 
     def push_forward(self, x: Tensor, along: Tensor) -> Tensor:
-        """Return the derivative at x applied to columns.
-
-        Args:
-            x: ``[..., d_model]``.
-            along: columns, ``[..., d_model, columns]``.
-        """
+        """Return the derivative at x applied to columns, ``[..., d_model, columns]``."""
         gate, up = linear(x, self.in_proj.weight).chunk(2, dim=-1)
         along_gate, along_up = (self.in_proj.weight @ along).chunk(2, dim=-2)
         product = (silu_slope(gate) * up)[..., None] * along_gate

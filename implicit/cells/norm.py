@@ -1,4 +1,4 @@
-"""Root-mean-square norms, plain and gated."""
+"""Root-mean-square norms, plain and gated, and vectors of unit length."""
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +28,7 @@ class RMSNorm(nn.Module):
         return _normalised(x, self.epsilon) * self.weight
 
     def push_forward(self, x: Tensor, along: Tensor) -> Tensor:
-        """Return the derivative at x applied to columns: weight · r (v − x r² mean(x v)), r the factor of x.
-
-        Args:
-            x: ``[..., features]``.
-            along: columns v, ``[..., features, columns]``.
-        """
+        """Return the derivative at x applied to columns v: weight · r (v − x r² mean(x v)), r the factor."""
         factor = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + self.epsilon)
         means = (x[..., None, :] @ along) / x.shape[-1]  # [..., 1, columns]
         return (along - (x * factor.square())[..., None] * means) * (self.weight * factor)[..., None]
@@ -67,3 +62,20 @@ class GatedRMSNorm(nn.Module):
 
 def _normalised(x: Tensor, epsilon: float) -> Tensor:
     return x * norm_factor(x.square().mean(dim=-1, keepdim=True), epsilon)
+
+
+def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
+    """Compute x / sqrt(Σ x² + ε) over the last axis, as DeltaNet's keys and queries are normalised.
+
+    With ε the length is a little below 1, and a key of zeros stays one.
+
+    Example:
+        >>> unit_norm(torch.tensor([3.0, 4.0]))
+        tensor([0.6000, 0.8000])
+    """
+    return x * unit_norm_factor(x, epsilon)
+
+
+def unit_norm_factor(x: Tensor, epsilon: float = 1e-6) -> Tensor:
+    """Return what `unit_norm` multiplies by, with a last axis of one."""
+    return norm_factor(x.square().sum(dim=-1, keepdim=True), epsilon)

@@ -24,9 +24,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from implicit.cells.interface import Cell, CellSizes
+from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.plain import is_plain, like, project
-from implicit.cells.sizes import check_at_least_one
 from implicit.ops.linear import linear
 from implicit.ops.one_hot_scan import one_hot_scan, one_hot_step
 from theory.transition import State
@@ -36,12 +35,7 @@ INITIAL_MAGNITUDE = 0.98
 
 
 class PDSSMSizes(CellSizes):
-    """The sizes of a PD-SSM-like cell.
-
-    Example:
-        >>> PDSSMSizes(d_state=8).dictionary_size
-        8
-    """
+    """The sizes of a PD-SSM-like cell."""
 
     heads: int = Field(2, ge=1, description="states side by side, each with a dictionary")
     d_state: int = Field(16, ge=1, description="complex entries of the state of a head")
@@ -52,13 +46,8 @@ class PDSSMCell(Cell):
     """h_t = P(x_t) D(x_t) h_{t-1} + B x_t, read by a linear map; P is chosen by the input, column by column.
 
     Of the paper's layer it has the transition and its choice; D comes from a linear map, where the paper has
-    an MLP, and there may be several heads.
-
-    Args:
-        d_model: features of the input and the output.
-        heads: states side by side.
-        d_state: complex entries of the state of a head.
-        dictionary_size: matrices of a head that the scores are mixed from.
+    an MLP, and there may be several heads. `PDSSMSizes` says what the arguments are beside ``d_model``, the
+    features of input and output.
 
     Raises:
         InputError: for sizes below 1.
@@ -167,11 +156,9 @@ class PDSSMCell(Cell):
 def straight_through(scores: Tensor, carried: Tensor) -> Tensor:
     """Return zeros that have, in the scores, the gradient of softmax(scores) times what is carried.
 
-    Added to P D h it makes the scores learn as if P were the softmax of each of their columns.
-
-    Args:
-        scores: real, ``[…, size, size]``; a column for each entry that is moved.
-        carried: D h, complex, ``[…, size]``; held fixed.
+    Added to P D h it makes the scores learn as if P were the softmax of each of their columns. Scores are
+    real, ``[…, size, size]``, a column for each entry that is moved; what is carried is D h, complex, ``[…,
+    size]``, held fixed.
 
     Example:
         >>> scores = torch.zeros(2, 2, requires_grad=True)

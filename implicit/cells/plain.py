@@ -41,12 +41,9 @@ def project(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def like(*modules: nn.Module) -> Tensor:
-    """Return a parameter that has the dtype and the device of what modules compute.
+    """Return a parameter of the dtype and the device of what modules compute: their first floating one.
 
-    Quantised modules have no parameters, or packed ones.
-
-    Args:
-        modules: the first that has a floating parameter counts; a CPU and the default dtype if none has.
+    Quantised modules have no parameters, or packed ones; a CPU and the default dtype if there is none.
 
     Example:
         >>> like(nn.Identity(), nn.Linear(1, 1).double()).dtype

@@ -7,14 +7,8 @@ from torch import Tensor
 def rotary_angles(positions: Tensor, head_size: int, base: float, dtype: torch.dtype) -> Tensor:
     """Return the angle of every pair of features, position · base^(−2 i / head_size).
 
-    Args:
-        positions: ``[...]``.
-        head_size: features of a head, even.
-        base: θ; the slowest pair turns once in about 2π · base positions.
-        dtype: in which they are computed, float32 at least.
-
-    Returns:
-        ``[..., head_size / 2]``.
+    It is ``[..., head_size / 2]``, of the dtype given, float32 at least. The slowest pair turns once in about
+    2π · base positions.
 
     Source:
         Su et al. 2021, arXiv 2104.09864.
@@ -30,11 +24,7 @@ def rotary_angles(positions: Tensor, head_size: int, base: float, dtype: torch.d
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn feature i and feature i + head_size / 2 as one pair, the order of Llama.
-
-    Args:
-        x: ``[batch, length, heads, head_size]``.
-        angles: ``[batch, length, head_size / 2]``.
+    """Turn feature i and feature i + head_size / 2 as one pair, the order of Llama; angles as above.
 
     Example:
         >>> quarter = torch.full((1, 1, 1), torch.pi / 2)

@@ -13,10 +13,6 @@ class WindowConvolution(nn.Module):
 
     Without a bias, as DeltaNet and its relatives have it. Of width 1 it is silu alone, without a weight.
 
-    Args:
-        channels: features of each token.
-        width: tokens that each output sees.
-
     Example:
         >>> convolution = WindowConvolution(3, width=2)
         >>> outputs, window = convolution(torch.ones(1, 5, 3), convolution.init_window(1))
@@ -38,15 +34,10 @@ class WindowConvolution(nn.Module):
         return self.get_buffer("_no_bias").new_zeros(batch_size, self.channels, self.width - 1)
 
     def forward(self, x: Tensor, window: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Convolve whole sequences, ``[batch, length, channels]``.
+        """Convolve sequences ``[batch, length, channels]``; return the outputs and the window after them.
 
-        Args:
-            x: the sequences.
-            window: the tokens before them, ``[batch, channels, width − 1]``.
-            mask: which tokens are real, ``[batch, length]``, padding behind them; all if None.
-
-        Returns:
-            The outputs, shaped like ``x``, and the window after the last real token.
+        The window is that after the last real token, ``[batch, channels, width − 1]``, with padding behind
+        it.
         """
         if self.weight is None:
             return functional.silu(x), window
@@ -85,15 +76,10 @@ class WindowConvolution(nn.Module):
 
 
 def last_tokens(padded: Tensor, width: int, mask: Tensor | None = None) -> Tensor:
-    """Return the last tokens up to the last real one, channels before tokens.
+    """Return the last tokens up to the last real one, channels before tokens, ``[batch, channels, width]``.
 
-    Args:
-        padded: ``width`` tokens before the sequences and then these, ``[batch, width + length, channels]``.
-        width: tokens to return.
-        mask: which tokens of the sequences are real, ``[batch, length]``, padding behind them; all if None.
-
-    Returns:
-        ``[batch, channels, width]``.
+    ``padded`` has ``width`` tokens before the sequences and then these, ``[batch, width + length,
+    channels]``.
 
     Example:
         >>> tokens = torch.tensor([[0.0, 1.0, 2.0, 3.0]])[..., None]  # one before the sequence, then three

@@ -62,11 +62,7 @@ class Bounds:
 
 
 def bounds_of(model: ImplicitModel, wiring: Wiring) -> Bounds:
-    """Prove the inequalities for a compiled model, with its weights the numbers that their floats are.
-
-    Args:
-        model: as `compile_automaton` returns it.
-        wiring: that it is compiled from.
+    """Prove the inequalities for a model of `compile_automaton`, with its weights as their floats are.
 
     Raises:
         InputError: if the model is not of this wiring, its configuration is another than that of the proof,
@@ -134,14 +130,6 @@ def numbers_of(model: ImplicitModel, wiring: Wiring) -> BlockNumbers:
 
     Raises:
         InputError: if the model is not of this wiring, or is configured otherwise than the proof assumes.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.compiled import Wiring, compile_automaton
-        >>> parity = make_task("parity").machine()
-        >>> numbers = numbers_of(compile_automaton(parity), Wiring.one_hot(parity))
-        >>> numbers.n, numbers.decay.contains(0.0625), bool(abs(numbers.defect.midpoint) < 1e-8)
-        (2, False, True)
     """
     once = (wiring.reads.sum(0), wiring.writes.sum(0), wiring.initial.sum(), wiring.answers.sum(0))
     if not all(bool(np.all(count == 1)) for count in once):

@@ -63,11 +63,6 @@ def machine_of(automaton: AnyMachine) -> tuple[MealyMachine, int]:
 
     Raises:
         InputError: for something else than `compile_automaton` takes.
-
-    Example:
-        >>> machine, classes = machine_of(DFA.from_table([[0, 1], [1, 0]], accepting=[0]))
-        >>> machine.read([[1, 0, 1, 1]]).tolist(), classes
-        ([[0, 0, 1, 0]], 2)
     """
     if isinstance(automaton, DFA):
         accepts = automaton.accepting_mask.astype(int)

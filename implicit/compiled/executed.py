@@ -70,13 +70,9 @@ class ExecutedBounds:
 def executed_bounds_of(
     model: ImplicitModel, wiring: Wiring, *, rtol: float = LARGEST_RTOL, ulps: int = 4
 ) -> ExecutedBounds:
-    """Prove that a compiled model, run in its own floating-point format, is right on every word.
+    """Prove that a model of `compile_automaton`, run in its own float32 or float64, is right on every word.
 
-    Args:
-        model: as `compile_automaton` returns it, in float32 or float64.
-        wiring: that it is compiled from.
-        rtol: the largest relative tolerance with which it may be run.
-        ulps: the largest error of a function of one number that is allowed for.
+    It may be run with any relative tolerance up to ``rtol``, and functions of one number may err by ``ulps``.
 
     Raises:
         InputError: if the model is not of this wiring, or one of the inequalities does not hold.
@@ -118,11 +114,7 @@ def executed_bounds_of(
 
 
 def _proved(block: ExecutedBlock, rtol: float) -> ExecutedBounds:
-    """Prove the inequalities.
-
-    Raises:
-        InputError: naming the first that does not hold.
-    """
+    """Prove the inequalities, or raise an error that names the first that does not hold."""
     leftover = leak = off = 0.0
     for _ in range(80):  # nothing rests on how these are found
         writes = block.writes(Ball.exact(leftover), Ball.exact(leak), Ball.exact(off))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from automata.errors import InputError
 from implicit.compiled.executed_sizes import LEAST_FACTOR, Factors, require_moderate_sizes
+from implicit.compiled.inequalities import Block
 from implicit.compiled.weights import Constants, Places
 from implicit.compiled.wiring import Wiring
 from implicit.ops.ssd.chunked import CHUNK_SIZE
@@ -32,12 +33,7 @@ _ONE = Ball.exact(1.0)
 
 @dataclass(frozen=True)
 class Writes:
-    """What good writes are: box at the state that is entered, and at all others.
-
-    Example:
-        >>> Writes(Ball.exact(28.0), Ball.exact(45.0), Ball.exact(1e-5)).least.contains(28.0)
-        True
-    """
+    """What good writes are: box at the state that is entered, and at all others."""
 
     least: Ball
     most: Ball
@@ -52,10 +48,6 @@ class Reading(NamedTuple):
         negative: the negative part of it.
         least: what the right one gets at least.
         dominance: R⁻, the least length of what the layer adds to the latent, in lengths √d.
-
-    Example:
-        >>> Reading._fields[0]
-        'others'
     """
 
     others: Ball
@@ -64,60 +56,20 @@ class Reading(NamedTuple):
     dominance: Ball
 
 
-@dataclass(frozen=True)
-class ExecutedBlock:
+@dataclass(frozen=True, kw_only=True)
+class ExecutedBlock(Block):
     """The numbers of a block as they may come out when they are computed, and the steps of the proof.
 
     Attributes:
         form: of the arithmetic.
-        n: states.
-        m: outcomes.
         d: d_model.
-        N: the inner width.
-        per_state: b, the most outcomes of one state.
-        per_answer: c, the most outcomes with one answer.
-        damping: τ.
-        epsilon: ε.
-        K: slope of what is written, in lengths of the latent.
-        theta: θ, its threshold.
-        kappa: κ, all values that it may have.
-        decay: λ per token, all values.
         defect: η, a bound of |κ + D| with what rounding leaves there.
         start: what the constant channels say at the first token, all values.
-        most_start: the most that they ever say.
-        gate: of open channels, all values.
-        R: out_proj's entry times √(N/d).
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.compiled.gains import Gains
-        >>> from implicit.compiled.weights import constants_for
-        >>> wiring = Wiring.one_hot(make_task("parity").machine())
-        >>> from theory.rigorous.float_format import FLOAT32
-        >>> constants = constants_for(wiring, Gains())
-        >>> block = ExecutedBlock.of(constants, wiring, FLOAT32, damping=1.0, epsilon=1e-5)
-        >>> bool(block.defect.upper < 1e-4), block.decay.contains(1 / 16)
-        (True, True)
     """
 
     form: FloatFormat
-    n: int
-    m: int
     d: int
-    N: int
-    per_state: int
-    per_answer: int
-    damping: float
-    epsilon: float
-    K: Ball
-    theta: Ball
-    kappa: Ball
-    decay: Ball
-    defect: Ball
     start: Ball
-    most_start: Ball
-    gate: Ball
-    R: Ball
 
     @classmethod
     def of(
@@ -195,11 +147,7 @@ class ExecutedBlock:
     def writes(self, rho: Ball, pi: Ball, zeta: Ball) -> Writes:
         """Return what is written if a latent is within ζ of the cone."""
         around = sqrt(Ball.exact(self.per_state)) * zeta
-        near, most, rest = (
-            (_ONE - pi) / sqrt(_ONE + rho * rho) - around,
-            _ONE + rho + around,
-            rho + around,
-        )
+        near, most, rest = ((_ONE - pi) / sqrt(_ONE + rho * rho) - around, _ONE + rho + around, rho + around)
         adding = 3 * self.form.unit_roundoff
         on = self.K * (near - self.sums * most) - self.theta
         on = on - adding * (self.K * most * (1 + self.sums) + self.theta)
@@ -233,13 +181,7 @@ class ExecutedBlock:
         return later, first
 
     def _reading(self, right: Ball, rest: Ball, wrong: Ball) -> Reading:
-        """What the outcomes get.
-
-        Args:
-            right: the least that is said of the right outcome.
-            rest: the most that is said of others rightly: older writes, the start.
-            wrong: the most that rounding and leaks say, of either sign.
-        """
+        """What the outcomes get: the right one at least, others rightly, and rounding or leaks, at most."""
         spread = self.gate.upper / self.gate.lower - 1
         open_ = Ball.exact(1.01 * (self.form.gamma(self.N + 8) + float(spread)))
         gets = _low((_ONE - open_) * right - (_ONE + open_) * wrong)
@@ -291,13 +233,6 @@ def _high(ball: Ball) -> Ball:
 
 
 def require(holds: bool, what: str) -> None:
-    """Refuse a model of which something is not proved.
-
-    Raises:
-        InputError: naming it.
-
-    Example:
-        >>> require(1 < 2, "the right answer wins")
-    """
+    """Refuse a model of which something, which the error names, is not proved."""
     if not holds:
         raise InputError(f"the executed model is not proved right: {what} fails; give other gains or dtype")

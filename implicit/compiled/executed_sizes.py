@@ -30,10 +30,6 @@ class Factors(NamedTuple):
         c: C.
         start: what the constant channels are written.
         gate: of open channels.
-
-    Example:
-        >>> Factors._fields[0]
-        'step'
     """
 
     step: Ball
@@ -53,16 +49,6 @@ def require_moderate_sizes(
     With them no result reaches 2¹²⁰, and of what is smaller than 2⁻¹²⁶ a token loses less than 2⁻⁹⁰ of what
     the gates are given, times 1 more than what is written: fewer than 2⁸ results for each channel, times
     factors of at most 9³ and 16 for all ages together, and what the gate loses over the gate.
-
-    Args:
-        constants: the numbers of the weights.
-        factors: what follows from them.
-        d_model: features of the latent.
-        inner: the inner width.
-        outcomes: of the automaton.
-
-    Raises:
-        InputError: naming the number.
 
     Example:
         >>> from dataclasses import replace

@@ -26,10 +26,6 @@ class Terms:
         most_negative: W.
         any_defect: H.
         least_first: A₀.
-
-    Example:
-        >>> sorted(Terms.__dataclass_fields__)[:3]
-        ['any_defect', 'least_first', 'least_on']
     """
 
     rho: Ball
@@ -46,9 +42,9 @@ class Terms:
     least_first: Ball
 
 
-@dataclass(frozen=True)
-class BlockNumbers:
-    """The numbers of section 2 of the page, by the names that they have there.
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Numbers of a compiled block, in exact arithmetic or all values that floats may make of them.
 
     Attributes:
         n: states.
@@ -58,27 +54,14 @@ class BlockNumbers:
         per_answer: c, the most outcomes with one answer.
         damping: τ.
         epsilon: ε.
-        K: slope of what is written.
+        K: slope of what is written, in lengths of the latent.
         theta: θ, its threshold.
         kappa: κ.
-        decay: λ.
+        decay: λ per token.
         defect: η.
-        least_start: s η₀.
-        most_start: s (η₀ + κλ/(1 − λ)).
-        gate: g.
+        most_start: the most that the constant channels ever say, s (η₀ + κλ/(1 − λ)).
+        gate: g, of open channels.
         R: out_proj's entry times √(N/d).
-
-    Example:
-        The default gains with real weights, for a billion states:
-
-        >>> import math
-        >>> K, kappa = 64 + 4 * math.log(1e9), 0.5
-        >>> start = kappa * K / 2 / 16**2
-        >>> balls = [Ball.exact(x) for x in (K, K / 2, kappa, 1 / 16, 0.0, start, start + 0.0243, 1e5, 4e6)]
-        >>> block = BlockNumbers(10**9, 10**9, 10**10, 1, 1, 1.0, 1e-5, *balls)
-        >>> terms = block.terms(0.21, 1e-6)
-        >>> all(block.first_inequalities(terms).values())
-        True
     """
 
     n: int
@@ -93,10 +76,16 @@ class BlockNumbers:
     kappa: Ball
     decay: Ball
     defect: Ball
-    least_start: Ball
     most_start: Ball
     gate: Ball
     R: Ball
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockNumbers(Block):
+    """The numbers of section 2 of the page, by the names that they have there; ``least_start`` is s η₀."""
+
+    least_start: Ball
 
     def terms(self, leftover: float, leak: float) -> Terms:
         """Return the sides of the inequalities for ρ and π."""

@@ -44,13 +44,6 @@ class Constants:
         skip_start: D of the head of the beginning.
         out: from a channel to a latent.
         answer: from a latent to its answer.
-
-    Example:
-        >>> from implicit.compiled.wiring import Wiring
-        >>> from automata.machines.mealy import MealyMachine
-        >>> wiring = Wiring.one_hot(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]]))
-        >>> constants_for(wiring, Gains()).threshold
-        -33.3...
     """
 
     gate: float
@@ -80,11 +73,6 @@ class Places:
         per_head: coordinates of the memory in a head.
         start: the number of the coordinate that stands for the beginning, the first of its head.
         tokens: channels per coordinate.
-
-    Example:
-        >>> from automata.machines.mealy import MealyMachine
-        >>> Places.of(Wiring.one_hot(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])))
-        Places(d_model=3, expand=2, per_head=1, start=2, tokens=2)
     """
 
     d_model: int
@@ -111,14 +99,7 @@ class Places:
 
 
 def constants_for(wiring: Wiring, gains: Gains) -> Constants:
-    """Return the constants of a wiring, each a float32 number.
-
-    Example:
-        >>> from automata.machines.mealy import MealyMachine
-        >>> wiring = Wiring.one_hot(MealyMachine([[0]], [[0]]))
-        >>> round(constants_for(wiring, Gains()).out)
-        128
-    """
+    """Return the constants of a wiring, each a float32 number."""
     places = Places.of(wiring)
     d, inner = places.d_model, places.inner
     K = gains.sharpness + 4 * math.log(wiring.memory)
@@ -147,14 +128,7 @@ def constants_for(wiring: Wiring, gains: Gains) -> Constants:
 
 
 def model_of(wiring: Wiring, constants: Constants, damping: float = 1.0) -> ImplicitMamba2:
-    """Return the model that has the constants at the places of the wiring.
-
-    Example:
-        >>> from automata.machines.mealy import MealyMachine
-        >>> wiring = Wiring.one_hot(MealyMachine([[0]], [[0]]))
-        >>> model_of(wiring, constants_for(wiring, Gains())).parameter_count()
-        63
-    """
+    """Return the model that has the constants at the places of the wiring."""
     places = Places.of(wiring)
     check_memory(
         f"a model of d_model {places.d_model} and inner width {places.inner}",
@@ -178,14 +152,7 @@ def model_of(wiring: Wiring, constants: Constants, damping: float = 1.0) -> Impl
 
 
 def weights_of(wiring: Wiring, constants: Constants) -> dict[str, Tensor]:
-    """Return the weights by name, float64; their values are those of the constants, 0 and 1.
-
-    Example:
-        >>> from automata.machines.mealy import MealyMachine
-        >>> wiring = Wiring.one_hot(MealyMachine([[0]], [[0]]))
-        >>> weights_of(wiring, constants_for(wiring, Gains()))["mixers.0.D"].shape
-        torch.Size([2])
-    """
+    """Return the weights by name, float64; their values are those of the constants, 0 and 1."""
     places = Places.of(wiring)
     n, m, tokens, d, inner = wiring.memory, wiring.latent, wiring.tokens, places.d_model, places.inner
     start, per_head, heads = places.start, places.per_head, inner // (places.per_head * tokens)
@@ -244,13 +211,6 @@ def constants_of(model: ImplicitModel, wiring: Wiring) -> Constants:
 
     Raises:
         InputError: if the model is not of this wiring, in its sizes or in any one weight.
-
-    Example:
-        >>> from automata.machines.mealy import MealyMachine
-        >>> wiring = Wiring.one_hot(MealyMachine([[0]], [[0]]))
-        >>> constants = constants_for(wiring, Gains())
-        >>> constants_of(model_of(wiring, constants), wiring) == constants
-        True
     """
     weights = {name: weight.detach().double() for name, weight in model.state_dict().items()}
     places = Places.of(wiring)

@@ -57,11 +57,8 @@ class Wiring:
         """Return the wiring with one coordinate of the memory per state.
 
         The latent has one coordinate per *outcome*, a state with an answer, such as some token leads to; if
-        the answer is the state, or follows from it, then there are as many as states that can be entered.
-
-        Args:
-            machine: what is to be wired.
-            classes: the number of answers; the largest of the machine and those before it if None.
+        the answer is the state, or follows from it, then there are as many as states that can be entered. The
+        classes are the answers; the largest of the machine and those before it if None.
 
         Raises:
             InputError: if the machine gives more answers, or the tables do not fit into memory.

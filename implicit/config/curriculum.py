@@ -20,14 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    create_model,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, create_model, model_validator
 
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
@@ -48,10 +41,6 @@ class Growth:
         length: tokens per sequence in the next step; None before the first one.
         accuracy: running mean of the late accuracy at this length.
         final_from: first step of the final phase, in which the learning rate falls; None before it is known.
-
-    Example:
-        >>> Growth()
-        Growth(length=None, accuracy=0.0, final_from=None)
     """
 
     length: int | None = None
@@ -59,18 +48,7 @@ class Growth:
     final_from: int | None = None
 
     def seen(self, accuracy: float) -> "Growth":
-        """Return the growth with one more training step in its running mean.
-
-        Args:
-            accuracy: late accuracy of the step, see `implicit.training.objective.Objective`.
-
-        Example:
-            >>> growth, steps = Growth(length=4), 0
-            >>> while growth.accuracy < 0.93:
-            ...     growth, steps = growth.seen(1.0), steps + 1
-            >>> steps
-            26
-        """
+        """Return the growth with the late accuracy of one more training step in its running mean."""
         return replace(self, accuracy=self.accuracy + SMOOTHING * (accuracy - self.accuracy))
 
 
@@ -288,16 +266,15 @@ class Curriculum(PenaltyOptions):
         return max(0, growths) * self.length_growth_every + 1
 
     def phase(self, step: int, length: int, growth: Growth | None = None) -> Phase:
-        """Return what holds at a step.
+        """Return what holds at a step, counted from 1, of a run that grows to the training length.
 
-        Args:
-            step: number of the training step, from 1.
-            length: the training length, which the sequences grow to.
-            growth: where a curriculum with growth_accuracy stands; at its beginning if None.
+        Growth is where a curriculum with growth_accuracy stands; at its beginning if None.
         """
         growth = growth or Growth()
         length = self._length(step, length, growth)
         learnt = step > self.carried_after and (self.growth_accuracy is None or growth.final_from is not None)
+        names = ("carried_right", "carried_always", "loss_until_error")
+        alike: dict[str, Any] = {name: getattr(self, name) for name in names}
         if step <= self.bounded_steps or length <= self.bounded_length:
             stopping = Stopping(rtol=self.free_rtol, max_iterations=self.bounded_iterations)
             return Phase(
@@ -306,9 +283,7 @@ class Curriculum(PenaltyOptions):
                 Unrolled(self.bounded_iterations),
                 stopping,
                 carried_share=self.carried_share if learnt and self.carried_always else 0.0,
-                carried_right=self.carried_right,
-                carried_always=self.carried_always,
-                loss_until_error=self.loss_until_error,
+                **alike,
             )
         gradient: GradientRule = FactoredImplicit()
         limit = self.free_max_iterations
@@ -324,9 +299,7 @@ class Curriculum(PenaltyOptions):
             stopping,
             penalties=self.penalties(learnt),
             carried_share=self.carried_share if learnt else 0.0,
-            carried_right=self.carried_right,
-            carried_always=self.carried_always,
-            loss_until_error=self.loss_until_error,
+            **alike,
             random_starts=self.random_starts,
             mode=mode,
         )

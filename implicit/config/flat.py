@@ -35,14 +35,7 @@ def groups(config_class: type[BaseModel]) -> dict[str, type[BaseModel]]:
 
 
 def flat_places(config_class: type[BaseModel]) -> dict[str, Place]:
-    """Return where each field stands, by its flat name: those of the class first, then group by group.
-
-    Example:
-        >>> from implicit.config.run import TrainConfig
-        >>> places = flat_places(TrainConfig)
-        >>> places["steps"], places["bounded_steps"], places["evaluation_rtol"]
-        (('steps',), ('curriculum', 'bounded_steps'), ('evaluation', 'rtol'))
-    """
+    """Return where each field stands, by its flat name: those of the class first, then group by group."""
     inner = groups(config_class)
     places: dict[str, Place] = {
         _flat_name(name, field): (name,)
@@ -56,13 +49,7 @@ def flat_places(config_class: type[BaseModel]) -> dict[str, Place]:
 
 
 def flat_fields(config_class: type[BaseModel], group: str | None = None) -> dict[str, FieldInfo]:
-    """Return the fields by their flat names: of one group, or those that are in none.
-
-    Example:
-        >>> from implicit.config.run import TrainConfig
-        >>> list(flat_fields(TrainConfig, "evaluation"))[:2]
-        ['evaluate_every', 'evaluation_lengths']
-    """
+    """Return the fields by their flat names: of one group, or those that are in none."""
     inner = groups(config_class)
     fields = config_class.model_fields if group is None else inner[group].model_fields
     return {

@@ -2,13 +2,7 @@
 
 import math
 
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    field_validator,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, field_validator
 
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig

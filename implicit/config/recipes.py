@@ -11,11 +11,7 @@ from typing import Any
 from automata.errors import unknown_name
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.flat import flat_places, groups, nest
-from implicit.config.references import (
-    AnyModel,
-    model_name,
-    task_specification,
-)
+from implicit.config.references import AnyModel, model_name, task_specification
 from implicit.config.run import TrainConfig
 from implicit.models.registry import Sizes, model_class, size_fields, size_names
 
@@ -122,13 +118,13 @@ MODEL_RECIPES: dict[tuple[str, str], Settings] = {
         "free_rtol": 0.02,
         "contraction_weight": 0.02,
         "carried_share": 0.0,
-    },
+    }
 }
 """Settings of single models, in place of those of the task. Whoever compares such a model gives the others
 the same data: the same lengths, steps and batches."""
 
 MODEL_RECIPE_SIZES: dict[tuple[str, str], Sizes] = {
-    ("S3", "implicit-gated-deltanet"): {"d_model": 64, "mlp_size": 128},
+    ("S3", "implicit-gated-deltanet"): {"d_model": 64, "mlp_size": 128}
 }
 
 

@@ -18,11 +18,7 @@ AnyModel = str | type[SequenceModel]
 
 
 def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
-    """Return what rebuilds a task, and its hard fraction if it says one.
-
-    Args:
-        task: the name of a task, ``module:name`` of one of your own, or anything else that
-            `automata.tasks.specification.task_from` takes.
+    """Return what rebuilds a task, and its hard fraction if it says one; it takes what `task_from` takes.
 
     Raises:
         InputError: for a task that is not there or that nothing rebuilds, and for what is no task.
@@ -72,15 +68,7 @@ def named_code(values: Mapping[str, Any]) -> list[str]:
 def check_outside(name: str, folder: Path) -> None:
     """Refuse code that lies in a run folder, where whoever made the run can write it.
 
-    Args:
-        name: ``module:name``; the packages that the module is in are imported.
-        folder: of the run.
-
-    Raises:
-        InputError: if the module, or a package that it is in, lies in the folder.
-
-    Example:
-        >>> check_outside("automata:parity_dfa", Path("runs/mine"))
+    The packages that the module of ``module:name`` is in are imported.
     """
     parts, within = name.partition(":")[0].split("."), folder.resolve()
     for count in range(1, len(parts) + 1):

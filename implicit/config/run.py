@@ -3,14 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveInt, ValidationInfo, field_validator, model_validator
 
 from automata.errors import InputError
 from automata.tasks.interface import Task
@@ -177,27 +170,13 @@ class TrainConfig(CheckedConfig):
         Raises:
             InputError: for a hard fraction that the task does not take, a task that is no longer what it was,
                 or one of your own that cannot be imported.
-
-        Example:
-            >>> TrainConfig.of(task="S3", model="lstm", hard_fraction=0.5).build_task()
-            <WordProblem S3: 6 tokens, 6 states>
         """
         return task_from(self.task, self.hard_fraction)
 
     def learning_rate_at(self, step: int, growth: Growth | None = None) -> float:
-        """Return the learning rate of a step.
+        """Return the learning rate of a step, counted from 1.
 
-        Args:
-            step: number of the training step, from 1.
-            growth: where a curriculum with growth_accuracy stands; at its beginning if None.
-
-        Example:
-            >>> config = TrainConfig.of(task="parity", model="lstm", steps=300, learning_rate=1.0)
-            >>> [round(config.learning_rate_at(step), 3) for step in (1, 50, 100, 200, 300)]
-            [0.01, 0.5, 1.0, 0.55, 0.1]
-            >>> config = config.updated(growth_accuracy=0.9, final_steps=100)
-            >>> config.learning_rate_at(150), config.learning_rate_at(150, Growth(final_from=101))
-            (1.0, 0.55)
+        Growth is where a curriculum with growth_accuracy stands; at its beginning if None.
         """
         if self.curriculum.growth_accuracy is None:
             return self.optimizer.learning_rate_at(step, self.steps)
@@ -206,15 +185,7 @@ class TrainConfig(CheckedConfig):
         return self.optimizer.learning_rate_at(step, self.last_step(growth), falls_after)
 
     def last_step(self, growth: Growth | None = None) -> int:
-        """Return the last training step: that of the final phase once known, else the most there can be.
-
-        Example:
-            >>> config = TrainConfig.of(
-            ...     task="parity", model="lstm", steps=900, growth_accuracy=0.9, final_steps=100
-            ... )
-            >>> config.last_step(), config.last_step(Growth(final_from=401))
-            (900, 500)
-        """
+        """Return the last training step: that of the final phase once known, else the most there can be."""
         if self.curriculum.growth_accuracy is None or growth is None or growth.final_from is None:
             return self.steps
         return min(self.steps, growth.final_from - 1 + self.curriculum.final_steps)
@@ -244,9 +215,8 @@ class TrainConfig(CheckedConfig):
     def shortfall(self, reached: int | None = None) -> str | None:
         """Return what to say of a curriculum that does not reach the training length; None if it does.
 
-        Args:
-            reached: length of the sequences in the last step of a finished run; what the configuration
-                foretells if None, which is the training length if sequences grow with the accuracy.
+        A finished run ``reached`` some length in its last step; if None, it is what the configuration
+        foretells: the training length if sequences grow with the accuracy.
 
         Example:
             >>> config = TrainConfig.of(
@@ -275,21 +245,11 @@ class TrainConfig(CheckedConfig):
         )
 
     def flat(self) -> dict[str, Any]:
-        """Return the values by their flat names.
-
-        Example:
-            >>> TrainConfig.of(task="parity", model="lstm").flat()["bounded_steps"]
-            1000
-        """
+        """Return the values by their flat names."""
         return flatten(type(self), self.model_dump())
 
     def as_json(self) -> dict[str, Any]:
-        """Return the format version and the fields as JSON values.
-
-        Example:
-            >>> list(TrainConfig.of(task="parity", model="lstm").as_json())[:3]
-            ['format_version', 'task', 'model']
-        """
+        """Return the format version and the fields as JSON values."""
         return {"format_version": FORMAT_VERSION, **self.model_dump(mode="json")}
 
     @classmethod
@@ -298,9 +258,7 @@ class TrainConfig(CheckedConfig):
     ) -> "TrainConfig":
         """Undo `as_json`; a configuration of the first format, with all fields on one level, is read too.
 
-        Args:
-            values: as `as_json` returns them.
-            allow_code: True to import what the configuration names as ``module:name``, or the names allowed.
+        With ``allow_code`` what is named as ``module:name`` is imported: all of it, or the names allowed.
 
         Raises:
             InputError: for a newer format, code that is not allowed, or the first fault.

@@ -79,14 +79,10 @@ class Stopping:
         return replace(self, rtol=least)
 
     def is_met(self, latent: Tensor, residual: Tensor, size: Tensor | None = None) -> Tensor:
-        """Return per token whether the residual is within the tolerance, ``[batch, tokens]``.
+        """Return per token whether the residual ‖Φ(z) − z‖ is within the tolerance, ``[batch, tokens]``.
 
-        A latent whose norm overflows meets no relative tolerance: an infinite one would say nothing.
-
-        Args:
-            latent: z, ``[batch, tokens, features]``.
-            residual: ‖Φ(z) − z‖, ``[batch, tokens]``.
-            size: ‖z‖, where it is known, ``[batch, tokens]``.
+        A latent whose norm overflows meets no relative tolerance: an infinite one would say nothing. ``size``
+        is ‖z‖, where it is known.
 
         Example:
             >>> large = torch.full((1, 1, 4), 3e19)  # finite, and the sum of its squares is not
@@ -112,12 +108,6 @@ class IterationState:
         iterations: evaluations of Φ while the token was not done, ``[batch, tokens]``, int64.
         residual: ‖Φ(z) − z‖ when it was last evaluated, ``[batch, tokens]``; infinite before.
         status: `Status` codes, ``[batch, tokens]``, int8; MAX_ITERATIONS for a token that is not done.
-
-    Example:
-        >>> z = torch.tensor([[[0.0], [1.0]]])
-        >>> progress = IterationState.opened(z).after(z, torch.cos(z) - z, Stopping(rtol=0.5), Dependence.OWN)
-        >>> progress.active.tolist(), [round(r, 2) for r in progress.residual.flatten().tolist()]
-        ([[True, False]], [1.0, 0.46])
     """
 
     iterations: Tensor
@@ -164,14 +154,7 @@ class IterationState:
     def after(
         self, latent: Tensor, change: Tensor, stopping: Stopping, dependence: Dependence
     ) -> "IterationState":
-        """Enter one evaluation of Φ.
-
-        Args:
-            latent: z, ``[batch, tokens, features]``.
-            change: Φ(z) − z.
-            stopping: whose tolerance holds.
-            dependence: which tokens a token's image depends on.
-        """
+        """Enter one evaluation of Φ, which changes z by Φ(z) − z."""
         active = self.active
         latent, change = latent.detach(), change.detach()
         measured, size = _NORM(change), _NORM(latent)
@@ -196,11 +179,7 @@ class IterationState:
         return IterationState(self.iterations + active, residual, status)
 
     def ended(self, tokens: Tensor) -> "IterationState":
-        """Return the iteration state with tokens given up; their status is that of the limit at `closed`.
-
-        Args:
-            tokens: which, ``[batch, tokens]``, bool.
-        """
+        """Return the iteration state with tokens given up; their status is that of the limit at `closed`."""
         return replace(self, status=self.status.masked_fill(self.active & tokens, _GIVEN_UP))
 
     def closed(self) -> "IterationState":
@@ -209,19 +188,7 @@ class IterationState:
         return replace(self, status=self.status.masked_fill(given_up, int(Status.MAX_ITERATIONS)))
 
     def advance(self, latent: Tensor, following: Tensor) -> Tensor:
-        """Return the following iterate of every token that is not done, and the latent of one that is.
-
-        Args:
-            latent: z, ``[batch, tokens, features]``.
-            following: what the solver made of it, of the same shape.
-
-        Example:
-            >>> progress = IterationState(torch.ones(1, 2), torch.ones(1, 2), torch.tensor([[1, 0]]))
-            >>> progress.active.tolist()
-            [[True, False]]
-            >>> progress.advance(torch.zeros(1, 2, 1), torch.full((1, 2, 1), torch.inf)).flatten().tolist()
-            [inf, 0.0]
-        """
+        """Return the following iterate of every token that is not done, and the latent of one that is."""
         if self.remaining == self.active.numel():
             return following
         return torch.where(self.active[..., None], following, latent)
@@ -326,15 +293,8 @@ def unroll(
 ) -> Solution:
     """Iterate a fixed number of times, with gradient through all of them; no token stops early.
 
-    Args:
-        problem: Φ and the dependence among tokens.
-        solver: how the next iterate is made.
-        stopping: whose tolerance decides the status; its limit is not read.
-        start: z₀, ``[batch, tokens, features]``.
-        iterations: steps, at least 1; one more evaluation of Φ, without gradient, follows them.
-
-    Returns:
-        The last iterate, with its own residual and status; the last evaluation is not counted.
+    One more evaluation of Φ, without gradient and not counted, gives the last iterate its residual and its
+    status, by the tolerance of ``stopping``; the limit of that is not read.
 
     Raises:
         InputError: for a Φ that does not keep the shape of the latent, or writes into it.
@@ -362,17 +322,9 @@ def unroll(
 def change_of(latent: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """Return Φ(z) − z.
 
-    Args:
-        latent: z, ``[batch, tokens, features]``.
-        function: Φ.
-
     Raises:
         InputError: for an image of another shape than the latent, or a Φ that writes into z: what it changes
             of z it changes of the difference, so that nothing seems to be left.
-
-    Example:
-        >>> change_of(torch.ones(1, 1, 2), lambda z: 3 * z).tolist()
-        [[[2.0, 2.0]]]
     """
     version = None if latent.is_inference() else latent._version  # which inference mode does not count
     image = function(latent)
@@ -387,10 +339,6 @@ def change_of(latent: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
 
 def with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:
     """Turn "within tolerance" into "converged": all tokens that a token depends on must be within it too.
-
-    Args:
-        met: whether a token is within the tolerance, ``[batch, tokens]``, bool.
-        dependence: which tokens a token's image depends on.
 
     Example:
         >>> with_all_it_depends_on(torch.tensor([[True, False, True]]), Dependence.CAUSAL).tolist()

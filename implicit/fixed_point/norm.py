@@ -24,10 +24,5 @@ def token_norm(vectors: Tensor) -> Tensor:
 
 @functools.cache
 def least_norm(dtype: torch.dtype) -> float:
-    """Return the least norm whose square is a normal number; half precision is summed up in float32.
-
-    Example:
-        >>> least_norm(torch.bfloat16) == least_norm(torch.float32)
-        True
-    """
+    """Return the least norm whose square is a normal number; half precision is summed up in float32."""
     return math.sqrt(torch.finfo(torch.promote_types(dtype, torch.float32)).tiny)

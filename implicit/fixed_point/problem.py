@@ -37,10 +37,6 @@ class AdjointSolution(NamedTuple):
     Attributes:
         value: v, ``[batch, tokens, features]``.
         residual: ‖g + (∂zΦ)ᵀ v − v‖ per token, ``[batch, tokens]``; None where it was not measured.
-
-    Example:
-        >>> AdjointSolution._fields
-        ('value', 'residual')
     """
 
     value: Tensor

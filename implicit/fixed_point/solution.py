@@ -69,24 +69,15 @@ class Solution:
         return self.residual / norm.clamp_min(torch.finfo(self.value.dtype).tiny)
 
     def after(self, reached: Tensor) -> "Solution":
-        """Return the solution with "converged" taken back where the tokens before it did not converge.
-
-        Args:
-            reached: whether all earlier tokens of the sequence converged, ``[batch, 1]`` or
-                ``[batch, tokens]``, bool.
-        """
+        """Return the solution with "converged" taken back where not all earlier tokens ``reached`` theirs."""
         status = torch.where(reached | ~self.converged, self.status, int(Status.MAX_ITERATIONS))
         return replace(self, status=status.to(torch.int8))
 
     @staticmethod
     def concatenate(solutions: "Sequence[Solution]") -> "Solution":
         """Join the solutions of consecutive tokens into that of the sequence."""
-        return Solution(
-            torch.cat([solution.value for solution in solutions], dim=1),
-            torch.cat([solution.iterations for solution in solutions], dim=1),
-            torch.cat([solution.residual for solution in solutions], dim=1),
-            torch.cat([solution.status for solution in solutions], dim=1),
-        )
+        names = ("value", "iterations", "residual", "status")
+        return Solution(*(torch.cat([getattr(one, name) for one in solutions], dim=1) for name in names))
 
     def message(self) -> str:
         """Say for the worst status how many tokens ended with it, and the remedy."""

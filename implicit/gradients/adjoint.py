@@ -10,13 +10,10 @@ from automata.errors import InputError
 
 
 def with_gradient_of(value: Tensor, path: Tensor) -> Tensor:
-    """Return a value, to the bit, with the derivatives of another tensor of its shape.
+    """Return a value, to the bit, with the derivatives of another tensor of its shape, and none of its own.
 
-    Recording a gradient changes no result: z* keeps the residual and the status that it was found with.
-
-    Args:
-        value: what is returned; its own derivatives are dropped.
-        path: whose derivatives it gets, of any order and in every mode.
+    Recording a gradient changes no result: z* keeps the residual and the status that it was found with. The
+    derivatives are of any order and in every mode.
 
     Example:
         >>> b = torch.ones(1, requires_grad=True)
@@ -48,24 +45,13 @@ class _WithGradientOf(torch.autograd.Function):
 
 
 def transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
-    """Return Jᵀ v with J the derivative of the image in the leaf, once more for every call.
-
-    Example:
-        >>> leaf = torch.tensor([1.0, 2.0], requires_grad=True)
-        >>> transposed_product(leaf.square(), leaf, torch.ones(2))
-        tensor([2., 4.])
-    """
+    """Return Jᵀ v with J the derivative of the image in the leaf, once more for every call."""
     # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
     return torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
 
 
 def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return a value so that a gradient g that comes back to it goes on to the image as v, of the adjoint.
-
-    Args:
-        value: z*.
-        image: Φ(z*), differentiable in the parameters.
-        adjoint_of: g ↦ v.
+    """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v, of the adjoint.
 
     Raises:
         InputError: in a backward pass with ``create_graph=True``.

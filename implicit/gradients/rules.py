@@ -35,16 +35,9 @@ class GradientRule(Protocol):
     def attach(
         self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
     ) -> Solution:
-        """Give the value of a solution that was found without gradient its gradient.
+        """Give the value of a solution, found without gradient, its gradient; the value stays as it is.
 
-        Args:
-            problem: that was solved.
-            solver: that the adjoint takes if the rule names none; phantom steps take its damping.
-            stopping: likewise.
-            solution: however it was found.
-
-        Returns:
-            The solution, its value the same to the bit.
+        The adjoint takes solver and stopping if the rule names none; phantom steps take the solver's damping.
         """
         ...
 

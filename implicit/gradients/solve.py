@@ -10,14 +10,7 @@ from implicit.gradients.rules import GradientRule, Phantom, Unrolled
 def solve_with_gradient(
     problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor, gradient: GradientRule
 ) -> Solution:
-    """Return the solution; its value is differentiable in whatever Φ depends on.
-
-    Args:
-        problem: Φ and the dependence among tokens.
-        solver: how the next iterate is made.
-        stopping: tolerance and limit.
-        start: z₀, ``[batch, tokens, features]``.
-        gradient: how the solution is differentiated.
+    """Return the solution; its value is differentiable, by the gradient rule, in whatever Φ depends on.
 
     Raises:
         InputError: for a problem that the rule cannot differentiate.

@@ -36,23 +36,11 @@ class SharedInjection(ImplicitModel):
 
 
 class ImplicitLlamaBackboneConfig(ImplicitLlamaStackConfig, AttentionSizes):
-    """Sizes of an `ImplicitLlamaBackbone` and how it finds its fixed point outside of training.
-
-    Example:
-        >>> ImplicitLlamaBackboneConfig(vocabulary_size=5, output_size=1).damping
-        0.8
-    """
+    """Sizes of an `ImplicitLlamaBackbone` and how it finds its fixed point outside of training."""
 
 
 class ImplicitMamba2Backbone(SharedInjection, ImplicitMamba2):
-    """Mamba-2 layers iterated to a fixed point, with one injection.
-
-    Example:
-        >>> from implicit.models.mamba2 import ImplicitMamba2Config
-        >>> model = ImplicitMamba2Backbone(ImplicitMamba2Config(vocabulary_size=5, output_size=1, layers=2))
-        >>> len(model.injections), model.injections[0].bias is None
-        (1, False)
-    """
+    """Mamba-2 layers iterated to a fixed point, with one injection."""
 
     name: ClassVar[str] = "implicit-mamba2-backbone"
 
@@ -62,13 +50,6 @@ class ImplicitLlamaBackbone(SharedInjection):
 
     The latent of a token is solved for with the keys and values of the tokens before it, at their fixed
     points, and its own, which change with the latent.
-
-    Example:
-        >>> import torch
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitLlamaBackboneConfig(vocabulary_size=5, output_size=1, mlp_size=8, d_model=8)
-        >>> ImplicitLlamaBackbone(config).run(torch.tensor([[1, 2, 3]])).solution.share_converged
-        1.0
     """
 
     name: ClassVar[str] = "implicit-llama-backbone"
@@ -80,14 +61,6 @@ Stack = TypeVar("Stack", bound=CellStack)
 
 
 def without_head(stack: Stack) -> Stack:
-    """Put the identity in the place of the head, so that a stack gives the features that a head reads.
-
-    Example:
-        >>> import torch
-        >>> from implicit.models.mamba2 import ImplicitMamba2Config
-        >>> config = ImplicitMamba2Config(vocabulary_size=5, output_size=1, d_model=16)
-        >>> without_head(ImplicitMamba2Backbone(config)).run(torch.tensor([[1, 2]])).logits.shape
-        torch.Size([1, 2, 16])
-    """
+    """Put the identity in the place of the head, so that a stack gives the features that a head reads."""
     stack.head = nn.Identity()  # type: ignore[assignment]  # of the stack's one output, which nobody reads
     return stack

@@ -45,24 +45,14 @@ class TextEvaluation:
 
 @torch.no_grad()
 def evaluate_text(
-    model: LanguageModel,
-    text: Tensor,
-    context: int = 256,
-    batch_size: int = 8,
-    solve: Solve | None = None,
+    model: LanguageModel, text: Tensor, context: int = 256, batch_size: int = 8, solve: Solve | None = None
 ) -> TextEvaluation:
     """Measure how well a model predicts a text, in windows that know nothing of each other.
 
-    A window has so many tokens, of which all but the first are predicted from those before it in the window;
-    the next window begins with the last token of this one, so that every token of the text but the first is
-    predicted once. The last window is shorter.
-
-    Args:
-        model: in evaluation mode, so that fixed points are sought as configured.
-        text: int64, ``[tokens]``.
-        context: tokens per window, at least 2.
-        batch_size: windows at a time.
-        solve: how fixed points are sought; as configured if None.
+    A window has ``context`` tokens, of which all but the first are predicted from those before it in the
+    window; the next window begins with the last token of this one, so that every token of the text but the
+    first is predicted once. The last window is shorter. Fixed points are sought as configured if ``solve`` is
+    None.
 
     Raises:
         InputError: the text has fewer than two tokens, a number is out of its range, or the model is in
@@ -124,10 +114,6 @@ class ModeAgreement:
         share_of_converged: of these, with the same likeliest token; NaN if there is none.
         difference: the largest difference of a log-probability, in nats.
         tokens: on which.
-
-    Example:
-        >>> ModeAgreement(1.0, 1.0, 1.0, 1e-5, 64).share
-        1.0
     """
 
     share: float
@@ -139,12 +125,9 @@ class ModeAgreement:
 
 @torch.no_grad()
 def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | None = None) -> ModeAgreement:
-    """Compare what an implicit model predicts in its two modes.
+    """Compare what an implicit model, in evaluation mode, predicts of ``[batch, length]`` in its two modes.
 
-    Args:
-        model: an implicit one, in evaluation mode.
-        tokens: int64, ``[batch, length]``.
-        stopping: tolerance and limit of both; those configured if None.
+    Tolerance and limit of both are those configured if None.
 
     Raises:
         InputError: the model is explicit, or in training mode.
@@ -165,10 +148,8 @@ def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | No
     if model.solve is None:
         raise InputError(f"model is {type(model).__name__}, which has one mode only; give an implicit one")
     stopping = model.solve.stopping if stopping is None else stopping
-    one, other = (
-        model(tokens, use_cache=False, solve=Solve("simultaneous", stopping=stopping)),
-        model(tokens, use_cache=False, solve=Solve("sequential", stopping=stopping)),
-    )
+    one = model(tokens, use_cache=False, solve=Solve("simultaneous", stopping=stopping))
+    other = model(tokens, use_cache=False, solve=Solve("sequential", stopping=stopping))
     same = one.logits.argmax(-1) == other.logits.argmax(-1)
     both = (one.status == 0) & (other.status == 0)
     differences = one.logits.log_softmax(-1) - other.logits.log_softmax(-1)

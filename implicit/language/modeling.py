@@ -31,15 +31,11 @@ from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from implicit.caller import warn_caller
 from implicit.cells import Mamba2Cell, RMSNorm
+from implicit.cells.decay import initial_step_bias
 from implicit.cells.interface import has_own_hooks
-from implicit.cells.mamba2_parameters import initial_dt_bias
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.gradients import Phantom, Unrolled
-from implicit.language.backbones import (
-    ImplicitLlamaBackbone,
-    ImplicitMamba2Backbone,
-    without_head,
-)
+from implicit.language.backbones import ImplicitLlamaBackbone, ImplicitMamba2Backbone, without_head
 from implicit.language.cache import SequenceState
 from implicit.language.configuration import (
     ExplicitLlamaLMConfig,
@@ -215,7 +211,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         elif isinstance(module, RMSNorm):
             init.ones_(module.weight)
         elif isinstance(module, Mamba2Cell):
-            init.copy_(module.dt_bias, initial_dt_bias(module.heads))
+            init.copy_(module.dt_bias, initial_step_bias(module.heads))
             init.copy_(module.A_log, torch.empty(module.heads).uniform_(1, 16).log())
             init.ones_(module.D)
             init.ones_(module.norm.weight)

@@ -17,11 +17,9 @@ from theory.transition import State
 class Rows:
     """Documents that are read together, one in a row; without fields the batch as it is.
 
-    Attributes:
-        places: of each token in the flattened batch, ``[documents, longest]``; behind a document any.
-        lengths: of the documents, ``[documents]``.
-        sequence: in which each stands, ``[documents]``.
-        fresh: documents that begin without the state from before, bool ``[documents]``.
+    ``places`` are those of each token in the flattened batch, ``[documents, longest]``, behind a document
+    any; ``lengths`` those of the documents; ``sequence`` says in which each stands, and ``fresh`` which begin
+    without the state from before.
     """
 
     places: Tensor | None = None
@@ -78,11 +76,7 @@ class Reading:
     ) -> "Reading":
         """Read a mask, of these tokens or of those read before as well, and where documents begin.
 
-        Args:
-            tokens: ``[batch, length]``.
-            attention_mask: 1 for real tokens and 0 for padding.
-            earlier: what was read before; nothing if None.
-            **borders: ``position_ids``, ``seq_idx``, ``cu_seq_lens_q`` or ``cu_seq_lens_k``.
+        Borders are ``position_ids``, ``seq_idx``, ``cu_seq_lens_q`` or ``cu_seq_lens_k``.
 
         Raises:
             InputError: the tokens are not ``[batch, length]``, or the mask has another shape or other

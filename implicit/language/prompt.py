@@ -35,16 +35,9 @@ def read_prompt(
 ) -> ModelOutput:
     """Find the answer of the sequential mode, where the verification passes in the time of the simultaneous.
 
-    Args:
-        model: whose cells are `AttentionCell`; with hooks on its cells, or a tolerance above 0.001, it is
-            read token by token.
-        tokens: ``[batch, length]``.
-        state: before the first token; the beginning if None.
-        solve: how fixed points are sought; its mode does not count.
-        lengths: real tokens of each sequence, ``[batch]``; all if None.
-
-    Returns:
-        What `ImplicitModel.run` returns. The evaluations count those of the verification too.
+    The cells are `AttentionCell`; with hooks on them, or a tolerance above 0.001, the model reads token by
+    token. The mode of ``solve`` does not count. The evaluations of the result count those of the verification
+    too.
 
     Example:
         >>> from implicit.language import ImplicitLlamaForCausalLM, ImplicitLlamaLMConfig

@@ -8,13 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def only_errors_of(logger: str) -> Iterator[None]:
-    """Let a logger tell errors only, until the block ends.
-
-    Example:
-        >>> with only_errors_of("some.library"):
-        ...     logging.getLogger("some.library").isEnabledFor(logging.WARNING)
-        False
-    """
+    """Let a logger tell errors only, until the block ends."""
     named = logging.getLogger(logger)
     before = named.level
     named.setLevel(logging.ERROR)
@@ -26,12 +20,7 @@ def only_errors_of(logger: str) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Ignore warnings until the block ends.
-
-    Example:
-        >>> with quiet():
-        ...     warnings.warn("said before", UserWarning)
-    """
+    """Ignore warnings until the block ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

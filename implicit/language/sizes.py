@@ -85,12 +85,7 @@ def published_config(family: str, size: str, *, implicit: bool = True, **changes
 
 
 def language_config(family: str, *, implicit: bool = True, **fields: Any) -> LanguageModelConfig:
-    """Return the configuration of a family with the given fields.
-
-    Args:
-        family: ``"mamba2"`` or ``"llama"``.
-        implicit: whether the layers are iterated to a fixed point; once otherwise.
-        **fields: of the configuration; the others keep their defaults.
+    """Return the configuration of a family with the given fields; the others keep their defaults.
 
     Raises:
         InputError: the family or a field is unknown, or a value does not fit.
@@ -116,25 +111,29 @@ def parameter_count(config: LanguageModelConfig) -> int:
         123566592
     """
     width, layers, vocabulary = config.hidden_size, config.num_hidden_layers, config.vocab_size
-    projected, layer = _of_layer(config)
     embeddings = vocabulary * width * (1 if config.tie_word_embeddings else 2)
-    injection = (width + 1) * projected + width if isinstance(config, FixedPoints) else 0
-    return embeddings + layers * layer + injection + width
+    injection = (width + 1) * injection_size(config) + width if isinstance(config, FixedPoints) else 0
+    return embeddings + layers * _of_layer(config) + injection + width
 
 
-def _of_layer(config: LanguageModelConfig) -> tuple[int, int]:
-    """The width of the input projection, and the parameters of a layer with its norms."""
-    width = config.hidden_size
+def injection_size(config: LanguageModelConfig) -> int:
+    """Return the width of the input projection of a layer, which is that of the injection."""
+    if isinstance(config, Mamba2Layers):
+        inner = config.expand * config.hidden_size
+        return 2 * (inner + config.n_groups * config.state_size) + inner // config.head_dim
+    assert isinstance(config, LlamaLayers)
+    assert config.num_key_value_heads is not None
+    size = config.hidden_size // config.num_attention_heads
+    return (config.num_attention_heads + 2 * config.num_key_value_heads) * size
+
+
+def _of_layer(config: LanguageModelConfig) -> int:
+    """The parameters of a layer with its norms."""
+    width, projected = config.hidden_size, injection_size(config)
     if isinstance(config, Mamba2Layers):
         inner = config.expand * width
         heads, channels = inner // config.head_dim, inner + 2 * config.n_groups * config.state_size
-        projected = inner + channels + heads
-        return projected, width * (projected + inner + 1) + channels * (
-            config.conv_kernel + 1
-        ) + 3 * heads + inner
+        convolution = channels * (config.conv_kernel + 1)
+        return width * (projected + inner + 1) + convolution + 3 * heads + inner
     assert isinstance(config, LlamaLayers)
-    assert config.num_key_value_heads is not None
-    size = width // config.num_attention_heads
-    projected = (config.num_attention_heads + 2 * config.num_key_value_heads) * size
-    attention = width * (projected + config.num_attention_heads * size)
-    return projected, attention + 3 * width * config.intermediate_size + 2 * width
+    return width * (projected + width + 3 * config.intermediate_size + 2)

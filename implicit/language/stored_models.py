@@ -18,9 +18,6 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 def check_model_folder(folder: Path) -> None:
     """Refuse a folder that lacks a model or a tokenizer, before anything of it is read.
 
-    Raises:
-        InputError: naming what is missing.
-
     Example:
         >>> check_model_folder(Path("no/such/model"))
         Traceback (most recent call last):
@@ -42,9 +39,8 @@ def check_model_folder(folder: Path) -> None:
 def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]:
     """Return the causal language model of a folder, ready to be evaluated, and its tokenizer.
 
-    Args:
-        folder: written by ``save_pretrained``, of a model of this toolkit or of any other in `transformers`.
-        device: where the model is put.
+    The folder was written by ``save_pretrained``, of a model of this toolkit or of any other in
+    `transformers`.
 
     Raises:
         InputError: as for `check_model_folder`; the device is not there, the folder cannot be read, weights

@@ -16,15 +16,8 @@ def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = 
     """Refuse a configuration of weights that no file holds, before memory is taken for them.
 
     Some may be missing, such as a head that is about to be trained: as many as there are, or a small model.
-    Folders in other formats than safetensors are left to `transformers`.
-
-    Args:
-        model: the class that is read.
-        folder: written by ``save_pretrained``.
-        config: its configuration, where that is read already.
-
-    Raises:
-        InputError: most weights are missing, or a file is not safetensors.
+    Folders in other formats than safetensors are left to `transformers`. The configuration is read if not
+    given.
 
     Example:
         >>> import json

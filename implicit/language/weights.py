@@ -62,10 +62,7 @@ _STACKED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     },
     "mamba2": {},
     "llama": {
-        "mixers.{}.in_proj.weight": (
-            "model.layers.{}.self_attn.{}.weight",
-            ("q_proj", "k_proj", "v_proj"),
-        ),
+        "mixers.{}.in_proj.weight": ("model.layers.{}.self_attn.{}.weight", ("q_proj", "k_proj", "v_proj")),
         "mlps.{}.1.in_proj.weight": ("model.layers.{}.mlp.{}.weight", ("gate_proj", "up_proj")),
     },
 }
@@ -133,10 +130,6 @@ def normalised_weights(weights: Weights) -> dict[str, Tensor]:
 
 def renamed(weights: Weights, layers: int) -> dict[str, Tensor]:
     """Return weights under the names of a stack here, with ``last_norm`` for the norm after its last layer.
-
-    Args:
-        weights: under one of the namings of this module.
-        layers: of the model.
 
     Raises:
         InputError: a tensor is missing, unknown, or holds a number that is not finite.

@@ -5,7 +5,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from implicit.models.torch_rnn import TorchRNN, TorchRNNConfig
+from implicit.models.torch_rnn import TorchRNN
 from theory.transition import State
 
 
@@ -23,15 +23,8 @@ class Elman(TorchRNN):
 
     name: ClassVar[str] = "elman"
     description: ClassVar[str] = "the simplest non-linear recurrent control: h' = tanh(W x + U h + b)"
+    network_class = nn.RNN
     parts: ClassVar[tuple[str, ...]] = ("hidden",)
-
-    @property
-    def network(self) -> nn.RNNBase:
-        """The recurrent network."""
-        return self.rnn
-
-    def _make_network(self, config: TorchRNNConfig) -> None:
-        self.rnn = nn.RNN(config.d_model, config.d_model, config.layers, batch_first=True)
 
     def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
         """Return the hidden state of one layer after one token."""

@@ -22,14 +22,6 @@ class ExplicitModel(CellStack):
 
     Source:
         The block of Dao & Gu 2024, arXiv 2405.21060, with any cell in the place of Mamba-2.
-
-    Example:
-        >>> from implicit import Mamba2
-        >>> config = Mamba2.config_class(vocabulary_size=3, output_size=5, d_model=8, head_size=8)
-        >>> model = Mamba2(config)
-        >>> output = model.run(torch.tensor([[0, 1, 2, 0], [2, 2, 0, 0]]), lengths=torch.tensor([4, 2]))
-        >>> output.logits.shape, bool((output.logits[1, 2:] == 0).all())
-        (torch.Size([2, 4, 5]), True)
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -96,13 +88,9 @@ class ExplicitModel(CellStack):
 def explicit_model(
     name: str, cell: type[Cell], description: str, base: type[StackConfig] = StackConfig
 ) -> type[ExplicitModel]:
-    """Return the class of the explicit model of a cell.
+    """Return the class of the explicit model of a cell, by the name that commands know it by.
 
-    Args:
-        name: the name that commands know it by.
-        cell: the class of its cells.
-        description: one line.
-        base: sizes of the stack, with their defaults.
+    ``base`` has the sizes of the stack, with their defaults; the description is one line.
 
     Example:
         >>> from implicit.cells import Mamba2Cell
@@ -127,10 +115,7 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
         4
     """
     bases: Any = (base, cell.sizes_class)
-    return cast(
-        "type[StackConfig]",
-        create_model(f"{cell.__name__}Config", __base__=bases),
-    )
+    return cast("type[StackConfig]", create_model(f"{cell.__name__}Config", __base__=bases))
 
 
 Stack = TypeVar("Stack", bound=CellStack)

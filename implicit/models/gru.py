@@ -5,7 +5,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from implicit.models.torch_rnn import TorchRNN, TorchRNNConfig
+from implicit.models.torch_rnn import TorchRNN
 from theory.transition import State
 
 
@@ -23,15 +23,8 @@ class GRU(TorchRNN):
 
     name: ClassVar[str] = "gru"
     description: ClassVar[str] = "the gated recurrent control with one state per layer"
+    network_class = nn.GRU
     parts: ClassVar[tuple[str, ...]] = ("hidden",)
-
-    @property
-    def network(self) -> nn.RNNBase:
-        """The recurrent network."""
-        return self.gru
-
-    def _make_network(self, config: TorchRNNConfig) -> None:
-        self.gru = nn.GRU(config.d_model, config.d_model, config.layers, batch_first=True)
 
     def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
         """Return the hidden state of one layer after one token."""

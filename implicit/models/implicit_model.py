@@ -56,12 +56,7 @@ from theory.transition_batch import TokenInputs, TransitionBatch
 
 
 class ImplicitConfig(StackConfig):
-    """Sizes of an implicit model and how it finds its fixed point outside of training.
-
-    Example:
-        >>> ImplicitConfig(vocabulary_size=2, output_size=2, d_model=32).damping
-        0.8
-    """
+    """Sizes of an implicit model and how it finds its fixed point outside of training."""
 
     residual: bool = Field(
         default=True, description="whether the self-map adds its input before the norm, as in the paper"
@@ -84,22 +79,6 @@ class ImplicitModel(CellStack, FixedPointModel):
         sequential_backend: what runs the sequential mode: ``"loop"`` (plain PyTorch), ``"numba"`` or
             ``"triton"`` (all tokens in one call of a kernel, for a CPU or a GPU) or ``"auto"``, see
             `implicit.ops.explain_sequential_solve`.
-
-    Example:
-        >>> from implicit import ImplicitMamba2
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2.config_class(vocabulary_size=2, output_size=2, d_model=8, head_size=8)
-        >>> model = ImplicitMamba2(config)
-        >>> tokens = torch.tensor([[0, 1, 1, 0]])
-        >>> state, steps = model.init_state(1), []
-        >>> for t in range(4):
-        ...     state, logits = model.step(state, tokens[:, t])
-        ...     steps.append(logits)
-        >>> torch.allclose(model(tokens), torch.stack(steps, 1), atol=1e-3)
-        True
-        >>> solution = model.run(tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-5))).solution
-        >>> solution.latents.shape, solution.share_converged
-        (torch.Size([1, 4, 8]), 1.0)
     """
 
     config: ImplicitConfig
@@ -129,13 +108,6 @@ class ImplicitModel(CellStack, FixedPointModel):
 
         What is proved of executed floats is proved of these: of the kernels' order of operations, and of what
         a compiler makes of it, nothing is assumed.
-
-        Example:
-            >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-            >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2)
-            >>> model = ImplicitMamba2(config).without_kernels()
-            >>> model.sequential_backend, model.cells[0].backend
-            ('loop', 'chunked')
         """
         self.sequential_backend = "loop"
         for cell in self.cells:
@@ -196,14 +168,9 @@ class ImplicitModel(CellStack, FixedPointModel):
                 state_after=solve.state_after,
             )
         found = result.solution
+        name = mode if isinstance(mode, str) else "windowed"
         solution = SequenceSolution(
-            found.value,
-            found.iterations,
-            found.residual,
-            found.status,
-            result.evaluations,
-            mode if isinstance(mode, str) else "windowed",
-            mask,
+            found.value, found.iterations, found.residual, found.status, result.evaluations, name, mask
         )
         logits = self.head(found.value)
         if mask is not None:
@@ -231,11 +198,7 @@ class ImplicitModel(CellStack, FixedPointModel):
         return sequence_problem(self._recurrence(*self.begin(tokens, state, lengths)))
 
     def states_at(
-        self,
-        tokens: Tensor,
-        latents: Tensor,
-        state: State | None = None,
-        lengths: Tensor | None = None,
+        self, tokens: Tensor, latents: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``."""
         recurrence = self._recurrence(*self.begin(tokens, state, lengths))
@@ -376,13 +339,9 @@ class ImplicitModel(CellStack, FixedPointModel):
 def implicit_model(
     name: str, cell: type[Cell], description: str, base: type[ImplicitConfig] = ImplicitConfig
 ) -> type[ImplicitModel]:
-    """Return the class of the implicit model of a cell.
+    """Return the class of the implicit model of a cell, by the name that commands know it by.
 
-    Args:
-        name: the name that commands know it by.
-        cell: the class of its cells.
-        description: one line.
-        base: sizes of the stack, with their defaults.
+    ``base`` has the sizes of the stack, with their defaults; the description is one line.
 
     Example:
         >>> from implicit.cells import Mamba2Cell

@@ -11,17 +11,7 @@ from theory.transition import State
 
 
 def check_is_tensor(field: str, value: object) -> None:
-    """Refuse what is no tensor, and say how to make one.
-
-    Raises:
-        InputError: for a list, an array, a number, ...
-
-    Example:
-        >>> check_is_tensor("tokens", [[0, 1]])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: tokens is [[0, 1]]; give an int64 tensor, torch.as_tensor(tokens)
-    """
+    """Refuse what is no tensor, and say how to make one."""
     check_type(field, value, Tensor, f"give an int64 tensor, torch.as_tensor({field})")
 
 
@@ -114,16 +104,9 @@ def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
 
 
 def check_state(state: State, expected: State, model: str, *, grows: bool) -> None:
-    """Refuse a state that is not one of a model for a batch.
+    """Refuse a state that is not one of a model for a batch; ``expected`` is its initial one.
 
-    Args:
-        state: what was given.
-        expected: the initial state of the model for this batch.
-        model: its name.
-        grows: whether the parts may have other sizes than at first, as those of attention have.
-
-    Raises:
-        InputError: naming the part that is missing, unknown, or of another shape, dtype or device.
+    Parts of a state that grows, as those of attention do, may have other sizes than at first.
 
     Example:
         >>> check_state({"h": torch.zeros(1, 3)}, {"h": torch.zeros(1, 2)}, "mine", grows=False)
@@ -161,13 +144,7 @@ def check_state(state: State, expected: State, model: str, *, grows: bool) -> No
 def check_fits(tokens: Tensor, config: Any, device: torch.device) -> None:
     """Refuse sequences whose outputs alone do not fit into the memory of the device.
 
-    Args:
-        tokens: ``[batch, length]``.
-        config: of the model; its ``output_size``, and its ``d_model`` if it has one, are counted.
-        device: of the model.
-
-    Raises:
-        InputError: naming the memory that is needed and the memory that there is.
+    The ``output_size`` of the configuration, and its ``d_model`` if it has one, are counted.
 
     Example:
         >>> from implicit.models.interface import ModelConfig

@@ -57,12 +57,7 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def size_fields(cls) -> dict[str, FieldInfo]:
-        """Return the sizes, by name: all fields but the alphabets, which follow from the task.
-
-        Example:
-            >>> ModelConfig.size_fields()
-            {}
-        """
+        """Return the sizes, by name: all fields but the alphabets, which follow from the task."""
         return {name: field for name, field in cls.model_fields.items() if name not in ALPHABETS}
 
 
@@ -172,8 +167,7 @@ class SequenceModel(nn.Module, ABC):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) at every one of the tokens, for the analysis of many states at once.
 
-        Args:
-            tokens: int64, of any shape; the positions of the batch are those of ``tokens.flatten()``.
+        Tokens have any shape; the positions of the batch are those of ``tokens.flatten()``.
 
         Raises:
             InputError: for a token outside the vocabulary, or a model whose state grows.
@@ -182,10 +176,6 @@ class SequenceModel(nn.Module, ABC):
     @torch.no_grad()
     def states(self, tokens: Tensor, state: State | None = None) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``.
-
-        Args:
-            tokens: int64, ``[batch, length]``.
-            state: before the first token; the initial one if None.
 
         Raises:
             InputError: for tokens or a state that do not fit, or a model whose state grows.
@@ -330,29 +320,15 @@ class FixedPointModel(SequenceModel):
     def problem(
         self, tokens: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> FixedPointProblem:
-        """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together.
-
-        Args:
-            tokens: ``[batch, length]``, int64.
-            state: the state before the first token; the initial state if None.
-            lengths: as `run` takes them; Φ is 0 at padding.
-        """
+        """Return the fixed-point problem of the simultaneous mode: Φ of all tokens together, 0 at padding."""
 
     @abstractmethod
     def states_at(
-        self,
-        tokens: Tensor,
-        latents: Tensor,
-        state: State | None = None,
-        lengths: Tensor | None = None,
+        self, tokens: Tensor, latents: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> State:
         """Return the state before every token and after the last, ``[batch, length + 1, …]``, from latents.
 
-        Args:
-            tokens: ``[batch, length]``, int64.
-            latents: of these tokens, ``[batch, length, features]``.
-            state: the state before the first token; the initial state if None.
-            lengths: as `run` takes them; the state stays as it is at padding.
+        The state before the first token is the initial one if None; it stays as it is at padding.
         """
 
 
@@ -363,7 +339,4 @@ def warn_unless_converged(output: ModelOutput) -> None:
         >>> warn_unless_converged(ModelOutput(torch.zeros(1, 1, 2), {}))  # no fixed points, no warning
     """
     if output.solution is not None and not bool(output.solution.converged.all()):
-        warn_caller(
-            f"outputs without a fixed point at {output.solution.message()}",
-            NotConvergedWarning,
-        )
+        warn_caller(f"outputs without a fixed point at {output.solution.message()}", NotConvergedWarning)

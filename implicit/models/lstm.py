@@ -25,15 +25,8 @@ class LSTM(TorchRNN):
 
     name: ClassVar[str] = "lstm"
     description: ClassVar[str] = "the non-linear recurrent control"
+    network_class = nn.LSTM
     parts: ClassVar[tuple[str, ...]] = ("hidden", "cell")
-
-    @property
-    def network(self) -> nn.RNNBase:
-        """The recurrent network."""
-        return self.lstm
-
-    def _make_network(self, config: TorchRNNConfig) -> None:
-        self.lstm = nn.LSTM(config.d_model, config.d_model, config.layers, batch_first=True)
 
     def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
         """Return hidden and cell state of one layer after one token."""

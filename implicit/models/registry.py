@@ -125,10 +125,6 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
 
     Raises:
         InputError: for an unknown model, a size that the model does not have, or a bad value.
-
-    Example:
-        >>> complete_sizes("lstm", {"d_model": 16})
-        {'d_model': 16, 'layers': 1}
     """
     config = _model_config(name, sizes, vocabulary_size=1, output_size=1)
     return config.model_dump(exclude=set(ALPHABETS))
@@ -137,12 +133,7 @@ def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
 def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
     """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
-    The initial weights come from torch's global generator.
-
-    Args:
-        name: as `model_class` takes it.
-        sizes: fields of the model's configuration; those left out take their defaults.
-        task: the task.
+    Sizes that are left out take their defaults. The initial weights come from torch's global generator.
 
     Raises:
         InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
@@ -161,12 +152,7 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
 
 
 def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
-    """Build a model as `build_model` does, with the shapes of its weights alone: no memory is taken for them.
-
-    Args:
-        name: one of `MODELS`.
-        sizes: as `build_model` takes them.
-        task: the task.
+    """Build a model of `MODELS` as `build_model` does, with shapes alone: no memory is taken for its weights.
 
     Raises:
         InputError: as for `build_model`, but for memory; or for weights that no file can hold.
@@ -221,12 +207,7 @@ def _model_config(name: str, sizes: Mapping[str, Any], vocabulary_size: int, out
 
 
 def size_fields() -> dict[str, FieldInfo]:
-    """Return the sizes of all models with a description that says which models have them.
-
-    Example:
-        >>> size_fields()["d_conv"].description
-        'width of the short convolution; 1 for none (implicit-mamba2, ...)'
-    """
+    """Return the sizes of all models with a description that says which models have them."""
     owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}
     for model in MODELS.values():

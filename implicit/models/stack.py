@@ -28,12 +28,7 @@ Injections = Sequence[Tensor | None]
 
 
 class StackConfig(ModelConfig):
-    """Sizes of a stack of cells; those of the cell come on top.
-
-    Example:
-        >>> StackConfig(vocabulary_size=2, output_size=2).layers
-        1
-    """
+    """Sizes of a stack of cells; those of the cell come on top."""
 
     d_model: PositiveInt = Field(default=32, description="features of the residual stream or of the latent")
     layers: PositiveInt = Field(
@@ -213,11 +208,5 @@ def of_layer(state: State, layer: int) -> State:
 
 
 def in_layer(state: State, layer: int) -> State:
-    """Undo `of_layer`.
-
-    Example:
-        >>> import torch
-        >>> in_layer({"ssm": torch.ones(1)}, 1)
-        {'ssm.1': tensor([1.])}
-    """
+    """Undo `of_layer`."""
     return {f"{name}.{layer}": part for name, part in state.items()}

@@ -38,14 +38,9 @@ def push_forward(
 ) -> tuple[Tensor, Tensor]:
     """Return what all layers make of single tokens, before the last norm, and its derivative in the stream.
 
-    Args:
-        stack: of cells that have their derivative written out.
-        stream: what the first layer reads, ``[tokens, d_model]``.
-        injections: of every layer.
-        state: before each of the tokens, held fixed.
-
-    Returns:
-        ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs.
+    The cells have their derivative written out. The first layer reads the stream, ``[tokens, d_model]``; the
+    state before each of the tokens is held fixed. The derivative is ``[tokens, d_model, d_model]``, rows for
+    outputs.
 
     Example:
         >>> from implicit import ImplicitMamba2

@@ -7,7 +7,7 @@
 """
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from pydantic import Field, PositiveInt
@@ -26,12 +26,7 @@ from theory.transition_batch import TransitionBatch
 
 
 class TorchRNNConfig(ModelConfig):
-    """Sizes of a recurrent network.
-
-    Example:
-        >>> TorchRNNConfig(vocabulary_size=2, output_size=2).d_model
-        32
-    """
+    """Sizes of a recurrent network."""
 
     d_model: PositiveInt = Field(default=32, description="features of the recurrent state")
     layers: PositiveInt = Field(default=1, le=MOST_LAYERS, description="number of layers")
@@ -40,9 +35,10 @@ class TorchRNNConfig(ModelConfig):
 class TorchRNN(SequenceModel):
     """Embedding → a recurrent network of `torch.nn` → head.
 
-    A subclass makes the network, names the parts of a layer's state, and writes one step of a layer.
+    A subclass names the network and the parts of a layer's state, and writes one step of a layer.
 
     Class attributes:
+        network_class: a class of `torch.nn`.
         parts: the parts of a layer's state, in the order of `torch.nn`.
 
     Example:
@@ -51,6 +47,7 @@ class TorchRNN(SequenceModel):
         ('hidden', 'cell')
     """
 
+    network_class: ClassVar[type[nn.LSTM | nn.GRU | nn.RNN]]
     parts: ClassVar[tuple[str, ...]]
     config_class: ClassVar[type[ModelConfig]] = TorchRNNConfig
     config: TorchRNNConfig
@@ -58,28 +55,20 @@ class TorchRNN(SequenceModel):
     def __init__(self, config: TorchRNNConfig) -> None:
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
-        self._make_network(config)
+        network = self.network_class(config.d_model, config.d_model, config.layers, batch_first=True)
+        self.add_module(self.network_class.__name__.lower(), network)
         self.head = nn.Linear(config.d_model, config.output_size)
 
     @property
-    @abstractmethod
     def network(self) -> nn.RNNBase:
-        """The recurrent network."""
-
-    @abstractmethod
-    def _make_network(self, config: TorchRNNConfig) -> None:
-        """Make the network as a submodule."""
+        """The recurrent network; stored weights have it under the name of its class."""
+        return cast("nn.RNNBase", getattr(self, self.network_class.__name__.lower()))
 
     @abstractmethod
     def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
-        """Return the state of one layer after one token, with the weights of the network.
+        """Return the state of one layer, by the names of `parts`, after a token, with the network's weights.
 
         The op of `torch.nn` itself cannot be batched by torch.func.
-
-        Args:
-            inputs: ``[…, d_model]``.
-            state: the layer's, by the names of `parts`.
-            layer: its number.
         """
 
     def gates(self, inputs: Tensor, hidden: Tensor, layer: int) -> tuple[Tensor, Tensor]:

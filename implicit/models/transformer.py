@@ -13,12 +13,7 @@ from implicit.models.stack import StackConfig
 
 
 class LlamaStackConfig(StackConfig):
-    """Sizes of a stack of Llama blocks: attention, then a SwiGLU MLP.
-
-    Example:
-        >>> LlamaStackConfig(vocabulary_size=2, output_size=2).mlp_size
-        128
-    """
+    """Sizes of a stack of Llama blocks: attention, then a SwiGLU MLP."""
 
     mlp_size: NonNegativeInt = Field(
         default=128, description="hidden features of a SwiGLU MLP after every cell; 0 for no MLP"
@@ -34,13 +29,7 @@ Transformer = explicit_model(
 
 
 class ImplicitLlamaStackConfig(LlamaStackConfig, ImplicitConfig):
-    """Sizes of a stack of Llama blocks that is iterated, and how it finds its fixed point.
-
-    Example:
-        >>> config = ImplicitLlamaStackConfig(vocabulary_size=2, output_size=2)
-        >>> config.mlp_size, config.damping
-        (128, 0.8)
-    """
+    """Sizes of a stack of Llama blocks that is iterated, and how it finds its fixed point."""
 
 
 ImplicitTransformer = implicit_model(

@@ -27,31 +27,13 @@ way. Chosen by memory, not measured."""
 def solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> Tensor:
     """Return v with v = g + Jᵀ v, J the derivative of the images of all tokens in the latents of all tokens.
 
-    A token whose I − ∂zΦ is singular gets a v that is not finite, and so do the tokens before it.
-
-    Args:
-        recurrence: Φ and G.
-        latent: z, where to differentiate, ``[batch, tokens, features]``.
-        gradient: g, of the same shape.
-
-    Returns:
-        v, of the same shape. The memory is that of the states of all tokens and of one matrix per token.
+    The latents z are where to differentiate; they, ``gradient``, g, and v are ``[batch, tokens, features]``.
+    A token whose I − ∂zΦ is singular gets a v that is not finite, and so do the tokens before it. The memory
+    is that of the states of all tokens and of one matrix per token.
 
     Source:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1, for the system; the recursion
         is back-substitution.
-
-    Example:
-        Φ(z; h, x) = z / 2 + h and h' = h + z: with two tokens J = [[1/2, 0], [1, 1/2]].
-
-        >>> recurrence = Recurrence(
-        ...     [torch.zeros(1, 2, 1)], {"h": torch.zeros(1, 1)},
-        ...     sweep=lambda z, x, s: (z / 2 + z.cumsum(1) - z, {"h": s["h"] + z.sum(1)}),
-        ...     advance=lambda z, x, s: (z / 2 + s["h"], {"h": s["h"] + z}),
-        ...     states=lambda z, x, s: {"h": torch.cat([s["h"][:, None], s["h"][:, None] + z.cumsum(1)], 1)},
-        ... )
-        >>> solve_adjoint(recurrence, torch.zeros(1, 2, 1), torch.ones(1, 2, 1)).flatten().tolist()
-        [6.0, 2.0]
     """
     states = recurrence.states(latent, recurrence.inputs, recurrence.state)
     before = {name: tensor[:, :-1] for name, tensor in states.items()}
@@ -112,12 +94,7 @@ def _factors(recurrence: Recurrence, latent: Tensor, before: State) -> tuple[Ten
 
 
 def tokens_together(device: torch.device, features: int) -> int:
-    """Return for how many tokens ∂zΦ is computed at once.
-
-    Example:
-        >>> tokens_together(torch.device("cpu"), 64), tokens_together(torch.device("cuda"), 64)
-        (64, 4096)
-    """
+    """Return for how many tokens ∂zΦ is computed at once."""
     entries = CACHED_ENTRIES if device.type == "cpu" else LAUNCHED_ENTRIES
     return max(1, entries // features**2)
 

@@ -22,10 +22,6 @@ from implicit.ops.sequential_solve.backends import Request
 def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> bool:
     """Return whether the kernels have a form for these cells and norms; `is_plain` says what has none.
 
-    Args:
-        cells: the mixers.
-        norms: the norm before each of them, and the one after the last.
-
     Example:
         >>> has_fused_self_map([Mamba2Cell(8, head_size=4)], [RMSNorm(8), RMSNorm(8)])
         True
@@ -39,19 +35,7 @@ def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> boo
 def self_map_of(
     cells: Sequence[Cell], norms: Sequence[RMSNorm], latent_norm: RMSNorm, *, residual: bool
 ) -> SelfMap:
-    """Gather the weights of Φ: views of the parameters for one layer, copies for more.
-
-    Args:
-        cells: the mixers.
-        norms: the norm before each of them.
-        latent_norm: the norm after the last.
-        residual: whether a layer adds its input.
-
-    Example:
-        >>> self_map = self_map_of([Mamba2Cell(8, head_size=4)], [RMSNorm(8)], RMSNorm(8), residual=True)
-        >>> self_map.heads, self_map.d_state
-        (4, 16)
-    """
+    """Gather the weights of Φ: views of the parameters for one layer, copies for more."""
     layers = _mamba2(cells)
     return SelfMap(
         mixer_norm=_stacked([norm.weight for norm in norms]),
@@ -82,23 +66,9 @@ def request_of(
 ) -> Request:
     """Return what decides whether a kernel can run a solve.
 
-    Args:
-        cells: the layers.
-        weights: all that Φ reads; they, the inputs and the start tell whether a gradient is wanted.
-        recurrence: of the solve.
-        solver: of the solve.
-        gradient: rule of the solve.
-        start: z₀.
-        chained: whether a gradient is to go from token to token through the solves; otherwise it is attached
-            to all tokens together once they are found.
-
-    Example:
-        >>> from implicit.gradients import Phantom
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> recurrence = Recurrence([torch.zeros(1, 1, cell.d_in_proj)], {}, None, None, None)
-        >>> arguments = recurrence, DampedPicard(), Phantom(), torch.zeros(1, 1, 8)
-        >>> request_of([cell], cell.parameters(), *arguments).differentiated
-        True
+    The weights are all that Φ reads; they, the inputs and the start tell whether a gradient is wanted. With
+    ``chained`` it is to go from token to token through the solves; otherwise it is attached to all tokens
+    together once they are found.
     """
     tensors = [*weights, *recurrence.inputs, *recurrence.state.values(), start]
     wanted = chained and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
@@ -130,46 +100,16 @@ def solve_sequentially_fused(
 ) -> ModeResult:
     """Solve token after token in one call of a kernel, then attach a gradient over all tokens.
 
-    Args:
-        self_map: Φ, the one that ``recurrence`` computes.
-        recurrence: its inputs are the injections of the layers, and behind them the mask if there is one, its
-            state ``conv.<layer>`` and ``ssm.<layer>``.
-        solver: how the next iterate is made.
-        stopping: tolerance and limit.
-        start: z₀, ``[batch, tokens, features]``.
-        gradient: how the solution is differentiated where gradients are enabled; not at all if None.
-        backend: of `sequential_solve`.
-        state_after: whether the state after the last token is wanted; its gradient takes one more evaluation.
-
-    Returns:
-        What `solve_sequentially` returns, but for the evaluations: here no token is evaluated for the sake of
-        another sequence, nor once more for the state; and but for the gradient, which is that of the
-        simultaneous mode.
-
-    Example:
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> state = {f"{name}.0": part for name, part in cell.init_state(1).items()}
-        >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
-        >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=True)
-        >>> arguments = self_map, recurrence, DampedPicard(), Stopping(), torch.zeros(1, 2, 8)
-        >>> with torch.no_grad():
-        ...     solve_sequentially_fused(*arguments).evaluations.tolist()
-        [[1, 1]]
+    The recurrence computes Φ, too; its inputs are the injections of the layers, and behind them the mask if
+    there is one, its state ``conv.<layer>`` and ``ssm.<layer>``. Without a gradient rule none is attached.
+    The result is that of `solve_sequentially`, but for the evaluations: here no token is evaluated for the
+    sake of another sequence, nor once more for the state; and but for the gradient, which is that of the
+    simultaneous mode.
     """
-    count = self_map.layers
-    layers = range(count)
+    layers = range(self_map.layers)
+    injections, windows, states, mask = _given(recurrence, self_map.layers)
     with torch.no_grad():
-        walk = sequential_solve(
-            self_map,
-            _stacked(recurrence.inputs[:count]),
-            start,
-            _stacked([recurrence.state[f"conv.{layer}"] for layer in layers]),
-            _stacked([recurrence.state[f"ssm.{layer}"] for layer in layers]),
-            solver,
-            stopping,
-            recurrence.inputs[count] if len(recurrence.inputs) > count else None,
-            backend,
-        )
+        walk = sequential_solve(self_map, injections, start, windows, states, solver, stopping, mask, backend)
     found = Solution(walk.value, walk.iterations, walk.residual, walk.status)
     after = {f"conv.{layer}": walk.windows[layer] for layer in layers}
     after |= {f"ssm.{layer}": walk.states[layer] for layer in layers}
@@ -183,40 +123,16 @@ def solve_sequentially_fused(
 def solve_adjoint_fused(
     self_map: SelfMap, recurrence: Recurrence, latent: Tensor, gradient: Tensor
 ) -> AdjointSolution:
-    """Solve the adjoint system of all tokens in one call of the kernel for CPUs.
+    """Solve the adjoint system of all tokens in one call of the kernel for CPUs; arguments as above.
 
     A sequence with a token that the kernel leaves more than rounding of the system, as one whose I − ∂zΦ is
-    nearly singular may, is solved by the factors of every token, and no other one with it.
-
-    Args:
-        self_map: Φ, the one that ``recurrence`` computes.
-        recurrence: as of `solve_sequentially_fused`.
-        latent: z, where to differentiate, ``[batch, tokens, features]``.
-        gradient: g, of the same shape.
-
-    Returns:
-        v with its residual; without one if a sequence was solved by factors.
-
-    Example:
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> state = {f"{name}.0": part for name, part in cell.init_state(1).items()}
-        >>> recurrence = Recurrence([torch.zeros(1, 2, cell.d_in_proj)], state, None, None, None)
-        >>> self_map = self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=False)
-        >>> solve_adjoint_fused(self_map, recurrence, torch.ones(1, 2, 8), torch.ones(1, 2, 8)).value.shape
-        torch.Size([1, 2, 8])
+    nearly singular may, is solved by the factors of every token, and no other one with it; then no residual
+    is returned.
     """
     from implicit.ops.sequential_solve.numba_kernels import TOLERANCES, walk_back
 
-    count = self_map.layers
-    value, residual = walk_back(
-        self_map,
-        _stacked(recurrence.inputs[:count]),
-        latent,
-        _stacked([recurrence.state[f"conv.{layer}"] for layer in range(count)]),
-        _stacked([recurrence.state[f"ssm.{layer}"] for layer in range(count)]),
-        gradient,
-        recurrence.inputs[count] if len(recurrence.inputs) > count else None,
-    )
+    injections, windows, states, mask = _given(recurrence, self_map.layers)
+    value, residual = walk_back(self_map, injections, latent, windows, states, gradient, mask)
     exact = residual <= 10 * TOLERANCES[latent.dtype] * value.norm(dim=-1)  # not where it is not finite
     inexact = ~exact.all(dim=-1)
     if not bool(inexact.any()):
@@ -228,6 +144,15 @@ def solve_adjoint_fused(
     )
     value[inexact] = solve_adjoint(alone, latent[inexact], gradient[inexact])
     return AdjointSolution(value, None)
+
+
+def _given(recurrence: Recurrence, layers: int) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Injections, windows and states of all layers, and the mask if there is one."""
+    windows, states = (
+        _stacked([recurrence.state[f"{part}.{layer}"] for layer in range(layers)]) for part in ("conv", "ssm")
+    )
+    mask = recurrence.inputs[layers] if len(recurrence.inputs) > layers else None
+    return _stacked(recurrence.inputs[:layers]), windows, states, mask
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

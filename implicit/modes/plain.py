@@ -20,14 +20,8 @@ def solve_simultaneously(
 ) -> ModeResult:
     """Iterate all tokens of all sequences together until the last of them is done.
 
-    Args:
-        recurrence: Φ and G.
-        solver: how the next iterate is made.
-        stopping: tolerance and limit.
-        gradient: how the solution is differentiated.
-        start: z₀, ``[batch, tokens, features]``.
-        state_after: whether the state after the last token is wanted, which takes one more evaluation; the
-            state of the result is empty otherwise.
+    The state after the last token takes one more evaluation; without ``state_after`` that of the result is
+    empty.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard
@@ -60,14 +54,7 @@ def solve_sequentially(
 ) -> ModeResult:
     """Solve token after token, each from its own start with the state that the last one left.
 
-    Args:
-        recurrence: Φ and G.
-        solver: how the next iterate is made.
-        stopping: tolerance and limit.
-        gradient: how the solution is differentiated.
-        start: z₀, ``[batch, tokens, features]``.
-        chained: whether the gradient goes from solve to solve; otherwise it is that of all tokens together.
-        state_after: whether the state after the last token is wanted where it is not chained.
+    With ``chained`` the gradient goes from solve to solve; otherwise it is that of all tokens together.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard

@@ -15,21 +15,7 @@ from theory.transition import State
 
 
 def sequence_problem(recurrence: Recurrence) -> FixedPointProblem:
-    """Return the fixed-point problem of all tokens together.
-
-    Example:
-        Φ(z; h, x) = x / 2 + z / 2 has the fixed point z = x.
-
-        >>> import torch
-        >>> recurrence = Recurrence(
-        ...     [torch.tensor([[[1.0], [2.0]]])], {},
-        ...     sweep=lambda z, x, s: ((x[0] + z) / 2, s),
-        ...     advance=lambda z, x, s: ((x[0] + z) / 2, s),
-        ...     states=lambda z, x, s: s,
-        ... )
-        >>> sequence_problem(recurrence).function(torch.zeros(1, 2, 1)).flatten().tolist()
-        [0.5, 1.0]
-    """
+    """Return the fixed-point problem of all tokens together."""
     return FixedPointProblem(
         lambda z: recurrence.sweep(z, recurrence.inputs, recurrence.state)[0],
         Dependence.CAUSAL,
@@ -48,13 +34,7 @@ def differentiated(
 ) -> ModeResult:
     """Give what was found without gradient that of all tokens together; the values stay as they are.
 
-    Args:
-        recurrence: Φ and G.
-        solver: that found it.
-        stopping: likewise.
-        gradient: how the solution is differentiated where gradients are enabled.
-        result: what was found, with the state after the last token.
-        state_after: whether that state is wanted; its gradient takes one more evaluation.
+    The gradient of the state after the last token, if it is wanted, takes one more evaluation.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard, Solution
@@ -78,22 +58,7 @@ def differentiated(
 
 
 def token_problem(recurrence: Recurrence, inputs: Inputs, state: State) -> FixedPointProblem:
-    """Return the fixed-point problem of one token, given its inputs and the state before it.
-
-    Args:
-        recurrence: Φ and G.
-        inputs: at the token, each tensor ``[batch, …]``.
-        state: before the token.
-
-    Example:
-        >>> import torch
-        >>> recurrence = Recurrence(
-        ...     [], {}, None, lambda z, x, s: ((x[0] + z) / 2, s), lambda z, x, s: s
-        ... )
-        >>> problem = token_problem(recurrence, [torch.tensor([[1.0]])], {})
-        >>> problem.function(torch.zeros(1, 1, 1)).item()
-        0.5
-    """
+    """Return the fixed-point problem of one token, given its inputs and the state before it."""
     alone = replace(recurrence, inputs=[tensor[:, None] for tensor in inputs], state=state, adjoint=None)
     return FixedPointProblem(
         lambda z: recurrence.advance(z[:, 0], inputs, state)[0][:, None],

@@ -64,10 +64,6 @@ class ModeResult(NamedTuple):
         state: after the last token.
         evaluations: how often each token went through the layers, for its own sake or for that of others that
             were evaluated with it, ``[batch, tokens]``, int64; without what gradients take.
-
-    Example:
-        >>> ModeResult._fields
-        ('solution', 'state', 'evaluations')
     """
 
     solution: Solution

@@ -175,17 +175,10 @@ def chosen_mode(
 
     Unrolled iterations and solvers with a memory exist for all tokens together only, so they choose the
     simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
-    itself, above all where a kernel runs it in one call, or the windowed one, which verifies its answer
+    itself, above all where one launch of a kernel runs it, or the windowed one, which verifies its answer
     against it, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
     point on, the two may differ. Whoever gives options of the windows gets windows wherever no kernel runs. A
     state that grows knows no windows. A gradient changes nothing of the choice, so that it changes no value.
-
-    Args:
-        solve: the options.
-        solver: that the solve takes.
-        start: z₀, ``[batch, length, features]``.
-        one_launch: whether a kernel runs the sequential mode in one call.
-        state_grows: whether the state grows with every token, as that of attention does.
 
     Raises:
         InputError: windows are asked for, and the state grows.

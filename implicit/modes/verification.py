@@ -24,12 +24,6 @@ class Candidates:
         claimed: which tokens have a candidate; a prefix of each sequence, ``[sequences, tokens]``, bool.
         asked: which tokens to solve: the claimed ones, and one more where a token without a candidate has to
             be solved on its own.
-
-    Example:
-        >>> z = torch.zeros(1, 2, 3)
-        >>> claimed = torch.tensor([[True, False]])
-        >>> Candidates(z, z, [], {}, claimed, asked=claimed).latents.shape
-        torch.Size([1, 2, 3])
     """
 
     latents: Tensor
@@ -53,10 +47,6 @@ class Verdict:
         residual: of that token, ``[sequences]``.
         status: of that token, ``[sequences]``.
         evaluations: of every token, ``[sequences, tokens]``.
-
-    Example:
-        >>> Verdict.__dataclass_params__.frozen
-        True
     """
 
     last: Tensor
@@ -87,15 +77,9 @@ def verify(
     state; where a token's state is right and its solution is the candidate, the next token's state is right.
     The token itself is solved with the right state, so its solution is that answer too.
 
-    Tokens that are done, and those behind a token that was solved to something else, are not evaluated again.
-
-    Args:
-        recurrence: Φ and G.
-        candidates: what to verify; at least one token of each sequence is asked for.
-        solver: how the next iterate is made; it must have no memory.
-        stopping: tolerance and limit.
-        agreement: a solution is the candidate if ‖z − candidate‖ ≤ agreement · (atol + rtol · ‖candidate‖).
-        burst: evaluations between two looks at what is done.
+    Tokens that are done, and those behind a token that was solved to something else, are not evaluated again;
+    ``burst`` evaluations lie between two looks at what is done. A solution is the candidate if ‖z −
+    candidate‖ ≤ agreement · (atol + rtol · ‖candidate‖). The solver must have no memory.
 
     Example:
         Φ(z) = (x + z) / 2 has the fixed point x; the second candidate is another.

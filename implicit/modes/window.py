@@ -10,11 +10,7 @@ from theory.transition import State
 
 @dataclass(frozen=True)
 class Place:
-    """A token of every sequence with the state before it; moved in place.
-
-    Attributes:
-        token: ``[batch]``, int64.
-        state: each tensor ``[batch, …]``.
+    """A token of every sequence, ``[batch]``, with the state before it; moved in place.
 
     Example:
         >>> place = Place.beginning({"h": torch.zeros(2, 1)}, torch.zeros(2, 5, 3))
@@ -46,11 +42,7 @@ class Place:
 class Window:
     """Tokens first … last − 1 of some sequences, each from a place of its own, as one rectangle.
 
-    Args:
-        sequences: their numbers in the batch, ``[sequences]``.
-        first: the first token of each, ``[sequences]``.
-        last: the token behind the last one of each, ``[sequences]``.
-        length: tokens of all sequences; windows end there.
+    Sequences are given by their numbers; windows end at ``length``, the tokens of all of them.
 
     Attributes:
         tokens: their positions, ``[sequences, width]``.

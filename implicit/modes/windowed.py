@@ -91,20 +91,9 @@ def solve_windowed(
     """Find the fixed points of the sequential mode with windows, then attach the gradient over all tokens.
 
     Iterations are those of the token's last solve; a token that reached the limit has the value that the
-    sequential mode gives it, and the tokens after it do not count as converged.
-
-    Args:
-        recurrence: Φ and G.
-        solver: how the next iterate is made; it must have no memory.
-        stopping: tolerance and limit.
-        gradient: how the solution is differentiated; `Unrolled` cannot be, since nothing is unrolled.
-        start: z₀, ``[batch, tokens, features]``.
-        options: of the mode.
-        state_after: whether the state after the last token is wanted; with a gradient it takes one more
-            evaluation, and without it the state of the result is empty.
-
-    Raises:
-        InputError: for a solver that keeps a memory.
+    sequential mode gives it, and the tokens after it do not count as converged. Solvers that keep a memory of
+    past iterates, and `Unrolled`, are refused. The state after the last token takes one more evaluation with
+    a gradient; without ``state_after`` that of the result is empty.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard

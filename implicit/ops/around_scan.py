@@ -13,16 +13,9 @@ def explain_around_scan(
 ) -> dict[str, Explanation]:
     """Say which backend ``"auto"`` takes for each op around the scan, why, and what the other lacks.
 
-    A cell asks for the ``mamba2_mixer``; where that is not run by kernels of its own, for the two others.
-
-    Args:
-        device: type of the device of the tensors; ``"cuda"`` if there is one, else ``"cpu"``, for None.
-        dtype: their element type.
-        features: of a group of the gated norm.
-        width: of the short convolution.
-
-    Returns:
-        The choices by the name of the op; print one to read it.
+    A cell asks for the ``mamba2_mixer``; where that is not run by kernels of its own, for the two others. The
+    device is ``"cuda"`` if there is one, else ``"cpu"``, for None; the features are those of a group of the
+    norm, the width that of the convolution. The choices are by the name of the op; print one to read it.
 
     Example:
         >>> print(explain_around_scan("cpu")["gated_norm"])

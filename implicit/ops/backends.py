@@ -31,16 +31,9 @@ class Request(Protocol):
 
 @dataclass(frozen=True)
 class TensorsRequest:
-    """The request of an op whose tensors all have to be of certain element types; an op adds sizes.
+    """A request whose tensors all have to be of certain element types; an op adds sizes.
 
-    Attributes:
-        device: type of the device that holds the tensors.
-        dtypes: their element types.
-        entries: of the first of them, which is about as large as the output.
-
-    Example:
-        >>> TensorsRequest.of({"y": torch.ones(3), "weight": torch.ones(1).double()})
-        TensorsRequest(device='cpu', dtypes=(torch.float32, torch.float64), entries=3)
+    ``entries`` is the size of the first tensor, which is about as large as the output.
     """
 
     device: str
@@ -49,29 +42,13 @@ class TensorsRequest:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], **sizes: int) -> Self:
-        """Read a request off the named tensors of a call.
-
-        Args:
-            tensors: the first of them about as large as the output.
-            sizes: what the op adds.
-
-        Raises:
-            InputError: for tensors on several devices.
-        """
+        """Read a request off named tensors, the first about as large as the output, all on one device."""
         dtypes = tuple(tensor.dtype for tensor in tensors.values())
         return cls(common_device(tensors), dtypes, next(iter(tensors.values())).numel(), **sizes)
 
 
 def common_device(tensors: Mapping[str, Tensor]) -> str:
-    """Return the type of the device that holds the named tensors of a call.
-
-    Raises:
-        InputError: for tensors on several devices.
-
-    Example:
-        >>> common_device({"x": torch.ones(1), "y": torch.ones(1)})
-        'cpu'
-    """
+    """Return the type of the device that holds all of the named tensors; refuse several devices."""
     (name, first), *others = tensors.items()
     for other, tensor in others:
         if tensor.device != first.device:
@@ -84,9 +61,6 @@ def common_device(tensors: Mapping[str, Tensor]) -> str:
 def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
     """Return the type of the device of the named tensors that are given, all of them floating.
 
-    Raises:
-        InputError: for a tensor that is not floating, and for tensors on several devices.
-
     Example:
         >>> floating_device({"x": torch.ones(1), "state": None})
         'cpu'
@@ -98,18 +72,28 @@ def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
     return common_device(given)
 
 
+def check_shapes(expected: Mapping[str, tuple[Tensor | None, Sequence[int]]], given: str) -> None:
+    """Refuse tensors, by name, that are there and have another shape than expected from those given.
+
+    Example:
+        >>> check_shapes({"D": (torch.ones(2), (3,))}, "y")
+        Traceback (most recent call last):
+        automata.errors.InputError: D has shape (2,); with y as given it must be (3,)
+    """
+    for name, (tensor, shape) in expected.items():
+        if tensor is not None and tuple(tensor.shape) != tuple(shape):
+            raise InputError(
+                f"{name} has shape {tuple(tensor.shape)}; with {given} as given it must be {tuple(shape)}"
+            )
+
+
 Requirement = Callable[[Any], str | None]
 TRITON_DTYPES = (torch.float32, torch.bfloat16)
 """Element types that our kernels take; their sums are in float32 with either."""
 
 
 def package(name: str, command: str, module: str | None = None) -> Requirement:
-    """Requirement an installed package.
-
-    Args:
-        name: of the package.
-        command: how to install it.
-        module: a module that has to be importable besides; it is imported only if the package is there.
+    """Requirement an installed package and, only if it is there, a module that can be imported.
 
     Example:
         >>> print(package("nowhere", "pip install nowhere")(None))
@@ -146,37 +130,17 @@ def _import_fault(module: str, package: str) -> str | None:
 
 
 def on_cuda(subject: str = "the tensors") -> Requirement:
-    """Requirement a CUDA device.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> on_cuda()(SimpleNamespace(device="cpu"))
-        'the tensors are on cpu; move them to a CUDA device'
-    """
-
-    def requirement(request: Any) -> str | None:
-        if request.device == "cuda":
-            return None
-        return f"{subject} are on {request.device}; move them to a CUDA device"
-
-    return requirement
+    """Requirement a CUDA device."""
+    return lambda request: (
+        None if request.device == "cuda" else f"{subject} are on {request.device}; move them to a CUDA device"
+    )
 
 
 def on_cpu(subject: str = "the tensors") -> Requirement:
-    """Requirement tensors in main memory.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> on_cpu()(SimpleNamespace(device="cuda"))
-        'the tensors are on cuda; move them to the CPU'
-    """
-
-    def requirement(request: Any) -> str | None:
-        if request.device == "cpu":
-            return None
-        return f"{subject} are on {request.device}; move them to the CPU"
-
-    return requirement
+    """Requirement tensors in main memory."""
+    return lambda request: (
+        None if request.device == "cpu" else f"{subject} are on {request.device}; move them to the CPU"
+    )
 
 
 def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:
@@ -203,13 +167,7 @@ def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:
 def element_types(
     allowed: Sequence[torch.dtype] = TRITON_DTYPES, subject: str = "the tensors"
 ) -> Requirement:
-    """Requirement tensors of certain element types; the request has them as ``dtypes``.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> print(element_types()(SimpleNamespace(dtypes=(torch.float32, torch.float64))))
-        the tensors are torch.float32, torch.float64; cast them to torch.float32 or torch.bfloat16
-    """
+    """Requirement tensors of certain element types; the request has them as ``dtypes``."""
     *first, last = map(str, allowed)
 
     def requirement(request: Any) -> str | None:
@@ -221,13 +179,7 @@ def element_types(
 
 
 def one_element_type(subject: str = "the tensors") -> Requirement:
-    """Requirement tensors of one element type, whichever it is; the request has theirs as ``dtypes``.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> one_element_type("x and B")(SimpleNamespace(dtypes=(torch.float32, torch.float64)))
-        'x and B are torch.float32, torch.float64; cast them to one dtype'
-    """
+    """Requirement tensors of one element type, whichever it is; the request has theirs as ``dtypes``."""
 
     def requirement(request: Any) -> str | None:
         if len(set(request.dtypes)) == 1:
@@ -238,13 +190,7 @@ def one_element_type(subject: str = "the tensors") -> Requirement:
 
 
 def at_most(largest: int, *sizes: str) -> Requirement:
-    """Requirement sizes from 1 to a limit; the request has them under these names.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> at_most(8, "width")(SimpleNamespace(width=9))
-        'width is 9; choose one of 1 to 8'
-    """
+    """Requirement sizes from 1 to a limit; the request has them under these names."""
 
     def requirement(request: Any) -> str | None:
         for name in sizes:
@@ -278,6 +224,11 @@ def _listed(dtypes: Sequence[torch.dtype]) -> str:
     return ", ".join(str(dtype) for dtype in dict.fromkeys(dtypes))
 
 
+def later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a module of kernels, which is imported when the function is first called."""
+    return lambda *arguments: getattr(importlib.import_module(module), name)(*arguments)
+
+
 AUTO = "auto"
 
 R = TypeVar("R", bound=Request)
@@ -286,21 +237,7 @@ Run = TypeVar("Run")
 
 @dataclass(frozen=True)
 class Backend(Generic[R, Run]):
-    """One implementation of an op.
-
-    Attributes:
-        run: computes the op; its arguments are up to the op.
-        requirements: of a request, in the order in which they are asked; each returns None where it is met,
-            and else what is missing and how to get it.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> doubled = Backend(run=lambda x: 2 * x, requirements=(on_cuda(),))
-        >>> doubled.refusal(SimpleNamespace(device="cpu"))
-        'the tensors are on cpu; move them to a CUDA device'
-        >>> doubled.refusal(SimpleNamespace(device="cuda")) is None, doubled.run(3)
-        (True, 6)
-    """
+    """One implementation of an op: its function, and what it requires of a request, in the order asked."""
 
     run: Run
     requirements: tuple[Callable[[R], str | None], ...] = ()
@@ -311,12 +248,7 @@ class Backend(Generic[R, Run]):
 
 
 class Preference(NamedTuple):
-    """What ``"auto"`` takes, and the end of the sentence that says why.
-
-    Example:
-        >>> Preference("chunked", "where it is the fastest").name
-        'chunked'
-    """
+    """What ``"auto"`` takes, and the end of the sentence that says why."""
 
     name: str
     reason: str
@@ -330,10 +262,6 @@ class Explanation:
         chosen: name of the backend.
         reason: why this one.
         refusals: for every backend, why it cannot run the request and the remedy; None where it can.
-
-    Example:
-        >>> Explanation("chunked", "it is there", {"chunked": None, "triton": "no GPU; get one"}).chosen
-        'chunked'
     """
 
     chosen: str
@@ -352,29 +280,8 @@ class Backends(Mapping[str, Backend[R, Run]]):
     """The backends of an op by name, and which of them ``"auto"`` takes.
 
     On a GPU that is ``on_gpu`` where it can run the request, on a CPU ``on_cpu`` likewise; in all other cases
-    it is ``elsewhere``.
-
-    Attributes:
-        table: the backends.
-        on_gpu: the backend for a GPU.
-        elsewhere: the backend for all else, which should need next to nothing.
-        subject: what lies on the device, in sentences.
-        on_cpu: the backend for a CPU; None where that is the one for all else.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> double = Backends(
-        ...     {"sum": Backend(lambda x: x + x), "kernel": Backend(lambda x: 2 * x, (on_cuda(),))},
-        ...     on_gpu=Preference("kernel", "where it is the fastest"),
-        ...     elsewhere=Preference("sum", "where it runs as it is"),
-        ... )
-        >>> print(double.explain(SimpleNamespace(device="cpu")))
-        auto chooses sum: the tensors are on cpu, where it runs as it is
-          sum        available
-          kernel     unavailable: the tensors are on cpu; move them to a CUDA device
-        >>> name = double.choose(SimpleNamespace(device="cuda"))
-        >>> name, double[name].run(3)
-        ('kernel', 6)
+    it is ``elsewhere``, which should need next to nothing. Sentences say ``subject`` for what lies on the
+    device.
     """
 
     table: Mapping[str, Backend[R, Run]]
@@ -393,11 +300,7 @@ class Backends(Mapping[str, Backend[R, Run]]):
         return len(self.table)
 
     def choose(self, request: R, override: str = AUTO) -> str:
-        """Return the name of the backend that runs a request.
-
-        Args:
-            request: what is to be run.
-            override: the ``backend=`` argument of the op: ``"auto"`` or the name of a backend.
+        """Return the name of the backend for a request: ``override``, or the preferred one for ``"auto"``.
 
         Raises:
             InputError: for an unknown backend, or one that cannot run the request.
@@ -435,23 +338,12 @@ class Backends(Mapping[str, Backend[R, Run]]):
 
 
 def first_refusal(requirements: tuple[Callable[[R], str | None], ...], request: R) -> str | None:
-    """Return the sentence of the first requirement that is not met; None if all are.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> first_refusal((package("numpy", "pip install numpy"), on_cuda()), SimpleNamespace(device="mps"))
-        'the tensors are on mps; move them to a CUDA device'
-    """
+    """Return the sentence of the first requirement that is not met; None if all are."""
     return next(
         (refusal for requirement in requirements if (refusal := requirement(request)) is not None), None
     )
 
 
 def default_device() -> str:
-    """Return the device that is explained unless told otherwise: ``"cuda"`` if there is one, else ``"cpu"``.
-
-    Example:
-        >>> default_device() in ("cuda", "cpu")
-        True
-    """
+    """Return the device that is explained by default: ``"cuda"`` if there is one, else ``"cpu"``."""
     return "cuda" if torch.cuda.is_available() else "cpu"

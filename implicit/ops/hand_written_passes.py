@@ -30,24 +30,6 @@ def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
         forward: computes the same; called without gradient tracking, so it may work in place.
         backward: maps the inputs and the gradients of the outputs (None for one that was not used) to the
             gradients of the inputs; called without gradient tracking.
-
-    Returns:
-        The op: a function of the inputs with the outputs of the definition.
-
-    Example:
-        A square by hand. Its second derivative comes from the definition.
-
-        >>> square = op_with_passes(
-        ...     definition=lambda x: (x * x,),
-        ...     forward=lambda x: (x.square(),),
-        ...     backward=lambda inputs, gradients: (2 * inputs[0] * gradients[0],),
-        ... )
-        >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> (first,) = torch.autograd.grad(square(x)[0], x, create_graph=True)
-        >>> first.item(), torch.autograd.grad(first, x)[0].item()
-        (6.0, 2.0)
-        >>> torch.func.grad(torch.func.grad(lambda x: square(x)[0]))(x.detach()).item()
-        2.0
     """
 
     class HandWritten(torch.autograd.Function):

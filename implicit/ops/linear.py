@@ -21,15 +21,9 @@ SMALLEST_PRODUCT = 2**23
 
 
 def linear(x: Tensor, weight: Tensor) -> Tensor:
-    """Compute x Wᵀ.
+    """Compute x Wᵀ of ``[..., in_features]`` and W, ``[out_features, in_features]``.
 
-    Args:
-        x: ``[..., in_features]``.
-        weight: W, ``[out_features, in_features]``.
-
-    Returns:
-        ``[..., out_features]``, as `torch.nn.functional.linear`, to float32 rounding; differentiable to any
-        order.
+    It is `torch.nn.functional.linear`, to float32 rounding; differentiable to any order.
 
     Example:
         >>> x, weight = torch.ones(2, 3), torch.tensor([[1.0, 2.0, 3.0]])

@@ -13,17 +13,10 @@ from implicit.ops.hand_written_passes import is_transformed
 
 
 def not_finite_sequences(outputs: Tensor) -> Tensor | None:
-    """Return the numbers of the sequences that end in what is not finite; None where there are none.
+    """Return the numbers of the sequences of ``[batch, tokens, …]`` that end in what is not finite, or None.
 
     Only the end is looked at, which costs little: no state forgets what is not finite. Transformed and
     compiled code cannot look at numbers, and gets None.
-
-    Args:
-        outputs: ``[batch, tokens, …]``.
-
-    Example:
-        >>> not_finite_sequences(torch.tensor([[1.0, 2.0], [1.0, torch.nan]]))
-        tensor([1])
     """
     if torch.compiler.is_compiling() or is_transformed(()):
         return None

@@ -18,46 +18,16 @@ from torch import Tensor
 
 
 def one_hot_step(target: Tensor, factor: Tensor, written: Tensor, state: Tensor) -> Tensor:
-    """Return P D h + b of single tokens.
-
-    Args:
-        target: int64, ``[..., size]``.
-        factor: complex, ``[..., size]``.
-        written: complex, ``[..., size]``.
-        state: complex, ``[..., size]``.
-
-    Example:
-        Entries 0 and 1 meet in entry 2.
-
-        >>> target = torch.tensor([2, 2, 0])
-        >>> h = torch.tensor([1, 2, 3], dtype=torch.complex64)
-        >>> one_hot_step(target, torch.ones_like(h), torch.zeros_like(h), h)
-        tensor([3.+0.j, 0.+0.j, 3.+0.j])
-    """
+    """Return P D h + b of single tokens; ``target`` is int64, all else complex, each ``[..., size]``."""
     moved = factor * state
     return written + torch.zeros_like(moved).scatter_add(-1, target, moved)
 
 
 def one_hot_scan(target: Tensor, factor: Tensor, written: Tensor, initial: Tensor) -> Tensor:
-    """Return the state before every token and after the last; differentiable to any order.
+    """Return the state before every token and after the last, ``[batch, length + 1, heads, size]``.
 
-    Args:
-        target: int64, ``[batch, length, heads, size]``.
-        factor: complex, likewise; of absolute value at most 1, so that no product grows.
-        written: complex, likewise.
-        initial: the state before the first token, complex, ``[batch, heads, size]``.
-
-    Returns:
-        Complex, ``[batch, length + 1, heads, size]``.
-
-    Example:
-        A 3-cycle carries a 1 around.
-
-        >>> target = torch.tensor([1, 2, 0]).expand(1, 4, 1, 3)
-        >>> one = torch.ones(1, 4, 1, 3, dtype=torch.complex64)
-        >>> states = one_hot_scan(target, one, 0 * one, torch.tensor([[[1, 0, 0]]], dtype=torch.complex64))
-        >>> states.real[0, :, 0].argmax(-1)
-        tensor([0, 1, 2, 0, 1])
+    The table has the shapes; factors of absolute value at most 1 keep products from growing. It is
+    differentiable to any order.
     """
     span = 1
     while span < target.shape[1]:

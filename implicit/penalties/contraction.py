@@ -18,13 +18,7 @@ from implicit.penalties.interface import Penalty, Solved
 
 
 class Contraction(Penalty):
-    """The options of `contraction_penalty`.
-
-    Example:
-        >>> Contraction(weight=0.01, scales=(1.0, 0.1))
-        Traceback (most recent call last):
-        automata.errors.InputError: contraction_scales are 1.0 and 0.1; give the least first
-    """
+    """The options of `contraction_penalty`."""
 
     evaluations = 2
 
@@ -68,36 +62,20 @@ def contraction_penalty(
 ) -> Tensor:
     """Estimate how much a random perturbation of the latents is amplified by one self-iteration.
 
-    With v standard normal, the mean over tokens of a = ‖Φ(z + ε v) − Φ(z)‖² / ε² tends, as ε → 0, to ‖∂zΦ‖_F²
-    per token, where ∂zΦ is the Jacobian over all tokens together. It bounds the spectral radius of every
-    token's own iteration and the growth of an error from token to token. A finite ε asks for the same within
-    a ball around z, and needs no second derivative. Returned is the mean of a^power: above 1 it is the tokens
-    that contract least which count, such as the first one of a sequence among many that contract well.
+    With v standard normal, the mean over the tokens of the mask of a = ‖Φ(z + ε v) − Φ(z)‖² / ε² tends, as ε
+    → 0, to ‖∂zΦ‖_F² per token, where ∂zΦ is the Jacobian over all tokens together. It bounds the spectral
+    radius of every token's own iteration and the growth of an error from token to token. A finite ε asks for
+    the same within a ball around z, and needs no second derivative. Returned is the mean of a^power: above 1
+    it is the tokens that contract least which count, such as the first one of a sequence among many that
+    contract well.
 
-    Args:
-        problem: the self-map.
-        latent: where to measure, ``[batch, tokens, features]``: fixed points, without gradient.
-        scales: the least and the largest ε, in the units of the latent (whose entries are of order 1 after
-            its norm); where they differ, each sequence has its own, log-uniform between them.
-        generator: draws ε and v.
-        mask: the tokens that the mean is over, ``[batch, tokens]``, bool; all if None.
-        power: at least 1.
-
-    Returns:
-        A scalar, differentiable in the parameters of Φ.
+    The latents are fixed points without gradient. Scales are the least and the largest ε, in units of the
+    latent (whose entries are of order 1 after its norm); where they differ, each sequence has its own,
+    log-uniform between them. The scalar is differentiable in the parameters of Φ.
 
     Source:
         Bai, Koltun & Kolter 2021, "Stabilizing Equilibrium Models by Jacobian Regularization",
         arXiv 2106.14342, with a finite difference in place of their vector-Jacobian product.
-
-    Example:
-        For Φ(z) = a z in three dimensions, ‖∂zΦ‖_F² = 3 a².
-
-        >>> problem = FixedPointProblem(lambda z: 0.5 * z)
-        >>> noise = torch.Generator().manual_seed(0)
-        >>> penalty = contraction_penalty(problem, torch.zeros(64, 64, 3), generator=noise)
-        >>> abs(penalty.item() / 0.75 - 1) < 0.05
-        True
     """
     least, largest = scales
     scale: Tensor | float = least

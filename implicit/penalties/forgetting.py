@@ -61,41 +61,15 @@ def forgetting_penalty(
 ) -> Tensor:
     """Measure how much of a random disturbance of the first state is left after each token.
 
-    With s_t the states of the solution and s̃_t those from s₀ + ε v, v standard normal, the mean over
-    sequences of Σ_{t≥1} ‖s̃_t − s_t‖² / ‖s̃₀ − s₀‖². A map that contracts by q per token gives at most
-    q² / (1 − q²). Every named part of the state is measured in units of its root mean square in the last
-    state of the solution. The undisturbed sequence carries no gradient: the disturbed one is drawn to it.
-
-    Args:
-        model: an implicit model.
-        tokens: int64, ``[batch, length]``.
-        state: before the first token.
-        solution: of these tokens from this state.
-        gradient: how the disturbed solution is differentiated.
-        stopping: of the disturbed solution.
-        scale: ε, in those units.
-        generator: draws v.
-        lengths: real tokens per sequence, as `run` takes them; what is left is summed over those.
-
-    Returns:
-        A scalar, differentiable in the parameters.
+    With s_t the states of the solution and s̃_t those from s₀ + ε v, v standard normal and ε the scale, the
+    mean over sequences of Σ_{t≥1} ‖s̃_t − s_t‖² / ‖s̃₀ − s₀‖², over real tokens. A map that contracts by q
+    per token gives at most q² / (1 − q²). Every named part of the state is measured in units of its root mean
+    square in the last state of the solution. The undisturbed sequence carries no gradient: the disturbed one
+    is drawn to it, found and differentiated by ``stopping`` and ``gradient``.
 
     Source:
         The stability of the recurrent map that Miller & Hardt 2019, "Stable Recurrent Models",
         arXiv 1805.10369, impose on the weights is here asked for along visited sequences.
-
-    Example:
-        >>> from implicit.gradients import Phantom
-        >>> from implicit.runs.loading import load_run
-        >>> model, tokens = load_run("parity").model.implicit, torch.tensor([[0, 1, 1, 0, 1, 0, 1, 1]])
-        >>> state, noise = model.init_state(1), torch.Generator().manual_seed(0)
-        >>> with torch.no_grad():
-        ...     solution = model.run(tokens).solution
-        ...     penalty = forgetting_penalty(
-        ...         model, tokens, state, solution, Phantom(), Stopping(rtol=1e-3), generator=noise
-        ...     )
-        >>> bool(0 < penalty < 50)
-        True
     """
     with torch.no_grad():
         undisturbed = model.states_at(tokens, solution.latents, state, lengths)

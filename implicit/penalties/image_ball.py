@@ -65,32 +65,14 @@ def image_ball_penalty(
     """Bound how far the images of all latents lie apart, for the size of what the block adds to its stream.
 
     With u(z) what the block adds to its residual stream at the state before a token, let R bound |z + u(z) −
-    u(0)| / |u(0)| over all latents z that the last norm can give, the ε of the norms left out. The penalty
-    is the mean over tokens of the logarithm of R / 0.2 where that is positive: a loss that weighs more than
-    single answers while R is large, and nothing where it is small. States are taken as given.
-
-    Args:
-        model: an implicit model of one Mamba-2 layer.
-        tokens: int64, ``[batch, length]``.
-        state: before the first token.
-        latents: fixed points of these tokens from this state, without gradient.
-        lengths: real tokens per sequence, as `run` takes them.
-        mask: the tokens that the mean is over, ``[batch, length]``, bool; all if None.
-
-    Returns:
-        A scalar, differentiable in the parameters of the block.
+    u(0)| / |u(0)| over all latents z that the last norm can give, the ε of the norms left out. The penalty is
+    the mean over the tokens of the mask of the logarithm of R / 0.2 where that is positive: a loss that
+    weighs more than single answers while R is large, and nothing where it is small. States are taken as
+    given, from latents that are fixed points without gradient; the scalar is differentiable in the block's
+    parameters.
 
     Raises:
         InputError: for a model of other cells, of more than one layer, or with an MLP.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model, tokens = load_run("parity-small").model.implicit, torch.tensor([[0, 1, 1, 0]])
-        >>> with torch.no_grad():
-        ...     latents = model.run(tokens).solution.latents
-        ...     penalty = image_ball_penalty(model, tokens, model.init_state(1), latents)
-        >>> bool(penalty > 1)  # it was trained without
-        True
     """
     cell = check_one_mamba2_layer(model)
     with torch.no_grad():
@@ -122,13 +104,7 @@ def image_ball_penalty(
 
 
 def check_one_mamba2_layer(model: SequenceModel | FixedPointModel) -> Mamba2Cell:
-    """Return the cell of an implicit model of one Mamba-2 layer, of which alone there are bounds.
-
-    Args:
-        model: any model.
-
-    Raises:
-        InputError: for another.
+    """Return the cell of an implicit model of one Mamba-2 layer; refuse others, of which there are no bounds.
 
     Example:
         >>> from implicit.runs.loading import load_run

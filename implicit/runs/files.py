@@ -54,13 +54,6 @@ def write_bytes(path: Path, content: bytes) -> None:
 
     Raises:
         OSError: naming the path; the file is as it was before.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_bytes(Path(folder) / "figures", b"1 2 3")
-        ...     (Path(folder) / "figures").read_bytes(), len(os.listdir(folder))
-        (b'1 2 3', 1)
     """
     # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
     beginning = f".{path.name[:200]}."
@@ -83,16 +76,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def refuse_links(folder: Path, written: str) -> None:
-    """Refuse links out of a run folder through which something would be written.
+    """Refuse links out of a run folder through which ``written``, a folder in it, would be written.
 
     The folder may itself be a link, and links within it may lead to places within it.
-
-    Args:
-        folder: of a run, which may be a stranger's.
-        written: the path, from there, of a folder that is about to be written.
-
-    Raises:
-        InputError: naming the link.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -128,15 +114,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write JSON, indented and in UTF-8, in one stroke.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_json(Path(folder) / "config.json", {"seed": 0})
-        ...     read_json(Path(folder) / "config.json")
-        {'seed': 0}
-    """
+    """Write JSON, indented and in UTF-8, in one stroke."""
     write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
@@ -145,11 +123,6 @@ def read_json(path: Path) -> Any:
 
     Raises:
         InputError: for a missing file or one that is not JSON.
-
-    Example:
-        >>> read_json(Path("nowhere.json"))
-        Traceback (most recent call last):
-        automata.errors.InputError: nowhere.json is missing; restore it or train again
     """
     return strict_json(read_stored(path), str(path), "restore it or train again")
 
@@ -160,14 +133,6 @@ def write_tensors(
     """Write named tensors as safetensors, in one stroke; one that has several names is written under each.
 
     The hash of the file is written before it, into ``sha256.json`` beside it.
-
-    Example:
-        >>> import torch
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2)}, {"step": "3"})
-        ...     read_tensors(Path(folder) / "w.safetensors")
-        ({'w': tensor([1., 1.])}, {'step': '3'})
     """
     content = tensor_bytes(tensors, metadata)
     hashes = _read_hashes(path.parent)
@@ -184,33 +149,15 @@ def write_hashes(folder: Path, pattern: str = "*") -> None:
 
     Raises:
         InputError: for a ``sha256.json`` of the user.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_bytes(Path(folder) / "weights", b"1 2 3")
-        ...     write_hashes(Path(folder))
-        ...     check_hashes(Path(folder))
-        ...     write_bytes(Path(folder) / "weights", b"1 2 4")
-        ...     try:
-        ...         check_hashes(Path(folder))
-        ...     except InputError as error:
-        ...         print(str(error).replace(folder, "run"))
-        run/weights is not as it was written: its SHA-256 is another than in sha256.json; restore it, or ...
     """
     files = _files(folder, pattern).items()
     _write_hashes(folder, {name: [_sha256(file)] for name, file in files if name != HASHES})
 
 
 def check_hashes(folder: Path, names: str = ".*") -> None:
-    """Refuse a folder with a file that is missing or not as it was written; one without hashes passes.
+    """Refuse a folder with a file, of matching name, that is missing or not as it was written.
 
-    Args:
-        folder: with its ``sha256.json``.
-        names: pattern of the files that are about to be read.
-
-    Raises:
-        InputError: naming the file.
+    One without hashes passes.
     """
     for name, known in _read_hashes(folder).items():
         if re.fullmatch(names, name, re.DOTALL):
@@ -281,14 +228,7 @@ def _check_hash(path: Path, found: str, known: list[str]) -> None:
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return named tensors as the content of a safetensors file; tied ones are in it under each name.
-
-    Example:
-        >>> import torch
-        >>> tied = torch.ones(2)
-        >>> sorted(safetensors.torch.load(tensor_bytes({"one": tied, "other": tied})))
-        ['one', 'other']
-    """
+    """Return named tensors as the content of a safetensors file; tied ones are in it under each name."""
     separate: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
@@ -300,19 +240,10 @@ def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
 
 
 def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read named tensors and the metadata from safetensors.
-
-    Args:
-        path: of the file.
-        most: the largest size, in bytes.
+    """Read named tensors and the metadata from safetensors of at most so many bytes.
 
     Raises:
         InputError: for a missing file, one that is not safetensors, or one that is not as it was written.
-
-    Example:
-        >>> read_tensors(Path("nowhere.safetensors"))
-        Traceback (most recent call last):
-        automata.errors.InputError: nowhere.safetensors is missing; restore it or train again
     """
     content = read_stored(path, most)
     with _valid(path):
@@ -373,15 +304,6 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
     """Refuse tensors that are not, by name, shape and dtype, those expected, or that are not finite.
 
     Nothing is known of the content of tensors on the meta device, as `declared_tensors` returns them.
-
-    Raises:
-        InputError: naming the first tensor at fault.
-
-    Example:
-        >>> import torch
-        >>> check_tensors(Path("w"), {"w": torch.ones(2)}, {"w": torch.ones(3)})
-        Traceback (most recent call last):
-        automata.errors.InputError: w: tensor 'w' has shape (2,) where the configuration asks for (3,); ...
     """
     remedy = "restore the file or train again"
     for name, tensor in expected.items():
@@ -402,18 +324,7 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
 
 
 def check_within(path: Path, expected: Mapping[str, Tensor]) -> None:
-    """Refuse a safetensors file with other tensors than some of those expected, before it is read.
-
-    Raises:
-        InputError: naming the first tensor at fault.
-
-    Example:
-        >>> import torch
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2)})
-        ...     check_within(Path(folder) / "w.safetensors", {"w": torch.ones(2), "tied": torch.ones(2)})
-    """
+    """Refuse a safetensors file with other tensors than some of those expected, before it is read."""
     declared, _ = declared_tensors(path)
     check_tensors(path, declared, {name: expected[name] for name in declared if name in expected})
 
@@ -423,11 +334,6 @@ def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:
 
     Raises:
         InputError: for a missing file, or one that is refused.
-
-    Example:
-        >>> read_stored(Path("nowhere.json"))
-        Traceback (most recent call last):
-        automata.errors.InputError: nowhere.json is missing; restore it or train again
     """
     try:
         return read_file(path, most)

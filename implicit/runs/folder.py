@@ -43,10 +43,7 @@ Metrics = dict[str, Any]
 
 
 class RunFolder:
-    """The files of a run while it is being made.
-
-    Args:
-        path: the folder, which need not exist yet.
+    """The files of a run while it is being made, in a folder that need not exist yet.
 
     Example:
         >>> from os import listdir
@@ -91,11 +88,9 @@ class RunFolder:
     def read_config(
         self, *, allow_code: bool | Collection[str] = False, task: TaskSource | None = None
     ) -> TrainConfig:
-        """Return the configuration of the run.
+        """Return the configuration of the run, with another task in place of its own if one is given.
 
-        Args:
-            allow_code: True to import what it names as ``module:name``, or the names allowed.
-            task: what stands in place of the task that it names.
+        With ``allow_code`` what it names as ``module:name`` is imported: all of it, or the names allowed.
 
         Raises:
             InputError: for a missing or corrupt file, one of a newer format, code that is not allowed or lies

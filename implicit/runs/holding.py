@@ -17,12 +17,9 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
     """Keep other processes from training in a folder, while the context lasts or the process lives.
 
-    The operating system holds the lock: a process that was killed leaves nothing but an empty file.
-    A file system without locks is used without, which a warning says.
-
-    Args:
-        folder: of a run; it is made if it does not exist.
-        begun: returns True if there is a run in the folder; else a folder made here is removed in the end.
+    The operating system holds the lock: a process that was killed leaves nothing but an empty file. A file
+    system without locks is used without, which a warning says. A folder that was made here is removed in the
+    end unless a run has begun in it.
 
     Raises:
         InputError: if another process trains there.

@@ -107,22 +107,12 @@ def _check_fit(path: Path, declared: Mapping[str, Tensor], model: SequenceModel)
 
 
 def largest_file(weights: Mapping[str, Tensor]) -> int:
-    """Return the most bytes that a file of such weights may have, in float64 and with its header.
-
-    Example:
-        >>> import torch
-        >>> largest_file({"w": torch.ones(3)})
-        16777240
-    """
+    """Return the most bytes that a file of such weights may have, in float64 and with its header."""
     return 2**24 + 8 * sum(weight.numel() for weight in weights.values())
 
 
 def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
     """Return the model with the initial weights of its seed, leaving the global generator alone.
-
-    Args:
-        config: which model.
-        task: whose alphabets it takes.
 
     Raises:
         InputError: for sizes that do not divide, or are too large.
@@ -139,15 +129,7 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
 
 
 def untrained_run(config: TrainConfig) -> Run:
-    """Return the run of a configuration before its first update: initial weights, no folder and no metrics.
-
-    Raises:
-        InputError: as `initial_model`, or for a task that cannot be built.
-
-    Example:
-        >>> untrained_run(TrainConfig.of(task="parity", model="lstm")).task
-        <WordProblem parity: 2 tokens, 2 states>
-    """
+    """Return the run of a configuration before its first update: initial weights, no folder, no metrics."""
     task = config.build_task()
     return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task, [])
 
@@ -173,10 +155,6 @@ def find_run(path_or_name: str | os.PathLike[str]) -> Path:
 
     Raises:
         InputError: if there is none.
-
-    Example:
-        >>> find_run("parity").name
-        'parity'
     """
     check_type("run", path_or_name, (str, os.PathLike), "give a run folder or the name of a stored run")
     path = Path(path_or_name)

@@ -12,10 +12,6 @@ def read_settings(path: Path) -> dict[str, Any]:
 
     Raises:
         InputError: if the file is missing or of another form.
-
-    Example:
-        >>> read_settings(Path("docs/examples/paper/s5.json"))["sizes"]["lstm"]
-        {'d_model': 256}
     """
     if not path.is_file():
         raise InputError(f"settings is {path}, which is not there; give a JSON file, such as that of a paper")

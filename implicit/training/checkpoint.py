@@ -37,18 +37,7 @@ _AT_THE_BEGINNING = Growth()
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training has come.
-
-    Attributes:
-        step: training steps taken.
-        seconds: time spent on them, over all resumptions.
-        target_met: evaluations in a row that met the target accuracy, up to now.
-        growth: where a curriculum stands that grows with the accuracy.
-
-    Example:
-        >>> Progress().step
-        0
-    """
+    """How far training has come: steps, their seconds, and evaluations in a row that met the target."""
 
     step: int = 0
     seconds: float = 0.0
@@ -59,16 +48,7 @@ class Progress:
     def of(
         cls, step: int, seconds: float, target_met: int, growth: dict[str, Any] | None = None
     ) -> "Progress":
-        """Return the progress that a checkpoint tells as JSON.
-
-        Raises:
-            TypeError: if it tells something else.
-
-        Example:
-            >>> progress = Progress(step=3, growth=Growth(length=8))
-            >>> Progress.of(**asdict(progress)) == progress
-            True
-        """
+        """Return the progress that a checkpoint tells as JSON; a TypeError if it tells something else."""
         return cls(step, seconds, target_met, Growth(**(growth or {})))
 
 
@@ -79,40 +59,14 @@ def save_checkpoint(
     progress: Progress,
     passed: PassedState | None = None,
 ) -> None:
-    """Write the state of training in one stroke.
-
-    Args:
-        path: the file; its folder is made.
-        model: the model.
-        optimizer: its optimiser, of any class, before or after its first step.
-        progress: how far it has come.
-        passed: what the next step may go on from.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.models.registry import build_model
-        >>> model = build_model("lstm", {}, make_task("parity"))
-        >>> optimizer = torch.optim.AdamW(model.parameters())
-        >>> model(torch.tensor([[0, 1]])).sum().backward()
-        >>> optimizer.step()
-        >>> with TemporaryDirectory() as folder:
-        ...     save_checkpoint(Path(folder) / "state", model, optimizer, Progress(step=1))
-        ...     progress, passed = load_checkpoint(Path(folder) / "state", model, optimizer)
-        >>> progress == Progress(step=1), passed
-        (True, None)
-    """
+    """Write the state of training in one stroke; of an optimiser of any class, before or after a step."""
     tensors = _named(model)
     of_optimizer, description = describe_optimizer(model, optimizer)
     tensors.update(of_optimizer)
     if passed is not None:
         tensors.update({f"{_CARRIED}{name}": tensor for name, tensor in passed.tensors().items()})
     path.parent.mkdir(exist_ok=True)
-    metadata = {
-        "format_version": FORMAT_VERSION,
-        "progress": asdict(progress),
-        "optimizer": description,
-    }
+    metadata = {"format_version": FORMAT_VERSION, "progress": asdict(progress), "optimizer": description}
     write_tensors(path, tensors, {name: json.dumps(value) for name, value in metadata.items()})
 
 
@@ -121,23 +75,11 @@ def load_checkpoint(
 ) -> tuple[Progress, PassedState | None]:
     """Put model and optimiser back into the state that was saved; return the progress and what was passed.
 
-    Args:
-        path: the file.
-        model: of the configuration.
-        optimizer: of the class that was saved.
-        batch_size: of what was passed; any that the file holds if None.
+    The optimiser is of the class that was saved; what was passed has any size of batch if that is None.
 
     Raises:
         InputError: for a corrupt file, one of another version, or one that does not fit model, optimiser or
             batch size.
-
-    Example:
-        What `save_checkpoint` shows, and a file that is not there:
-
-        >>> model = torch.nn.Linear(1, 1)
-        >>> load_checkpoint(Path("nowhere"), model, torch.optim.SGD(model.parameters()))
-        Traceback (most recent call last):
-        automata.errors.InputError: nowhere is missing; restore it or train again
     """
     _check_header(path, model, batch_size)
     tensors, metadata = read_tensors(path)

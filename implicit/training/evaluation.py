@@ -28,13 +28,6 @@ class Convergence:
         share_converged: share of the tokens that reached the tolerance.
         mean_iterations: mean number of evaluations of Φ a token.
         mean_relative_residual: mean of ‖Φ(z) − z‖ / ‖z‖.
-
-    Example:
-        >>> from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
-        >>> problem = FixedPointProblem(lambda z: 0.5 * z + 1)
-        >>> solution = solve(problem, DampedPicard(1.0), Stopping(rtol=0.1), torch.zeros(1, 1, 1))
-        >>> Convergence.of([solution])
-        Convergence(share_converged=1.0, mean_iterations=4.0, mean_relative_residual=0.0714...)
     """
 
     share_converged: float

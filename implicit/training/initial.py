@@ -64,23 +64,9 @@ def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
     The noise of a tensor has in the mean the share ``noise`` of its norm, spread over all its entries alike,
     zeros among them; a tensor that is 0 stays 0. It depends on the seed of the configuration.
 
-    Args:
-        config: of the training.
-        model: of its sizes, on any device.
-
     Raises:
         InputError: if the run is not to be had, is of other sizes, or has other weights than when the
             configuration was made.
-
-    Example:
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config = begin_from(recipe("parity", "implicit-mamba2"), "parity-small", noise=0.5)
-        >>> model = initial_model(config, config.build_task())
-        >>> load_initial_weights(config, model)
-        >>> before = load_run("parity-small").model.state_dict()["head.weight"]
-        >>> 0.3 < float((model.state_dict()["head.weight"] - before).norm() / before.norm()) < 0.7
-        True
     """
     initial = config.initial
     if initial is None:

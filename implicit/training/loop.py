@@ -52,37 +52,14 @@ def take_steps(
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
     The metrics of a step are stored before its checkpoint, and those after the checkpoint are measured again:
-    whenever the process is killed, no line is lost and none comes twice.
-
-    Args:
-        config: of the run in the folder.
-        task: the task.
-        model: with its initial weights, on the device to train on; holds the trained ones afterwards.
-        folder: a run that is begun and not finished.
-        show_progress: whether to show a progress bar on standard error, if that is a terminal.
-        tensorboard: whether to write event files into the folder.
-        baselines: the `majority_baselines`; computed if None.
-        watch: called after each of these steps.
-        asked_to_stop: asked after each of these steps, as `noted_termination` gives it; never if None.
+    whenever the process is killed, no line is lost and none comes twice. The model is on the device to train
+    on, with its initial weights, and holds the trained ones afterwards. ``watch`` is called, and
+    `asked_to_stop` asked, after each of these steps; the baselines are computed if None.
 
     Raises:
         InputError: if the loss or its gradient is not finite.
         OSError: if the folder cannot be written.
         SystemExit: where asked to stop before the last step, with exit code 143; the step is stored.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.runs.loading import initial_model
-        >>> config = TrainConfig.of(task="parity", model="lstm", steps=3, warmup_steps=1, evaluate_every=2)
-        >>> parity = make_task("parity")
-        >>> with TemporaryDirectory() as parent:
-        ...     folder = RunFolder(Path(parent))
-        ...     folder.begin(config)
-        ...     take_steps(config, parity, initial_model(config, parity), folder)
-        ...     [entry["step"] for entry in folder.read_metrics()]
-        [2, 3]
     """
     optimizer = make_optimizer(config, model)
     done, passed = Progress(), None
@@ -137,13 +114,6 @@ def majority_baselines(config: TrainConfig, task: Task) -> dict[int, float]:
 
     Raises:
         InputError: for a length at which the task asks nothing.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> config = TrainConfig.of(task="flip-flop", model="lstm", evaluation_lengths=(1, 32))
-        >>> baselines = majority_baselines(config, make_task("flip-flop"))
-        >>> {length: round(share, 4) for length, share in baselines.items()}
-        {1: 0.6667, 32: 0.5}
     """
     validation, baselines = task.part("validation"), {}
     for length in config.validation_lengths():

@@ -28,17 +28,6 @@ class Objective:
         right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
         state: the model's, after the last token; empty of an implicit one where the phase hands none on.
         solution: the fixed points of an implicit model; None for an explicit one.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.curriculum import Curriculum
-        >>> from implicit.models.registry import build_model
-        >>> from implicit.training.streams import Stream, draw_batch
-        >>> model = build_model("lstm", {}, make_task("parity"))
-        >>> batch = draw_batch(make_task("parity"), 1, 3, 0, Stream.TRAIN, 1)
-        >>> result = objective(model, batch, Curriculum().phase(1, length=3))
-        >>> result.loss.shape, 0 < result.loss.item() < 2, result.solution
-        (torch.Size([]), True, None)
     """
 
     loss: Tensor
@@ -64,12 +53,8 @@ def objective(
 ) -> Objective:
     """Compute the loss of a batch; an implicit model is solved and differentiated as the phase says.
 
-    Args:
-        model: any model.
-        batch: on the device of the model.
-        phase: of the curriculum.
-        noise: draws random starts and the directions of the penalties.
-        state: the model's state before the first token; the initial one if None.
+    The batch is on the device of the model. Noise draws random starts and the directions of the penalties.
+    The state before the first token is the initial one if None.
 
     Example:
         >>> from implicit.config.curriculum import Curriculum
@@ -114,28 +99,15 @@ def objective(
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
     loss = weighted_cross_entropy(output.logits, batch.targets, weights)
     everywhere = (right | ~late).all(dim=1)
-    return Objective(
-        loss,
-        penalties,
-        accuracy,
-        late_accuracy,
-        everywhere,
-        output.state,
-        solution,
-    )
+    return Objective(loss, penalties, accuracy, late_accuracy, everywhere, output.state, solution)
 
 
 def until_error(right: Tensor) -> Tensor:
     """Return which tokens come before the first wrong answer of their sequence, or give it themselves.
 
     Behind it a state that is carried on is the state of another word: in a group every target contradicts it,
-    and to learn them is to forget. What would be right again (after a reset) is left out with them.
-
-    Args:
-        right: which answers are right, or not asked for, bool ``[batch, length]``.
-
-    Returns:
-        Bool, ``[batch, length]``.
+    and to learn them is to forget. What would be right again (after a reset) is left out with them. Bool
+    ``[batch, length]``, as ``right``: which answers are right, or not asked for.
 
     Example:
         >>> until_error(torch.tensor([[True, False, True], [True, True, True]])).tolist()
@@ -154,12 +126,7 @@ def _last_third(batch: TokenBatch) -> Tensor:
 
 
 def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Return Σ w · (−log p(target)) / Σ w over all tokens of a batch, in nats.
-
-    Args:
-        logits: ``[batch, length, classes]``.
-        targets: int64, ``[batch, length]``.
-        weights: ``[batch, length]``, not negative; 0 where nothing is asked.
+    """Return Σ w · (−log p(target)) / Σ w over all tokens of a batch, in nats; a weight of 0 asks nothing.
 
     Raises:
         InputError: if nothing is asked.
@@ -181,14 +148,7 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 def random_latents(shape: tuple[int, int, int], generator: torch.Generator | None = None) -> Tensor:
     """Draw latents from the ball of radius √d: all that the last RMS norm gives with weights of 1.
 
-    Direction and length are uniform, so that latents near zero are not rare.
-
-    Args:
-        shape: batch, tokens and d, the features of a latent.
-        generator: draws them.
-
-    Returns:
-        Float32, on the CPU.
+    Direction and length are uniform, so that latents near zero are not rare. Float32, on the CPU.
 
     Example:
         >>> drawn = random_latents((64, 8, 32), torch.Generator().manual_seed(0))
@@ -204,21 +164,8 @@ def random_latents(shape: tuple[int, int, int], generator: torch.Generator | Non
 def starts_from_everywhere(latents: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
     """Draw latents to start from: at random for half of the tokens, those of other tokens for half.
 
-    Args:
-        latents: fixed points that were found from zero, ``[batch, tokens, features]``.
-        share: the probability, for each sequence, that its tokens do not start from zero.
-        generator: draws.
-
-    Returns:
-        The starts, like ``latents``.
-
-    Example:
-        >>> latents = torch.full((50, 40, 4), 9.0)  # longer than a random latent may be
-        >>> starts = starts_from_everywhere(latents, 1.0, torch.Generator().manual_seed(0))
-        >>> round((starts == 9).all(dim=-1).double().mean().item(), 1)
-        0.5
-        >>> starts_from_everywhere(latents, 0.0).abs().max().item()
-        0.0
+    With probability 1 − share, the tokens of a sequence start from zero. Shaped like ``latents``, the fixed
+    points that were found from zero.
     """
     batch, tokens, size = latents.shape
     drawn = random_latents((batch, tokens, size), generator).to(latents)

@@ -23,24 +23,9 @@ PREFIX = "optimizer."
 def describe_optimizer(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors of an optimiser's state by name, and the rest of it as JSON that names them.
 
-    Args:
-        model: holds the parameters that are optimised.
-        optimizer: of any class, before or after its first step.
-
     Raises:
         InputError: if it optimises a parameter that is not the model's, or its state holds an object that
             is no tensor, number or text.
-
-    Example:
-        >>> import torch
-        >>> model = nn.Linear(1, 1)
-        >>> optimizer = torch.optim.AdamW(model.parameters())
-        >>> describe_optimizer(model, optimizer)[0]
-        {}
-        >>> model(torch.ones(1, 1)).sum().backward()
-        >>> optimizer.step()
-        >>> sorted(describe_optimizer(model, optimizer)[0])[:3]
-        ['optimizer.bias.exp_avg', 'optimizer.bias.exp_avg_sq', 'optimizer.bias.step']
     """
     names = _parameter_names(model, optimizer)
     whole = optimizer.state_dict()
@@ -70,20 +55,6 @@ def restore_optimizer(
 
     Raises:
         InputError: if the class, the parameters or their groups differ, or a tensor is missing.
-
-    Example:
-        >>> import torch
-        >>> first, second = (nn.Linear(1, 1) for _ in range(2))
-        >>> optimizers = [torch.optim.SGD(model.parameters(), momentum=0.9) for model in (first, second)]
-        >>> first(torch.ones(1, 1)).sum().backward()
-        >>> optimizers[0].step()
-        >>> restore_optimizer(second, optimizers[1], *describe_optimizer(first, optimizers[0]))
-        >>> optimizers[1].state[second.bias]
-        {'momentum_buffer': tensor([1.])}
-        >>> of_bias = describe_optimizer(first, torch.optim.SGD([first.bias]))
-        >>> restore_optimizer(second, optimizers[1], *of_bias)
-        Traceback (most recent call last):
-        automata.errors.InputError: the optimiser's groups hold the parameters bias, not weight, bias
     """
     if description["class"] != type(optimizer).__qualname__:
         raise InputError(f"the optimiser was {description['class']}, not {type(optimizer).__qualname__}")

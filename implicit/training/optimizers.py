@@ -13,28 +13,14 @@ from implicit.config.run import TrainConfig
 
 
 class MuonAndAdamW(Optimizer):
-    """Muon for some matrices, AdamW for all other parameters: one optimiser with the groups of both.
+    """Muon for matrices, AdamW for all other parameters: one optimiser with the groups of both.
 
     The steps of Muon are scaled to the size of AdamW's (``match_rms_adamw``), which is meant to let one
-    learning rate serve both; its momentum is the default of `torch.optim.Muon`.
-
-    Args:
-        matrices: parameters of two axes, for Muon.
-        others: all others, for AdamW.
-        betas: decay rates of AdamW's two moments.
-        weight_decay: of both.
+    learning rate serve both; its momentum is the default of `torch.optim.Muon`. The betas are AdamW's.
 
     Sources:
         Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; Liu et al. 2025,
         arXiv 2502.16982, for the scale.
-
-    Example:
-        >>> layer = nn.Linear(3, 2)
-        >>> optimizer = MuonAndAdamW([layer.weight], [layer.bias], betas=(0.9, 0.95), weight_decay=0.0)
-        >>> layer(torch.ones(1, 3)).sum().backward()
-        >>> optimizer.step()
-        >>> sorted(optimizer.state[layer.weight]), sorted(optimizer.state[layer.bias])
-        (['momentum_buffer'], ['exp_avg', 'exp_avg_sq', 'step'])
     """
 
     def __init__(
@@ -80,14 +66,6 @@ def make_optimizer(config: TrainConfig, model: nn.Module) -> Optimizer:
 
     Raises:
         InputError: for Muon on a model without such matrices.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.runs.loading import initial_model
-        >>> config = TrainConfig.of(task="parity", model="implicit-mamba2", algorithm="Muon")
-        >>> matrices, others = make_optimizer(config, initial_model(config, make_task("parity"))).param_groups
-        >>> len(matrices["params"]), len(others["params"])
-        (3, 12)
     """
     settings = config.optimizer
     if config.algorithm == "AdamW":

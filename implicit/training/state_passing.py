@@ -13,6 +13,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from automata.tasks.interface import Task
+from implicit.cells import keep_where
 from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Solution
 from implicit.models.interface import SequenceModel
@@ -33,14 +34,6 @@ class PassedState:
     Source:
         Buitrago & Gu 2025, "Understanding and Improving Length Generalization in Recurrent Models",
         arXiv 2507.02782, who call it state passing.
-
-    Example:
-        >>> state = {"h": torch.tensor([[1.0], [2.0]])}
-        >>> passed = PassedState(state, torch.tensor([1, 1]), torch.tensor([True, False]))
-        >>> begin = ({"h": torch.zeros(2, 1)}, torch.zeros(2, dtype=torch.long))
-        >>> state, start = passed.go_on(*begin, share=1.0, noise=torch.Generator().manual_seed(0))
-        >>> state["h"].flatten().tolist(), start.tolist()
-        ([1.0, 0.0], [1, 0])
     """
 
     state: State
@@ -51,16 +44,11 @@ class PassedState:
     def of(
         cls, state: State, end: Tensor, solution: Solution | None, right: Tensor | None = None
     ) -> "PassedState":
-        """Return where a step ended.
+        """Return where a step ended; all sequences may go on where ``solution`` and ``right`` are None.
 
-        Args:
-            state: the model's, after the last token.
-            end: the exact object's, ``[batch]``.
-            solution: the fixed points of an implicit model; None for an explicit one, or where all go on.
-            right: which sequences answered rightly, where only they go on: where answers follow from a state,
-                the state of the others is that of another word, and nothing that comes behind can be learnt
-                from it. None for all, as where chance decides the answers: to choose by them would tell
-                of the state.
+        Where answers follow from a state, the state of a sequence that answered wrongly is that of another
+        word, and nothing that comes behind can be learnt from it. Where chance decides the answers, to choose
+        by them would tell of the state.
         """
         detached = {name: part.detach() for name, part in state.items()}
         reached = (
@@ -71,30 +59,13 @@ class PassedState:
     def go_on(
         self, state: State, start: Tensor, share: float, noise: torch.Generator
     ) -> tuple[State, Tensor]:
-        """Return the starts of the next step: a share of them from here, the others from the beginning.
-
-        Args:
-            state: the model's state at the beginning of a sequence, for the whole batch.
-            start: the exact object's, ``[batch]``.
-            share: the probability that a sequence which reached its fixed points is gone on with.
-            noise: draws which ones.
-        """
+        """Return the starts of the next step: a share of the reached ones from here, the others as given."""
         drawn = torch.rand(len(self.end), generator=noise, dtype=torch.float32) < share
         chosen = drawn.to(self.reached.device) & self.reached
-        mixed = {
-            name: torch.where(chosen.view(-1, *[1] * (part.ndim - 1)), self.state[name], part)
-            for name, part in state.items()
-        }
-        return mixed, torch.where(chosen, self.end, start)
+        return keep_where(chosen, self.state, state), torch.where(chosen, self.end, start)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all of it as named tensors, for a checkpoint.
-
-        Example:
-            >>> passed = PassedState({"h": torch.zeros(1, 1)}, torch.zeros(1), torch.ones(1))
-            >>> sorted(passed.tensors())
-            ['end', 'reached', 'state.h']
-        """
+        """Return all of it as named tensors, for a checkpoint."""
         states = {f"state.{name}": part for name, part in self.state.items()}
         return {**states, "end": self.end, "reached": self.reached}
 
@@ -108,19 +79,7 @@ class PassedState:
 
 
 def check_state_passing(curriculum: Curriculum, task: Task, model: SequenceModel) -> None:
-    """Refuse a curriculum whose sequences go on, for a task or a model that cannot.
-
-    Raises:
-        InputError: if ``carried_share`` is above 0 and the state of the model grows, or the task begins anew.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.models.registry import build_model
-        >>> parity = make_task("parity")
-        >>> check_state_passing(Curriculum(carried_share=0.5), parity, build_model("transformer", {}, parity))
-        Traceback (most recent call last):
-        automata.errors.InputError: carried_share is 0.5, but the state of transformer grows with every ...
-    """
+    """Refuse a curriculum whose sequences go on, for a task or a model that cannot."""
     if curriculum.carried_share == 0:
         return
     if model.state_grows:

@@ -19,10 +19,6 @@ class Stream(IntEnum):
     """What is drawn. Early stopping looks at VALIDATION, reports at TEST, and neither at the other's.
 
     PERTURBATION is the noise of the contraction penalty.
-
-    Example:
-        >>> [stream.name for stream in Stream]
-        ['TRAIN', 'VALIDATION', 'TEST', 'PERTURBATION']
     """
 
     TRAIN = 0
@@ -70,23 +66,11 @@ class TokenBatch(NamedTuple):
 
     def to(self, device: torch.device) -> "TokenBatch":
         """Return the batch on a device."""
-        return TokenBatch(
-            self.tokens.to(device),
-            self.targets.to(device),
-            self.weights.to(device),
-            None if self.lengths is None else self.lengths.to(device),
-            None if self.end is None else self.end.to(device),
-        )
+        return TokenBatch(*(part if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
 
 
 def noise_generator(seed: int, step: int) -> torch.Generator:
-    """Return the generator of a training step's noise, seeded from the seed and the step alone.
-
-    Example:
-        >>> first, again = (torch.randn(3, generator=noise_generator(0, step=7)) for _ in range(2))
-        >>> bool((first == again).all())
-        True
-    """
+    """Return the generator of a training step's noise, seeded from the seed and the step alone."""
     sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PERTURBATION), step))
     return torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 

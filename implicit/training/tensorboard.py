@@ -11,16 +11,10 @@ from automata.errors import InputError
 class TensorBoard:
     """Writes the metrics to event files; does nothing without a folder.
 
-    Args:
-        folder: where the event files go; None for none.
-        step: the step that a resumed run goes on from; events after it are discarded.
+    A resumed run discards the events after the step that it goes on from.
 
     Raises:
         InputError: if there is a folder but the tensorboard package is not installed.
-
-    Example:
-        >>> with TensorBoard(None, 0) as board:
-        ...     board.write({"step": 1, "loss": 0.5})
     """
 
     def __init__(self, folder: Path | None, step: int) -> None:

@@ -113,12 +113,7 @@ def train(
 
 
 def run_shortfall(run: Run) -> str | None:
-    """Return what to say of a finished run that did not reach its training length; None if it did.
-
-    Example:
-        >>> run_shortfall(load_run("parity")) is None
-        True
-    """
+    """Return what to say of a finished run that did not reach its training length; None if it did."""
     return run.config.shortfall(run.metrics[-1].get("length") if run.metrics else None)
 
 
@@ -127,13 +122,6 @@ def available_device(name: str) -> torch.device:
 
     Raises:
         InputError: if this machine does not have it.
-
-    Example:
-        >>> available_device("cpu")
-        device(type='cpu')
-        >>> available_device("gpu")
-        Traceback (most recent call last):
-        automata.errors.InputError: device is 'gpu', which is not to be had here; choose from cpu...
     """
     try:
         device = torch.device(name)

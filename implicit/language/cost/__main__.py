@@ -50,10 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--memory", type=float, default=80, help="of a device, in units of 2^30 bytes (default: 80)"
     )
     given = parser.parse_args(argv)
-    for name, value, known in (
-        ("family", given.family, PUBLISHED),
-        ("size", given.size, PUBLISHED["llama"]),
-    ):
+    for name, value, known in (("family", given.family, PUBLISHED), ("size", given.size, PUBLISHED["llama"])):
         if value is not None and value not in known:
             raise unknown_name(name, value, tuple(known))
     for name in ("tokens", "peak", "memory"):

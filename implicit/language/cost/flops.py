@@ -17,6 +17,7 @@ from typing import Self
 
 from automata.checks import check_integer
 from implicit.language.configuration import FixedPoints, LanguageModelConfig, LlamaLayers, Mamba2Layers
+from implicit.language.sizes import injection_size
 from implicit.ops.ssd.chunked import CHUNK_SIZE
 
 
@@ -108,24 +109,6 @@ def outside_layers(config: LanguageModelConfig, length: int) -> Flops:
         columns += injection_size(config)
     once = 2 * length * config.hidden_size * columns
     return Flops(once, 2 * once)
-
-
-def injection_size(config: LanguageModelConfig) -> int:
-    """Return the width of the input projection of a layer, which is that of the injection.
-
-    Example:
-        >>> from implicit.language import ImplicitLlamaLMConfig
-        >>> injection_size(ImplicitLlamaLMConfig(hidden_size=64, num_attention_heads=4))
-        192
-    """
-    if isinstance(config, Mamba2Layers):
-        inner = config.expand * config.hidden_size
-        shared = config.n_groups * config.state_size
-        return 2 * inner + 2 * shared + inner // config.head_dim
-    assert isinstance(config, LlamaLayers)
-    assert config.num_key_value_heads is not None
-    size = config.hidden_size // config.num_attention_heads
-    return (config.num_attention_heads + 2 * config.num_key_value_heads) * size
 
 
 def _of_mamba2(config: Mamba2Layers, length: int) -> tuple[Flops, Flops, Flops]:

@@ -17,8 +17,7 @@ from typing import Literal, Self
 
 from automata.checks import check_integer
 from implicit.language.configuration import FixedPoints, LanguageModelConfig, LlamaLayers, Mamba2Layers
-from implicit.language.cost.flops import injection_size
-from implicit.language.sizes import parameter_count
+from implicit.language.sizes import injection_size, parameter_count
 
 Precision = Literal["no", "bf16"]
 _FULL = 4
@@ -58,16 +57,10 @@ class WeightMemory:
     def of(
         cls, config: LanguageModelConfig, processes: int, *, sharded: bool, precision: Precision = "bf16"
     ) -> Self:
-        """Count, for AdamW.
+        """Count, for AdamW and as many processes, one per device.
 
-        Args:
-            config: of the model.
-            processes: one per device.
-            sharded: whether each holds a share (FSDP2, the whole model gathered at once) or all (DDP).
-            precision: ``"bf16"``, autocast; under FSDP2 `accelerate` gathers and sums in bfloat16 then.
-
-        Raises:
-            InputError: there is no process.
+        Each process holds a share of the weights if they are sharded (FSDP2, the whole model gathered at
+        once) or all (DDP). In ``"bf16"``, autocast, `accelerate` gathers and sums in bfloat16 under FSDP2.
         """
         check_integer("processes", processes, 1)
         weights = _FULL * parameter_count(config)
@@ -118,17 +111,9 @@ class Activations:
         precision: Precision = "bf16",
         gradient_checkpointing: bool = False,
     ) -> Self:
-        """Count, for a sequence.
+        """Count, for a sequence of so many tokens; an explicit model is evaluated once.
 
-        Args:
-            config: of the model.
-            length: tokens of the sequence.
-            phantom_steps: of an implicit model; an explicit one is evaluated once.
-            precision: ``"bf16"``, autocast, or ``"no"``, float32.
-            gradient_checkpointing: whether layers keep only what enters them.
-
-        Raises:
-            InputError: the length or the number of steps is below 1.
+        With gradient checkpointing layers keep only what enters them.
         """
         check_integer("length", length, 1)
         check_integer("phantom_steps", phantom_steps, 1)

@@ -32,10 +32,6 @@ class Device:
     Source:
         NVIDIA's data sheet of the H100: 1,979 TFLOP/s in bfloat16 with sparsity, so half of that without; 67
         in float32; 80 GB.
-
-    Example:
-        >>> Device().memory // 2**30
-        80
     """
 
     peak: float = 989e12
@@ -45,18 +41,7 @@ class Device:
 
 @dataclass(frozen=True)
 class PublishedCost:
-    """The cost of a published size, explicit and implicit.
-
-    Attributes:
-        family: ``"mamba2"`` or ``"llama"``.
-        size: such as ``"130m"``.
-        length: tokens of a sequence.
-
-    Example:
-        >>> cost = PublishedCost("mamba2", "130m", 2048)
-        >>> cost.label, f"{cost.per_token(implicit=False):.3g}"
-        ('Mamba-2 130m', '8.65e+08')
-    """
+    """The cost of a published size, such as ``"130m"`` of ``"llama"``, explicit and implicit."""
 
     family: str
     size: str
@@ -152,10 +137,7 @@ def memory_table(models: Sequence[PublishedCost], device: Device, processes: Seq
         sharded = [WeightMemory.of(config, number, sharded=True).total for number in processes]
         sequences = [
             Activations.of(
-                config,
-                model.length,
-                phantom_steps=phase.phantom_steps,
-                gradient_checkpointing=checkpointing,
+                config, model.length, phantom_steps=phase.phantom_steps, gradient_checkpointing=checkpointing
             ).total
             for checkpointing in (False, True)
             for phase in published_phases(model.family)

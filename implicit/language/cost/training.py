@@ -40,12 +40,10 @@ class TrainingCost:
     gradient_checkpointing: bool = False
 
     def per_token(self, phase: Phase | None = None, iterations: float | None = None) -> float:
-        """Return the operations per token of a step.
+        """Return the operations per token of a step; an explicit model has no phase.
 
-        Args:
-            phase: of an implicit model; an explicit one has none.
-            iterations: evaluations without gradient that the sequences of a batch take in the mean, the
-                slowest of each batch being what counts; the limit of the phase if None, an upper bound.
+        Iterations are the evaluations without gradient that the sequences of a batch take in the mean, the
+        slowest of each batch being what counts; the limit of the phase if None, an upper bound.
 
         Raises:
             InputError: an implicit model is given no phase, or the iterations lie outside of its limit.
@@ -55,22 +53,14 @@ class TrainingCost:
         return (layers + around.forward + around.backward) / self.length
 
     def mixing_share(self, phase: Phase | None = None, iterations: float | None = None) -> float:
-        """Return which share of the operations the scans or the attention are; arguments of `per_token`.
-
-        Example:
-            >>> from implicit.language import published_config
-            >>> round(TrainingCost(published_config("llama", "130m", implicit=False)).mixing_share(), 2)
-            0.23
-        """
+        """Return which share of the operations the scans or the attention are; arguments of `per_token`."""
         mixing = self._of_layers(Evaluation.of(self.config, self.length).mixing, phase, iterations)
         return mixing / self.length / self.per_token(phase, iterations)
 
     def mean_per_token(self, phases: Sequence[Phase], iterations: Sequence[float | None] = ()) -> float:
-        """Return the operations per token of a run, the mean over its phases.
+        """Return the operations per token of a run, the mean over its phases, whose shares sum to 1.
 
-        Args:
-            phases: of the run, whose shares sum to 1.
-            iterations: for each phase as in `per_token`; the limits if empty.
+        Iterations are given for each phase as in `per_token`; the limits if empty.
         """
         given = iterations or [None] * len(phases)
         if len(given) != len(phases):
@@ -111,11 +101,8 @@ def published_phases(family: str) -> tuple[Phase, ...]:
 def tokens_per_second(flops_per_token: float, devices: int, peak: float, utilisation: float) -> float:
     """Return how many tokens devices read per second: a prediction, as good as the utilisation.
 
-    Args:
-        flops_per_token: of a step.
-        devices: that share it.
-        peak: operations per second of a device.
-        utilisation: the share of that peak that is reached, from 0 to 1; nobody knows it beforehand.
+    That is the share of the peak, operations per second of a device, that is reached; nobody knows it
+    beforehand.
 
     Raises:
         InputError: the utilisation is not above 0 and at most 1.
@@ -130,10 +117,5 @@ def tokens_per_second(flops_per_token: float, devices: int, peak: float, utilisa
 
 
 def highest_utilisation(slow_share: float, slowdown: float) -> float:
-    """Return the utilisation that is left where a share of the operations runs so many times slower.
-
-    Example:
-        >>> highest_utilisation(slow_share=0.5, slowdown=3)
-        0.5
-    """
+    """Return the utilisation that is left where a share of the operations runs so many times slower."""
     return 1 / (1 - slow_share + slow_share * slowdown)

@@ -17,17 +17,7 @@ _TOO_LONG = "sequence-length-is-longer-than-the-specified-maximum"
 
 @dataclass
 class FixedPointAccount:
-    """How the fixed points of an evaluation ended.
-
-    Attributes:
-        tokens: that were read.
-        converged: of these.
-        iterations: self-iterations of all of them.
-
-    Example:
-        >>> FixedPointAccount(10, 9, 80).summary()
-        {'tokens': 10, 'share_converged': 0.9, 'mean_iterations': 8.0}
-    """
+    """How the fixed points of an evaluation ended, over all tokens read, with all their self-iterations."""
 
     tokens: int = 0
     converged: int = 0

@@ -53,11 +53,7 @@ HARNESS_TASKS = _all_tasks()
 
 
 def check_tasks(names: list[str], length: int | None = None) -> list[HarnessTask]:
-    """Return what the names stand for.
-
-    Args:
-        names: of tasks, groups or tags.
-        length: of their documents, if it is to be another than the usual one.
+    """Return what the names of tasks, groups or tags stand for; ``length`` is another than the usual one.
 
     Raises:
         InputError: there is none, one is unknown, two share a task, or a length is given to a task that has

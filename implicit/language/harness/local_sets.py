@@ -110,11 +110,7 @@ LOCAL_SETS = {
 
 
 def local_files(name: str, data: str | Path | None = None) -> list[Path]:
-    """Return the files of a set, which are there.
-
-    Args:
-        name: a key of `LOCAL_SETS`.
-        data: the folder; that of the environment variable IMPLICIT_SSM_DATA if None.
+    """Return the files of a set, which are there, in the folder or that of IMPLICIT_SSM_DATA.
 
     Raises:
         InputError: the name is unknown, no folder is given, or a file is missing.

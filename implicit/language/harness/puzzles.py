@@ -1,4 +1,4 @@
-"""Puzzles whose answers a program gives, in the words of `automata.programs`: balls and small programs."""
+"""Balls, small programs and sessions of Python, whose answers a program gives (`automata`)."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,14 @@ import numpy as np
 
 from automata.programs import BallPuzzle, ProgramGrammar, sample_swaps
 from automata.programs.grammar import OUTPUT
+from automata.repl import SessionFormat, sample_traces
 from implicit.language.harness.documents import TrackingDocument
 
 BALLS = 5
 PROGRAMS = ProgramGrammar(variables=3, modulus=10, reversible=True)
 """Programs that forget nothing, so that every printed value is uniform and depends on the whole program."""
+SESSIONS = SessionFormat(variables=5, spacing="end")
+"""Nothing is printed on the way, so that nothing but the swaps tells what the variables hold."""
 _SITUATION = (
     f"Balls 1 to {BALLS} lie at places 1 to {BALLS}, each at the place of its number. "
     "To swap two balls is to let them change places, wherever they lie."
@@ -21,12 +24,7 @@ def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     """Yield puzzles of five balls that are swapped, answered with the place of the ball that is named first.
 
     The question names all balls, the others in a random order, so that its number of tokens does not tell
-    which one is asked for.
-
-    Args:
-        length: swaps, each of two balls drawn uniformly.
-        count: documents.
-        rng: the source of randomness.
+    which one is asked for. There are ``length`` swaps, each of two balls drawn uniformly.
 
     Example:
         >>> document = next(ball_documents(2, 1, np.random.default_rng(0)))
@@ -51,12 +49,8 @@ def program_documents(length: int, count: int, rng: np.random.Generator) -> Iter
     """Yield small reversible programs with what they print up to a value, answered with its digit.
 
     Values that are printed before the one asked for are shown, as they would be; they tell nothing of it,
-    since a program takes the uniform values at its beginning to uniform ones, one to one.
-
-    Args:
-        length: statements beside the first values and the prints; loops and conditions count as one each.
-        count: documents.
-        rng: the source of randomness.
+    since a program takes the uniform values at its beginning to uniform ones, one to one. The length counts
+    statements beside the first values and the prints; loops and conditions count as one each.
 
     Example:
         >>> document = next(program_documents(2, 1, np.random.default_rng(0)))
@@ -85,3 +79,28 @@ def program_documents(length: int, count: int, rng: np.random.Generator) -> Iter
         first = statements[asked].rpartition(" ")[2]
         assert line.startswith(OUTPUT)
         yield TrackingDocument(text, digits, int(value), int(first), f"{last} {line}")
+
+
+def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield sessions that swap variables up to the values that they print, answered with the first of these.
+
+    All variables are printed, the others in a random order, so that the number of tokens does not tell which
+    one comes first. There are ``length`` swaps of two of five variables.
+
+    Example:
+        >>> document = next(repl_documents(1, 1, np.random.default_rng(1)))
+        >>> document.text.splitlines()[-3:], document.choices[document.answer]
+        (['>>> b, c = c, b', ">>> print('now', d, c, a, b, e, sep=' ')", 'now'], '4')
+    """
+    names = SESSIONS.variable_names
+    values = tuple(str(number) for number in range(1, len(names) + 1))
+    for trace in sample_traces(SESSIONS, count, rng, commands=length):
+        ((start, end),) = trace.reveal_spans
+        variable = names.index(trace.text[:start].rstrip()[-1])
+        others = rng.permutation([name for name in names if name != names[variable]])
+        order = ", ".join([names[variable], *others])
+        print_all = f"print('now', {order}, sep=' ')"
+        text = "\n".join([*(f">>> {command}" for command in (*trace.commands[:-1], print_all)), "now"])
+        first = trace.states[len(names) - 1][variable]
+        answer = values.index(trace.text[start:end])
+        yield TrackingDocument(text, values, answer, first - 1, " ".join(trace.commands[-2:]))

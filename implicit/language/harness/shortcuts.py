@@ -59,14 +59,9 @@ def _bytes(text: str) -> int:
 def measured_shortcuts(
     name: str, length: int, documents: int = DRAWN, seed: int = 0, tokens: Callable[[str], int] = _bytes
 ) -> Shortcuts:
-    """Measure what shortcuts reach; the standard error of each is at most 0.5/√documents.
+    """Measure what shortcuts reach in a task; the standard error of each is at most 0.5/√documents.
 
-    Args:
-        name: a task of state tracking.
-        length: steps of its documents.
-        documents: to measure on, and as many to learn from.
-        seed: of the documents to learn from; the others have the next.
-        tokens: the number of tokens of a text; its bytes unless given.
+    As many documents are there to learn from, drawn with the seed; those measured on have the next.
 
     Raises:
         InputError: as for `tracking_documents`.

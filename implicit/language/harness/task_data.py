@@ -10,10 +10,6 @@ from implicit.language.harness.tracking import DOCUMENTS, LENGTH, tracking_docum
 def local_set(local_name: str, data: str | Path | None = None, **_: Any) -> dict[str, Any]:
     """Return one of the seven sets as a ``datasets.Dataset``, under the name of its only split.
 
-    Args:
-        local_name: a key of `LOCAL_SETS`.
-        data: the folder; that of the environment variable IMPLICIT_SSM_DATA if None.
-
     Raises:
         InputError: as for `implicit.language.harness.local_sets.local_rows`.
     """
@@ -30,12 +26,7 @@ def tracking(
 ) -> dict[str, Any]:
     """Return the documents of a task of state tracking as a ``datasets.Dataset``, under its only split.
 
-    Args:
-        tracking_name: a key of `TRACKING_TASKS`.
-        fixed_length: the length of a task that has its own; else it is ``length``.
-        length: steps that move the state, as the metadata say.
-        documents: how many, as the metadata say.
-        seed: of what is drawn, as the metadata say.
+    A task that has its own length gives it as ``fixed_length``; all else is what the metadata say.
 
     Raises:
         InputError: as for `implicit.language.harness.tracking.tracking_documents`.

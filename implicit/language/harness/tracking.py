@@ -9,8 +9,7 @@ import numpy as np
 from automata.checks import check_integer
 from automata.errors import unknown_name
 from implicit.language.harness.documents import TrackingDocument
-from implicit.language.harness.puzzles import ball_documents, program_documents
-from implicit.language.harness.repl_sessions import repl_documents
+from implicit.language.harness.puzzles import ball_documents, program_documents, repl_documents
 from implicit.language.harness.word_problems import line_documents, parity_documents, ring_documents
 
 LENGTHS = (4, 8, 16, 32)
@@ -60,13 +59,7 @@ TRACKING_TASKS = {
 def tracking_documents(
     name: str, length: int = LENGTH, documents: int = DOCUMENTS, seed: int = 0
 ) -> list[TrackingDocument]:
-    """Draw the documents of a task.
-
-    Args:
-        name: a key of `TRACKING_TASKS`.
-        length: steps that move the state.
-        documents: how many.
-        seed: of what is drawn; the same numbers give the same documents.
+    """Draw documents of a task, whose states move in so many steps; the same seed draws the same ones.
 
     Raises:
         InputError: the name is unknown, or a number is out of its range.

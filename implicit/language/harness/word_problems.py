@@ -39,12 +39,7 @@ _VISITED = {"stay": "current", "left": "preceding", "right": "following"}
 
 
 def parity_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
-    """Yield lamps that are switched: parity, answered with "out" or "lit".
-
-    Args:
-        length: sentences that may move something.
-        count: documents.
-        rng: the source of randomness.
+    """Yield lamps that are switched, by sentences that may move something, answered with "out" or "lit".
 
     Example:
         >>> document = next(parity_documents(2, 1, np.random.default_rng(0)))
@@ -104,11 +99,8 @@ def line_documents(
 ) -> Iterator[TrackingDocument]:
     """Yield lines of friends who line up anew: permutations, answered with the name of a friend.
 
-    Args:
-        group: a registered task of permutations of at most five, all of which are tokens, such as ``"S5"``.
-        length: new orders, each drawn uniformly from the group.
-        count: documents.
-        rng: the source of randomness.
+    The group is a registered task of permutations of at most five, all of which are tokens, such as ``"S5"``;
+    new orders are drawn uniformly from it.
 
     Example:
         >>> document = next(line_documents("S3", 2, 1, np.random.default_rng(0)))

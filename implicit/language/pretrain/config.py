@@ -5,14 +5,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import (
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    PositiveInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
 
 from automata.checks import shown
 from automata.data_files import read_file
@@ -246,11 +239,7 @@ class PretrainConfig(CheckedConfig):
 
 
 def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> PretrainConfig:
-    """Read a configuration from YAML.
-
-    Args:
-        path: of the file.
-        changes: fields to change, as ``name=value`` or ``outer.inner=value``, the value in YAML.
+    """Read a configuration from YAML, with changes ``name=value`` or ``outer.inner=value``, in YAML too.
 
     Raises:
         InputError: the file is missing or no YAML, or a field is unknown or has a value that does not fit.
@@ -330,15 +319,7 @@ def _change(values: dict[str, Any], change: str) -> None:
 
 
 def enter(config: LanguageModelConfig, phase: Phase) -> None:
-    """Let an implicit model train as a phase says; an explicit one stays as it is.
-
-    Example:
-        >>> from implicit.language import ImplicitMamba2LMConfig
-        >>> config = ImplicitMamba2LMConfig()
-        >>> enter(config, PAPER_PHASES[0])
-        >>> config.training_max_iterations
-        4
-    """
+    """Let an implicit model train as a phase says; an explicit one stays as it is."""
     if isinstance(config, FixedPoints):
         config.training_max_iterations = phase.iterations
         config.phantom_steps, config.training_rtol = phase.phantom_steps, phase.rtol

@@ -70,14 +70,7 @@ def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
     model = cast(LanguageModel, loaded)
     if isinstance(model.config, FixedPoints):
         model.config.unconverged = "ignore"
-    return FinishedRun(
-        folder.path,
-        config,
-        model,
-        tokenizer,
-        folder.read_result(),
-        folder.read_metrics(),
-    )
+    return FinishedRun(folder.path, config, model, tokenizer, folder.read_result(), folder.read_metrics())
 
 
 def _config(folder: PretrainFolder) -> PretrainConfig:

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ TIMES = "times.json"
 """In a checkpoint: how long the run took up to it."""
 
 
-@dataclass(frozen=True)
 class PretrainFolder:
     """Where a run is kept.
 
@@ -46,41 +44,14 @@ class PretrainFolder:
     | lock               | nothing; locked by the process that trains                                     |
     | model/             | model and tokenizer of a finished run, for ``from_pretrained``, and hashes     |
     | result.json        | what a finished run measured in the end                                        |
-
-    Attributes:
-        path: of the folder.
-
-    Example:
-        >>> PretrainFolder(Path("runs/one")).finished
-        False
     """
 
-    path: Path
-
-    @property
-    def metrics(self) -> Path:
-        """The file of metrics."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def model(self) -> Path:
-        """The folder of the finished model."""
-        return self.path / "model"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The folder of the tokenizer."""
-        return self.path / "tokenizer"
-
-    @property
-    def result(self) -> Path:
-        """The file that says that the run is finished."""
-        return self.path / "result.json"
-
-    @property
-    def config(self) -> Path:
-        """The file of the configuration; it is written last of what a run begins with."""
-        return self.path / "config.json"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics, self.result = path / "metrics.jsonl", path / "result.json"
+        self.model, self.tokenizer = path / "model", path / "tokenizer"
+        self.config = path / "config.json"  # written last of what a run begins with
+        self.new_checkpoint = path / "checkpoint.new"  # not yet whole
 
     @property
     def begun(self) -> bool:
@@ -91,11 +62,6 @@ class PretrainFolder:
     def finished(self) -> bool:
         """Whether nothing is left to do."""
         return self.result.exists()
-
-    @property
-    def new_checkpoint(self) -> Path:
-        """The folder of a checkpoint that is not yet whole."""
-        return self.path / "checkpoint.new"
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of the checkpoint after a step."""
@@ -132,11 +98,7 @@ class PretrainFolder:
         Raises:
             InputError: the folder holds a run of another configuration or on other texts, or something else.
         """
-        made_of = {
-            "format_version": FORMAT_VERSION,
-            **json.loads(config.model_dump_json()),
-            "sha256": texts,
-        }
+        made_of = {"format_version": FORMAT_VERSION, **json.loads(config.model_dump_json()), "sha256": texts}
         if self.begun:
             before = read_json(self.config)
             before = before if isinstance(before, dict) else {}
@@ -166,10 +128,7 @@ class PretrainFolder:
         write_json(self.config, made_of)
 
     def read_metrics(self, *, partial: bool = False) -> list[dict[str, Any]]:
-        """Return the lines of metrics.
-
-        Args:
-            partial: leave out a last line that was not written to its end.
+        """Return the lines of metrics; with ``partial``, without a last line that was not written to its end.
 
         Raises:
             InputError: the file is missing or damaged.
@@ -243,15 +202,9 @@ def writing(path: Path) -> Iterator[None]:
         Traceback (most recent call last):
         automata.errors.InputError: runs/one/model cannot be written (No space left on device); free some ...
     """
-    try:
+    remedy = "free some space or mend the file system, and run the same command again"
+    with _in_one_sentence(f"{path} cannot be written", remedy, (InputError, OSError)):
         yield
-    except (InputError, OSError):
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{path} cannot be written ({_first_line(error)}); free some space or mend the file system, and "
-            "run the same command again"
-        ) from error
 
 
 @contextlib.contextmanager
@@ -267,18 +220,22 @@ def reading(path: Path) -> Iterator[None]:
         Traceback (most recent call last):
         automata.errors.InputError: runs/one/tokenizer cannot be read ('model'); restore it or train again ...
     """
+    with _in_one_sentence(
+        f"{path} cannot be read", "restore it or train again into another --out", InputError
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _in_one_sentence(fault: str, remedy: str, kept: Any) -> Iterator[None]:
+    """Tell any error but those of the classes that are kept by its first line."""
     try:
         yield
-    except InputError:
+    except kept:
         raise
     except Exception as error:
-        raise InputError(
-            f"{path} cannot be read ({_first_line(error)}); restore it or train again into another --out"
-        ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InputError(f"{fault} ({reason}); {remedy}") from error
 
 
 def _no_link(path: str, flags: int) -> int:

@@ -37,11 +37,9 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 def make_accelerator(config: PretrainConfig, **options: Any) -> Accelerator:
-    """Return the accelerator of a run; how many processes there are follows from how they were launched.
+    """Return the accelerator of a run, with options of `accelerate.Accelerator` such as ``cpu``.
 
-    Args:
-        config: of the run.
-        **options: of `accelerate.Accelerator`, such as ``cpu`` or ``fsdp_plugin``.
+    How many processes there are follows from how they were launched.
 
     Raises:
         InputError: the windows of a part of a step cannot be dealt evenly to the processes.
@@ -198,15 +196,7 @@ def _tokenizer(config: PretrainConfig, folder: PretrainFolder) -> PreTrainedToke
 
 
 def make_optimizer(model: nn.Module, config: PretrainConfig) -> Optimizer:
-    """Return the optimizer of a run; weights of one axis, such as norms and biases, are not decayed.
-
-    Example:
-        >>> from implicit.language.pretrain.config import Source
-        >>> one = Source(files=("a.txt",))
-        >>> groups = make_optimizer(nn.Linear(2, 3), PretrainConfig(train=one, validation=one)).param_groups
-        >>> [(group["weight_decay"], group["params"][0].ndim) for group in groups]
-        [(0.1, 2), (0.0, 1)]
-    """
+    """Return the optimizer of a run; weights of one axis, such as norms and biases, are not decayed."""
     settings = config.optimizer
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]

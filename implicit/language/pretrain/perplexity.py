@@ -53,16 +53,7 @@ class Validation:
 
     @torch.no_grad()
     def measure(self, model: nn.Module, *, implicit: bool) -> TextEvaluation:
-        """Measure a model, prepared by the accelerator; all processes return the same.
-
-        Example:
-            >>> from implicit.language import ExplicitMamba2ForCausalLM, ExplicitMamba2LMConfig
-            >>> config = ExplicitMamba2LMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, head_dim=4)
-            >>> model = ExplicitMamba2ForCausalLM(config)
-            >>> validation = Validation.of(Accelerator(cpu=True), np.arange(21) % 9, 5, Evaluation())
-            >>> validation.measure(model, implicit=False).tokens
-            20
-        """
+        """Measure a model, prepared by the accelerator; all processes return the same."""
         settings, was_training = self.settings, model.training
         stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
         solve = Solve(settings.mode, stopping=stopping) if implicit else None

@@ -80,18 +80,10 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that a configuration names.
-
-    Args:
-        choice: ``"bytes"``, a number of tokens, or where a tokenizer is found.
-        train: the text that one is trained on.
+    """Return the tokenizer that a configuration names, or train it on the text.
 
     Raises:
         InputError: there is no tokenizer, or it has no token that ends a document.
-
-    Example:
-        >>> len(tokenizer_of("bytes", Source(files=("train.txt",))))
-        257
     """
     if choice == "bytes":
         return byte_tokenizer()
@@ -280,12 +272,7 @@ def _tokens_of(files: tuple[str, ...], size: int) -> NDArray[Any]:
 
 
 def vocabulary_size(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the largest token plus one: numbers in between may be free.
-
-    Example:
-        >>> vocabulary_size(byte_tokenizer())
-        257
-    """
+    """Return the largest token plus one: numbers in between may be free."""
     return int(max(tokenizer.get_vocab().values())) + 1
 
 

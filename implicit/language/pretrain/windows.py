@@ -16,11 +16,6 @@ class Windows(Dataset[Tensor]):
 
     What is left at the end, shorter than a window, is left out.
 
-    Args:
-        tokens: one row.
-        length: tokens of a window.
-        name: of the text, for errors.
-
     Raises:
         InputError: the row is shorter than a window.
 
@@ -52,22 +47,7 @@ class ShuffledWindows(Sampler[list[int]]):
     """The windows of every part of every step: a function of the seed and the step alone.
 
     Each pass over the text has an order of its own; none of its windows comes again before all were read.
-
-    Args:
-        count: windows there are.
-        sequences: windows of a step, of all processes together.
-        parts: that a step is taken in.
-        seed: of the orders.
-        first_step: where to begin, the first step being 1.
-        steps: the last step.
-
-    Example:
-        >>> sampler = ShuffledWindows(3, sequences=2, parts=1, seed=0, first_step=1, steps=3)
-        >>> batches = list(sampler)
-        >>> sorted(batches[0] + batches[1][:1]), len(batches)
-        ([0, 1, 2], 3)
-        >>> list(ShuffledWindows(3, 2, 1, 0, first_step=3, steps=3)) == batches[2:]
-        True
+    Steps count from 1; their sequences are those of all processes together.
     """
 
     drop_last = True

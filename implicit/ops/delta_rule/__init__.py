@@ -4,10 +4,4 @@ from implicit.ops.delta_rule.chunked import delta_rule_chunked, delta_rule_state
 from implicit.ops.delta_rule.dispatch import delta_rule
 from implicit.ops.delta_rule.reference import delta_rule_reference, delta_rule_step
 
-__all__ = [
-    "delta_rule",
-    "delta_rule_chunked",
-    "delta_rule_reference",
-    "delta_rule_states",
-    "delta_rule_step",
-]
+__all__ = ["delta_rule", "delta_rule_chunked", "delta_rule_reference", "delta_rule_states", "delta_rule_step"]

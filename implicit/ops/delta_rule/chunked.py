@@ -22,13 +22,10 @@ from implicit.ops.not_finite import not_finite_sequences
 
 
 class Decays:
-    """How much of the memory is left between any two places of a chunk.
+    """How much of the memory is left between any two places of a chunk, of log decays ``[rows, steps, 1]``.
 
     The logarithms are summed in float64: after a decay that all but erases the memory, a sum in float32 has
     lost the digits of the decays that follow, which only their differences need.
-
-    Args:
-        log_decay: ``[rows, steps, 1]``, see `implicit.ops.delta_rule.chunked.rows`.
 
     Attributes:
         since_start: from the beginning of the chunk to each step, ``[rows, steps, 1]``.
@@ -90,23 +87,11 @@ def delta_rule_chunked(
     initial_state: Tensor | None = None,
     chunk_size: int = CHUNK_SIZE,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `delta_rule_reference` computes, a chunk of steps at a time.
+    """Compute what `delta_rule_reference` computes, with its arguments, a chunk of steps at a time.
 
-    Half-precision inputs are accumulated in float32; the outputs come back in the dtype of ``v``. It is
-    differentiable to any order and in forward mode.
-
-    Args:
-        q: queries, ``[batch, length, heads, d_k]``.
-        k: keys, ``[batch, n · length, heads, d_k]`` for n steps per token.
-        v: values, ``[batch, n · length, heads, d_v]``.
-        beta: strengths of writing, ``[batch, n · length, heads]``.
-        log_decay: logarithms of the decays, shaped like ``beta``, finite; no decay if None.
-        initial_state: memory before the first token, ``[batch, heads, d_k, d_v]``; zero if None.
-        chunk_size: steps per chunk; rounded up to whole tokens. Any length works, the last chunk is shorter.
-
-    Returns:
-        The outputs, ``[batch, length, heads, d_v]``, and the memory after the last token (float32 for half
-        precision).
+    Half-precision inputs are accumulated in float32, and the state stays so; the outputs come back in the
+    dtype of ``v``. It is differentiable to any order and in forward mode. ``chunk_size`` is rounded up to
+    whole tokens, and the last chunk may be shorter; log decays have to be finite.
 
     Raises:
         InputError: for a chunk size below 1.
@@ -165,22 +150,10 @@ def rows(tensor: Tensor) -> Tensor:
 
 
 def solve_chunk(k: Tensor, v: Tensor, beta: Tensor, decays: Decays | None, state: Tensor | None) -> Tensor:
-    """Return what every step of a chunk adds at its key, u of the formula at the top of this file.
+    """Return what every step of a chunk adds at its key, u of the formula above, ``[rows, steps, d_v]``.
 
-    Args:
-        k: ``[rows, steps, d_k]``, see `rows`.
-        v: ``[rows, steps, d_v]``.
-        beta: ``[rows, steps, 1]``.
-        decays: within the chunk; no decay if None.
-        state: before the chunk, ``[rows, d_k, d_v]``; zero if None.
-
-    Returns:
-        ``[rows, steps, d_v]``.
-
-    Example:
-        >>> one = torch.ones(1, 1, 1)
-        >>> solve_chunk(one, 3 * one, one, None, 2 * one).item()
-        1.0
+    Keys and values are those of `rows`, ``beta`` is ``[rows, steps, 1]``, and the state before the chunk
+    ``[rows, d_k, d_v]``; without decays or state if None.
     """
     written, expected = beta * k, beta * v
     system = written @ k.mT
@@ -225,18 +198,10 @@ def delta_rule_states(
     log_decay: Tensor | None = None,
     steps_per_token: int = 1,
 ) -> Tensor:
-    """Return the memory before every token and after the last one.
+    """Return the memory before every token and after the last, ``[batch, steps / n + 1, heads, d_k, d_v]``.
 
-    Args:
-        k: keys, ``[batch, steps, heads, d_k]``.
-        v: values, ``[batch, steps, heads, d_v]``.
-        beta: strengths of writing, ``[batch, steps, heads]``.
-        initial_state: before the first token, ``[batch, heads, d_k, d_v]``; its dtype is that of the result.
-        log_decay: logarithms of the decays, shaped like ``beta``; no decay if None.
-        steps_per_token: n; the memory is returned after every n-th step.
-
-    Returns:
-        ``[batch, steps / n + 1, heads, d_k, d_v]``.
+    The arguments are those of `delta_rule_reference`, n is ``steps_per_token``, and the result has the dtype
+    of ``initial_state``.
 
     Example:
         >>> key = torch.ones(1, 2, 1, 1)

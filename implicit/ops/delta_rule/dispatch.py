@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from automata.errors import InputError, unknown_name
-from implicit.ops.backends import AUTO, floating_device
+from implicit.ops.backends import AUTO, check_shapes, floating_device
 from implicit.ops.delta_rule.chunked import delta_rule_chunked
 from implicit.ops.delta_rule.reference import delta_rule_reference
 
@@ -73,13 +73,7 @@ def _check_shapes(
         "k": (k, (batch, steps, heads, d_k)),
         "v": (v, (batch, steps, heads, d_v)),
         "beta": (beta, (batch, steps, heads)),
+        "log_decay": (log_decay, (batch, steps, heads)),
+        "initial_state": (initial_state, (batch, heads, d_k, d_v)),
     }
-    if log_decay is not None:
-        expected["log_decay"] = (log_decay, (batch, steps, heads))
-    if initial_state is not None:
-        expected["initial_state"] = (initial_state, (batch, heads, d_k, d_v))
-    for name, (tensor, shape) in expected.items():
-        if tuple(tensor.shape) != shape:
-            raise InputError(
-                f"{name} has shape {tuple(tensor.shape)}; with q, k and v as given it must be {shape}"
-            )
+    check_shapes(expected, "q, k and v")

@@ -33,18 +33,8 @@ def delta_rule_reference(
     """Run S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, y_t = S_tᵀ q_t, step by step.
 
     This is the definition that the other form is tested against. It works in any floating dtype and is
-    differentiable to any order.
-
-    Args:
-        q: queries, ``[batch, length, heads, d_k]``.
-        k: keys, ``[batch, n · length, heads, d_k]`` for n steps per token.
-        v: values, ``[batch, n · length, heads, d_v]``.
-        beta: strengths of writing, ``[batch, n · length, heads]``.
-        log_decay: logarithms of the decays, shaped like ``beta``; no decay if None.
-        initial_state: memory before the first token, ``[batch, heads, d_k, d_v]``; zero if None.
-
-    Returns:
-        The outputs, ``[batch, length, heads, d_v]``, and the memory after the last token.
+    differentiable to any order. The arguments are those of `delta_rule`; the table above has their shapes. It
+    returns the outputs, ``[batch, length, heads, d_v]``, and the memory after the last token.
 
     Example:
         What was written at a key is replaced when the key comes again with β = 1.
@@ -72,20 +62,7 @@ def delta_rule_reference(
 def delta_rule_step(
     k: Tensor, v: Tensor, beta: Tensor, state: Tensor, log_decay: Tensor | None = None
 ) -> Tensor:
-    """Return the memory after one step: α (I − β k kᵀ) S + β k vᵀ.
-
-    Args:
-        k: ``[batch, heads, d_k]``.
-        v: ``[batch, heads, d_v]``.
-        beta: ``[batch, heads]``.
-        state: ``[batch, heads, d_k, d_v]``.
-        log_decay: ``[batch, heads]``; no decay if None.
-
-    Example:
-        >>> one = torch.ones(1, 1, 1)
-        >>> delta_rule_step(one, 3 * one, 0.5 * one[0], one[None]).item()
-        2.0
-    """
+    """Return the memory after one step, α (I − β k kᵀ) S + β k vᵀ; shapes as above without ``steps``."""
     if log_decay is not None:
         state = torch.exp(log_decay)[..., None, None] * state
     remembered = (state * k[..., None]).sum(-2)  # [batch, heads, d_v]

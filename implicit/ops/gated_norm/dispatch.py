@@ -14,8 +14,10 @@ from implicit.ops.backends import (
     Preference,
     TensorsRequest,
     at_most,
+    check_shapes,
     element_types,
     entries,
+    later,
     on_gpu_or_interpreted,
 )
 from implicit.ops.gated_norm.passes import torch_op
@@ -28,31 +30,16 @@ LARGEST = 8192
 
 @dataclass(frozen=True)
 class Request(TensorsRequest):
-    """What decides whether a kernel can run the op.
-
-    Attributes:
-        features: of a group.
-
-    Example:
-        >>> import torch
-        >>> BACKENDS.choose(Request.of({"x": torch.ones(4)}, features=4))
-        'torch'
-    """
+    """What decides whether a kernel can run the op: also the features of a group."""
 
     features: int = 1
-
-
-def _triton_op(groups: int, epsilon: float) -> Op:
-    from implicit.ops.gated_norm.triton_kernels import triton_op
-
-    return triton_op(groups, epsilon)
 
 
 BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
     {
         "torch": Backend(torch_op),
         "triton": Backend(
-            _triton_op,
+            later("implicit.ops.gated_norm.triton_kernels", "triton_op"),
             (TRITON, element_types(), at_most(LARGEST, "features"), entries, on_gpu_or_interpreted()),
         ),
     },
@@ -122,8 +109,4 @@ def _check_shapes(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor,
         "gate": (gate, (*tokens, features)),
         "weight": (weight, (features,)),
     }
-    for name, (tensor, shape) in expected.items():
-        if tensor.shape != shape:
-            raise InputError(
-                f"{name} has shape {tuple(tensor.shape)}; with y as given it must be {tuple(shape)}"
-            )
+    check_shapes(expected, "y")

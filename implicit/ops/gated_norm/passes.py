@@ -11,18 +11,7 @@ from implicit.ops.norm_factor import norm_factor
 
 
 def definition(groups: int, epsilon: float) -> Op:
-    """Return the gated norm as it is written down, a plain composition of differentiable ops.
-
-    Args:
-        groups: groups of neighbouring features, each normalised by itself.
-        epsilon: ε in the norm's factor (mean square + ε)^(−1/2).
-
-    Example:
-        >>> x, ones = torch.tensor([[3.0], [4.0]]), torch.ones(2)
-        >>> (output,) = definition(1, 0.0)(torch.zeros(2, 1), x, ones, torch.full((2,), 100.0), ones)
-        >>> torch.allclose(output, torch.tensor([3.0, 4.0]) / 12.5**0.5)
-        True
-    """
+    """Return the gated norm as a plain composition of differentiable ops; arguments as of `gated_norm`."""
 
     def gated_norm(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor) -> tuple[Tensor]:
         skipped = (y + D[:, None] * x).flatten(-2)
@@ -35,14 +24,7 @@ def definition(groups: int, epsilon: float) -> Op:
 
 @functools.cache
 def torch_op(groups: int, epsilon: float) -> Op:
-    """Return the gated norm with passes of PyTorch written for a CPU; arguments as of `definition`.
-
-    Example:
-        >>> x, ones = torch.tensor([[3.0], [4.0]]), torch.ones(2)
-        >>> arguments = torch.zeros(2, 1), x, ones, torch.full((2,), 100.0), ones
-        >>> torch.allclose(torch_op(1, 0.0)(*arguments)[0], definition(1, 0.0)(*arguments)[0])
-        True
-    """
+    """Return the gated norm with passes of PyTorch written for a CPU; arguments as of `definition`."""
 
     def normalise(gated: Tensor) -> Tensor:
         """Normalise ``[rows, groups, features of a group]`` in place and return the factors."""

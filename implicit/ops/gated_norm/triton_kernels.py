@@ -197,17 +197,7 @@ def tiles(features: int, *, entries_a_thread: int = 8) -> Tiles:
 def forward(
     y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor, groups: int, epsilon: float
 ) -> tuple[Launch, Tensor]:
-    """Plan the forward pass; the arguments are those of `implicit.ops.gated_norm`.
-
-    Returns:
-        The launch, and the output, shaped like ``gate``, which it fills.
-
-    Example:
-        >>> y, gate = torch.ones(2, 5, 4, 8), torch.ones(2, 5, 32)
-        >>> launch, output = forward(y, y, torch.ones(4), gate, torch.ones(32), groups=2, epsilon=1e-5)
-        >>> output.shape, launch.programs
-        (torch.Size([2, 5, 32]), 2)
-    """
+    """Plan the forward pass of `gated_norm`; return the launch and the output that it fills."""
     inputs = (y, x, D, gate, weight)
     output = y.new_empty(gate.shape, dtype=_common_dtype(inputs))
     features = weight.numel() // groups
@@ -226,25 +216,11 @@ def forward(
 def backward(
     inputs: Sequence[Tensor], output_gradient: Tensor, groups: int, epsilon: float
 ) -> tuple[Launch, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Plan the backward pass.
+    """Plan the backward pass, for the inputs y, x, D, gate and weight of `forward`.
 
-    Args:
-        inputs: y, x, D, gate and weight, as given to `forward`.
-        output_gradient: shaped like the output.
-        groups: of features.
-        epsilon: ε of the norm.
-
-    Returns:
-        The launch and what it fills: the gradients of y, x and gate in the dtypes of those, and for D and
-        weight the sums of runs of tokens, ``[runs, heads · head_size]``, float32. The gradient of weight is
-        their sum over runs; that of D their sum over runs and the features of a head.
-
-    Example:
-        >>> y, gate = torch.ones(2, 5, 4, 8), torch.ones(2, 5, 32)
-        >>> launch, *_, D_sums, _ = backward(
-        ...     (y, y, torch.ones(4), gate, torch.ones(32)), gate, groups=2, epsilon=1e-5)
-        >>> D_sums.shape, launch.programs
-        (torch.Size([1, 32]), 2)
+    Return the launch and what it fills: the gradients of y, x and gate in the dtypes of those, and for D and
+    weight the sums of runs of tokens, ``[runs, heads · head_size]``, float32. The gradient of weight is their
+    sum over runs; that of D their sum over runs and the features of a head.
     """
     y, x, _, gate, weight = inputs
     features = weight.numel() // groups

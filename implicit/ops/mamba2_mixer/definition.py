@@ -24,13 +24,6 @@ class MixerTensors(NamedTuple):
     """What an op of the mixer takes, in this order; `mamba2_mixer` says what each is.
 
     ``real`` is 1 at real tokens and 0 at padding, of the dtype of the others; None if all are real.
-
-    Example:
-        >>> ones = torch.ones(1)
-        >>> tensors = torch.zeros(1, 1, 5), torch.zeros(1, 3, 0), torch.ones(3, 1), torch.zeros(3)
-        >>> given = MixerTensors(*tensors, *4 * (ones,), torch.ones(1, 1, 1, 1))
-        >>> definition(1, 1.0)(*given)[0].item()
-        0.0
     """
 
     projected: Tensor
@@ -46,11 +39,7 @@ class MixerTensors(NamedTuple):
 
 
 def definition(norm_groups: int, epsilon: float) -> Op:
-    """Return the mixer as a plain composition of differentiable ops.
-
-    Args:
-        norm_groups: groups of neighbouring features, each normalised by itself.
-        epsilon: ε in the norm's factor (mean square + ε)^(−1/2).
+    """Return the mixer as a plain composition of differentiable ops; arguments as of `mamba2_mixer`.
 
     Example:
         One token, one head of one channel, and gates that are closed: nothing comes out.
@@ -70,15 +59,7 @@ def definition(norm_groups: int, epsilon: float) -> Op:
 
 
 def one_by_one(norm_groups: int, epsilon: float) -> Op:
-    """Return the mixer as three ops, each run by its own backend; arguments as of `definition`.
-
-    Example:
-        >>> ones = torch.ones(1)
-        >>> tensors = torch.zeros(1, 1, 5), torch.zeros(1, 3, 0), torch.ones(3, 1), torch.zeros(3)
-        >>> output, state = one_by_one(1, 1.0)(*tensors, *4 * (ones,), torch.ones(1, 1, 1, 1), None)
-        >>> output.item(), state.shape
-        (0.0, torch.Size([1, 1, 1, 1]))
-    """
+    """Return the mixer as three ops, each run by its own backend; arguments as of `definition`."""
     return _composed(
         short_convolution,
         ssd,

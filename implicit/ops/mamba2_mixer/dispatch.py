@@ -1,7 +1,6 @@
 """The public function of the mixer: arguments checked, a backend chosen and run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,7 +13,9 @@ from implicit.ops.backends import (
     Backends,
     Preference,
     TensorsRequest,
+    check_shapes,
     element_types,
+    later,
     on_cpu,
     one_element_type,
 )
@@ -22,29 +23,14 @@ from implicit.ops.hand_written_passes import Op
 from implicit.ops.mamba2_mixer.definition import MixerTensors, one_by_one
 from implicit.ops.uncompiled import uncompiled
 
-
-@dataclass(frozen=True)
-class Request(TensorsRequest):
-    """What decides whether the kernels can run the op.
-
-    Example:
-        >>> import torch
-        >>> BACKENDS.choose(Request.of({"projected": torch.ones(4).half()}))
-        'ops'
-    """
-
-
-def _numba_op(norm_groups: int, epsilon: float) -> Op:
-    from implicit.ops.mamba2_mixer.numba_kernels import numba_op
-
-    return numba_op(norm_groups, epsilon)
+Request = TensorsRequest
 
 
 BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
     {
         "ops": Backend(one_by_one),
         "numba": Backend(
-            _numba_op,
+            later("implicit.ops.mamba2_mixer.numba_kernels", "numba_op"),
             (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64))),
         ),
     },
@@ -146,12 +132,7 @@ def _check_shapes(given: MixerTensors) -> None:
         "D": (heads,),
         "weight": (features,),
         "state": (batch, heads, size, columns),
-        "real": (batch, length),
+        "mask": (batch, length),
     }
-    for name, shape in expected.items():
-        tensor = getattr(given, name)
-        if tensor is not None and tuple(tensor.shape) != shape:
-            raise InputError(
-                f"{'mask' if name == 'real' else name} has shape {tuple(tensor.shape)}; with state and taps "
-                f"as given it must be {shape}"
-            )
+    tensors = {**given._asdict(), "mask": given.real}
+    check_shapes({name: (tensors[name], shape) for name, shape in expected.items()}, "state and taps")

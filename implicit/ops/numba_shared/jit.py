@@ -30,12 +30,7 @@ FOR_KERNELS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": T
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return a function compiled at its first call, and kept on disk for the next process.
-
-    Example:
-        >>> compiled(lambda x: x + x)(1.5)
-        3.0
-    """
+    """Return a function compiled at its first call, and kept on disk for the next process."""
     return _kept(function, OPTIONS)
 
 
@@ -43,11 +38,6 @@ def inner(function: Callable[..., Any]) -> Any:
     """Return a function that only other compiled functions call, without what Python needs to call it.
 
     That saves a third of the time that compilation takes where arguments are tuples of arrays.
-
-    Example:
-        >>> doubled = inner(lambda x: x + x)
-        >>> compiled(lambda x: doubled(x) + x)(1.5)
-        4.5
     """
     return _kept(function, {**OPTIONS, **FOR_KERNELS})
 
@@ -66,13 +56,7 @@ def ordered(function: Callable[..., Any]) -> Any:
 
 
 def ordered_inner(function: Callable[..., Any]) -> Any:
-    """Return what `inner` does, of a function whose sums and products keep their order.
-
-    Example:
-        >>> difference = ordered_inner(lambda x: (x + 1.0) - x)
-        >>> ordered(lambda x: difference(x))(float("inf"))
-        nan
-    """
+    """Return what `inner` does, of a function whose sums and products keep their order."""
     return _kept(function, {**ORDERED, **FOR_KERNELS})
 
 

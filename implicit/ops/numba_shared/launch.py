@@ -16,21 +16,12 @@ def array(tensor: Tensor) -> NDArray[Any]:
 
     Through DLPack: ``tensor.numpy()`` would leave a storage that can no longer be resized, as sharded
     training does with weights.
-
-    Example:
-        >>> array(torch.ones(2, requires_grad=True)).tolist()
-        [1.0, 1.0]
     """
     return np.ascontiguousarray(np.from_dlpack(tensor.detach().contiguous()))
 
 
 class Strided(NamedTuple):
-    """Numbers of tokens of sequences in one flat array: where sequence b and token t begin.
-
-    Attributes:
-        flat: the numbers from the first token on.
-        sequence: entries from a sequence to the next.
-        token: entries from a token to the next.
+    """Numbers of tokens in one flat array, with the entries from one sequence and one token to the next.
 
     Example:
         >>> parts = Strided.of(torch.arange(12.0).view(2, 3, 2)[:, :, 1:])
@@ -54,14 +45,7 @@ class Strided(NamedTuple):
 
 
 def deal(run: Callable[[int, int], None], batch: int) -> None:
-    """Deal sequences, first to last − 1, to as many threads as PyTorch uses.
-
-    Example:
-        >>> seen = []
-        >>> deal(lambda first, last: seen.extend(range(first, last)), 5)
-        >>> sorted(seen)
-        [0, 1, 2, 3, 4]
-    """
+    """Deal sequences, first to last − 1, to as many threads as PyTorch uses."""
     threads = min(torch.get_num_threads(), batch)
     if threads == 1:
         run(0, batch)

@@ -23,32 +23,17 @@ MOST_VECTORS = 8
 
 
 def lanes(dtype) -> int:
-    """Return the numbers in a line of the cache.
-
-    Example:
-        >>> lanes(np.float32)
-        16
-    """
+    """Return the numbers in a line of the cache."""
     return LINE // np.dtype(dtype).itemsize
 
 
 def padded(rows: int, dtype) -> int:
-    """Return the rows of a packed matrix: whole lines.
-
-    Example:
-        >>> padded(17, np.float32)
-        32
-    """
+    """Return the rows of a packed matrix: whole lines."""
     return -(-rows // lanes(dtype)) * lanes(dtype)
 
 
 def pack(matrix: np.ndarray) -> np.ndarray:
-    """Return a matrix [..., rows, columns] column by column, with zeros at their ends.
-
-    Example:
-        >>> pack(np.ones((2, 3, 5), np.float32)).shape
-        (2, 5, 16)
-    """
+    """Return a matrix [..., rows, columns] column by column, with zeros at their ends."""
     *leading, rows, columns = matrix.shape
     columns_first = np.zeros((*leading, columns, padded(rows, matrix.dtype)), matrix.dtype)
     columns_first[..., :rows] = matrix.swapaxes(-1, -2)
@@ -57,16 +42,10 @@ def pack(matrix: np.ndarray) -> np.ndarray:
 
 @ordered
 def add_products(packed, matrix, values, first, out, out_first, count):
-    """Add W v to some vectors, rows of ``out`` from ``out_first`` on.
+    """Add W v to ``count`` rows of ``out``, ``[vectors, padded rows]``, from ``out_first`` on.
 
-    Args:
-        packed: matrices from `pack`, ``[matrices, columns, padded rows]``.
-        matrix: which of them.
-        values: v, ``[vectors, columns]``.
-        first: the first of the vectors.
-        out: ``[vectors, padded rows]``.
-        out_first: its first row.
-        count: vectors.
+    W is one of the matrices from `pack`, ``[matrices, columns, padded rows]``; the vectors are rows of
+    ``values``, ``[vectors, columns]``, from ``first`` on.
     """
     columns, rows = packed.shape[1], packed.shape[2]
     base, from_value, from_out = matrix * columns * rows, values.shape[1], out.shape[1]
@@ -97,17 +76,11 @@ class Matrix(NamedTuple):
 
 @inner
 def multiply(rows, columns, inner, left, left_inner, right, scale, out):
-    """Write left right + scale out into ``out``; where ``scale`` is 0, whatever it held.
+    """Write left right + scale out into ``out``, all `Matrix`; where ``scale`` is 0, whatever it held.
 
-    Args:
-        rows: of the product.
-        columns: of the product.
-        inner: terms of every sum.
-        left: a `Matrix`; entries of a row, or with ``row`` 1 those of a column, are ``left_inner`` apart.
-        left_inner: entries from a term to the next.
-        right: a `Matrix`.
-        scale: of the type of the entries.
-        out: a `Matrix`.
+    The product is ``[rows, columns]``, each sum of ``inner`` terms, which are ``left_inner`` entries apart in
+    the left factor: with 1 the entries of a row, with its ``row`` 1 those of a column. ``scale`` has the type
+    of the entries.
     """
     _multiply(rows, columns, inner, 0, left, left_inner, right, scale, out)
 

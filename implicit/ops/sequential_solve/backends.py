@@ -41,10 +41,6 @@ class Request:
         differentiated: whether a gradient through the iterations is wanted.
         padded: whether some tokens are padding.
         others: element types of the state, the inputs and the start.
-
-    Example:
-        >>> Request("cuda").dtype
-        torch.float32
     """
 
     device: str
@@ -116,18 +112,10 @@ BACKENDS: Backends[Request, None] = Backends(
 
 
 def choose(backend: str, request: Request) -> str:
-    """Return the backend that runs a request: ``"loop"``, ``"numba"`` or ``"triton"``.
-
-    Args:
-        backend: ``"auto"`` (see `explain_sequential_solve`) or one of these.
-        request: what is to be run.
+    """Return ``"loop"``, ``"numba"`` or ``"triton"``: the backend asked for, or what ``"auto"`` takes.
 
     Raises:
         InputError: for an unknown backend, or a kernel that cannot run the request.
-
-    Example:
-        >>> choose("auto", Request("mps")), choose("loop", Request("cuda"))
-        ('loop', 'loop')
     """
     return BACKENDS.choose(request, backend)
 
@@ -143,16 +131,8 @@ def explain_sequential_solve(
 ) -> Explanation:
     """Say which backend ``"auto"`` takes for the sequential mode, why, and what the others lack.
 
-    Args:
-        device: type of the device of the weights; ``"cuda"`` if there is one, else ``"cpu"``, for None.
-        dtype: element type of the weights.
-        d_model: features of the latent.
-        d_state: state size per channel.
-        iteration: name of the solver.
-        differentiated: whether a gradient is wanted.
-
-    Returns:
-        The choice; print it to read it.
+    The device and the dtype are those of the weights; the device is ``"cuda"`` if there is one, else
+    ``"cpu"``, for None. The iteration is the name of the solver. Print the choice to read it.
 
     Example:
         >>> print(explain_sequential_solve("mps"))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.ops.backends import check_shapes
 
 
 class Walk(NamedTuple):
@@ -19,10 +20,6 @@ class Walk(NamedTuple):
         status: `Status` codes, ``[batch, length]``, int8.
         windows: ``[layers, batch, channels, d_conv − 1]``.
         states: ``[layers, batch, heads, head_size, d_state]``, float32 or wider.
-
-    Example:
-        >>> Walk._fields
-        ('value', 'iterations', 'residual', 'status', 'windows', 'states')
     """
 
     value: Tensor
@@ -111,9 +108,7 @@ class SelfMap:
         }
         for name, shape in expected.items():
             tensor = getattr(self, name)
-            if tuple(tensor.shape) != shape:
-                found = tuple(tensor.shape)
-                raise InputError(f"{name} has shape {found}; with out_proj and D as given it must be {shape}")
+            check_shapes({name: (tensor, shape)}, "out_proj and D")
             if tensor.dtype != self.dtype:
                 raise InputError(
                     f"{name} is {tensor.dtype} and out_proj {self.dtype}; cast them to one dtype"

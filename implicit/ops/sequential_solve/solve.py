@@ -5,7 +5,7 @@ from torch import Tensor
 
 from automata.errors import InputError, unknown_name
 from implicit.fixed_point import DampedPicard, Stopping
-from implicit.ops.backends import AUTO, first_refusal
+from implicit.ops.backends import AUTO, check_shapes, first_refusal
 from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.sequential_solve.backends import REQUIREMENTS, Request
 from implicit.ops.sequential_solve.self_map import SelfMap, Walk
@@ -103,12 +103,7 @@ def sequential_solve(
 
 
 def _check(
-    self_map: SelfMap,
-    injections: Tensor,
-    start: Tensor,
-    windows: Tensor,
-    states: Tensor,
-    mask: Tensor | None,
+    self_map: SelfMap, injections: Tensor, start: Tensor, windows: Tensor, states: Tensor, mask: Tensor | None
 ) -> None:
     if start.ndim != 3 or 0 in start.shape:
         raise InputError(
@@ -126,9 +121,7 @@ def _check(
     if mask is not None:
         expected["mask"] = (mask, (batch, length), torch.bool)
     for name, (tensor, shape, dtype) in expected.items():
-        if tuple(tensor.shape) != shape:
-            found = tuple(tensor.shape)
-            raise InputError(f"{name} has shape {found}; with start and self_map as given it must be {shape}")
+        check_shapes({name: (tensor, shape)}, "start and self_map")
         if tensor.dtype != dtype:
             raise InputError(f"{name} is {tensor.dtype}; cast it to {dtype}, which goes with the weights")
         if tensor.device != self_map.out_proj.device:

@@ -15,9 +15,10 @@ from implicit.ops.backends import (
     at_most,
     element_types,
     entries,
+    later,
     on_gpu_or_interpreted,
 )
-from implicit.ops.hand_written_passes import Op, Tensors
+from implicit.ops.hand_written_passes import Op
 from implicit.ops.short_convolution.passes import torch_op
 from implicit.ops.uncompiled import uncompiled
 
@@ -27,31 +28,16 @@ LARGEST = 8
 
 @dataclass(frozen=True)
 class Request(TensorsRequest):
-    """What decides whether a kernel can run the op.
-
-    Attributes:
-        width: taps of the convolution.
-
-    Example:
-        >>> import torch
-        >>> BACKENDS.choose(Request.of({"x": torch.ones(4)}, width=4))
-        'torch'
-    """
+    """What decides whether a kernel can run the op: also the width, the taps of the convolution."""
 
     width: int = 1
-
-
-def _triton_op(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensors:
-    from implicit.ops.short_convolution.triton_kernels import triton_op
-
-    return triton_op(padded, weight, bias)
 
 
 BACKENDS: Backends[Request, Op] = Backends(
     {
         "torch": Backend(torch_op),
         "triton": Backend(
-            _triton_op,
+            later("implicit.ops.short_convolution.triton_kernels", "triton_op"),
             (TRITON, element_types(), at_most(LARGEST, "width"), entries, on_gpu_or_interpreted()),
         ),
     },

@@ -8,19 +8,7 @@ from implicit.ops.hand_written_passes import Arguments, op_with_passes
 
 
 def definition(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
-    """Compute the convolution with its activation as a plain composition of differentiable ops.
-
-    Args:
-        padded: ``[batch, width − 1 + length, channels]``.
-        weight: ``[channels, width]``.
-        bias: ``[channels]``.
-
-    Example:
-        >>> padded = torch.tensor([[[0.0], [1.0], [2.0]]])
-        >>> (output,) = definition(padded, torch.tensor([[1.0, 10.0]]), torch.zeros(1))
-        >>> torch.allclose(output, functional.silu(torch.tensor([[[10.0], [21.0]]])))
-        True
-    """
+    """Compute the convolution and its activation in differentiable ops, as `short_convolution` does."""
     length = padded.shape[1] - weight.shape[1] + 1
     shifted = (padded[:, k : k + length] * tap for k, tap in enumerate(weight.unbind(1)))
     return (functional.silu(bias + sum(shifted)),)

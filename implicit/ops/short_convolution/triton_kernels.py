@@ -146,16 +146,7 @@ def short_convolution_gradient_kernel(
 
 
 def forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Launch, Tensor]:
-    """Plan the forward pass; the arguments are those of `implicit.ops.short_convolution.short_convolution`.
-
-    Returns:
-        The launch, and the output, ``[batch, length, channels]``, which it fills.
-
-    Example:
-        >>> launch, output = forward(torch.ones(2, 40, 5), torch.ones(5, 4), torch.ones(5))
-        >>> output.shape, launch.programs
-        (torch.Size([2, 37, 5]), 6)
-    """
+    """Plan the forward pass of `short_convolution`; return the launch and the output, which it fills."""
     (channels, width), batch = weight.shape, len(padded)
     length = padded.shape[1] - width + 1
     dtype = torch.promote_types(torch.promote_types(padded.dtype, weight.dtype), bias.dtype)
@@ -180,23 +171,10 @@ def forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Launch, Tenso
 def backward(
     padded: Tensor, weight: Tensor, bias: Tensor, output_gradient: Tensor
 ) -> tuple[Launch, Tensor, Tensor]:
-    """Plan the backward pass.
+    """Plan the backward pass, from the arguments of `forward` and the gradient of its output.
 
-    Args:
-        padded: as given to `forward`.
-        weight: likewise.
-        bias: likewise.
-        output_gradient: ``[batch, length, channels]``.
-
-    Returns:
-        The launch and what it fills: the gradient of ``padded``, and the sums of runs of tokens for the
-        others, ``[batch, runs, width + 1, channels]``, float32: a row a tap, then one for the bias.
-
-    Example:
-        >>> launch, gradient, sums = backward(
-        ...     torch.ones(2, 200, 5), torch.ones(5, 4), torch.ones(5), torch.ones(2, 197, 5))
-        >>> gradient.shape, sums.shape, launch.programs
-        (torch.Size([2, 200, 5]), torch.Size([2, 2, 5, 5]), 4)
+    Return the launch and what it fills: the gradient of ``padded``, and the sums of runs of tokens for the
+    others, ``[batch, runs, width + 1, channels]``, float32: a row a tap, then one for the bias.
     """
     (channels, width), (batch, length) = weight.shape, output_gradient.shape[:2]
     tile = BACKWARD_TILES

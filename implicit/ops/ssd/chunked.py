@@ -27,23 +27,12 @@ def ssd_chunked(
     initial_state: Tensor | None = None,
     chunk_size: int = CHUNK_SIZE,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `ssd_reference` computes, a chunk of tokens at a time.
+    """Compute what `ssd_reference` computes, with its arguments, a chunk of tokens at a time.
 
-    Half-precision inputs are accumulated in float32; the outputs come back in the dtype of ``x``. The scan is
-    differentiable to any order and in forward mode: its first derivative is written by hand in
-    `chunked_passes`, and the others are those of the plain composition below.
-
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``.
-        dt: positive step sizes, ``[batch, length, heads]``.
-        A: negative decay rates, ``[heads]``.
-        B: input projections, ``[batch, length, groups, state_size]``.
-        C: output projections, shaped like ``B``.
-        initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
-        chunk_size: tokens per chunk; any length of sequence works, the last chunk is shorter.
-
-    Returns:
-        The outputs, shaped like ``x``, and the state after the last token (float32 for half precision).
+    Half-precision inputs are accumulated in float32, and the state stays so; the outputs come back in the
+    dtype of ``x``. The scan is differentiable to any order and in forward mode: its first derivative is
+    written by hand in `chunked_passes`, and the others are those of the plain composition below. Any length
+    works; the last chunk may be shorter.
 
     Raises:
         InputError: for a chunk size below 1.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -18,9 +18,11 @@ from implicit.ops.backends import (
     Preference,
     Requirement,
     at_most,
+    check_shapes,
     default_device,
     element_types,
     floating_device,
+    later,
     on_cpu,
     on_cuda,
     on_gpu_or_interpreted,
@@ -48,10 +50,6 @@ class Request:
         dtypes: element types of x, B and C.
         head_size: rows of the state of a head.
         state_size: columns of the state of a head.
-
-    Example:
-        >>> Request.of(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4))
-        Request(device='cpu', dtypes=(torch.float32, torch.float32, torch.float32), head_size=8, state_size=4)
     """
 
     device: str
@@ -92,26 +90,14 @@ NUMBA_REQUIREMENTS = (
 )
 
 
-def _numba_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
-    from implicit.ops.ssd.numba_kernels import ssd_numba
-
-    return ssd_numba(*tensors)
-
-
-def _triton_scan(*tensors: Any) -> tuple[Tensor, Tensor]:
-    from implicit.ops.ssd.triton_kernels import ssd_triton
-
-    return ssd_triton(*tensors)
-
-
 # On a GPU our kernels come before mamba_ssm's: in float32 theirs may round products to TF32, and over their
 # chunks of 256 tokens a reset costs the digits of the decays that follow, which state tracking lives on.
 BACKENDS: Backends[Request, Scan] = Backends(
     {
         "reference": Backend(ssd_reference),
         "chunked": Backend(ssd_chunked, (one_element_type(TYPED),)),
-        "numba": Backend(_numba_scan, NUMBA_REQUIREMENTS),
-        "triton": Backend(_triton_scan, TRITON_REQUIREMENTS),
+        "numba": Backend(later("implicit.ops.ssd.numba_kernels", "ssd_numba"), NUMBA_REQUIREMENTS),
+        "triton": Backend(later("implicit.ops.ssd.triton_kernels", "ssd_triton"), TRITON_REQUIREMENTS),
         "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_REQUIREMENTS),
     },
     on_gpu=Preference("triton", "and it keeps IEEE products and exact resets there"),
@@ -163,21 +149,12 @@ def ssd(
 
 
 def explain(
-    device: str | None = None,
-    dtype: torch.dtype = torch.float32,
-    head_size: int = 64,
-    state_size: int = 128,
+    device: str | None = None, dtype: torch.dtype = torch.float32, head_size: int = 64, state_size: int = 128
 ) -> Explanation:
-    """Say which backend ``"auto"`` takes, why, and what the others lack.
+    """Say which backend ``"auto"`` takes, why, and what the others lack; print it to read it.
 
-    Args:
-        device: type of the device of the tensors; ``"cuda"`` if there is one, else ``"cpu"``, for None.
-        dtype: element type of x, B and C.
-        head_size: rows of the state of a head.
-        state_size: columns of the state of a head.
-
-    Returns:
-        The choice; print it to read it.
+    The device is ``"cuda"`` if there is one, else ``"cpu"``, for None; the dtype is that of x, B and C; the
+    sizes are those of the state of a head.
 
     Example:
         >>> print(explain("mps"))
@@ -215,11 +192,6 @@ def _check_shapes(
         "A": (A, (heads,)),
         "B": (B, (batch, length, groups, state_size)),
         "C": (C, (batch, length, groups, state_size)),
+        "initial_state": (initial_state, (batch, heads, head_size, state_size)),
     }
-    if initial_state is not None:
-        expected["initial_state"] = (initial_state, (batch, heads, head_size, state_size))
-    for name, (tensor, shape) in expected.items():
-        if tuple(tensor.shape) != shape:
-            raise InputError(
-                f"{name} has shape {tuple(tensor.shape)}; with x and B as given it must be {shape}"
-            )
+    check_shapes(expected, "x and B")

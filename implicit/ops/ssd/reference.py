@@ -18,19 +18,9 @@ def ssd_reference(
 ) -> tuple[Tensor, Tensor]:
     """Run h_t = exp(Δ_t A) h_{t-1} + Δ_t x_t B_tᵀ, y_t = h_t C_t, token by token.
 
-    This is the definition that every other backend is tested against. It works in any floating dtype and
-    is differentiable to any order.
-
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``.
-        dt: positive step sizes, ``[batch, length, heads]``.
-        A: negative decay rates, ``[heads]``.
-        B: input projections, ``[batch, length, groups, state_size]``; ``heads`` is a multiple of ``groups``.
-        C: output projections, shaped like ``B``.
-        initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
-
-    Returns:
-        The outputs, shaped like ``x``, and the state after the last token.
+    This is the definition that every other backend is tested against. It works in any floating dtype and is
+    differentiable to any order. The arguments are those of `ssd`; the table above has their shapes. It
+    returns the outputs, shaped like ``x``, and the state after the last token.
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060, Eq. 1 with the discretisation of section 7.
@@ -57,38 +47,16 @@ def ssd_reference(
 
 
 def ssd_step(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, state: Tensor) -> Tensor:
-    """Return the state after one token: exp(Δ A) h + Δ x Bᵀ.
-
-    Args:
-        x: ``[batch, heads, head_size]``.
-        dt: ``[batch, heads]``.
-        A: ``[heads]``.
-        B: ``[batch, heads, state_size]``, already one row per head.
-        state: ``[batch, heads, head_size, state_size]``.
-
-    Example:
-        >>> one = torch.ones(1, 1, 1)
-        >>> ssd_step(one, torch.ones(1, 1), torch.tensor([-1.0]), one, torch.ones(1, 1, 1, 1)).item()
-        1.3678...
-    """
+    """Return the state after one token, exp(Δ A) h + Δ x Bᵀ; shapes without ``length``, B per head."""
     decay = torch.exp(dt * A)[..., None, None]  # [batch, heads, 1, 1]
     return decay * state + (dt[..., None] * x)[..., None] * B[..., None, :]
 
 
 def ssd_states(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, initial_state: Tensor) -> Tensor:
-    """Return the states h_0 … h_L of h_t = exp(Δ_t A) h_{t-1} + Δ_t x_t B_tᵀ, the initial one first.
+    """Return the states h_0 … h_L, initial one first, ``[batch, length + 1, heads, head_size, state_size]``.
 
-    The states of all tokens are stored, so it is meant for windows of a sequence rather than a long one.
-
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``.
-        dt: positive step sizes, ``[batch, length, heads]``.
-        A: negative decay rates, ``[heads]``.
-        B: input projections, ``[batch, length, groups, state_size]``; ``heads`` is a multiple of ``groups``.
-        initial_state: h_0, ``[batch, heads, head_size, state_size]``; its dtype is that of the result.
-
-    Returns:
-        ``[batch, length + 1, heads, head_size, state_size]``.
+    The arguments are those of `ssd_reference`, and the result has the dtype of ``initial_state``. The states
+    of all tokens are stored, so it is meant for windows of a sequence rather than a long one.
 
     Example:
         One head, state size 1, no decay: the states are the running sums of Δ x.

@@ -53,14 +53,6 @@ class Launch:
         arguments: what it takes at run time, by name.
         constants: what it is compiled for, by name.
         tiles: at least the number of warps and of pipeline stages.
-
-    Example:
-        What the functions that plan a kernel return; here one that is only looked at.
-
-        >>> from types import SimpleNamespace
-        >>> tiles = SimpleNamespace(warps=4, stages=2)
-        >>> Launch(None, programs=2, arguments={"length": 3}, constants={"CHUNK": 64}, tiles=tiles).constants
-        {'CHUNK': 64}
     """
 
     kernel: Any
@@ -83,13 +75,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a kernel cuts a matrix of tokens by features.
-
-    Attributes:
-        tokens: rows a tile.
-        features: columns a tile.
-        warps: warps per program.
-        stages: stages of the software pipeline; passes over memory have no use for any.
+    """How a kernel cuts a matrix of tokens by features; passes over memory need no pipeline stages.
 
     Example:
         >>> Tiles(tokens=4, features=128, warps=1).constants()
@@ -109,10 +95,6 @@ class Tiles:
 def matrix(tensor: Tensor, features: int) -> Tensor:
     """Return a tensor as ``[tokens, features]`` with packed rows; a copy only where its strides ask for one.
 
-    Args:
-        tensor: its last axes have ``features`` entries together.
-        features: how many entries a token has.
-
     Example:
         A slice of a wider projection is read in place.
 
@@ -129,13 +111,7 @@ def matrix(tensor: Tensor, features: int) -> Tensor:
 
 
 def strided_rows(**matrices: Tensor) -> dict[str, Tensor | int]:
-    """Return kernel arguments: each matrix, with the distance of its rows.
-
-    Example:
-        >>> import torch
-        >>> strided_rows(x=torch.zeros(5, 3))
-        {'x': tensor(...), 'x_token': 3}
-    """
+    """Return kernel arguments: each matrix, with the distance of its rows."""
     arguments: dict[str, Tensor | int] = {}
     for name, tensor in matrices.items():
         arguments |= {name: tensor, f"{name}_token": tensor.stride(0)}
@@ -159,13 +135,7 @@ def rows(tensor: Tensor) -> Tensor:
 
 
 def strided(**tensors: Tensor) -> dict[str, Tensor | int]:
-    """Return kernel arguments: each tensor, with its strides over batch and tokens.
-
-    Example:
-        >>> import torch
-        >>> strided(x=torch.zeros(2, 5, 3))
-        {'x': tensor(...), 'x_batch': 15, 'x_token': 3}
-    """
+    """Return kernel arguments: each tensor, with its strides over batch and tokens."""
     arguments: dict[str, Tensor | int] = {}
     for name, tensor in tensors.items():
         arguments |= {name: tensor, f"{name}_batch": tensor.stride(0), f"{name}_token": tensor.stride(1)}

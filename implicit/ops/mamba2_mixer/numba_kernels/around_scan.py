@@ -93,10 +93,8 @@ def _add_two(inputs, out, b, k, source):
     channels, projected = len(inputs.bias), inputs.projected
     first = b * projected.sequence + source * projected.token + len(inputs.weight)
     tap, next_tap = view(inputs.taps, k * channels, channels), view(inputs.taps, (k + 1) * channels, channels)
-    given, following = (
-        view(projected.flat, first, channels),
-        view(projected.flat, first + projected.token, channels),
-    )
+    given = view(projected.flat, first, channels)
+    following = view(projected.flat, first + projected.token, channels)
     for c in range(channels):
         out[c] += tap[c] * given[c] + next_tap[c] * following[c]
 

@@ -42,19 +42,7 @@ def mix_forward(inputs, states, after, out, room, work, held, first, last):
 
 @compiled
 def mix_backward(
-    inputs,
-    states,
-    outputs_dot,
-    states_dot,
-    found,
-    room,
-    work,
-    back,
-    held,
-    of_run,
-    held_dot,
-    first,
-    last,
+    inputs, states, outputs_dot, states_dot, found, room, work, back, held, of_run, held_dot, first, last
 ):
     """Compute the gradients of the sequences ``first`` … ``last − 1``.
 

@@ -21,15 +21,7 @@ from implicit.ops.ssd.numba_kernels.launch import room_for_chunk, room_for_state
 
 
 def forward(norm_groups: int, epsilon: float, *tensors: Any) -> tuple[Tensor, Tensor]:
-    """Outputs and final state of `MixerTensors`.
-
-    Example:
-        >>> ones = torch.ones(1)
-        >>> tensors = torch.zeros(1, 1, 5), torch.zeros(1, 3, 0), torch.ones(3, 1), torch.zeros(3)
-        >>> output, state = forward(1, 1.0, *tensors, *4 * (ones,), torch.ones(1, 1, 1, 1), None)
-        >>> output.item(), round(state.item(), 3)  # Δ = log(1 + e), and nothing is written
-        (0.0, 3.718)
-    """
+    """Outputs and final state of `MixerTensors`."""
     given = MixerTensors(*tensors)
     inputs = _inputs(norm_groups, epsilon, functional.softplus(_before(given)), given)
     states = array(given.state)
@@ -47,17 +39,7 @@ def forward(norm_groups: int, epsilon: float, *tensors: Any) -> tuple[Tensor, Te
 
 
 def backward(norm_groups: int, epsilon: float, tensors: Arguments, gradients: Arguments) -> Arguments:
-    """Gradients of `MixerTensors`, from those of the outputs and the final state.
-
-    Example:
-        The state is e^Δ times what it was.
-
-        >>> ones = torch.ones(1)
-        >>> tensors = torch.zeros(1, 1, 5), torch.zeros(1, 3, 0), torch.ones(3, 1), torch.zeros(3)
-        >>> given = *tensors, *4 * (ones,), torch.ones(1, 1, 1, 1), None
-        >>> round(backward(1, 1.0, given, (None, torch.ones(1, 1, 1, 1)))[8].item(), 3)
-        3.718
-    """
+    """Gradients of `MixerTensors`, from those of the outputs and the final state."""
     given = MixerTensors(*tensors)
     projected, state, before = given.projected, given.state, _before(given)
     dt = functional.softplus(before)

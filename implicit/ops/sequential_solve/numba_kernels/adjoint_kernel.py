@@ -74,19 +74,8 @@ def solve_adjoint(
         if not busy:
             return
         # One product for all places: ∂zΦᵀ v, and where `whole` ∂zΦᵀ v + ∂zGᵀ λ.
-        pull_back(
-            weights,
-            transposed,
-            trail,
-            slopes,
-            pulled,
-            windows,
-            states,
-            places.whole,
-            places.token,
-            length,
-            count,
-        )
+        whole, token = places.whole, places.token
+        pull_back(weights, transposed, trail, slopes, pulled, windows, states, whole, token, length, count)
         for place in range(count):
             t = places.token[place]
             if t < 0:  # through: it idles on its last vector

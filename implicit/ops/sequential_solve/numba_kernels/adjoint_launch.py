@@ -34,20 +34,10 @@ def walk_back(
     gradient: Tensor,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Solve the adjoint system v = g + Jᵀ v of whole sequences, all of one dtype of `TOLERANCES`.
+    """Solve the adjoint system v = g + Jᵀ v of whole sequences; return v and the norm of what it leaves.
 
-    Args:
-        self_map: Φ.
-        injections: added to the input projections, ``[layers, batch, length, d_in_proj]``.
-        latents: z, where to differentiate, ``[batch, length, d_model]``.
-        windows: the last inputs of the convolutions before the first token, ``[layers, batch, channels,
-            d_conv − 1]``.
-        states: the SSM states before it, ``[layers, batch, heads, head_size, d_state]``.
-        gradient: g, ``[batch, length, d_model]``.
-        mask: which tokens are real, ``[batch, length]``, bool; all if None.
-
-    Returns:
-        v, and per token the norm of what it leaves of the system, ``[batch, length]``.
+    The latents z are where to differentiate, ``gradient`` is g, both ``[batch, length, d_model]`` and of one
+    dtype of `TOLERANCES`; all else as of `sequential_solve`. The norms are per token, ``[batch, length]``.
 
     Example:
         Zero weights: z ← norm(z), whose derivative at a latent of ones is 0 up to ε: v is nearly g.

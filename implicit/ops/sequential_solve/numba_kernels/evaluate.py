@@ -112,10 +112,8 @@ def _activate(weights, places, layer, row):
     channels, width = len(past), weights.taps.shape[1]
     newest = row_of(weights.taps, layer * width + width - 1)
     offset = row * places.projected.shape[1] + inner
-    projected, steps = (
-        view(places.projected, offset, channels),
-        view(places.projected, offset + channels, heads),
-    )
+    projected = view(places.projected, offset, channels)
+    steps = view(places.projected, offset + channels, heads)
     for i in range(channels):
         value = past[i] + projected[i] * newest[i]
         activated[i] = value * sigmoid(value)

@@ -15,11 +15,9 @@ from implicit.ops.numba_shared.jit import compiled
 from implicit.ops.numba_shared.views import row_of
 from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
 
-CONVERGED, MAX_ITERATIONS, NON_FINITE = (
-    int(Status.CONVERGED),
-    int(Status.MAX_ITERATIONS),
-    int(Status.NON_FINITE),
-)
+CONVERGED = int(Status.CONVERGED)
+MAX_ITERATIONS = int(Status.MAX_ITERATIONS)
+NON_FINITE = int(Status.NON_FINITE)
 
 
 @compiled

@@ -22,24 +22,7 @@ def walk(
     stopping: Stopping,
     mask: Tensor | None = None,
 ) -> Walk:
-    """Solve token after token; arguments as of `sequential_solve`, and which tokens are real.
-
-    Example:
-        Zero weights: the mixer adds nothing, and z ← norm(z) ends at the norm of the start.
-
-        >>> self_map = SelfMap(
-        ...     mixer_norm=torch.ones(1, 8), in_proj=torch.zeros(1, 46, 8),
-        ...     conv_weight=torch.zeros(1, 26, 4), conv_bias=torch.zeros(1, 26),
-        ...     dt_bias=torch.zeros(1, 4), A_log=torch.zeros(1, 4), D=torch.ones(1, 4),
-        ...     gate_norm=torch.ones(1, 16), out_proj=torch.zeros(1, 8, 16), latent_norm=torch.ones(8),
-        ... )
-        >>> found = walk(
-        ...     self_map, torch.zeros(1, 2, 3, 46), torch.full((2, 3, 8), 5.0), torch.zeros(1, 2, 26, 3),
-        ...     torch.zeros(1, 2, 4, 4, 5), DampedPicard(1.0), Stopping(rtol=1e-4),
-        ... )
-        >>> found.iterations.tolist(), round(found.value.mean().item(), 4)
-        ([[2, 2, 2], [2, 2, 2]], 1.0)
-    """
+    """Solve token after token; arguments as of `sequential_solve`, and which tokens are real."""
     batch, length, features = start.shape
     dtype = array(start).dtype
     weights = packed(self_map)

@@ -155,10 +155,8 @@ def _linearise_scan(weights, trail, slopes, layer, at, row):
             gain = trail.steps[at, head] * overlap + weights.skips[layer, head]
             slopes.gains[row, head] = gain
             of_step, q = view(slopes.of_steps, first, head_size), view(slopes.gated, first, head_size)
-            opened, gate_slope = (
-                view(slopes.opened, first, head_size),
-                view(slopes.gate_slopes, first, head_size),
-            )
+            opened = view(slopes.opened, first, head_size)
+            gate_slope = view(slopes.gate_slopes, first, head_size)
             x = view(slopes.activated, row * channels + head * head_size, head_size)
             gate = view(trail.projected, projected + head * head_size, head_size)
             for i in range(head_size):
@@ -171,10 +169,8 @@ def _linearise_scan(weights, trail, slopes, layer, at, row):
                 squares += q[i] * q[i]
         # n = r q, and the slopes r silu(gate) of y and r y silu'(gate) of the gate.
         factor = norm_factor(squares, per_group, weights.epsilon)
-        n, opened = (
-            view(slopes.gated, row * inner + begin, per_group),
-            view(slopes.opened, row * inner + begin, per_group),
-        )
+        n = view(slopes.gated, row * inner + begin, per_group)
+        opened = view(slopes.opened, row * inner + begin, per_group)
         gate_slope = view(slopes.gate_slopes, row * inner + begin, per_group)
         for i in range(per_group):
             n[i] *= factor

@@ -132,10 +132,8 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
         for head in range(group * heads_of_group, (group + 1) * heads_of_group):
             first = head * head_size
             y = view(pulled.gated, row * width + first, head_size)
-            x, x_dot = (
-                view(slopes.activated, row * channels + first, head_size),
-                view(pulled.convolved, convolved + first, head_size),
-            )
+            x = view(slopes.activated, row * channels + first, head_size)
+            x_dot = view(pulled.convolved, convolved + first, head_size)
             of_step = view(slopes.of_steps, row * inner + first, head_size)
             step, gain, decay = trail.steps[at, head], slopes.gains[row, head], trail.decays[at, head]
             along_x, along_step = zero_like(adjoint), zero_like(adjoint)
@@ -158,10 +156,8 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
         if whole:
             for head in range(group * heads_of_group, (group + 1) * heads_of_group):
                 first = head * head_size
-                x, x_dot = (
-                    view(slopes.activated, row * channels + first, head_size),
-                    view(pulled.convolved, convolved + first, head_size),
-                )
+                x = view(slopes.activated, row * channels + first, head_size)
+                x_dot = view(pulled.convolved, convolved + first, head_size)
                 step, decay, rate = trail.steps[at, head], trail.decays[at, head], weights.rates[layer, head]
                 written, kept = zero_like(adjoint), zero_like(adjoint)
                 for s in range(size):

@@ -127,17 +127,9 @@ def project(
         tap = tl.load(conv_weight + channel * D_CONV + (D_CONV - 1), mask=is_channel, other=0.0)
 
         # W_in (r s weight) + injection; the channels are completed with the last tap and activated.
+        zeros = tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32)
         products = add_products(
-            tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
-            in_proj,
-            D_MODEL,
-            row,
-            inside,
-            stream,
-            mixer_norm,
-            factor,
-            D_MODEL,
-            BLOCK_COLUMNS,
+            zeros, in_proj, D_MODEL, row, inside, stream, mixer_norm, factor, D_MODEL, BLOCK_COLUMNS
         )
         value += tl.sum(products, 1)
         tl.store(projected + row, value, mask=inside)
@@ -200,18 +192,8 @@ def read_state(
             skip = tl.load(D + head, mask=inside, other=0.0).to(tl.float32)
             opened = silu(tl.load(projected + row, mask=inside, other=0.0))
             # h C.
-            products = add_products(
-                tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32),
-                state,
-                D_STATE,
-                row,
-                inside,
-                C,
-                None,
-                1.0,
-                D_STATE,
-                BLOCK_COLUMNS,
-            )
+            zeros = tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32)
+            products = add_products(zeros, state, D_STATE, row, inside, C, None, 1.0, D_STATE, BLOCK_COLUMNS)
             # q = (e^(ΔA) h C + (Δ (B · C) + D) x) silu(gate), and Σ q² for the norm.
             y = (decay * tl.sum(products, 1) + (dt * overlap + skip) * x) * opened
             y = tl.where(inside, y, 0.0)

@@ -23,18 +23,7 @@ WARP_SIZE = 64 if torch.version.hip else 32
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a program cuts the matrices that it multiplies with vectors.
-
-    Attributes:
-        block_rows: rows a tile.
-        block_columns: columns a tile.
-        warps: warps per program.
-        stages: stages of the software pipeline; these products have no use for any.
-
-    Example:
-        >>> Tiles(block_rows=64, block_columns=128, warps=8).constants()
-        {'BLOCK_ROWS': 64, 'BLOCK_COLUMNS': 128}
-    """
+    """How a program cuts the matrices that it multiplies with vectors; products need no pipeline stages."""
 
     block_rows: int
     block_columns: int
@@ -47,11 +36,7 @@ class Tiles:
 
 
 def tiles(self_map: SelfMap, warp_size: int = WARP_SIZE) -> Tiles:
-    """Return the tile sizes: the largest, or less where the matrices are smaller.
-
-    Args:
-        self_map: whose matrices are cut.
-        warp_size: threads a warp, 32 on NVIDIA and 64 on AMD.
+    """Return the tile sizes: the largest, or less where the matrices are smaller; 64 threads a warp on AMD.
 
     Example:
         >>> from types import SimpleNamespace
@@ -72,23 +57,9 @@ def walk(
     solver: DampedPicard,
     stopping: Stopping,
 ) -> tuple[Launch, Walk]:
-    """Plan the solve; the arguments are those of `sequential_solve`.
+    """Plan the solve, with the arguments of `sequential_solve`; return the launch and what it fills.
 
-    Returns:
-        The launch, and what it fills. Windows and states are copies of those given, which stay as they are.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell, RMSNorm
-        >>> from implicit.modes.fused import self_map_of
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> state = cell.init_state(3)
-        >>> launch, found = walk(
-        ...     self_map_of([cell], [RMSNorm(8)], RMSNorm(8), residual=True),
-        ...     torch.zeros(1, 3, 5, cell.d_in_proj), torch.zeros(3, 5, 8),
-        ...     state["conv"][None], state["ssm"][None], DampedPicard(), Stopping(),
-        ... )
-        >>> launch.programs, found.value.shape
-        (3, torch.Size([3, 5, 8]))
+    Windows and states are copies of those given, which stay as they are.
     """
     batch, length, d_model = start.shape
     layers, d_in_proj, channels = self_map.layers, self_map.d_in_proj, self_map.channels

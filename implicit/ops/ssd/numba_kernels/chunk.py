@@ -87,14 +87,7 @@ def take_group(work, B, C, start, group, count, width):
     turned, nothing = Matrix(work.memory, work.turned, work.tokens), zero_like(work.memory)
     transpose(tokens, work.width, mine, turned)
     multiply(
-        tokens,
-        tokens,
-        work.width,
-        theirs,
-        1,
-        turned,
-        nothing,
-        Matrix(work.memory, work.scores, work.tokens),
+        tokens, tokens, work.width, theirs, 1, turned, nothing, Matrix(work.memory, work.scores, work.tokens)
     )
 
 
@@ -102,11 +95,9 @@ def take_group(work, B, C, start, group, count, width):
 def take_head(work, x, dt, A, start, head, count, size):
     """Take u and the decays of ``count`` tokens from ``start`` on of a head, and multiply the decays up."""
     tokens = work.tokens
-    decays, since, until = (
-        view(work.memory, work.decays, work.tokens),
-        view(work.memory, work.since, work.tokens),
-        view(work.memory, work.until, work.tokens),
-    )
+    decays = view(work.memory, work.decays, work.tokens)
+    since = view(work.memory, work.since, work.tokens)
+    until = view(work.memory, work.until, work.tokens)
     for t in range(tokens):
         decays[t] = 1
     lengths = view(work.memory, work.until, work.tokens)
@@ -114,10 +105,8 @@ def take_head(work, x, dt, A, start, head, count, size):
         length = dt.flat[dt.first + (start + t) * dt.step + head]
         lengths[t] = length
         decays[t] = exp(length * A)
-    u, given = (
-        Matrix(work.memory, work.u, work.size),
-        Matrix(x.flat, x.first + start * x.step + head * size, x.step),
-    )
+    u = Matrix(work.memory, work.u, work.size)
+    given = Matrix(x.flat, x.first + start * x.step + head * size, x.step)
     scale_rows(count, size, given, lengths, u)
     clear_rows(count, tokens, size, u)
     product = one_like(work.memory)
@@ -165,18 +154,14 @@ def advance_state(work, held, number, rows):
 def mix(work, rows):
     """M from the scores: a row of L is the row before it times a decay."""
     tokens, nothing = work.tokens, zero_like(work.memory)
-    decays, between = (
-        view(work.memory, work.decays, work.tokens),
-        view(work.memory, work.between, work.tokens),
-    )
+    decays = view(work.memory, work.decays, work.tokens)
+    between = view(work.memory, work.between, work.tokens)
     for j in range(tokens):
         between[j] = 0
     for i in range(rows):
         decay = decays[i]
-        scores, mixing = (
-            view(work.memory, work.scores + i * tokens, work.tokens),
-            view(work.memory, work.mixing + i * tokens, work.tokens),
-        )
+        scores = view(work.memory, work.scores + i * tokens, work.tokens)
+        mixing = view(work.memory, work.mixing + i * tokens, work.tokens)
         for j in range(tokens):
             between[j] *= decay
         between[i] = 1

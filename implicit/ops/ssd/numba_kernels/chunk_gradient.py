@@ -65,25 +65,14 @@ def end_group(work, back, rows):
     """Add to Ḃ and Ċ what the heads share of (2) and (3)."""
     tokens, width, one = work.tokens, work.width, one_like(work.memory)
     for row in range(0, rows, TILE_ROWS):
-        shared, out = (
-            Matrix(work.memory, back.shared + row * tokens, work.tokens),
-            Matrix(work.memory, back.C + row * width, work.width),
-        )
+        shared = Matrix(work.memory, back.shared + row * tokens, work.tokens)
+        out = Matrix(work.memory, back.C + row * width, work.width)
         multiply(
-            TILE_ROWS,
-            width,
-            row + TILE_ROWS,
-            shared,
-            1,
-            Matrix(work.memory, work.B, work.width),
-            one,
-            out,
+            TILE_ROWS, width, row + TILE_ROWS, shared, 1, Matrix(work.memory, work.B, work.width), one, out
         )
         turned = Matrix(work.memory, back.shared + row * tokens + row, 1)
-        C, out = (
-            Matrix(work.memory, work.C + row * width, work.width),
-            Matrix(work.memory, back.B + row * width, work.width),
-        )
+        C = Matrix(work.memory, work.C + row * width, work.width)
+        out = Matrix(work.memory, back.B + row * width, work.width)
         multiply(TILE_ROWS, width, rows - row, turned, tokens, C, one, out)
 
 
@@ -97,33 +86,24 @@ def backward_head(work, back, held, before, held_dot, number, rows):
     tokens, size, width = work.tokens, work.size, work.width
     nothing, one = zero_like(work.memory), one_like(work.memory)
     state_dot, through = state_of(work, held_dot, number), work.memory[work.since + rows - 1]
-    state_turned, state_dot_turned = (
-        Matrix(work.memory, back.state, work.width),
-        Matrix(work.memory, back.state_dot, work.width),
-    )
+    state_turned = Matrix(work.memory, back.state, work.width)
+    state_dot_turned = Matrix(work.memory, back.state_dot, work.width)
     # Sᵀ and Ṡ'ᵀ, v_j = β_j u_j and w_i = α_i ẏ_i.
     transpose(width, size, state_of(work, held, before), state_turned)
     transpose(width, size, state_dot, state_dot_turned)
-    u, v, w, y_dot = (
-        Matrix(work.memory, work.u, work.size),
-        Matrix(work.memory, work.v, work.size),
-        Matrix(work.memory, back.w, work.size),
-        Matrix(work.memory, back.y, work.size),
-    )
+    u = Matrix(work.memory, work.u, work.size)
+    v = Matrix(work.memory, work.v, work.size)
+    w = Matrix(work.memory, back.w, work.size)
+    y_dot = Matrix(work.memory, back.y, work.size)
     scale_rows(rows, size, u, view(work.memory, work.until, work.tokens), v)
     scale_rows(rows, size, y_dot, view(work.memory, work.since, work.tokens), w)
 
     # ẏ_i · u_j for j ≤ i, from which P and the first sum of (5) are made.
     transpose(tokens, size, u, Matrix(work.memory, back.u_turned, work.tokens))
     for row in range(0, rows, TILE_ROWS):  # no further than the diagonal
-        columns, pairs = (
-            row + TILE_ROWS,
-            Matrix(work.memory, back.pairs + row * tokens, work.tokens),
-        )
-        own, u_turned = (
-            Matrix(work.memory, back.y + row * size, work.size),
-            Matrix(work.memory, back.u_turned, work.tokens),
-        )
+        columns, pairs = (row + TILE_ROWS, Matrix(work.memory, back.pairs + row * tokens, work.tokens))
+        own = Matrix(work.memory, back.y + row * size, work.size)
+        u_turned = Matrix(work.memory, back.u_turned, work.tokens)
         multiply(TILE_ROWS, columns, size, own, 1, u_turned, nothing, pairs)
     _mix_pairs(work, back, rows)
     # Sᵀ w_i and Ṡ'ᵀ v_j, which (2), (3) and (5) share.
@@ -135,28 +115,16 @@ def backward_head(work, back, held, before, held_dot, number, rows):
     _sum_rates(work, back, rows, through * _product_of_states(work, back))  # (5)
 
     # β_j Ṡ' B_j, then Σ_{i ≥ j} M_ij ẏ_i from the diagonal on.
-    B, C, scaled = (
-        Matrix(work.memory, work.B, work.width),
-        Matrix(work.memory, work.C, 1),
-        Matrix(work.memory, work.scaled, work.width),
-    )
+    B = Matrix(work.memory, work.B, work.width)
+    C = Matrix(work.memory, work.C, 1)
+    scaled = Matrix(work.memory, work.scaled, work.width)
     scale_rows(rows, width, B, view(work.memory, work.until, work.tokens), scaled)
     multiply(rows, size, width, scaled, 1, state_dot, nothing, Matrix(work.memory, back.u, work.size))
     for row in range(0, rows, TILE_ROWS):  # (1)
-        turned, given = (
-            Matrix(work.memory, work.mixing + row * tokens + row, 1),
-            Matrix(work.memory, back.y + row * size, work.size),
-        )
-        multiply(
-            TILE_ROWS,
-            size,
-            rows - row,
-            turned,
-            tokens,
-            given,
-            one,
-            Matrix(work.memory, back.u + row * size, work.size),
-        )
+        turned = Matrix(work.memory, work.mixing + row * tokens + row, 1)
+        given = Matrix(work.memory, back.y + row * size, work.size)
+        out = Matrix(work.memory, back.u + row * size, work.size)
+        multiply(TILE_ROWS, size, rows - row, turned, tokens, given, one, out)
     multiply(width, size, rows, C, width, w, through, state_dot)  # (4)
 
 
@@ -164,22 +132,16 @@ def backward_head(work, back, held, before, held_dot, number, rows):
 def _mix_pairs(work, back, rows):
     """M; P grows; the pairs become the terms of (5), which are below the diagonal."""
     tokens, nothing = work.tokens, zero_like(work.memory)
-    decays, between = (
-        view(work.memory, work.decays, work.tokens),
-        view(work.memory, work.between, work.tokens),
-    )
+    decays = view(work.memory, work.decays, work.tokens)
+    between = view(work.memory, work.between, work.tokens)
     for j in range(tokens):
         between[j] = 0
     for i in range(rows):
         decay, place = decays[i], i * tokens
-        scores, mixing = (
-            view(work.memory, work.scores + place, work.tokens),
-            view(work.memory, work.mixing + place, work.tokens),
-        )
-        pairs, shared = (
-            view(work.memory, back.pairs + place, work.tokens),
-            view(work.memory, back.shared + place, work.tokens),
-        )
+        scores = view(work.memory, work.scores + place, work.tokens)
+        mixing = view(work.memory, work.mixing + place, work.tokens)
+        pairs = view(work.memory, back.pairs + place, work.tokens)
+        shared = view(work.memory, back.shared + place, work.tokens)
         for j in range(tokens):
             between[j] *= decay
         between[i] = 1
@@ -197,10 +159,8 @@ def _add_part(work, back, other, out, products, rows):
     kept = view(work.memory, products, work.tokens)
     for t in range(rows):
         total, place = zero_like(work.memory), t * work.width
-        mine, theirs = (
-            view(work.memory, back.part + place, work.width),
-            view(work.memory, other + place, work.width),
-        )
+        mine = view(work.memory, back.part + place, work.width)
+        theirs = view(work.memory, other + place, work.width)
         added = view(work.memory, out + place, work.width)
         for n in range(work.width):
             total += mine[n] * theirs[n]
@@ -223,10 +183,8 @@ def _sum_rates(work, back, rows, through):
     """(5) of every token; ``through`` is what passes the whole chunk."""
     tokens, nothing = work.tokens, zero_like(work.memory)
     rates, below = view(work.memory, back.rates, work.tokens), view(work.memory, back.below, work.tokens)
-    inwards, outwards = (
-        view(work.memory, back.inwards, work.tokens),
-        view(work.memory, back.outwards, work.tokens),
-    )
+    inwards = view(work.memory, back.inwards, work.tokens)
+    outwards = view(work.memory, back.outwards, work.tokens)
     total = through
     for s in range(rows):
         rates[s] = total

@@ -17,13 +17,7 @@ from implicit.ops.ssd.numba_kernels.chunk_gradient import Gradient
 
 
 def room_for_chunk(length: int, size: int, width: int, dtype: np.dtype) -> tuple[Chunk, Gradient]:
-    """Lay out the memory of a chunk and of its gradients, for states ``[size, width]``.
-
-    Example:
-        >>> work, back = room_for_chunk(1000, 64, 60, np.dtype("float32"))
-        >>> work.tokens, work.size, work.width
-        (32, 64, 64)
-    """
+    """Lay out the memory of a chunk and of its gradients, for states ``[size, width]``."""
     whole = lanes(dtype)
     t, p, n = (-(-number // whole) * whole for number in (min(length, CHUNK_SIZE), size, width))
     of_chunk = (*4 * (t,), *3 * (t * p,), *4 * (t * n,), *2 * (t * t,), p * n)
@@ -35,27 +29,14 @@ def room_for_chunk(length: int, size: int, width: int, dtype: np.dtype) -> tuple
 
 
 def room_for_states(work: Chunk, heads: int, length: int = 1) -> NDArray[np.floating]:
-    """Memory for the states of all heads before every chunk of a sequence.
-
-    Example:
-        >>> work, _ = room_for_chunk(1000, 64, 64, np.dtype("float32"))
-        >>> room_for_states(work, heads=2, length=64).size // 64**2
-        4
-    """
+    """Memory for the states of all heads before every chunk of a sequence."""
     return memory(-(-length // work.tokens) * heads * work.size * work.width, work.memory.dtype)
 
 
 def forward(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Outputs and final state; arguments as of `ssd`, all of one dtype.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 2, 1, 1), torch.ones(1, 2, 1), torch.ones(1, 2, 1, 1)
-        >>> y, state = forward(x, dt, torch.zeros(1), B, B, None)
-        >>> y.flatten().tolist(), state.item()
-        ([1.0, 2.0], 2.0)
-    """
+    """Outputs and final state; arguments as of `ssd`, all of one dtype."""
     inputs = _inputs(x, dt, A, B, C)
     states = _state(x, B, initial_state)
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -79,16 +60,7 @@ def backward(
     y_dot: Tensor | None,
     state_dot: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-    """Gradients of x, Δ, A, B, C and the initial state, from those of the outputs and the final state.
-
-    Example:
-        y₂ = 2 with C₁ = 1 and C₂ = 1: its gradient in C₂ is the state, 2.
-
-        >>> x, dt, B = torch.ones(1, 2, 1, 1), torch.ones(1, 2, 1), torch.ones(1, 2, 1, 1)
-        >>> ones = torch.ones(1, 2, 1, 1)
-        >>> backward(x, dt, torch.zeros(1), B, B, None, ones, None)[4].flatten().tolist()
-        [1.0, 2.0]
-    """
+    """Gradients of x, Δ, A, B, C and the initial state, from those of the outputs and the final state."""
     inputs = _inputs(x, dt, A, B, C)
     states, states_dot = _state(x, B, initial_state), _state(x, B, state_dot)
     outputs_dot = Strided.of(torch.zeros_like(x) if y_dot is None else y_dot)

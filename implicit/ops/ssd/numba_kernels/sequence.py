@@ -153,10 +153,8 @@ def _give_head(sequence, found, work, back, start, head, count):
     x, dt, size, rates = sequence.x, sequence.dt, sequence.size, view(work.memory, back.rates, work.tokens)
     for t in range(count):
         token, along = start + t, zero_like(work.memory)
-        length, u_dot = (
-            dt.flat[dt.first + token * dt.step + head],
-            view(work.memory, back.u + t * work.size, size),
-        )
+        length = dt.flat[dt.first + token * dt.step + head]
+        u_dot = view(work.memory, back.u + t * work.size, size)
         given = view(x.flat, x.first + token * x.step + head * size, size)
         out = view(found.x.flat, found.x.first + token * found.x.step + head * size, size)
         for i in range(size):

@@ -132,15 +132,8 @@ def input_gradient_kernel(
         inward += tl.sum(value.to(tl.float32) * from_g, 1)
         # du_j = Σ_i S_ij L_ij dy_i + t_j g B_j, and dx_j = Δ_j du_j.
         du = dot(scores.to(gradient.dtype), gradient, from_g * to_end[:, None])
-        store_rows(
-            dx + own_row * HEAD_SIZE,
-            heads * HEAD_SIZE,
-            token,
-            remaining,
-            p,
-            HEAD_SIZE,
-            du * step_size[:, None],
-        )
+        dx_start = dx + own_row * HEAD_SIZE
+        store_rows(dx_start, heads * HEAD_SIZE, token, remaining, p, HEAD_SIZE, du * step_size[:, None])
 
     # x_k · du_k, then the four sums of da_k: within, from the start, to the end, over the whole chunk.
     inside = scores * products
@@ -256,27 +249,11 @@ def projection_gradient_kernel(
 def input_gradients(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, dy: Tensor, entering: Tensor, leaving: Tensor
 ) -> tuple[Launch, Tensor, Tensor, Tensor]:
-    """Plan the gradients of x, Δ and A.
+    """Plan the gradients of x, Δ and A, from ``dy``, that of the outputs, and the arguments of `ssd`.
 
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``.
-        dt: step sizes, ``[batch, length, heads]``.
-        A: decay rates, ``[heads]``.
-        B: ``[batch, length, groups, state_size]``.
-        C: like ``B``.
-        dy: gradient of the outputs, like ``x``.
-        entering: the states that enter the chunks, from `forward.carry`.
-        leaving: the gradients of the states that leave them, from the same in reverse.
-
-    Returns:
-        The launch; the gradient of x; that of Δ; and that of A a chunk, ``[batch, chunks, heads]``.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
-        >>> states = torch.zeros(1, 2, 2, 16, 32)
-        >>> launch, dx, ddt, dA = input_gradients(x, dt, -torch.ones(2), B, B, x, states, states)
-        >>> dx.shape == x.shape, ddt.shape == dt.shape, dA.shape
-        (True, True, torch.Size([1, 2, 2]))
+    ``entering`` are the states that enter the chunks, from `forward.carry`, and ``leaving`` the gradients of
+    those that leave them, from the same in reverse. Return the launch and what it fills: the gradients of x
+    and of Δ, and that of A a chunk, ``[batch, chunks, heads]``.
     """
     shape = Shape.of(x, B)
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -305,31 +282,11 @@ def input_gradients(
 def projection_gradients(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, dy: Tensor, entering: Tensor, leaving: Tensor
 ) -> tuple[Launch, Tensor, Tensor]:
-    """Plan the gradients of B and C, each summed over the heads of its group.
+    """Plan the gradients of B and C, summed over the heads of a group; arguments as of `input_gradients`.
 
     A program takes several heads and adds them up in registers. Where that leaves fewer programs than a GPU
-    runs at once, the heads are dealt out to several, whose sums are added afterwards.
-
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``.
-        dt: step sizes, ``[batch, length, heads]``.
-        A: decay rates, ``[heads]``.
-        B: ``[batch, length, groups, state_size]``.
-        C: like ``B``.
-        dy: gradient of the outputs, like ``x``.
-        entering: the states that enter the chunks, from `forward.carry`.
-        leaving: the gradients of the states that leave them, from the same in reverse.
-
-    Returns:
-        The launch, and the parts of the gradients of B and of C, float32,
-        ``[parts, batch, length, groups, state_size]``.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 70, 6, 16), torch.ones(1, 70, 6), torch.ones(1, 70, 2, 32)
-        >>> states = torch.zeros(1, 2, 6, 16, 32)
-        >>> launch, dB, dC = projection_gradients(x, dt, -torch.ones(6), B, B, x, states, states)
-        >>> dB.shape
-        torch.Size([3, 1, 70, 2, 32])
+    runs at once, the heads are dealt out to several, whose sums are added afterwards. Return the launch, and
+    the parts of both gradients, float32, ``[parts, batch, length, groups, state_size]``.
     """
     shape = Shape.of(x, B)
     tile = tiles("projection_gradient", shape, x.dtype)

@@ -94,22 +94,10 @@ def carry_kernel(
         else:
             weight = to_end * step_size
         # h ← w h + Σ_j (weight_j value_j) key_jᵀ.
-        value = load_columns(
-            values + batch * values_batch + start * values_token + head * HEAD_SIZE,
-            values_token,
-            token,
-            remaining,
-            p,
-            HEAD_SIZE,
-        )  # [BLOCK_P, CHUNK]
-        key = load_rows(
-            keys + batch * keys_batch + start * keys_token + (head // heads_per_group) * STATE_SIZE,
-            keys_token,
-            token,
-            remaining,
-            n,
-            STATE_SIZE,
-        )  # [CHUNK, BLOCK_N]
+        own_values = values + batch * values_batch + start * values_token + head * HEAD_SIZE
+        value = load_columns(own_values, values_token, token, remaining, p, HEAD_SIZE)  # [BLOCK_P, CHUNK]
+        own_keys = keys + batch * keys_batch + start * keys_token + (head // heads_per_group) * STATE_SIZE
+        key = load_rows(own_keys, keys_token, token, remaining, n, STATE_SIZE)  # [CHUNK, BLOCK_N]
         weighted = (value.to(tl.float32) * weight[None, :]).to(key.dtype)
         state = dot(weighted, key, state * whole)
     store_rows(last + own_state, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
@@ -187,27 +175,12 @@ def output_kernel(
 def carry(
     values: Tensor, keys: Tensor, dt: Tensor, A: Tensor, boundary: Tensor, *, reverse: bool
 ) -> tuple[Launch, Tensor, Tensor]:
-    """Plan the walk over the chunks.
+    """Plan the walk over the chunks, or with ``reverse`` back over them, carrying the state's gradient.
 
-    Args:
-        values: x, or in reverse the gradient of y, ``[batch, length, heads, head_size]``.
-        keys: B, or in reverse C, ``[batch, length, groups, state_size]``.
-        dt: step sizes, ``[batch, length, heads]``.
-        A: decay rates, ``[heads]``.
-        boundary: the initial state, or in reverse the gradient of the final one.
-        reverse: walk from the last chunk to the first and carry the gradient of the state.
-
-    Returns:
-        The launch; what enters each chunk, ``[batch, chunks, heads, head_size, state_size]`` in the dtype of
-        ``values``; and what comes out at the end of the walk, shaped like ``boundary``, float32. Both are
-        filled when the launch runs.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
-        >>> state = torch.zeros(1, 2, 16, 32)
-        >>> launch, entering, final = carry(x, B, dt, -torch.ones(2), state, reverse=False)
-        >>> entering.shape, launch.programs
-        (torch.Size([1, 2, 2, 16, 32]), 2)
+    Values are x and keys B, or in reverse the gradient of y and C; ``boundary`` is the initial state, or in
+    reverse the gradient of the final one. Return the launch and what it fills: what enters each chunk,
+    ``[batch, chunks, heads, head_size, state_size]`` in the dtype of ``values``, and what comes out at the
+    end of the walk, shaped like ``boundary``, float32.
     """
     shape = Shape.of(values, keys)
     carried = values.new_empty(
@@ -235,25 +208,7 @@ def carry(
 def outputs(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, entering: Tensor
 ) -> tuple[Launch, Tensor]:
-    """Plan the outputs of all chunks.
-
-    Args:
-        x: inputs, ``[batch, length, heads, head_size]``.
-        dt: step sizes, ``[batch, length, heads]``.
-        A: decay rates, ``[heads]``.
-        B: ``[batch, length, groups, state_size]``.
-        C: like ``B``.
-        entering: the states that enter the chunks, from `carry`.
-
-    Returns:
-        The launch, and the outputs, shaped like ``x``, which it fills.
-
-    Example:
-        >>> x, dt, B = torch.ones(1, 70, 2, 16), torch.ones(1, 70, 2), torch.ones(1, 70, 1, 32)
-        >>> launch, y = outputs(x, dt, -torch.ones(2), B, B, torch.zeros(1, 2, 2, 16, 32))
-        >>> y.shape, launch.programs
-        (torch.Size([1, 70, 2, 16]), 4)
-    """
+    """Plan the outputs of all chunks, from the states that enter them; return the launch and the outputs."""
     shape = Shape.of(x, B)
     y = x.new_empty(shape.batch, shape.length, shape.heads, shape.head_size)
     tile = tiles("output", shape, x.dtype)
