@@ -13,25 +13,14 @@ from implicit.cells import Mamba2Cell
 from implicit.fixed_point import DampedPicard, NotConvergedWarning, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
+from implicit.models.mamba2 import Mamba2, Mamba2Config
 from implicit.modes import Mode
+from tests.small_models import contracting_mamba2 as contracting
 from tests.solving import solved
 
 SIZES = {"vocabulary_size": 5, "output_size": 3, "d_model": 8, "d_state": 4, "head_size": 4, "d_conv": 3}
 TOKENS = torch.randint(5, (2, 7), generator=torch.Generator().manual_seed(2))
 both_modes = pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
-
-
-def contracting(layers: int = 1, *, residual: bool = True, rtol: float = 1e-11) -> ImplicitModel:
-    """Build a float64 model with a unique fixed point: a weak path from the latent through the mixers."""
-    torch.manual_seed(0)
-    config = ImplicitMamba2Config(**SIZES, layers=layers, residual=residual, rtol=rtol)
-    model = ImplicitMamba2(config).double()
-    with torch.no_grad():
-        for layer in range(layers):
-            model.get_parameter(f"mixers.{layer}.in_proj.weight").mul_(0.25)
-            model.get_parameter(f"mixers.{layer}.out_proj.weight").mul_(2)
-    return model
 
 
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
@@ -81,20 +70,6 @@ def test_the_iterates_are_damped_steps_of_the_self_map_from_zero() -> None:
     stopped = solved(model, TOKENS, stopping=Stopping(rtol=0, max_iterations=4))  # the fourth only measures
     torch.testing.assert_close(stopped.latents, z, rtol=1e-12, atol=1e-13)  # float64 rounding
     assert (stopped.status == Status.MAX_ITERATIONS).all()
-
-
-@both_modes
-@torch.no_grad()
-def test_solving_goes_on_from_a_state_at_every_split(mode: Mode) -> None:
-    model = contracting(2)
-    whole = solved(model, TOKENS, mode)
-    for split in (1, 2, 5):  # within the window of the convolution, and beyond
-        first = solved(model, TOKENS[:, :split], mode)
-        second = solved(model, TOKENS[:, split:], mode, state=first.state)
-        joined = torch.cat([first.latents, second.latents], 1)
-        torch.testing.assert_close(joined, whole.latents, rtol=0, atol=1e-8)  # 1e-11 of the solver, amplified
-        for name, tensor in second.state.items():
-            torch.testing.assert_close(tensor, whole.state[name], rtol=0, atol=1e-8)
 
 
 @torch.no_grad()

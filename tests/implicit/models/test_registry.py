@@ -10,7 +10,6 @@ from implicit.models.registry import (
     MODELS,
     build_model,
     complete_sizes,
-    model_class,
     size_fields,
     size_names,
 )
@@ -37,13 +36,6 @@ def test_completed_sizes_build_the_same_model_as_the_defaults(name: str) -> None
     sizes = complete_sizes(name, {})
     assert tuple(sizes) == size_names(name)
     assert build_model(name, sizes, task).config == build_model(name, {}, task).config
-
-
-def test_everything_is_described() -> None:
-    assert all(model.description for model in MODELS.values())
-    for name in MODELS:
-        fields = model_class(name).config_class.size_fields()
-        assert all(field.description for field in fields.values()), name
 
 
 def test_describing_sizes_leaves_the_models_alone() -> None:
