@@ -16,13 +16,7 @@ import pytest
 from automata.errors import InputError
 from implicit.runs.loading import load_run
 from implicit.train import main, train
-from tests.implicit.tampering import (
-    Prepare,
-    edit_config,
-    make_unfinished,
-    nothing,
-    write,
-)
+from tests.implicit.tampering import Prepare, edit_config, make_unfinished, nothing, write
 
 Refuses = Callable[[Callable[..., None], list[str]], str]
 
@@ -153,11 +147,7 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
         "--resume --out run --d-model 8",
         "d_model is 8, but run holds a finished run with 4",
     ),
-    "another run in out": (
-        nothing,
-        f"{NEW} --out run",
-        "d_model is 32, but run holds a finished run with 4",
-    ),
+    "another run in out": (nothing, f"{NEW} --out run", "d_model is 32, but run holds a finished run with 4"),
     "resume from a bad checkpoint": (
         make_unfinished,
         "--resume --out run",

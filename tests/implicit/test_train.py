@@ -30,14 +30,7 @@ def test_flags_overrule_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture
     assert captured.out.count("\n") == 1
     assert captured.err == ""
     expected = recipe(
-        "parity",
-        "lstm",
-        d_model=4,
-        steps=2,
-        warmup_steps=1,
-        batch_size=2,
-        length=4,
-        evaluation_sequences=2,
+        "parity", "lstm", d_model=4, steps=2, warmup_steps=1, batch_size=2, length=4, evaluation_sequences=2
     )
     assert load_run(out).config == expected
 
@@ -168,14 +161,7 @@ def test_short_curriculum_is_told_at_the_start_and_at_the_end(
 
 def test_short_curriculum_is_a_warning_in_python(tmp_path: Path) -> None:
     config = recipe(
-        "S3",
-        "lstm",
-        steps=2,
-        warmup_steps=1,
-        start_length=4,
-        batch_size=2,
-        d_model=4,
-        evaluation_sequences=2,
+        "S3", "lstm", steps=2, warmup_steps=1, start_length=4, batch_size=2, d_model=4, evaluation_sequences=2
     )
     with pytest.warns(ShortCurriculumWarning, match="the curriculum ends at length 4 of 32"):
         train(config, tmp_path / "run", progress=False)

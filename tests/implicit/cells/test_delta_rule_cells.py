@@ -122,12 +122,7 @@ def one_token() -> Tensor:
 
 @pytest.mark.parametrize(
     ("name", "largest"),
-    [
-        ("deltanet", 1.0),
-        ("deltanet-convolution-negative", 2.0),
-        ("gated", 1.0),
-        ("gated-negative", 2.0),
-    ],
+    [("deltanet", 1.0), ("deltanet-convolution-negative", 2.0), ("gated", 1.0), ("gated-negative", 2.0)],
 )
 def test_a_token_has_the_eigenvalue_one_minus_beta(name: str, largest: float) -> None:
     """Which only the option lets fall below 0."""

@@ -129,8 +129,7 @@ def test_the_fixed_point_is_the_only_one_that_random_starts_find() -> None:
         for size in (1e-3, 1.0, 1e3):
             start = size * torch.randn(expected.latents.shape, generator=generator, dtype=torch.float64)
             found = model.run(
-                observations,
-                solve=Solve("sequential", stopping=solve.stopping, start=start),
+                observations, solve=Solve("sequential", stopping=solve.stopping, start=start)
             ).solution
             assert found is not None
             assert bool(found.converged.all())

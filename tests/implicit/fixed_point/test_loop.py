@@ -158,19 +158,9 @@ def test_a_change_at_a_token_does_not_reach_the_earlier_ones() -> None:
 
 def test_tokens_with_their_own_problem_are_independent_under_picard() -> None:
     rates = torch.linspace(-0.9, 0.9, 7, dtype=torch.float64)[:, None]
-    together = solve(
-        affine(rates),
-        DampedPicard(1.0),
-        STOPPING,
-        torch.zeros(1, 7, 1, dtype=torch.float64),
-    )
+    together = solve(affine(rates), DampedPicard(1.0), STOPPING, torch.zeros(1, 7, 1, dtype=torch.float64))
     for t, rate in enumerate(rates):
-        alone = solve(
-            affine(rate),
-            DampedPicard(1.0),
-            STOPPING,
-            torch.zeros(1, 1, 1, dtype=torch.float64),
-        )
+        alone = solve(affine(rate), DampedPicard(1.0), STOPPING, torch.zeros(1, 1, 1, dtype=torch.float64))
         assert torch.equal(alone.value[0, 0], together.value[0, t])
         assert alone.iterations.item() == together.iterations[0, t].item()
 

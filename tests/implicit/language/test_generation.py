@@ -10,14 +10,7 @@ from automata.errors import InputError
 from implicit.fixed_point import Stopping
 from implicit.language import SequenceState
 from implicit.modes import Solve
-from tests.implicit.language.small_language_models import (
-    END,
-    IMPLICIT,
-    MODELS,
-    PAD,
-    small_model,
-    tokens_of,
-)
+from tests.implicit.language.small_language_models import END, IMPLICIT, MODELS, PAD, small_model, tokens_of
 
 TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
 

@@ -21,15 +21,7 @@ from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
 from implicit.modes import Solve, Windowed
-from tests.implicit.models.contract_cases import (
-    BATCH,
-    CASES,
-    CLASSES,
-    LENGTH,
-    TIGHT,
-    VOCABULARY,
-    build_case,
-)
+from tests.implicit.models.contract_cases import BATCH, CASES, CLASSES, LENGTH, TIGHT, VOCABULARY, build_case
 from theory.transition import State
 
 # Float64. Explicit models differ by rounding only; implicit ones are solved to 1e-13, over a contraction.

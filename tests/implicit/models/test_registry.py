@@ -6,13 +6,7 @@ import torch
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.registry import (
-    MODELS,
-    build_model,
-    complete_sizes,
-    size_fields,
-    size_names,
-)
+from implicit.models.registry import MODELS, build_model, complete_sizes, size_fields, size_names
 from tests.solving import solved
 
 

@@ -13,13 +13,7 @@ import torch
 
 from automata.errors import InputError
 from implicit import ops
-from implicit.ops import (
-    gated_norm,
-    mamba2_mixer,
-    sequential_solve,
-    short_convolution,
-    ssd,
-)
+from implicit.ops import gated_norm, mamba2_mixer, sequential_solve, short_convolution, ssd
 from implicit.ops.backends import (
     Backend,
     Backends,
@@ -61,11 +55,7 @@ def table(*of_plain: Requirement) -> Backends[Request, str]:
         (Request("cpu"), "plain", "the numbers are on cpu, where it runs"),
         (Request("mps"), "plain", "the numbers are on mps, where it runs"),
         (Request("cuda"), "kernel", "the numbers are on a GPU, where it is quick"),
-        (
-            Request("cuda", width=5),
-            "plain",
-            "kernel cannot run this: width is 5; choose one of 1 to 4",
-        ),
+        (Request("cuda", width=5), "plain", "kernel cannot run this: width is 5; choose one of 1 to 4"),
         (  # of two needs that are not given, the first is told
             Request("cuda", (torch.float64,), width=5),
             "plain",

@@ -18,11 +18,7 @@ from implicit.training.streams import Stream, draw_batch, noise_generator
 from tests.solving import solved
 
 CURRICULUM = Curriculum(
-    bounded_steps=1,
-    bounded_iterations=3,
-    free_max_iterations=7,
-    free_mode="simultaneous",
-    free_rtol=1e-2,
+    bounded_steps=1, bounded_iterations=3, free_max_iterations=7, free_mode="simultaneous", free_rtol=1e-2
 )
 
 

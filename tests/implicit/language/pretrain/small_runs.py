@@ -32,9 +32,7 @@ def small_run(folder: Path, family: str = "mamba2", implicit: bool = True, **cha
     config = config_of(("Implicit" if implicit else "Explicit") + NAMES[family])
     fields: dict[str, Any] = {
         "model": ModelChoice(
-            family=family,
-            implicit=implicit,
-            fields={name: getattr(config, name) for name in sizes},
+            family=family, implicit=implicit, fields={name: getattr(config, name) for name in sizes}
         ),
         "train": train,
         "validation": validation,
