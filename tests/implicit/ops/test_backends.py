@@ -98,16 +98,6 @@ def test_what_auto_takes_is_asked_too_and_the_next_one_named() -> None:
         )
 
 
-def test_nothing_is_named_where_no_backend_can() -> None:
-    only = Backends(
-        {"kernel": Backend("kernel", (on_cuda(),))},
-        on_gpu=Preference("kernel", ""),
-        elsewhere=Preference("kernel", ""),
-    )
-    with pytest.raises(InputError, match=r"on cpu; move them to a CUDA device$"):
-        only.choose(Request("cpu"))
-
-
 def test_a_package_that_is_missing_is_named() -> None:
     assert "install it with pip install x" in str(package("no_such_package", "pip install x")(None))
 

@@ -145,6 +145,8 @@ def test_gates_that_are_shut_or_wide_open() -> None:
     # e^88 would overflow: as it should on a GPU, but NumPy warns of it in the interpreter.
     gate = torch.where(torch.arange(12, device=DEVICE) % 2 == 0, -80.0, 80.0).expand_as(gate)
     assert_equal_the_definition([y, x, D, gate, weight], 2, TOLERANCES[torch.float32])
+    with pytest.raises(InputError, match="groups is 5; it must divide"):
+        by_kernels([y, x, D, gate, weight], 5)
 
 
 def test_a_token_does_not_see_the_others_and_sums_are_the_same_every_time() -> None:
@@ -204,12 +206,6 @@ def test_what_does_not_fit_is_refused(changed: dict[int, Tensor], message: str) 
         inputs[position] = tensor if tensor.device.type == "meta" else tensor.to(DEVICE)
     with pytest.raises(InputError, match=re.escape(message)):
         by_kernels(inputs, 2)
-
-
-@pytest.mark.parametrize("groups", [0, 5])
-def test_groups_that_do_not_divide_are_refused(groups: int) -> None:
-    with pytest.raises(InputError, match=f"groups is {groups}; it must divide"):
-        by_kernels(arguments(Case(5)), groups)
 
 
 def test_no_tokens_are_refused_by_the_kernel_and_nothing_for_pytorch() -> None:

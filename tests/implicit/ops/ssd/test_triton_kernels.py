@@ -1,6 +1,5 @@
 """The Triton kernels against the float64 definition: on a GPU where there is one, else in the interpreter."""
 
-import math
 import re
 from typing import NamedTuple
 
@@ -10,6 +9,8 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.ssd import BACKENDS, Request, ssd, ssd_reference
+from tests.implicit.ops.ssd.test_ssd import Arguments
+from tests.implicit.ops.ssd.test_ssd import random_arguments as drawn_arguments
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
@@ -23,17 +24,6 @@ RESULTS = ("y", "state", "gradient of x", "of dt", "of A", "of B", "of C", "of t
 FLOAT32, FLOAT32_RATE, BFLOAT16 = 1e-6, 5e-6, 1.5e-2
 
 
-class Arguments(NamedTuple):
-    """The tensor arguments of the scan, in its order."""
-
-    x: Tensor
-    dt: Tensor
-    A: Tensor
-    B: Tensor
-    C: Tensor
-    initial_state: Tensor
-
-
 class Case(NamedTuple):
     """The sizes of one scan."""
 
@@ -45,23 +35,9 @@ class Case(NamedTuple):
     batch: int = 1
 
 
-def random_arguments(case: Case, dtype: torch.dtype = torch.float32, seed: int = 0) -> Arguments:
-    """Draw arguments of order one; the decays of the heads range from e^-0.01 to e^-2 per token."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    length, heads, groups, head_size, state_size, batch = case
-    arguments = Arguments(
-        normal(batch, length, heads, head_size),
-        torch.rand(batch, length, heads, generator=generator, dtype=torch.float64) + 0.1,
-        -torch.logspace(-2, math.log10(2), heads, dtype=torch.float64),
-        normal(batch, length, groups, state_size) / math.sqrt(state_size),
-        normal(batch, length, groups, state_size) / math.sqrt(state_size),
-        normal(batch, heads, head_size, state_size),
-    )
-    return Arguments(*(tensor.to(DEVICE, dtype) for tensor in arguments))
+def random_arguments(case: Case, dtype: torch.dtype = torch.float32) -> Arguments:
+    arguments = drawn_arguments(**case._asdict(), dtype=dtype)
+    return Arguments(*(tensor.to(DEVICE) for tensor in arguments))
 
 
 def results_and_gradients(arguments: Arguments, backend: str) -> list[Tensor]:
@@ -186,15 +162,6 @@ def test_a_gradient_without_memory_of_its_own() -> None:
     assert (result - expected).abs().max() <= FLOAT32 * expected.abs().max()
 
 
-def test_no_initial_state_is_a_zero_state() -> None:
-    arguments = random_arguments(Case(20))
-    zero = torch.zeros_like(arguments.initial_state)
-    for result, expected in zip(
-        ssd(*arguments[:5], backend="triton"), ssd(*arguments[:5], zero, backend="triton"), strict=True
-    ):
-        assert torch.equal(result, expected)
-
-
 @pytest.mark.parametrize("split", [1, 64])
 def test_the_final_state_continues_the_sequence(split: int) -> None:
     x, dt, A, B, C, initial_state = random_arguments(Case(80, heads=1))
@@ -236,14 +203,6 @@ def test_what_the_kernels_do_not_take_is_refused(case: Case, dtype: torch.dtype,
     arguments = random_arguments(case, dtype)
     with pytest.raises(InputError, match=re.escape(f"backend 'triton' cannot run this: {message}")):
         ssd(*arguments, backend="triton")
-
-
-def test_several_dtypes_are_refused() -> None:
-    arguments = random_arguments(Case(2))
-    with pytest.raises(
-        InputError, match=r"torch\.float32, torch\.bfloat16, torch\.float32; cast them to one"
-    ):
-        ssd(*arguments._replace(B=arguments.B.bfloat16()), backend="triton")
 
 
 def test_second_derivatives_are_refused() -> None:
