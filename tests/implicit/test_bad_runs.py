@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from automata.errors import InputError
-from automata.tasks.registry import make_task
 from implicit.runs.loading import load_run
-from implicit.training.evaluation import evaluate
 from tests.implicit.tampering import (
     Prepare,
     edit_config,
@@ -242,32 +239,3 @@ def test_load_run(
     monkeypatch.chdir(run_folder.parent)
     prepare(run_folder.parent)
     assert sentence in refuses(load, [path])
-
-
-def test_unknown_stored_run_names_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "parity").mkdir()
-    monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path)
-    with pytest.raises(InputError, match="run 'partiy' is unknown; did you mean 'parity'"):
-        load_run("partiy")
-
-
-@pytest.mark.parametrize("token", [-1, 2])
-def test_token_outside_the_vocabulary(token: int, stored_run: Path) -> None:
-    with pytest.raises(
-        InputError, match=rf"^token {token} is outside the vocabulary; give tokens from 0 to 1$"
-    ):
-        load_run(stored_run).model(torch.tensor([[0, token, 1]]))
-
-
-@pytest.mark.parametrize("field", ["length", "sequences", "batch_size"])
-def test_evaluation_of_nothing(field: str, stored_run: Path) -> None:
-    sizes = {"length": 4, "sequences": 4, "batch_size": 4, field: 0}
-    model = load_run(stored_run).model
-    with pytest.raises(InputError, match=rf"^{field} is 0; give at least 1$"):
-        evaluate(
-            model,
-            make_task("parity"),
-            sizes["length"],
-            sequences=sizes["sequences"],
-            batch_size=sizes["batch_size"],
-        )

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from automata import task_from
-from automata.machines.mealy import MealyMachine
 from benchmarks.compiled_automata import MACHINES
 from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
 from implicit.compiled.weights import Places, constants_for, weights_of
@@ -24,17 +23,6 @@ def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     for example, expected in zip(examples, printed, strict=True):
         exec(compile(example, "docs/compiled_automata.md", "exec"), {})
         assert expected in capsys.readouterr().out
-
-
-def test_files_that_it_names_are_there() -> None:
-    for name in re.findall(r"`((?:tests|benchmarks)/[\w/]+\.\w+)`", PAGE):
-        assert (ROOT / name).is_file() or name in PAGE
-
-
-def test_size_of_s5() -> None:
-    model = compile_automaton(task_from("S5-generators"))
-    assert f"{model.parameter_count():,} parameters" in PAGE
-    assert f"d_model {model.config.d_model}," in PAGE
 
 
 @pytest.mark.parametrize("name", ["parity", "S3", "S5-generators"])
@@ -66,12 +54,6 @@ def test_sizes(name: str) -> None:
     least = max(k, wiring.latent, wiring.tokens)
     assert least <= places.d_model < least + w
     assert places.inner == places.d_model * wiring.tokens
-
-
-def test_sizes_with_more_tokens_than_coordinates() -> None:
-    flips = MealyMachine([[0, 1] * 12, [1, 0] * 12], [[0, 1] * 12, [1, 0] * 12])
-    places = Places.of(Wiring.one_hot(flips))
-    assert (places.d_model, places.inner) == (24, 3 * 24)
 
 
 def test_stored_words_are_all_right_and_of_the_automata_named() -> None:

@@ -14,7 +14,8 @@ from implicit.models.mamba2 import ImplicitMamba2
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
 from implicit.runs.loading import load_run
-from tests.small_models import random_state
+from tests import small_models
+from tests.small_models import quick_mamba2, random_state
 from tests.solving import Solved, solved
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
@@ -38,10 +39,6 @@ def in_float64(model: ImplicitModel) -> ImplicitModel:
     exact.load_state_dict(model.state_dict())
     exact.sequential_backend = "loop"
     return exact.double().to(DEVICE)
-
-
-def random_tokens(batch: int, length: int) -> torch.Tensor:
-    return torch.randint(5, (batch, length), generator=torch.Generator().manual_seed(2)).to(DEVICE)
 
 
 def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
