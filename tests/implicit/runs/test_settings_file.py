@@ -19,5 +19,5 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_settings(file)
     for text in ("[1]", '{"sizes": 3}', '{"sizes": {"lstm": 5}}', "{"):
         file.write_text(text)
-        with pytest.raises(InputError, match="are of another form; give an object|is not valid JSON"):
+        with pytest.raises(InputError, match=r"are of another form; give an object|is not valid JSON"):
             read_settings(file)
