@@ -56,7 +56,6 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run",
         "run/config.json is nested more than",
     ),
-    "config is not text": (write("run/config.json", b"\xff\xfe\x00"), "run", "is not valid JSON"),
     "config is a list": (write("run/config.json", b"[]"), "run", "does not hold a JSON object"),
     "config with an unknown field": (
         edit_config(stepz=3),
@@ -64,28 +63,12 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run/config.json: field 'stepz' is unknown; did you mean 'steps'?",
     ),
     "config with a bad value": (edit_config(length=-1), "run", "run/config.json: length is -1"),
-    "config with an unknown field of the curriculum": (
-        edit_config(curriculum={"bounded_stepz": 3}),
-        "run",
-        "run/config.json: field 'curriculum.bounded_stepz' is unknown; did you mean 'curriculum.bounded_st",
-    ),
-    "config of a newer format": (
-        edit_config(format_version=3),
-        "run",
-        "run/config.json: the configuration was written by a newer version of implicit-ssm (format 3, this "
-        "version reads up to 2); update implicit-ssm",
-    ),
     "config with a bad format": (edit_config(format_version="new"), "run", "format_version is 'new'; give"),
     "config with an unknown task": (edit_config(task="S9"), "run", "run/config.json: task 'S9' is unknown"),
     "config with bad sizes": (
         edit_config(sizes={"width": 4}),
         "run",
         "run/config.json: size of lstm 'width' is unknown",
-    ),
-    "config with a vocabulary": (
-        edit_config(sizes={"vocabulary_size": 4}),
-        "run",
-        "vocabulary_size is 4; leave it out, for it follows from the task",
     ),
     "config of another task": (
         edit_config(task="S3"),
@@ -97,7 +80,6 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run",
         "run/model.safetensors is not valid safetensors",
     ),
-    "weights are empty": (write("run/model.safetensors", b""), "run", "is not valid safetensors"),
     "weights are cut off": (
         lambda folder: os.truncate(folder / "run" / "model.safetensors", 500),
         "run",
@@ -108,18 +90,8 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run",
         "tensor 'head.bias' has shape (3,) where the configuration asks for (2,)",
     ),
-    "tensor of another dtype": (
-        edit_weights(lambda weights: weights.update({"head.bias": torch.zeros(2, dtype=torch.float64)})),
-        "run",
-        "tensor 'head.bias' has dtype torch.float64",
-    ),
     "tensor with NaN": (
         edit_weights(lambda weights: weights["head.bias"].fill_(torch.nan)),
-        "run",
-        "tensor 'head.bias' holds NaN or infinity",
-    ),
-    "tensor with infinity": (
-        edit_weights(lambda weights: weights["head.bias"].fill_(torch.inf)),
         "run",
         "tensor 'head.bias' holds NaN or infinity",
     ),
@@ -128,17 +100,11 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run",
         "tensor 'head.bias' is missing",
     ),
-    "unexpected tensor": (
-        edit_weights(lambda weights: weights.update(extra=torch.zeros(1))),
-        "run",
-        "tensor 'extra' is unexpected",
-    ),
     "metrics are not JSON": (
         write("run/metrics.jsonl", b'{"step": 1}\n{"step"'),
         "run",
         "run/metrics.jsonl: line 2 is not a JSON object with a step",
     ),
-    "config is a pipe": (pipe("run/config.json"), "run", "run/config.json is not a regular file"),
     "config is a device": (
         link("run/config.json", "/dev/zero"),
         "run",
@@ -170,16 +136,6 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run",
         "run/model.safetensors is not valid safetensors",
     ),
-    "a hole with its header lets a model be larger": (
-        widen_with_a_hole_and_a_header,
-        "run",
-        "tensor 'embedding.weight' is missing",
-    ),
-    "header with a tensor twice": (
-        write("run/model.safetensors", (30).to_bytes(8, "little") + b'{"head.bias":{},"head.bias":{}'),
-        "run",
-        "run/model.safetensors is not valid safetensors",
-    ),
     "header of a negative shape": (
         write(
             "run/model.safetensors",
@@ -191,7 +147,6 @@ RUNS: dict[str, tuple[Prepare, str, str]] = {
         "run/model.safetensors is not valid safetensors",
     ),
     "task file is a device": (edit_config(task={"file": "/dev/zero"}), "run", "/dev/zero is not a regular"),
-    "text is a device": (edit_config(task={"text": "/dev/zero"}), "run", "/dev/zero is not a regular"),
     "too many layers": (edit_config(sizes={"layers": 10**5}), "run", "layers is 100000"),
     "too wide for its weights": (
         edit_config(sizes={"d_model": 10**4}),

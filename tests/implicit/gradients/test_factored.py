@@ -208,41 +208,6 @@ def test_a_singular_token_is_told() -> None:
         torch.autograd.grad(value.sum(), x)
 
 
-def test_gradients_are_causal_and_sequences_do_not_mix() -> None:
-    leaves = parameters()
-    value = value_by(FactoredImplicit(), leaves)
-    (gradient,) = torch.autograd.grad(value[0, 2].sum(), leaves[3])
-    assert (gradient[:, 3:] == 0).all()
-    assert (gradient[1] == 0).all()
-    assert (gradient[0, :3].norm(dim=-1) > 1e-6).all()
-
-
-def test_memory_does_not_grow_with_the_iterations() -> None:
-    def kept(iterations: int) -> int:
-        """Count the numbers that autograd keeps between the forward and the backward pass."""
-        count, leaves = 0, parameters()
-
-        def pack(tensor: Tensor) -> Tensor:
-            nonlocal count
-            count += tensor.numel()
-            return tensor
-
-        stopping = Stopping(0.0, 0.0, iterations)
-        arguments = DampedPicard(1.0), stopping, FactoredImplicit(), torch.zeros_like(leaves[3])
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            solve_simultaneously(recurrent(*leaves), *arguments)
-        return count
-
-    assert kept(10) == kept(200) > 0
-
-
-def test_without_grad_the_value_is_that_of_the_solve() -> None:
-    with torch.no_grad():
-        value = value_by(FactoredImplicit(), parameters())
-        assert torch.equal(value, value_by(Implicit(), parameters()))
-    assert not value.requires_grad
-
-
 def test_refusals() -> None:
     problem = FixedPointProblem(torch.cos)
     with pytest.raises(InputError, match=r"this problem has no factors for it, give Implicit here"):

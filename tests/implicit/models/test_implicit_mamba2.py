@@ -84,15 +84,6 @@ def test_both_modes_reach_the_same_fixed_point_from_any_start() -> None:
             torch.testing.assert_close(found.latents, expected, rtol=0, atol=1e-8)  # as above
 
 
-@torch.no_grad()
-def test_a_start_at_the_solution_needs_one_iteration() -> None:
-    model = contracting()
-    latents = solved(model, TOKENS).latents
-    again = solved(model, TOKENS, start=latents, stopping=Stopping(rtol=1e-10))
-    assert (again.iterations == 1).all()
-    assert torch.equal(again.latents, latents)
-
-
 def gradients(model: ImplicitModel, rule: GradientRule, mode: Mode) -> dict[str, Tensor]:
     solution = solved(model, TOKENS, mode, gradient=rule)
     targets = torch.arange(14).remainder(3)
