@@ -70,6 +70,10 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
         f"{NEW_MODEL} --task-file task.json",
         "task file task.json is no automaton: it has none of the fields transitions, table, ",
     ),
+    "no model": (nothing, "--task parity --out new", "model is missing; give one with --model"),
+    "no out": (nothing, "--task parity --model lstm", "out is missing"),
+    "steps 0": (nothing, f"{NEW} --steps 0", "steps is 0; it should be greater than 0"),
+    "target above 1": (nothing, f"{NEW} --target-accuracy 1.5", "target_accuracy is 1.5"),
     "no task": (nothing, "--model lstm --out new", "task is missing; give one with --task"),
     "length 0": (nothing, f"{NEW} --length 0", "length is 0; it should be greater than 0"),
     "length in words": (nothing, f"{NEW} --length ten", "length is ten; it should be a valid integer"),
@@ -135,7 +139,7 @@ def test_full_disk(tmp_path: Path, refuses: Refuses, monkeypatch: pytest.MonkeyP
     assert "new/environment.json: no space left on device; free some space" in refuses(main, NEW.split())
 
 
-# Two calls per file: the first and the last file before the configuration is in place, and some of those after.
+# Two calls per file: the first and the last before the configuration is in place, and some of those after.
 @pytest.mark.parametrize("call", [1, 4, 6, 7, 9, 12, 15, 16])
 def test_disk_that_fills_up_leaves_nothing_half_written(
     call: int, stored_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from automata import task_from
+from automata.machines.mealy import MealyMachine
 from benchmarks.compiled_automata import MACHINES
 from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
 from implicit.compiled.weights import Places, constants_for, weights_of

@@ -217,3 +217,22 @@ def test_refusals() -> None:
     leaves = parameters()
     with pytest.raises(InputError, match="create_graph is True"):
         torch.autograd.grad(uneven(value_by(FactoredImplicit(), leaves)), leaves, create_graph=True)
+
+
+def test_memory_does_not_grow_with_the_iterations() -> None:
+    def kept(iterations: int) -> int:
+        """Count the numbers that autograd keeps between the forward and the backward pass."""
+        count, leaves = 0, parameters()
+
+        def pack(tensor: Tensor) -> Tensor:
+            nonlocal count
+            count += tensor.numel()
+            return tensor
+
+        stopping = Stopping(0.0, 0.0, iterations)
+        arguments = DampedPicard(1.0), stopping, FactoredImplicit(), torch.zeros_like(leaves[3])
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            solve_simultaneously(recurrent(*leaves), *arguments)
+        return count
+
+    assert kept(10) == kept(200) > 0

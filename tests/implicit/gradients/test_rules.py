@@ -212,3 +212,11 @@ def test_unrolled_anderson_survives_exact_convergence() -> None:
         (gradient,) = torch.autograd.grad(value.sum(), a)
         # Past convergence the weights are not determined; the gradient is that of the last determined step.
         assert gradient.item() == pytest.approx(4, rel=0.01)
+
+
+def test_a_second_backward_pass_gives_the_same_gradient() -> None:
+    leaves = parameters()
+    loss = solved(Implicit(), causal_problem, leaves).square().sum()
+    first = torch.autograd.grad(loss, leaves, retain_graph=True)
+    second = torch.autograd.grad(loss, leaves)
+    assert distance(list(first), list(second)) == 0
