@@ -16,7 +16,7 @@ import pytest
 from automata.errors import InputError
 from implicit.runs.loading import load_run
 from implicit.train import main, train
-from tests.implicit.tampering import Prepare, make_unfinished, nothing, write
+from tests.implicit.tampering import Prepare, make_unfinished, write
 
 Refuses = Callable[[Callable[..., None], list[str]], str]
 
@@ -25,36 +25,42 @@ NEW = "--task parity --model lstm --out new"
 
 NEW_MODEL = "--model lstm --out new"
 
-COMMANDS: dict[str, tuple[Prepare, str, str]] = {
-    "unknown task": (nothing, f"{NEW} --task partiy", "task 'partiy' is unknown; did you mean 'parity'?"),
-    "unknown model": (nothing, f"{NEW} --model mamab2", "model 'mamab2' is unknown; did you mean 'mamba2'?"),
-    "unknown flag": (nothing, f"{NEW} --stepz 3", "flag --stepz is unknown; the nearest is --steps"),
-    "task of a module that is not there": (
-        nothing,
-        f"{NEW} --task no_such_module:task",
-        "module 'no_such_module' of task no_such_module:task cannot be imported",
-    ),
-    "model of a module that is not there": (
-        nothing,
-        f"{NEW} --model no_such_module:Model",
-        "model is 'no_such_module:Model', which cannot be imported",
-    ),
-    "task that asks nothing at this length": (
-        nothing,
-        f"{NEW} --task repl-3-reveals --length 20",
-        "length is 20: task 'repl-3-reveals' asks nothing in 1024 such sequences; give a greater length",
-    ),
-    "two tasks": (
-        nothing,
-        f"{NEW} --regex a*",
-        "argument --regex: not allowed with argument --task; --help shows all flags",
-    ),
-    "regular expression with an open bracket": (nothing, f"{NEW_MODEL} --regex (ab", "(ab"),
-    "task file that is not there": (
-        nothing,
-        f"{NEW_MODEL} --task-file task.json",
-        "task file task.json cannot be read",
-    ),
+FLAGS = {
+    f"{NEW} --task partiy": "task 'partiy' is unknown; did you mean 'parity'?",
+    f"{NEW} --model mamab2": "model 'mamab2' is unknown; did you mean 'mamba2'?",
+    f"{NEW} --stepz 3": "flag --stepz is unknown; the nearest is --steps",
+    f"{NEW} --task no_such_module:task": "task no_such_module:task cannot be imported",
+    f"{NEW} --model no_such_module:Model": "model is 'no_such_module:Model', which cannot be imported",
+    f"{NEW} --task repl-3-reveals --length 20": "length is 20: task 'repl-3-reveals' asks nothing in",
+    f"{NEW} --regex a*": "argument --regex: not allowed with argument --task; --help shows all flags",
+    f"{NEW_MODEL} --regex (ab": "(ab",
+    f"{NEW_MODEL} --task-file task.json": "task file task.json cannot be read",
+    "--task parity --out new": "model is missing; give one with --model",
+    "--task parity --model lstm": "out is missing",
+    f"{NEW} --steps 0": "steps is 0; it should be greater than 0",
+    f"{NEW} --target-accuracy 1.5": "target_accuracy is 1.5",
+    "--model lstm --out new": "task is missing; give one with --task",
+    f"{NEW} --length 0": "length is 0; it should be greater than 0",
+    f"{NEW} --length ten": "length is ten; it should be a valid integer",
+    f"{NEW} --batch-size 1.5": "batch_size is 1.5",
+    f"{NEW} --learning-rate -0.1": "learning_rate is -0.1",
+    f"{NEW} --betas 0.9 1": "betas holds 1.0; give two numbers",
+    f"{NEW} --hard-fraction 2": "hard_fraction is 2; it should be less than",
+    f"{NEW} --task S5-transpositions --hard-fraction 0.5": "S5-transpositions has no identity",
+    f"{NEW} --seed -1": "seed is -1; it should be greater than or equal to 0",
+    f"{NEW} --steps 10": "warmup_steps is 100; give at most steps, 10",
+    f"{NEW} --device gpu": "device is 'gpu', which is not to be had here; choose",
+    f"{NEW} --d-model 0": "d_model is 0; it should be greater than 0",
+    f"{NEW} --d-state 8": "size of lstm 'd_state' is unknown",
+    f"{NEW} --model mamba2 --d-model 10": "head_size is 16; it must divide",
+    f"{NEW} --model implicit-mamba2 --damping 2": "damping is 2; it should be less",
+    f"{NEW} --out /proc/new": "/proc/new: no such file or directory",
+    "--resume --out new": "out is new, which holds no run to resume",
+    "--resume --out run --seed 7": "seed is 7, but run holds a finished run with 0; give another folder",
+    f"{NEW} --out run": "d_model is 32, but run holds a finished run with 4",
+}
+
+PREPARED: dict[str, tuple[Prepare, str, str]] = {
     "task file that is not JSON": (
         write("task.json", b"{"),
         f"{NEW_MODEL} --task-file task.json",
@@ -70,44 +76,9 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
         f"{NEW_MODEL} --task-file task.json",
         "task file task.json is no automaton: it has none of the fields transitions, table, ",
     ),
-    "no model": (nothing, "--task parity --out new", "model is missing; give one with --model"),
-    "no out": (nothing, "--task parity --model lstm", "out is missing"),
-    "steps 0": (nothing, f"{NEW} --steps 0", "steps is 0; it should be greater than 0"),
-    "target above 1": (nothing, f"{NEW} --target-accuracy 1.5", "target_accuracy is 1.5"),
-    "no task": (nothing, "--model lstm --out new", "task is missing; give one with --task"),
-    "length 0": (nothing, f"{NEW} --length 0", "length is 0; it should be greater than 0"),
-    "length in words": (nothing, f"{NEW} --length ten", "length is ten; it should be a valid integer"),
-    "batch size 1.5": (nothing, f"{NEW} --batch-size 1.5", "batch_size is 1.5"),
-    "negative learning rate": (nothing, f"{NEW} --learning-rate -0.1", "learning_rate is -0.1"),
-    "beta 1": (nothing, f"{NEW} --betas 0.9 1", "betas holds 1.0; give two numbers"),
-    "hard fraction 2": (nothing, f"{NEW} --hard-fraction 2", "hard_fraction is 2; it should be less than"),
-    "no identity": (
-        nothing,
-        f"{NEW} --task S5-transpositions --hard-fraction 0.5",
-        "hard_fraction is 0.5 but S5-transpositions has no identity",
-    ),
-    "negative seed": (nothing, f"{NEW} --seed -1", "seed is -1; it should be greater than or equal to 0"),
-    "warm-up above steps": (nothing, f"{NEW} --steps 10", "warmup_steps is 100; give at most steps, 10"),
-    "unknown device": (
-        nothing,
-        f"{NEW} --device gpu",
-        "device is 'gpu', which is not to be had here; choose",
-    ),
-    "d_model 0": (nothing, f"{NEW} --d-model 0", "d_model is 0; it should be greater than 0"),
-    "size of another model": (nothing, f"{NEW} --d-state 8", "size of lstm 'd_state' is unknown"),
-    "heads do not divide": (nothing, f"{NEW} --model mamba2 --d-model 10", "head_size is 16; it must divide"),
-    "damping 2": (nothing, f"{NEW} --model implicit-mamba2 --damping 2", "damping is 2; it should be less"),
     "out is a file": (write("new", b""), NEW, "out is new, which is a file; give a folder"),
     "out holds other files": (write("new/notes", b""), NEW, "which holds other files (notes)"),
     "out below a file": (write("file", b""), f"{NEW} --out file/new", "file/new: not a directory"),
-    "unwritable out": (nothing, f"{NEW} --out /proc/new", "/proc/new: no such file or directory"),
-    "resume of nothing": (nothing, "--resume --out new", "out is new, which holds no run to resume"),
-    "resume with another seed": (
-        nothing,
-        "--resume --out run --seed 7",
-        "seed is 7, but run holds a finished run with 0; give another folder",
-    ),
-    "another run in out": (nothing, f"{NEW} --out run", "d_model is 32, but run holds a finished run with 4"),
     "resume from a bad checkpoint": (
         make_unfinished,
         "--resume --out run",
@@ -116,7 +87,13 @@ COMMANDS: dict[str, tuple[Prepare, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("prepare", "argv", "sentence"), COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("argv", FLAGS)
+def test_flags(argv: str, run_folder: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run_folder.parent)
+    assert FLAGS[argv] in refuses(main, argv.split())
+
+
+@pytest.mark.parametrize(("prepare", "argv", "sentence"), PREPARED.values(), ids=PREPARED)
 def test_command(
     prepare: Prepare,
     argv: str,
