@@ -69,14 +69,6 @@ def test_implicit_by_finite_differences(build: Build) -> None:
     assert torch.autograd.gradcheck(run, parameters(), fast_mode=True)
 
 
-@pytest.mark.parametrize("solver", [PICARD, Anderson(memory=3)], ids=["picard", "anderson"])
-def test_unrolled_by_finite_differences(solver: Solver) -> None:
-    def run(mixing: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
-        return solved(Unrolled(4), causal_problem, (mixing, weight, shift), solver=solver)
-
-    assert torch.autograd.gradcheck(run, parameters(), fast_mode=True)
-
-
 def test_unrolled_equals_the_steps_written_out() -> None:
     mixing, weight, shift = leaves = parameters()
     z = torch.zeros_like(shift)

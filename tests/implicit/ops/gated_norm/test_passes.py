@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from implicit.ops.gated_norm import gated_norm
+from tests.implicit.ops.conftest import with_gradients
 from tests.implicit.ops.gated_norm.test_triton_kernels import (
     EPSILON,
     Case,
     arguments,
     by_pytorch,
-    with_gradients,
 )
 
 

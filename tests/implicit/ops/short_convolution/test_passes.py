@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from implicit.ops.short_convolution import short_convolution
+from tests.implicit.ops.conftest import with_gradients
 from tests.implicit.ops.short_convolution.test_triton_kernels import (
     Case,
     arguments,
     by_pytorch,
-    with_gradients,
 )
 
 

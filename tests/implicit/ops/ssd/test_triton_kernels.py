@@ -1,5 +1,6 @@
 """The Triton kernels against the float64 definition: on a GPU where there is one, else in the interpreter."""
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -9,12 +10,12 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.ssd import BACKENDS, Request, ssd, ssd_reference
+from tests.implicit.ops.conftest import DEVICE
 from tests.implicit.ops.ssd.test_ssd import Arguments
 from tests.implicit.ops.ssd.test_ssd import random_arguments as drawn_arguments
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RESULTS = ("y", "state", "gradient of x", "of dt", "of A", "of B", "of C", "of the initial state")
 
 # Largest error over the largest entry.
@@ -154,12 +155,14 @@ def test_slices_of_a_projection_are_read_in_place_and_other_strides_copied() -> 
 
 def test_a_gradient_without_memory_of_its_own() -> None:
     arguments = random_arguments(Case(20))
-    x = arguments.x.clone().requires_grad_()
-    (result,) = torch.autograd.grad(ssd(x, *arguments[1:], backend="triton")[0].sum(), x)  # strides of zero
-    exact = Arguments(*(tensor.double() for tensor in arguments))
-    leaf = exact.x.requires_grad_()
-    (expected,) = torch.autograd.grad(ssd_reference(leaf, *exact[1:])[0].sum(), leaf)
-    assert (result - expected).abs().max() <= FLOAT32 * expected.abs().max()
+    results = []
+    for x, others, op in (
+        (arguments.x, arguments[1:], functools.partial(ssd, backend="triton")),
+        (arguments.x.double(), [tensor.double() for tensor in arguments[1:]], ssd_reference),
+    ):
+        leaf = x.clone().requires_grad_()
+        results.append(torch.autograd.grad(op(leaf, *others)[0].sum(), leaf)[0])  # strides of zero
+    assert (results[0] - results[1]).abs().max() <= FLOAT32 * results[1].abs().max()
 
 
 @pytest.mark.parametrize("split", [1, 64])
