@@ -131,6 +131,10 @@ def test_the_known_fixed_point_is_reached_with_an_honest_account_on_the_way(
             assert torch.equal(met, solution.converged)
 
 
+def affine(rate: float) -> FixedPointProblem:
+    return FixedPointProblem(lambda z: rate * z + 1)
+
+
 @pytest.mark.parametrize("damping", [1.0, 0.8, 0.5, 0.1])
 def test_picard_takes_the_predicted_number_of_evaluations(damping: float) -> None:
     """On z ↦ a z + 1 from 0 the iterates are z* (1 − q^k) with q = 1 − τ (1 − a), if |q| < 1."""
@@ -140,7 +144,7 @@ def test_picard_takes_the_predicted_number_of_evaluations(damping: float) -> Non
         iterates = (1 - contraction**steps) / (1 - rate)
         within = np.abs(rate * iterates + 1 - iterates) <= 1e-4 * np.abs(iterates)
         solution = solve(
-            FixedPointProblem(lambda z, rate=rate: rate * z + 1),
+            affine(rate),
             DampedPicard(damping),
             Stopping(rtol=1e-4, max_iterations=len(steps)),
             torch.zeros(1, 1, 1, dtype=torch.float64),

@@ -277,7 +277,7 @@ def test_bad_input_is_one_sentence(name: str) -> None:
             model(**call)
 
 
-BAD_FIELDS = {
+BAD_FIELDS: dict[str, dict[str, Any]] = {
     "ImplicitMamba2ForCausalLM": {
         "damping": 0,
         "rtol": -1,

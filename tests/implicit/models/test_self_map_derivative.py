@@ -1,7 +1,6 @@
 """The derivative of a model's self-map, put together of its cells', against automatic ones."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -44,8 +43,11 @@ def test_the_derivative_goes_through_all_layers(residual: bool) -> None:
         latent = torch.randn(TOKENS, 6, dtype=torch.float64)
         assert recurrence.derivative is not None
         found = recurrence.derivative(latent, inputs, state)
-        advance = partial(recurrence.advance, inputs=inputs, state=state)
-        expected = torch.func.jacrev(lambda z, advance=advance: advance(z)[0].sum(0))(latent)
+
+        def image(z: Tensor, given: Any = (recurrence.advance, inputs, state)) -> Tensor:
+            return given[0](z, *given[1:])[0].sum(0)
+
+        expected = torch.func.jacrev(image)(latent)
         torch.testing.assert_close(found, expected.transpose(0, 1), rtol=1e-11, atol=1e-12)  # order 1
 
 

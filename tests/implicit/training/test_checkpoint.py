@@ -62,7 +62,8 @@ OPTIMIZERS: dict[str, Callable[[nn.Module], Optimizer]] = {
     "SGD with momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
     "NAdam": lambda model: torch.optim.NAdam(model.parameters(), lr=0.1),
     "Muon with AdamW": lambda model: MuonAndAdamW(
-        *([weight for weight in model.parameters() if (weight.ndim == 2) is two] for two in (True, False)),
+        [weight for weight in model.parameters() if weight.ndim == 2],
+        [weight for weight in model.parameters() if weight.ndim == 1],
         (0.9, 0.95),
         0.1,
     ),

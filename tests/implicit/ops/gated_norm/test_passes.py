@@ -28,7 +28,8 @@ from tests.implicit.ops.gated_norm.test_triton_kernels import (
 def test_equals_the_composition(groups: int, dtype: torch.dtype, tolerance: float) -> None:
     exact, inputs = (arguments(Case(5, batch=2), one) for one in (torch.float64, dtype))
     leaves = [[part.requires_grad_() for part in one] for one in (inputs, exact)]
-    results = with_gradients(gated_norm(*leaves[0], groups, EPSILON), leaves[0])
+    y, x, D, gate, weight = leaves[0]
+    results = with_gradients(gated_norm(y, x, D, gate, weight, groups, EPSILON), leaves[0])
     expected = with_gradients(by_pytorch(leaves[1], groups), leaves[1])
     for ours, theirs in zip(results, expected, strict=True):
         assert ours.dtype == dtype

@@ -25,7 +25,8 @@ from tests.implicit.ops.short_convolution.test_triton_kernels import (
 )
 def test_equals_the_convolution_of_pytorch(case: Case, dtype: torch.dtype, tolerance: float) -> None:
     leaves = [[part.requires_grad_() for part in arguments(case, one)] for one in (dtype, torch.float64)]
-    result = short_convolution(*leaves[0])
+    padded, weight, bias = leaves[0]
+    result = short_convolution(padded, weight, bias)
     assert result.is_contiguous()
     expected = with_gradients(by_pytorch(leaves[1]), leaves[1])
     for ours, theirs in zip(with_gradients(result, leaves[0]), expected, strict=True):
