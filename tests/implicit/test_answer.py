@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from analysis.certificates.iteration import ANSWER_RTOL
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from implicit.answer import RTOL, answers, main
@@ -14,6 +15,10 @@ from implicit.fixed_point import NotConvergedWarning, Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve
 from implicit.runs.loading import Run, initial_model, load_run
+
+
+def test_the_tolerance_that_certificates_speak_of_is_that_of_the_command() -> None:
+    assert ANSWER_RTOL == RTOL
 
 
 def test_answers_are_those_of_one_call_in_float64() -> None:
