@@ -207,7 +207,9 @@ def test_writes_that_are_killed_leave_the_file_of_before(
             assert read_tensors(path)[0]["w"].item() == value - 1
         write_tensors(path, {"w": torch.full((1,), value)})
         assert read_tensors(path)[0]["w"].item() == value
-    path.write_bytes(tensor_bytes({"w": torch.ones(1)}))  # by somebody else: a failed write forgives it not
+    path.write_bytes(
+        tensor_bytes({"w": torch.full((1,), 9.0)})
+    )  # by somebody else: a failed write forgives it not
     fail(4.0)
     with pytest.raises(InputError, match="is not as it was written"):
         read_tensors(path)
