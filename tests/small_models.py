@@ -1,8 +1,14 @@
-"""Sizes that make any registered model small: one table for every test that goes through all of them."""
+"""Sizes that make any registered model small, and small models of Mamba-2 with fixed points soon found."""
 
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS, size_names
+from theory.transition import State
 
 SMALL: dict[str, Any] = {
     "d_model": 8,
@@ -23,3 +29,48 @@ CONSTANT_STATE = [name for name, model in MODELS.items() if not model.state_grow
 def small_sizes(name: str) -> dict[str, Any]:
     """Return the small sizes that a model has."""
     return {size: value for size, value in SMALL.items() if size in size_names(name)}
+
+
+def contracting_mamba2(layers: int = 1, *, residual: bool = True, rtol: float = 1e-11) -> ImplicitModel:
+    """Build a float64 model with a unique fixed point: a weak path from the latent through the mixers."""
+    torch.manual_seed(0)
+    alphabets = {"vocabulary_size": 5, "output_size": 3}
+    config = ImplicitMamba2Config(
+        **alphabets,
+        **small_sizes("implicit-mamba2") | {"groups": 1},
+        layers=layers,
+        residual=residual,
+        rtol=rtol,
+    )
+    model = ImplicitMamba2(config).double()
+    with torch.no_grad():
+        for layer in range(layers):
+            model.get_parameter(f"mixers.{layer}.in_proj.weight").mul_(0.25)
+            model.get_parameter(f"mixers.{layer}.out_proj.weight").mul_(2)
+    return model
+
+
+def quick_mamba2(dtype: torch.dtype = torch.float64, **sizes: Any) -> ImplicitModel:
+    """Build a model that converges soon, with no weight of its norms and skips at its initial 1."""
+    torch.manual_seed(0)
+    small = {"d_model": 8, "d_state": 4, "head_size": 4, "residual": False}
+    model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=5, output_size=3, **{**small, **sizes}))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "norm" in name or name.endswith(".D"):
+                weight.add_(0.3 * torch.randn_like(weight))
+            if name.endswith("in_proj.weight"):
+                weight.mul_(0.1)
+    return model.to(dtype)
+
+
+def random_tokens(batch: int, length: int, seed: int = 2) -> Tensor:
+    return torch.randint(5, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def random_state(model: ImplicitModel, batch: int) -> State:
+    generator = torch.Generator().manual_seed(3)
+    return {
+        name: torch.randn(zero.shape, generator=generator).to(zero)
+        for name, zero in model.init_state(batch).items()
+    }

@@ -42,10 +42,7 @@ class Options(BaseModel):
             "pair is [1, 2, 3]; tuple should have at most 2 items after validation, not 3",
         ),
         ({"width": 1, "name": "B"}, "name is B; write it small"),
-        (
-            {"width": 1, "heigth": 2},
-            "field 'heigth' is unknown; known: name, pair, rate, width",
-        ),
+        ({"width": 1, "heigth": 2}, "field 'heigth' is unknown; known: name, pair, rate, width"),
     ],
 )
 def test_sentence(values: dict[str, object], sentence: str) -> None:

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from implicit.cells import (
     AttentionCell,
@@ -18,7 +20,7 @@ from implicit.cells import (
 )
 from implicit.cells.interface import Cell
 
-AnyCell = TypeVar("AnyCell", bound=Cell)
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 SMALL: dict[str, Any] = {"heads": 2, "key_size": 4, "value_size": 3}
 CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "deltanet": (DeltaNetCell, {**SMALL, "d_conv": 4}),
@@ -54,13 +56,17 @@ def cell(make_cell: Callable[[], Cell]) -> Cell:
     return make_cell()
 
 
-def with_random_weights(cell: AnyCell) -> AnyCell:
+def with_random_weights(module: AnyModule) -> AnyModule:
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for parameter in cell.parameters():
+        for parameter in module.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
             parameter.copy_(0.5 * noise + (1.0 if parameter.ndim == 1 else 0.0))
-    return cell
+    return module
+
+
+def silu(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return x / (1 + np.exp(-x))
 
 
 def random_tensor(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tensor:

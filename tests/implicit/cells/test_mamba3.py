@@ -7,7 +7,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from automata.errors import InputError
 from implicit.cells import Mamba3Cell
 from tests.implicit.cells.conftest import D_MODEL, random_tensor, with_random_weights
 
@@ -87,10 +86,3 @@ def test_a_token_turns_and_shrinks_the_state() -> None:
     by_angle = [values[values.imag.argsort()] for values in (eigenvalues, expected)]
     # float64; the matrix is normal, so its eigenvalues are as exact as its entries.
     torch.testing.assert_close(*by_angle, rtol=0, atol=1e-12)
-
-
-def test_refuses_sizes_that_do_not_divide() -> None:
-    with pytest.raises(InputError, match="head_size is 5; it must divide"):
-        Mamba3Cell(8, head_size=5)
-    with pytest.raises(InputError, match="d_state is 6; give a multiple of 4"):
-        Mamba3Cell(8, d_state=6)

@@ -1,6 +1,5 @@
 """A compiled model is a run like any other, except that it says that nobody trained it."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +10,10 @@ import torch
 
 from analysis.framework.output import RunIdentity
 from automata.errors import InputError
-from automata.monoids.groups import symmetric_group
 from implicit import ImplicitMamba2, load_run
 from implicit.command_line import BAD_INPUT, run_command
 from implicit.compile import main
 from implicit.compiled import Gains, compile_automaton, compile_run
-from implicit.config.run import TrainConfig
 from implicit.train import main as train_main
 from implicit.train import train
 
@@ -42,18 +39,6 @@ def test_analyses_show_that_it_was_not_trained(folder: Path) -> None:
     assert identity.compiled
     assert identity.title == "implicit-mamba2 on S3, compiled, not trained"
     assert not RunIdentity.of(load_run("parity")).compiled
-
-
-def test_configuration_of_a_compiled_run_comes_back_from_json() -> None:
-    compiled = TrainConfig.of(task="parity", model="lstm", compiled={"decay": 0.0625})
-    assert TrainConfig.from_json(json.loads(json.dumps(compiled.as_json()))) == compiled
-
-
-def test_task_of_ones_own(tmp_path: Path) -> None:
-    run = compile_run(symmetric_group(3), tmp_path / "run")
-    machine = run.task.machine()
-    assert machine is not None
-    assert machine.state_count == 6
 
 
 def test_training_does_not_go_on_in_it(folder: Path, tmp_path: Path) -> None:

@@ -75,12 +75,6 @@ def test_sequences_go_on_in_the_final_phase_only() -> None:
         assert (phase.carried_share, "forgetting" in phase.penalties) == (share, share > 0)
 
 
-def test_the_number_of_the_step_decides_where_no_accuracy_is_asked() -> None:
-    plain = Curriculum(start_length=4, length_growth=5, length_growth_every=10)
-    assert plain.grown(Growth(), 10, 1.0, 12, 500) == Growth()
-    assert [plain.phase(step, 12, Growth()).length for step in (10, 11, 21)] == [4, 9, 12]
-
-
 def test_without_a_start_length_only_the_final_phase_waits_for_the_accuracy() -> None:
     curriculum = Curriculum(growth_accuracy=0.5, final_steps=10)
     growth = Growth()

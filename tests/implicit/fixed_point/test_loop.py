@@ -158,19 +158,9 @@ def test_a_change_at_a_token_does_not_reach_the_earlier_ones() -> None:
 
 def test_tokens_with_their_own_problem_are_independent_under_picard() -> None:
     rates = torch.linspace(-0.9, 0.9, 7, dtype=torch.float64)[:, None]
-    together = solve(
-        affine(rates),
-        DampedPicard(1.0),
-        STOPPING,
-        torch.zeros(1, 7, 1, dtype=torch.float64),
-    )
+    together = solve(affine(rates), DampedPicard(1.0), STOPPING, torch.zeros(1, 7, 1, dtype=torch.float64))
     for t, rate in enumerate(rates):
-        alone = solve(
-            affine(rate),
-            DampedPicard(1.0),
-            STOPPING,
-            torch.zeros(1, 1, 1, dtype=torch.float64),
-        )
+        alone = solve(affine(rate), DampedPicard(1.0), STOPPING, torch.zeros(1, 1, 1, dtype=torch.float64))
         assert torch.equal(alone.value[0, 0], together.value[0, t])
         assert alone.iterations.item() == together.iterations[0, t].item()
 
@@ -306,12 +296,6 @@ def test_the_account_of_a_solution() -> None:
     assert fine.require_converged() is fine
 
 
-def test_every_status_names_a_remedy() -> None:
-    assert "raise max_iterations" in Status.MAX_ITERATIONS.sentence
-    assert "check the weights" in Status.NON_FINITE.sentence
-    assert set(Status) == {Status.CONVERGED, Status.MAX_ITERATIONS, Status.NON_FINITE}
-
-
 def test_convergence_is_taken_back_after_a_token_without_a_fixed_point() -> None:
     solution = solution_with([0, 1, 2])
     assert solution.after(torch.tensor([[True]])).status.tolist() == [[0, 1, 2]]
@@ -359,33 +343,22 @@ def test_statistics_leave_padding_out() -> None:
     assert SequenceSolution(*plain, mask=mask).counted is mask
 
 
-def test_the_message_counts_the_real_tokens_and_ends_with_the_remedy() -> None:
+def test_the_message_counts_the_real_tokens_and_those_behind_the_limit() -> None:
     status = torch.tensor([[0, 1, 0, 0], [1, 0, 0, 0]], dtype=torch.int8)
     parts = (torch.ones(2, 4, 3), status.long(), torch.zeros(2, 4), status, status.long(), "sequential")
     mask = torch.tensor([[True, True, False, False], [True, False, False, False]])
     for padding, real in ((None, 8), (mask, 3)):
-        assert SequenceSolution(*parts, mask=padding).message() == (
-            f"2 of {real} tokens (mode sequential, first at position 0): the iteration limit was reached "
-            "first, and later tokens rest on these; give run(tokens, solve=Solve(...)) a Stopping with more "
-            "iterations or a looser rtol, or a DampedPicard with a smaller damping"
-        )
-
-
-def test_the_message_tells_the_tokens_at_the_limit_from_those_behind_them() -> None:
-    status = torch.tensor([[0, 1, 1, 1]], dtype=torch.int8)
-    iterations = torch.tensor([[3, 9, 4, 9]])
+        message = SequenceSolution(*parts, mask=padding).message()
+        assert message.startswith(f"2 of {real} tokens (mode sequential, first at position 0): ")
+    status, iterations = torch.tensor([[0, 1, 1, 1]], dtype=torch.int8), torch.tensor([[3, 9, 4, 9]])
     parts = torch.ones(1, 4, 3), iterations, torch.zeros(1, 4), status, iterations, "sequential"
-    assert "3 of 4 tokens" in SequenceSolution(*parts).message()
+    assert SequenceSolution(*parts).message().startswith("3 of 4 tokens")
     assert "reached first at 2 of them, and later tokens rest on these" in SequenceSolution(*parts).message()
 
 
 def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
     assert Stopping(rtol=0.0, atol=0.0, max_iterations=1).max_iterations == 1
     assert DampedPicard(1.0).damping == Anderson(memory=2, damping=1.0, regularization=0.0).damping == 1.0
-
-
-def test_dependences_have_the_names_of_the_documentation() -> None:
-    assert [one.value for one in Dependence] == ["own", "causal", "anticausal"]
 
 
 def in_half(rates: list[float]) -> FixedPointProblem:

@@ -10,10 +10,13 @@ from implicit.fixed_point import Stopping
 from implicit.language.evaluation import TextEvaluation, evaluate_text, mode_agreement
 from tests.implicit.language.small_language_models import IMPLICIT, MODELS, config_of, small_model, tokens_of
 
+WINDOWS = [(23, 8, 2), (22, 8, 16), (5, 64, 1), (2, 2, 1)]
 
-@pytest.mark.parametrize("name", MODELS)
+
+# Every model with one and every window with one, and both kinds of models where batches are cut short.
 @pytest.mark.parametrize(
-    ("length", "context", "batch_size"), [(23, 8, 2), (22, 8, 16), (5, 64, 1), (2, 2, 1)]
+    ("name", "length", "context", "batch_size"),
+    [(name, *window) for name, window in zip([*MODELS, "ExplicitMamba2ForCausalLM"], [*WINDOWS, WINDOWS[0]])],  # noqa: B905
 )
 def test_every_token_but_the_first_is_predicted_once_from_its_window(
     name: str, length: int, context: int, batch_size: int

@@ -8,22 +8,20 @@ import torch
 
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
-from implicit.language import SequenceState
 from implicit.modes import Solve
-from tests.implicit.language.small_language_models import (
-    END,
-    IMPLICIT,
-    MODELS,
-    PAD,
-    small_model,
-    tokens_of,
-)
+from tests.implicit.language.small_language_models import END, IMPLICIT, MODELS, PAD, small_model, tokens_of
 
 TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("search", [{"do_sample": False}, {"num_beams": 3}, {"do_sample": True, "top_k": 5}])
+SEARCHES: list[dict[str, Any]] = [{"do_sample": False}, {"num_beams": 3}, {"do_sample": True, "top_k": 5}]
+
+
+# Every model with one way to search, and the implicit Mamba-2 with all.
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [*zip(MODELS, [*SEARCHES, SEARCHES[1]], strict=True), *((IMPLICIT[0], way) for way in SEARCHES[1:])],
+)
 def test_generation_with_the_cache_is_generation_without(name: str, search: dict[str, Any]) -> None:
     model, tokens = small_model(name).double(), tokens_of(2, 5)
     found = []
@@ -76,18 +74,6 @@ def test_a_batch_with_padding_generates_what_each_sequence_does(name: str) -> No
     for row, length in enumerate(lengths):
         alone = model.generate(tokens[row : row + 1, 7 - length :], **options)
         assert torch.equal(together[row, 7 - length :], alone[0])
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_text_may_be_read_in_pieces(name: str) -> None:
-    model, tokens = small_model(name).double(), tokens_of(2, 9)
-    whole = model(tokens, solve=TIGHT)
-    first = model(tokens[:, :4], use_cache=True, solve=TIGHT)
-    assert isinstance(first.past_key_values, SequenceState)
-    rest = model(tokens[:, 4:], past_key_values=first.past_key_values, use_cache=True, solve=TIGHT)
-    # the tolerance of the fixed points, relative to latents of order one, over nine tokens
-    torch.testing.assert_close(rest.logits, whole.logits[:, 4:], rtol=0, atol=1e-8)
-    assert (first.past_key_values.get_seq_length(), rest.past_key_values.seen) == (4, 9)
 
 
 def test_generation_ends_with_the_end() -> None:

@@ -20,26 +20,26 @@ class OfAUser(ExplicitMamba2ForCausalLM):
     pass
 
 
+def assert_smoothed(model: Any, trained: Any, folder: Path) -> None:
+    options: dict[str, Any] = {"use_cpu": True, "report_to": [], "label_smoothing_factor": 0.1}
+    trainer, tokens = Trainer(model, TrainingArguments(str(folder), **options)), tokens_of(2, 6)
+    logits = model(tokens).logits[:, :-1].transpose(1, 2)
+    expected = functional.cross_entropy(logits, tokens[:, 1:], label_smoothing=0.1)
+    found = trainer.compute_loss(trained, {"input_ids": tokens, "labels": tokens.clone()})
+    assert isinstance(found, torch.Tensor)
+    torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("name", [*MODELS, "OfAUser"])
 def test_label_smoothing_is_of_the_next_token(name: str, tmp_path: Path) -> None:
     model = small_model(name) if name in MODELS else OfAUser(config_of("ExplicitMamba2ForCausalLM")).eval()
-    options: dict[str, Any] = {"use_cpu": True, "report_to": [], "label_smoothing_factor": 0.1}
-    trainer = Trainer(model, TrainingArguments(str(tmp_path), **options))
-    tokens = tokens_of(2, 6)
-    logits = model(tokens).logits[:, :-1].transpose(1, 2)
-    expected = functional.cross_entropy(logits, tokens[:, 1:], label_smoothing=0.1)
-    found = trainer.compute_loss(model, {"input_ids": tokens, "labels": tokens.clone()})
-    assert isinstance(found, torch.Tensor)
-    torch.testing.assert_close(found, expected)
+    assert_smoothed(model, model, tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
 def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path) -> None:
     """Before: `Trainer` knew it as an OptimizedModule, and trained it to copy."""
     model = small_model("ExplicitMamba2ForCausalLM")
-    options: dict[str, Any] = {"use_cpu": True, "report_to": [], "label_smoothing_factor": 0.1}
-    trainer = Trainer(model, TrainingArguments(str(tmp_path), **options))
-    tokens = tokens_of(2, 6)
     lora = LoraConfig(target_modules="all-linear")
     for whole in (model, get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)):
         wrapper: Any = torch.compile(whole, backend="eager")
@@ -48,11 +48,7 @@ def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path
     assert other._get_name() == "OptimizedModule"
     compiled: Any = torch.compile(model, backend="eager")
     compiled.forward = model.forward  # the name is what is tested, and not the compiler
-    logits = model(tokens).logits[:, :-1].transpose(1, 2)
-    expected = functional.cross_entropy(logits, tokens[:, 1:], label_smoothing=0.1)
-    found = trainer.compute_loss(compiled, {"input_ids": tokens, "labels": tokens.clone()})
-    assert isinstance(found, torch.Tensor)
-    torch.testing.assert_close(found, expected)
+    assert_smoothed(model, compiled, tmp_path)
 
 
 def test_arguments_of_save_pretrained_may_go_by_position(tmp_path: Path) -> None:

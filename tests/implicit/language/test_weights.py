@@ -219,22 +219,6 @@ def test_weights_of_transformers_give_its_logits_and_its_generation(family: str)
         assert torch.equal(ours.generate(tokens, **options), theirs.generate(tokens, **options))
 
 
-@torch.no_grad()
-def test_mamba_ssm_differs_from_transformers_in_the_name_of_the_embedding() -> None:
-    theirs, sizes = theirs_of("mamba2")
-    name = "ExplicitMamba2ForCausalLM"
-    renamed = {
-        key.replace("backbone.embeddings.", "backbone.embedding."): part
-        for key, part in theirs.state_dict().items()
-    }
-    assert "backbone.embedding.weight" in renamed
-    ours, again = (
-        load_weights(MODELS[name](config_of(name, **sizes)).eval(), weights, theirs.config)
-        for weights in (theirs.state_dict(), renamed)
-    )
-    assert torch.equal(ours(tokens_of(1, 5) % VOCABULARY).logits, again(tokens_of(1, 5) % VOCABULARY).logits)
-
-
 @pytest.mark.parametrize("family", ["mamba2", "llama"])
 @torch.no_grad()
 def test_explicit_weights_begin_an_implicit_model(family: str) -> None:

@@ -29,19 +29,17 @@ def test_a_compiled_implicit_model_answers_and_learns_as_the_model() -> None:
     assert torch.equal(*gradients)
 
 
-def test_an_implicit_model_within_a_compiled_function() -> None:
-    model = load_run("parity-small").model
+def test_a_compiled_explicit_model_and_a_function_around_an_implicit_one() -> None:
+    implicit, explicit = (
+        load_run("parity-small").model,
+        build_model("gru", {"d_model": 4}, make_task("parity")),
+    )
 
     def chances(tokens: Tensor) -> Tensor:
-        return model.run(tokens).logits.softmax(-1)
+        return implicit.run(tokens).logits.softmax(-1)
 
-    assert torch.equal(torch.compile(chances, backend="eager")(TOKENS), chances(TOKENS))
-
-
-def test_a_compiled_explicit_model_answers_as_the_model() -> None:
-    torch.manual_seed(0)
-    model = build_model("gru", {"d_model": 4}, make_task("parity")).eval()
-    assert torch.equal(torch.compile(model, backend="eager")(TOKENS), model(TOKENS))
+    for function in (chances, explicit.eval()):
+        assert torch.equal(torch.compile(function, backend="eager")(TOKENS), function(TOKENS))
 
 
 @pytest.mark.parametrize("name", ["mamba2", "mamba3"])

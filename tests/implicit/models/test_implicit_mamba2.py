@@ -13,25 +13,14 @@ from implicit.cells import Mamba2Cell
 from implicit.fixed_point import DampedPicard, NotConvergedWarning, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
+from implicit.models.mamba2 import Mamba2, Mamba2Config
 from implicit.modes import Mode
+from tests.small_models import contracting_mamba2 as contracting
 from tests.solving import solved
 
 SIZES = {"vocabulary_size": 5, "output_size": 3, "d_model": 8, "d_state": 4, "head_size": 4, "d_conv": 3}
 TOKENS = torch.randint(5, (2, 7), generator=torch.Generator().manual_seed(2))
 both_modes = pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
-
-
-def contracting(layers: int = 1, *, residual: bool = True, rtol: float = 1e-11) -> ImplicitModel:
-    """Build a float64 model with a unique fixed point: a weak path from the latent through the mixers."""
-    torch.manual_seed(0)
-    config = ImplicitMamba2Config(**SIZES, layers=layers, residual=residual, rtol=rtol)
-    model = ImplicitMamba2(config).double()
-    with torch.no_grad():
-        for layer in range(layers):
-            model.get_parameter(f"mixers.{layer}.in_proj.weight").mul_(0.25)
-            model.get_parameter(f"mixers.{layer}.out_proj.weight").mul_(2)
-    return model
 
 
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
@@ -83,20 +72,6 @@ def test_the_iterates_are_damped_steps_of_the_self_map_from_zero() -> None:
     assert (stopped.status == Status.MAX_ITERATIONS).all()
 
 
-@both_modes
-@torch.no_grad()
-def test_solving_goes_on_from_a_state_at_every_split(mode: Mode) -> None:
-    model = contracting(2)
-    whole = solved(model, TOKENS, mode)
-    for split in (1, 2, 5):  # within the window of the convolution, and beyond
-        first = solved(model, TOKENS[:, :split], mode)
-        second = solved(model, TOKENS[:, split:], mode, state=first.state)
-        joined = torch.cat([first.latents, second.latents], 1)
-        torch.testing.assert_close(joined, whole.latents, rtol=0, atol=1e-8)  # 1e-11 of the solver, amplified
-        for name, tensor in second.state.items():
-            torch.testing.assert_close(tensor, whole.state[name], rtol=0, atol=1e-8)
-
-
 @torch.no_grad()
 def test_both_modes_reach_the_same_fixed_point_from_any_start() -> None:
     model = contracting()
@@ -107,15 +82,6 @@ def test_both_modes_reach_the_same_fixed_point_from_any_start() -> None:
         for mode in ("simultaneous", "sequential"):
             found = solved(model, TOKENS, mode, start=start)
             torch.testing.assert_close(found.latents, expected, rtol=0, atol=1e-8)  # as above
-
-
-@torch.no_grad()
-def test_a_start_at_the_solution_needs_one_iteration() -> None:
-    model = contracting()
-    latents = solved(model, TOKENS).latents
-    again = solved(model, TOKENS, start=latents, stopping=Stopping(rtol=1e-10))
-    assert (again.iterations == 1).all()
-    assert torch.equal(again.latents, latents)
 
 
 def gradients(model: ImplicitModel, rule: GradientRule, mode: Mode) -> dict[str, Tensor]:

@@ -6,14 +6,7 @@ import torch
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.registry import (
-    MODELS,
-    build_model,
-    complete_sizes,
-    model_class,
-    size_fields,
-    size_names,
-)
+from implicit.models.registry import MODELS, build_model, complete_sizes, size_names
 from tests.solving import solved
 
 
@@ -37,24 +30,6 @@ def test_completed_sizes_build_the_same_model_as_the_defaults(name: str) -> None
     sizes = complete_sizes(name, {})
     assert tuple(sizes) == size_names(name)
     assert build_model(name, sizes, task).config == build_model(name, {}, task).config
-
-
-def test_everything_is_described() -> None:
-    assert all(model.description for model in MODELS.values())
-    for name in MODELS:
-        fields = model_class(name).config_class.size_fields()
-        assert all(field.description for field in fields.values()), name
-
-
-def test_describing_sizes_leaves_the_models_alone() -> None:
-    before = {
-        (model.name, name): field.description
-        for model in MODELS.values()
-        for name, field in model.config_class.size_fields().items()
-    }
-    size_fields()
-    for (model, name), description in before.items():
-        assert MODELS[model].config_class.model_fields[name].description == description
 
 
 @pytest.mark.parametrize("alphabet", ["vocabulary_size", "output_size"])

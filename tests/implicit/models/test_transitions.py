@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from automata.errors import InputError
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
@@ -56,13 +55,6 @@ def test_a_batch_of_transitions_is_the_transition_of_every_token(model: Sequence
             torch.testing.assert_close(
                 batched[position].dense(), expected, rtol=0, atol=1e-12 * expected.abs().max().item()
             )
-
-
-def test_tokens_outside_the_vocabulary_are_refused(model: SequenceModel) -> None:
-    with pytest.raises(InputError, match="token 3 is outside the vocabulary"):
-        model.transitions(torch.tensor([0, 3]))
-    with pytest.raises(InputError, match="tokens has shape"):
-        model.transitions(torch.tensor([], dtype=torch.long))
 
 
 def test_jacobians_along_a_sequence_equal_jacrev_through_the_solver() -> None:

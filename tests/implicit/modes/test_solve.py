@@ -13,6 +13,7 @@ from implicit.fixed_point import Status, Stopping
 from implicit.gradients import FactoredImplicit, GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.registry import MODELS, build_model
 from implicit.modes import MODES, Mode, Solve
+from tests.small_models import CONSTANT_STATE
 
 SIZES = {"d_model": 8, "d_state": 4, "head_size": 4, "expand": 1}
 SOLVES = {
@@ -43,52 +44,54 @@ def read(solve: Solve, monkeypatch: pytest.MonkeyPatch, *, gradient: bool) -> tu
     return output, gradients, sweeps
 
 
-@pytest.mark.parametrize("gradient", [True, False])
 @pytest.mark.parametrize("name", SOLVES)
 def test_without_the_state_all_else_is_the_same_bit_by_bit(
-    name: str, gradient: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     solve = replace(SOLVES[name], stopping=Stopping(rtol=1e-4, max_iterations=300))
-    one, its_gradients, swept = read(solve, monkeypatch, gradient=gradient)
-    other, gradients, once_less = read(replace(solve, state_after=False), monkeypatch, gradient=gradient)
-    assert sorted(one.state) == ["conv.0", "ssm.0"]
-    assert other.state == {}
-    assert torch.equal(one.logits, other.logits)
-    assert torch.equal(one.solution.iterations, other.solution.iterations)
-    assert all(torch.equal(a, b) for a, b in zip(its_gradients, gradients, strict=True))
-    # a sweep of all tokens is what the state takes where several are solved together
-    takes_one = name in ("simultaneous", "unrolled") or (name == "windowed" and gradient)
-    assert swept - once_less == takes_one
+    for gradient in (True, False):
+        one, its_gradients, swept = read(solve, monkeypatch, gradient=gradient)
+        other, gradients, once_less = read(replace(solve, state_after=False), monkeypatch, gradient=gradient)
+        assert sorted(one.state) == ["conv.0", "ssm.0"]
+        assert other.state == {}
+        assert torch.equal(one.logits, other.logits)
+        assert torch.equal(one.solution.iterations, other.solution.iterations)
+        assert all(torch.equal(a, b) for a, b in zip(its_gradients, gradients, strict=True))
+        # a sweep of all tokens is what the state takes where several are solved together
+        takes_one = name in ("simultaneous", "unrolled") or (name == "windowed" and gradient)
+        assert swept - once_less == takes_one
 
 
-def test_an_option_of_another_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="state_after is 'no'; give True or False"):
-        Solve(state_after="no")  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", ["stopping", "solver", "gradient", "start", "state_after"])
+def test_an_option_of_another_kind_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name} is 3; give "):
+        Solve(**{name: 3})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rule", [None, Phantom(2), Implicit(), FactoredImplicit(), Unrolled(3)], ids=str)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("implicit-mamba2", (2, 12)),
-        ("implicit-deltanet", (2, 12)),
-        ("implicit-deltanet", (17, 12)),
-        ("implicit-transformer", (2, 12)),
-    ],
-    ids=str,
-)
-def test_recording_a_gradient_changes_no_value(
-    name: str, shape: tuple[int, int], mode: Mode, rule: GradientRule | None
-) -> None:
+RULES: list[GradientRule | None] = [None, Phantom(2), Implicit(), FactoredImplicit(), Unrolled(3)]
+SHAPED = [
+    ("implicit-mamba2", (2, 12)),
+    ("implicit-deltanet", (2, 12)),
+    ("implicit-deltanet", (17, 12)),
+    ("implicit-transformer", (2, 12)),
+]
+
+
+# Pairwise: every rule in every mode, with the models in turn, so that each meets every rule and every mode.
+@pytest.mark.parametrize("rule", range(len(RULES)), ids=lambda number: str(RULES[number]))
+@pytest.mark.parametrize("mode", range(len(MODES)), ids=lambda number: MODES[number])
+def test_recording_a_gradient_changes_no_value(mode: int, rule: int) -> None:
     """In float64, where it is of no account that kernels, and products with a gradient, round differently."""
-    if mode == "windowed" and (isinstance(rule, Unrolled) or name == "implicit-transformer"):
-        pytest.skip("windows unroll nothing, and need a state of constant size")
+    name, shape = SHAPED[(rule + mode) % len(SHAPED)]
+    if MODES[mode] == "windowed" and isinstance(RULES[rule], Unrolled):
+        pytest.skip("windows unroll nothing")
+    if MODES[mode] == "windowed" and name == "implicit-transformer":
+        name = "implicit-mamba2"  # windows need a state of constant size
     torch.manual_seed(0)
     model: Any = build_model(name, {"d_model": 16}, make_task("S3")).double()
     tokens = torch.arange(shape[0] * shape[1]).view(shape) % 6
     stopping = Stopping(rtol=1e-2, max_iterations=60)
-    solve = Solve(mode, gradient=rule, stopping=stopping)
+    solve = Solve(MODES[mode], gradient=RULES[rule], stopping=stopping)
     one = model.run(tokens, solve=solve)
     with torch.no_grad():
         other = model.run(tokens, solve=solve)
@@ -105,13 +108,20 @@ def test_recording_a_gradient_changes_no_value(
     assert one.logits.requires_grad
 
 
-@pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "plain"])
-@pytest.mark.parametrize(("dtype", "huge"), [(torch.float32, 1e25), (torch.float64, 1e200)], ids=str)
-@pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
+OVERFLOWS: list[tuple[Mode, torch.dtype, bool]] = [
+    ("simultaneous", torch.float32, True),
+    ("sequential", torch.float32, False),
+    ("sequential", torch.float64, True),
+    ("simultaneous", torch.float64, False),
+]
+
+
+# Every pair of two of mode, dtype and kernels, for every model.
+@pytest.mark.parametrize(("mode", "dtype", "kernels"), OVERFLOWS, ids=str)
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("implicit-")])
 @torch.no_grad()
 def test_a_norm_that_overflows_makes_no_fixed_point_of_zero(
-    name: str, mode: Mode, dtype: torch.dtype, huge: float, kernels: bool
+    name: str, mode: Mode, dtype: torch.dtype, kernels: bool
 ) -> None:
     torch.manual_seed(0)
     model: Any = build_model(name, {"d_model": 16}, make_task("S3")).to(dtype)
@@ -119,23 +129,24 @@ def test_a_norm_that_overflows_makes_no_fixed_point_of_zero(
         model.without_kernels()
     for parameter_name, weight in model.named_parameters():
         if "out_proj" in parameter_name:
-            weight.mul_(huge)
+            weight.mul_(1e25 if dtype == torch.float32 else 1e200)
     solution = model.run(torch.arange(8).view(2, 4) % 6, solve=Solve(mode)).solution
     assert (solution.status == Status.NON_FINITE).all()
 
 
+# Modes and kernels are those of implicit models; windows need a state of constant size.
 @pytest.mark.parametrize(
-    ("mode", "kernels"), [("simultaneous", True), ("simultaneous", False), ("windowed", True)], ids=str
+    ("name", "mode", "kernels"),
+    [(name, "simultaneous", True) for name in MODELS]
+    + [(name, "simultaneous", False) for name in MODELS if name.startswith("implicit-")]
+    + [(name, "windowed", True) for name in CONSTANT_STATE if name.startswith("implicit-")],
 )
-@pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
 def test_a_token_that_is_not_finite_reaches_no_earlier_one(name: str, mode: Mode, kernels: bool) -> None:
     place = 9
     torch.manual_seed(0)
     model: Any = build_model(name, {"d_model": 16}, make_task("S3"))
-    if mode == "windowed" and (model.state_grows or not model.implicit):
-        pytest.skip("windows need fixed points, and a state of constant size")
-    if model.implicit and not kernels:
+    if not kernels:
         model.without_kernels()
     tokens = torch.arange(40).view(2, 20) % 5
     solve = Solve(mode, stopping=Stopping(rtol=1e-2, max_iterations=9))

@@ -10,20 +10,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
+from implicit import load_run
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import Mode, ModeResult, Recurrence, Solve, Windowed, solve_sequentially, solve_windowed
+from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
 from implicit.modes.recurrence import Inputs
 from implicit.modes.solve import solve_by
 from implicit.modes.verification import Candidates, verify
 from implicit.training.streams import Stream, draw_batch
+from tests.implicit.modes.conftest import KEEP, SET_UP, SPIN
+from tests.small_models import contracting_mamba2
 from tests.solving import solved
 from theory.transition import State
 
 Latch = Callable[[Tensor], Recurrence]
-KEEP, SET_UP, SET_DOWN, SPIN = range(4)
 STOPPING = Stopping(rtol=1e-6, max_iterations=50)
 VARIANTS = [
     Windowed(),
@@ -259,24 +260,11 @@ def test_it_goes_on_from_a_state(parity: ImplicitModel) -> None:
     torch.testing.assert_close(joined, whole.latents, rtol=0, atol=1e-2)
 
 
-def contracting(layers: int) -> ImplicitModel:
-    """Build a float64 model with a unique fixed point: a weak path from the latent through the mixers."""
-    torch.manual_seed(0)
-    config = ImplicitMamba2Config(
-        vocabulary_size=5, output_size=3, d_model=8, d_state=4, head_size=4, layers=layers, residual=False
-    )
-    model = ImplicitMamba2(config).double()
-    with torch.no_grad():
-        for layer in range(layers):
-            model.get_parameter(f"mixers.{layer}.in_proj.weight").mul_(0.25)
-    return model
-
-
 @pytest.mark.parametrize(
     ("layers", "rule"), [(1, Implicit()), (2, Phantom(20))], ids=["implicit", "phantom-two-layers"]
 )
 def test_gradients_are_those_of_the_simultaneous_mode(layers: int, rule: GradientRule) -> None:
-    model = contracting(layers)
+    model = contracting_mamba2(layers, residual=False)
     tokens = torch.randint(5, (2, 9), generator=torch.Generator().manual_seed(2))
     targets = torch.arange(18).remainder(3)
     gradients = {}
@@ -301,12 +289,6 @@ def test_what_windows_cannot_use_is_refused(parity: ImplicitModel) -> None:
             Windowed(**{name: 0})
     least = Windowed(width=1, sweeps=1, block=1, precision=1, agreement=1, patience=1)
     assert (least.width, least.block, least.precision) == (1, 1, 1)
-
-
-@pytest.mark.parametrize("name", ["stopping", "solver", "gradient", "start"])
-def test_options_of_a_solve_that_are_of_another_kind_are_named(name: str) -> None:
-    with pytest.raises(InputError, match=f"^{name} is 3; give "):
-        Solve(**{name: 3})  # type: ignore[arg-type]
 
 
 def test_auto_is_chosen_before_it_is_solved_by() -> None:

@@ -1,15 +1,57 @@
 """What the tests of kernels share."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from torch import Tensor
+
+Op = Callable[[list[Tensor]], Tensor]
+
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """Fill what is allocated without a value with NaN, so that an entry that no kernel writes shows."""
     torch.use_deterministic_algorithms(True)
-    assert torch.empty(3, device="cuda" if torch.cuda.is_available() else "cpu").isnan().all()
+    assert torch.empty(3, device=DEVICE).isnan().all()
     yield
     torch.use_deterministic_algorithms(False)
+
+
+def with_gradients(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+    """The output and the gradients of a loss that weighs each of its entries differently."""
+    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
+    return [output.detach(), *torch.autograd.grad(output, inputs, weights.to(output))]
+
+
+def assert_kernels_equal(kernels: Op, exact: Op, inputs: list[Tensor], tolerance: float) -> None:
+    """Outputs and gradients of kernels against those of PyTorch in float64, relative to the largest entry.
+
+    Also of a sum, whose gradient has no memory of its own: its strides are zero.
+    """
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    doubles = [tensor.detach().cpu().double().requires_grad_() for tensor in inputs]
+    results, expected = with_gradients(kernels(leaves), leaves), with_gradients(exact(doubles), doubles)
+    results += torch.autograd.grad(kernels(leaves).sum(), leaves)
+    expected += torch.autograd.grad(exact(doubles).sum(), doubles)
+    for number, (result, reference) in enumerate(zip(results, expected, strict=True)):
+        assert result.shape == reference.shape
+        error = (result.cpu().double() - reference).abs().max() / reference.abs().max()
+        assert error <= tolerance, f"result {number}: {error:.1e}"
+
+
+def assert_second_derivatives_equal(loss: Callable[..., Tensor], first_input: Tensor) -> None:
+    """Second derivatives and transforms of a loss by the kernels against those by PyTorch's operations."""
+    found = []
+    for backend in ("triton", "torch"):
+        of = functools.partial(loss, backend=backend)
+        leaf = first_input.detach().requires_grad_()
+        (first,) = torch.autograd.grad(of(leaf), leaf, create_graph=True)
+        found.append((torch.autograd.grad(first.square().sum(), leaf)[0], torch.func.grad(of)(first_input)))
+    # The first derivative inside comes from different code; the rest is the same.
+    for result, reference in zip(*found, strict=True):
+        torch.testing.assert_close(result, reference, rtol=1e-4, atol=1e-5 * reference.abs().max().item())

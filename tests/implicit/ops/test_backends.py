@@ -13,13 +13,7 @@ import torch
 
 from automata.errors import InputError
 from implicit import ops
-from implicit.ops import (
-    gated_norm,
-    mamba2_mixer,
-    sequential_solve,
-    short_convolution,
-    ssd,
-)
+from implicit.ops import gated_norm, mamba2_mixer, sequential_solve, short_convolution, ssd
 from implicit.ops.backends import (
     Backend,
     Backends,
@@ -61,11 +55,7 @@ def table(*of_plain: Requirement) -> Backends[Request, str]:
         (Request("cpu"), "plain", "the numbers are on cpu, where it runs"),
         (Request("mps"), "plain", "the numbers are on mps, where it runs"),
         (Request("cuda"), "kernel", "the numbers are on a GPU, where it is quick"),
-        (
-            Request("cuda", width=5),
-            "plain",
-            "kernel cannot run this: width is 5; choose one of 1 to 4",
-        ),
+        (Request("cuda", width=5), "plain", "kernel cannot run this: width is 5; choose one of 1 to 4"),
         (  # of two needs that are not given, the first is told
             Request("cuda", (torch.float64,), width=5),
             "plain",
@@ -106,16 +96,6 @@ def test_what_auto_takes_is_asked_too_and_the_next_one_named() -> None:
         assert str(caught.value) == (
             "backend 'plain' cannot run this: width is 3; choose one of 1 to 2, or use backend='loop'"
         )
-
-
-def test_nothing_is_named_where_no_backend_can() -> None:
-    only = Backends(
-        {"kernel": Backend("kernel", (on_cuda(),))},
-        on_gpu=Preference("kernel", ""),
-        elsewhere=Preference("kernel", ""),
-    )
-    with pytest.raises(InputError, match=r"on cpu; move them to a CUDA device$"):
-        only.choose(Request("cpu"))
 
 
 def test_a_package_that_is_missing_is_named() -> None:

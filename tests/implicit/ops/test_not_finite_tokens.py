@@ -26,6 +26,8 @@ PLACES = (0, 3, 7, 8, 31, 32, 37, 63, 64, 66, 69)
 VALUES = (torch.nan, torch.inf, -torch.inf)
 SIZES = (3, 16)
 """Channels of a head: filled up to a register, and whole registers."""
+FLOATS = (torch.float32, torch.float64)
+"""Channels of a head: filled up to a register, and whole registers."""
 
 Scan = Callable[..., tuple[Tensor, Tensor]]
 
@@ -57,10 +59,13 @@ def assert_nothing_reaches_the_others(
     assert torch.equal(states.isfinite(), expected_states.isfinite())
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(("name", "part"), [("x", 0), ("dt", 1), ("B", 2), ("C", 3)])
-def test_the_scan_is_causal(name: str, part: int, dtype: torch.dtype, size: int) -> None:
+# Both sizes and both element types for every part, each pair of them in turn.
+@pytest.mark.parametrize(
+    ("part", "dtype", "size"),
+    [(part, dtype, SIZES[(part + wide) % 2]) for part in range(4) for wide, dtype in enumerate(FLOATS)],
+    ids=str,
+)
+def test_the_scan_is_causal(part: int, dtype: torch.dtype, size: int) -> None:
     x, state = normal(0, 1, LENGTH, HEADS, size), normal(1, 1, HEADS, size, STATE_SIZE)
     B, C = normal(2, 1, LENGTH, 2, STATE_SIZE), normal(3, 1, LENGTH, 2, STATE_SIZE)
     dt, A = normal(4, 1, LENGTH, HEADS).abs(), -torch.linspace(0.1, 2, HEADS)

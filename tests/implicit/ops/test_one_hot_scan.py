@@ -50,21 +50,6 @@ def test_permutations_are_carried_for_ever() -> None:
     assert not torch.equal(states[:, 3], initial)
 
 
-def test_gradients_equal_those_through_dense_matrices() -> None:
-    target, *others = material(9)
-    leaves = [tensor.requires_grad_() for tensor in others]
-    weights = material(10)[2].real
-
-    def gradients(states: Tensor) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(
-            (states.real * weights).sum() + (states.imag * weights).sin().sum(), leaves
-        )
-
-    found, expected = gradients(one_hot_scan(target, *leaves)), gradients(dense(target, *leaves))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)  # float64 rounding
-
-
 def test_gradients_by_finite_differences() -> None:
     target, factor, written, initial = material(3)
     target, factor, written, initial = (

@@ -45,7 +45,7 @@ def test_every_kernel_compiles_for_every_target(report: list[dict[str, Any]], ta
     assert {row["kernel"] for row in report if row["target"] == target} == KERNELS
 
 
-def test_shared_memory_is_within_the_limits(report: list[dict[str, Any]]) -> None:
+def test_memory_is_within_the_limits_and_next_to_none_is_spilled(report: list[dict[str, Any]]) -> None:
     limits = {
         "sm_80": 166_912,
         "sm_90": 232_448,
@@ -53,10 +53,6 @@ def test_shared_memory_is_within_the_limits(report: list[dict[str, Any]]) -> Non
     }  # bytes a block, from the vendors' manuals
     for row in report:
         assert 0 <= row["shared_bytes"] <= limits[row["target"]], row
-
-
-def test_registers_are_reported_and_next_to_none_spilled(report: list[dict[str, Any]]) -> None:
-    for row in report:
         assert 16 <= row["registers"] <= 512, row
         # A tenth of what a thread holds in its registers, 255 of 4 bytes (NVIDIA) or 256 (AMD).
         assert row.get("spilled_bytes", 0) <= 102, row

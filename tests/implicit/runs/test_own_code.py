@@ -167,16 +167,16 @@ NAMES = {
 
 
 @pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize("allowed", [False, True], ids=["unasked", "from the run folder"])
 def test_code_of_a_run_is_imported_only_if_allowed_and_never_from_its_folder(
-    names: str, allowed: bool, run_with_code: Path, monkeypatch: pytest.MonkeyPatch
+    names: str, run_with_code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = f"planted_{run_with_code.parent.name}"
     (run_with_code / f"{module}.py").write_text("raise SystemExit(0)")
     monkeypatch.syspath_prepend(run_with_code)
     name_in_config(run_with_code, **json.loads(json.dumps(NAMES[names]).replace("CODE", module)))
-    with pytest.raises(InputError, match="lies in the run folder" if allowed else "allow-code"):
-        load_run(run_with_code, allow_code=allowed)
+    for allowed, told in ((False, "allow-code"), (True, "lies in the run folder")):
+        with pytest.raises(InputError, match=told):
+            load_run(run_with_code, allow_code=allowed)
     assert module not in sys.modules
 
 
@@ -292,10 +292,6 @@ def test_named_task_with_a_fraction_stands_as_its_name() -> None:
     assert parity.updated(task=make_task("S5", hard_fraction=0.5)).hard_fraction == 0.5
     with pytest.raises(InputError, match=r"hard_fraction is 0\.25, but the task says 0\.5; leave one"):
         config.updated(task=make_task("S5", hard_fraction=0.5), hard_fraction=0.25)
-
-
-def test_recipe_of_a_task_object_is_that_of_its_name() -> None:
-    assert recipe(make_task("S3"), implicit.LSTM) == recipe("S3", "lstm")
 
 
 def test_another_model_takes_its_own_sizes() -> None:

@@ -223,16 +223,16 @@ def test_an_evaluation_counts_what_the_task_asks_for() -> None:
     assert evaluate(model, make_task("parity"), 3, sequences=2).counted is None
 
 
-@pytest.mark.parametrize("swaps", [1, 2, 4, 12])
-def test_accuracy_at_a_number_of_swaps(swaps: int) -> None:
+def test_accuracy_at_a_number_of_swaps() -> None:
     """A ball stays where it was with the probability in closed form; each sequence has one answer."""
-    task = task_from({"balls": {"balls": 5, "swaps": swaps}})
-    assert isinstance(task, SwappingBalls)
     model = Echo(right=0)
     model.config = ModelConfig(vocabulary_size=11, output_size=11)
-    evaluation = evaluate(model, task, task.tokens_of(swaps) - 1, sequences=4000, batch_size=1000)
-    expected = 0.2 + 0.8 * 0.5**swaps
-    assert evaluation.counted is not None
-    assert evaluation.counted.sum() == 4000
-    # five deviations of a binomial share
-    assert abs(evaluation.accuracy - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000)
+    for swaps in (1, 4):
+        task = task_from({"balls": {"balls": 5, "swaps": swaps}})
+        assert isinstance(task, SwappingBalls)
+        evaluation = evaluate(model, task, task.tokens_of(swaps) - 1, sequences=4000, batch_size=1000)
+        expected = 0.2 + 0.8 * 0.5**swaps
+        assert evaluation.counted is not None
+        assert evaluation.counted.sum() == 4000
+        # five deviations of a binomial share
+        assert abs(evaluation.accuracy - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000)

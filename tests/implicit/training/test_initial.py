@@ -1,6 +1,5 @@
 """Training from the weights of a run: they are what it begins with, and the configuration determines them."""
 
-import json
 import math
 import shutil
 from pathlib import Path
@@ -130,11 +129,6 @@ def test_task_of_other_tokens_or_answers_is_refused(compiled: Run) -> None:
         begin_from(recipe("parity", "lstm"), compiled)
     with pytest.raises(InputError, match=r"noise is -1.0; it should be greater than or equal to 0"):
         begin_from(recipe("S3", "lstm"), compiled, -1.0)
-
-
-def test_configuration_comes_back_from_json(compiled: Run) -> None:
-    config = config_of(compiled, 0.25)
-    assert TrainConfig.from_json(json.loads(json.dumps(config.as_json()))) == config
 
 
 FLAGS = "--task S3 --batch-size 2 --length 4 --steps 2 --warmup-steps 1 --start-length none --bounded-steps 1"

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
-from implicit.models.registry import MODELS, build_model
+from implicit.models.registry import build_model
 from implicit.runs.folder import RunFolder
 from implicit.train import train
 from implicit.training import loop
@@ -65,44 +65,22 @@ def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
 def test_implicit_model_learns_to_hold_a_bit(tmp_path: Path) -> None:
     """Both phases together teach the flip-flop in 120 steps; guessing is right on half of the tokens."""
     config = TrainConfig.of(
-        task="flip-flop",
-        model="implicit-mamba2",
-        sizes={"d_model": 16},
-        batch_size=32,
-        length=8,
-        steps=120,
-        warmup_steps=10,
-        learning_rate=5e-3,
-        bounded_steps=80,
-        bounded_iterations=2,
-        free_max_iterations=8,
-        phantom_steps=2,
-        evaluate_every=60,
-    )
+        task="flip-flop", model="implicit-mamba2", sizes={"d_model": 16}, batch_size=32, length=8, steps=120,
+        warmup_steps=10, learning_rate=5e-3, bounded_steps=80, bounded_iterations=2, free_max_iterations=8,
+        phantom_steps=2, evaluate_every=60,
+    )  # fmt: skip
     run = train(config, tmp_path / "run", progress=False)
     assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
     assert run.metrics[-1]["validation"]["8"]["token_accuracy"] > 0.95
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["implicit-mamba2", "lstm"])
 def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
     config = TrainConfig.of(
-        task="parity",
-        model=model,
-        sizes={"d_model": 16},
-        batch_size=2,
-        length=6,
-        steps=3,
-        warmup_steps=1,
-        bounded_steps=2,
-        contraction_weight=0.1,
-        start_length=4,
-        length_growth=2,
-        length_growth_every=2,
-        evaluate_every=2,
-        evaluation_lengths=(6, 12),
-        evaluation_sequences=3,
-    )
+        task="parity", model=model, sizes={"d_model": 16}, batch_size=2, length=6, steps=3, warmup_steps=1,
+        bounded_steps=2, contraction_weight=0.1, start_length=4, length_growth=2, length_growth_every=2,
+        evaluate_every=2, evaluation_lengths=(6, 12), evaluation_sequences=3,
+    )  # fmt: skip
     run = train(config, tmp_path / "run", progress=False)
     assert [(entry["step"], entry["length"]) for entry in run.metrics] == [(2, 4), (3, 6)]
     convergence = {"share_converged", "mean_iterations", "mean_relative_residual"}
@@ -120,27 +98,6 @@ def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
     if model.startswith("implicit"):
         assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
         assert run.metrics[0]["mean_iterations"] == config.curriculum.bounded_iterations
-
-
-def test_validation_tolerance_of_its_own(tmp_path: Path) -> None:
-    """With a looser tolerance the same weights need fewer self-iterations."""
-    iterations = []
-    for rtol in (0.5, 1e-3):
-        config = TrainConfig.of(
-            task="parity",
-            model="implicit-mamba2",
-            sizes={"d_model": 16},
-            batch_size=2,
-            length=6,
-            steps=1,
-            warmup_steps=1,
-            evaluation_rtol=rtol,
-            evaluation_max_iterations=40,
-            evaluation_sequences=2,
-        )
-        run = train(config, tmp_path / str(rtol), progress=False)
-        iterations.append(run.metrics[-1]["validation"]["6"]["mean_iterations"])
-    assert 1 < iterations[0] < iterations[1] <= 40
 
 
 def test_training_and_validation_data_differ_and_test_data_are_not_drawn(
@@ -172,22 +129,10 @@ def test_early_stop_waits_for_patience_after_the_bounded_phase(
     target: float | None, last_step: int, tmp_path: Path
 ) -> None:
     config = TrainConfig.of(
-        task="parity",
-        model="implicit-mamba2",
-        sizes={"d_model": 16},
-        batch_size=2,
-        length=4,
-        steps=20,
-        warmup_steps=1,
-        bounded_steps=5,
-        bounded_iterations=1,
-        free_max_iterations=2,
-        phantom_steps=1,
-        evaluate_every=2,
-        evaluation_sequences=32,
-        target_accuracy=target,
-        patience=2,
-    )
+        task="parity", model="implicit-mamba2", sizes={"d_model": 16}, batch_size=2, length=4, steps=20,
+        warmup_steps=1, bounded_steps=5, bounded_iterations=1, free_max_iterations=2, phantom_steps=1,
+        evaluate_every=2, evaluation_sequences=32, target_accuracy=target, patience=2,
+    )  # fmt: skip
     assert train(config, tmp_path / "run", progress=False).metrics[-1]["step"] == last_step
 
 
@@ -255,16 +200,8 @@ def test_a_batch_in_which_nothing_is_asked_is_drawn_anew(tmp_path: Path) -> None
 
 def test_a_length_at_which_nothing_is_ever_asked_is_refused(tmp_path: Path) -> None:
     config = TrainConfig.of(
-        task="repl-3-values-random",
-        model="lstm",
-        sizes={"d_model": 4},
-        batch_size=2,
-        length=64,
-        start_length=20,
-        length_growth=44,
-        length_growth_every=25,
-        steps=32,
-        warmup_steps=2,
-    )
+        task="repl-3-values-random", model="lstm", sizes={"d_model": 4}, batch_size=2, length=64,
+        start_length=20, length_growth=44, length_growth_every=25, steps=32, warmup_steps=2,
+    )  # fmt: skip
     with pytest.raises(InputError, match="nothing is asked in this batch; give a greater length"):
         train(config, tmp_path / "run", progress=False)

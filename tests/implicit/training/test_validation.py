@@ -58,17 +58,18 @@ def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]
     return calls
 
 
+# Every mode with one of the options, and the mode that is kept or not with each.
 @pytest.mark.parametrize(
-    ("own", "stoppings", "gradients"),
+    ("free_mode", "own", "stoppings", "gradients"),
     [
-        ({}, [(0.25, 3), (0.25, 9)], [Unrolled(3), Phantom(2, 0.8)]),
-        ({"evaluation_rtol": 0.5}, [(0.5, 3), (0.5, 9)], [Phantom(), Phantom()]),
-        ({"evaluation_max_iterations": 9}, [(0.25, 9), (0.25, 9)], [Phantom(), Phantom()]),
-        ({"evaluation_rtol": 0.5, "evaluation_max_iterations": 9}, [(0.5, 9)] * 2, [Phantom(), Phantom()]),
+        ("auto", {}, [(0.25, 3), (0.25, 9)], [Unrolled(3), Phantom(2, 0.8)]),
+        ("windowed", {}, [(0.25, 3), (0.25, 9)], [Unrolled(3), Phantom(2, 0.8)]),
+        ("windowed", {"evaluation_rtol": 0.5}, [(0.5, 3), (0.5, 9)], [Phantom(), Phantom()]),
+        ("simultaneous", {"evaluation_max_iterations": 9}, [(0.25, 9)] * 2, [Phantom(), Phantom()]),
+        ("auto", {"evaluation_rtol": 0.5, "evaluation_max_iterations": 9}, [(0.5, 9)] * 2, [Phantom()] * 2),
     ],
-    ids=["as trained", "its tolerance", "its limit", "both"],
+    ids=["as trained", "as trained in windows", "its tolerance", "its limit", "both"],
 )
-@pytest.mark.parametrize("free_mode", ["auto", "simultaneous", "windowed"])
 def test_validation_asks_for_what_is_configured(
     free_mode: str,
     own: dict[str, Any],
@@ -80,27 +81,21 @@ def test_validation_asks_for_what_is_configured(
     calls = recorded(monkeypatch, "evaluate")
     config = TrainConfig.of(model="implicit-mamba2", sizes=SMALL, free_mode=free_mode, **PLAIN, **own)
     run = train(config, tmp_path / "run", progress=False)
-    assert [(call["arguments"][2], call["number"]) for call in calls] == [
-        *((6, (2,)), (12, (2,))),
-        *((6, (3,)), (12, (3,))),
-    ]
+    numbers = [(call["arguments"][2], call["number"]) for call in calls]
+    assert numbers == [(6, (2,)), (12, (2,)), (6, (3,)), (12, (3,))]
     for position, call in enumerate(calls):
         options = call["sequences"], call["batch_size"], call["seed"], call["stream"]
         assert options == (5, 2, 4, Stream.VALIDATION)
         solve, phase = call["solve"], position // 2
         assert (solve.stopping.rtol, solve.stopping.max_iterations) == stoppings[phase]
         assert solve.gradient == gradients[phase]
-        as_trained = not {"evaluation_rtol", "evaluation_max_iterations"} & set(own)
         free = TRAINING_WINDOWS if free_mode == "windowed" else free_mode
-        kept = as_trained or free == "auto"
-        assert solve.mode == (free if phase and kept else "simultaneous")
-    for position, call in enumerate(calls):
-        stored = run.metrics[position // 2]["validation"][str(call["arguments"][2])]
-        found = call["result"]
-        assert stored["accuracy"] == found.accuracy
-        assert stored["token_accuracy"] == found.token_accuracy
-        assert stored["share_converged"] == found.convergence.share_converged
-        assert stored["mean_iterations"] == found.convergence.mean_iterations
+        assert solve.mode == (free if phase and (not own or free == "auto") else "simultaneous")
+        stored, found = run.metrics[phase]["validation"][str(call["arguments"][2])], call["result"]
+        for name in ("accuracy", "token_accuracy"):
+            assert stored[name] == getattr(found, name)
+        for name in ("share_converged", "mean_iterations"):
+            assert stored[name] == getattr(found.convergence, name)
 
 
 def test_metrics_are_those_of_the_step_and_of_its_objective(

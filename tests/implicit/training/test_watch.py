@@ -46,15 +46,3 @@ def test_every_step_is_seen_with_its_weights_and_the_run_is_the_same(
         assert torch.equal(weights, seen[-1][1].state_dict()[name])
     before, last = (model.get_parameter("embedding.weight") for _, model in seen[-2:])
     assert not torch.equal(before, last)
-
-
-def test_a_resumed_run_shows_the_steps_that_it_takes(config: TrainConfig, tmp_path: Path) -> None:
-    def interrupt(step: int, model: SequenceModel) -> None:
-        if step == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", progress=False, watch=interrupt)
-    seen: list[int] = []
-    train(config, tmp_path / "run", progress=False, watch=lambda step, model: seen.append(step))
-    assert seen == [3, 4, 5]  # from the checkpoint after step 2

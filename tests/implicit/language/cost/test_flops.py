@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from automata.errors import InputError
 from implicit.language import ExplicitLlamaLMConfig, ExplicitMamba2LMConfig, published_config
 from implicit.language.configuration import Mamba2Layers
-from implicit.language.cost import Evaluation, Flops, TrainingCost, outside_layers
+from implicit.language.cost import Evaluation, TrainingCost, outside_layers
 from implicit.language.sizes import PUBLISHED, parameter_count
 from tests.implicit.language.cost.small_steps import EVALUATIONS, PHANTOM_STEPS, PHASE, small_training
 from tests.implicit.language.small_language_models import IMPLICIT, MODELS, tokens_of
@@ -59,22 +59,25 @@ def counted(name: str, length: int, checkpointing: bool, **changes: Any) -> tupl
     return model.config, sum(found.values()), convolutions
 
 
-# One chunk of the scan, one that is cut short, chunks that fit, and two with a rest.
-@pytest.mark.parametrize("length", [5, 64, 70, 130])
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("name", MODELS)
+# One chunk of the scan, one that is cut short, chunks that fit, and two with a rest: every model at two of
+# these lengths, with checkpointing at one.
+@pytest.mark.parametrize(
+    ("name", "checkpointing", "length"),
+    [
+        (name, checkpointing, length)
+        for name, lengths in zip(MODELS, ((70, 130), (5, 70), (64, 130), (5, 64)), strict=True)
+        for checkpointing, length in zip((False, True), lengths, strict=True)
+    ],
+)
 def test_products_of_a_step_are_counted_exactly(name: str, checkpointing: bool, length: int) -> None:
     config, products, convolutions = counted(name, length, checkpointing)
     cost = TrainingCost(config, length, checkpointing)
-    phase = PHASE if name in IMPLICIT else None
-    expected = BATCH * length * cost.per_token(phase)
+    expected = BATCH * length * cost.per_token(PHASE if name in IMPLICIT else None)
     convolution = Evaluation.of(config, length).convolution
     forward, steps = (EVALUATIONS + PHANTOM_STEPS, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
     back = convolution.backward + (convolution.again if checkpointing else 0)
-    assert products == pytest.approx(
-        expected - BATCH * (forward * convolution.forward + steps * back), rel=1e-12
-    )
-
+    expected -= BATCH * (forward * convolution.forward + steps * back)
+    assert products == pytest.approx(expected, rel=1e-12)
     if isinstance(config, Mamba2Layers):
         # The gradient in the convolution's input is a convolution over the tokens and those before them.
         taps, before = convolution.forward, config.conv_kernel - 1
@@ -104,16 +107,12 @@ def test_every_size_counts(name: str, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("family", PUBLISHED)
-@pytest.mark.parametrize("size", PUBLISHED["llama"])
-def test_projections_and_head_are_twice_the_weights(family: str, size: str) -> None:
+def test_projections_and_head_are_twice_the_weights(family: str) -> None:
     """The rule of thumb, 2 operations per weight and token forward; what is no matrix is at most 0.22%."""
-    config = published_config(family, size, implicit=False)
-    found = Evaluation.of(config, 1).projections.forward + outside_layers(config, 1).forward
-    assert found == pytest.approx(2 * parameter_count(config), rel=2.2e-3)
-
-
-def test_a_product_has_two_in_its_gradient() -> None:
-    assert Flops.of_products(3) * 2 == Flops(6, 12, 6)
+    for size in PUBLISHED[family]:
+        config = published_config(family, size, implicit=False)
+        found = Evaluation.of(config, 1).projections.forward + outside_layers(config, 1).forward
+        assert found == pytest.approx(2 * parameter_count(config), rel=2.2e-3)
 
 
 @pytest.mark.parametrize("config", [ExplicitLlamaLMConfig(), ExplicitMamba2LMConfig()])

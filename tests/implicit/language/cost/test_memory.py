@@ -62,24 +62,20 @@ def test_a_layer_more_takes_as_much_memory_as_the_formula_says(name: str, checkp
     Equal to the byte, but for what is listed here.
     """
     alive, expected, sweeps = [], [], PHANTOM_STEPS if name in IMPLICIT else 1
+    options: Any = {
+        "phantom_steps": PHANTOM_STEPS,
+        "precision": "no",
+        "gradient_checkpointing": checkpointing,
+    }
     for layers in (2, 5):
         model = small_training(name, checkpointing, num_hidden_layers=layers)
         alive.append(most_alive(model, 1, LENGTH))
-        found = Activations.of(
-            model.config,
-            LENGTH,
-            phantom_steps=PHANTOM_STEPS,
-            precision="no",
-            gradient_checkpointing=checkpointing,
-        )
-        expected.append(found.total)
+        expected.append(Activations.of(model.config, LENGTH, **options).total)
     left_out = 0
     if "Llama" in name:
         left_out += 3 * (LENGTH + 8 + 8)  # which tokens are real, and the positions before and behind
-        if (
-            not checkpointing
-        ):  # one sequence's keys and values are state and activations in one, counted twice
-            left_out -= 3 * LENGTH * 2 * 8 * 4
+        # one sequence's keys and values are state and activations in one, counted twice
+        left_out -= 0 if checkpointing else 3 * LENGTH * 2 * 8 * 4
     elif not checkpointing:
         left_out += 3 * sweeps * 2 * 4 * 4  # the decay rates of four heads
     assert alive[1] - alive[0] == expected[1] - expected[0] + left_out

@@ -9,7 +9,6 @@ from implicit.language import published_config
 from implicit.language.cost import (
     Evaluation,
     TrainingCost,
-    outside_layers,
     published_phases,
     tokens_per_second,
 )
@@ -94,16 +93,3 @@ def test_the_utilisation_that_a_slow_share_leaves() -> None:
 def test_faults_are_one_sentence(call: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         call(TrainingCost(published_config("mamba2", "130m")))
-
-
-def test_without_a_utilisation_no_time_is_predicted(capsys: Any) -> None:
-    main(["--family", "llama", "--size", "1.3b"])
-    text = capsys.readouterr().out
-    assert "Llama 1.3b" in text
-    assert "130m" not in text
-    assert "tokens/s" not in text
-
-
-def test_outside_of_the_layers_an_explicit_model_has_its_head_alone() -> None:
-    config = published_config("mamba2", "130m", implicit=False)
-    assert outside_layers(config, 3).forward == 3 * 2 * 768 * 50_277

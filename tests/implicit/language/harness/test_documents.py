@@ -97,16 +97,11 @@ def test_the_answer_is_what_the_text_says(name: str, length: int) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_choice_is_the_answer_about_as_often(name: str) -> None:
+def test_every_choice_is_the_answer_about_as_often_and_documents_are_those_of_their_seed(name: str) -> None:
     documents = tracking_documents(name, 16, documents=400)
-    choices = TRACKING_TASKS[name].choices
     for choice in documents[0].choices:
         share = sum(answer(document) == choice for document in documents) / 400
-        assert abs(share - 1 / choices) < 0.1  # four standard deviations of 400 coins
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_documents_are_those_of_their_seed(name: str) -> None:
+        assert abs(share - 1 / TRACKING_TASKS[name].choices) < 0.1  # four deviations of 400 coins
     first = tracking_documents(name, 5, documents=10, seed=1)
     assert first == tracking_documents(name, 5, documents=10, seed=1)
     assert first != tracking_documents(name, 5, documents=10, seed=2)
@@ -150,15 +145,15 @@ def gpt2() -> Any:
     [None, pytest.param(neox, marks=needs_data), pytest.param(gpt2, marks=needs_data)],
     ids=["bytes", "neox", "gpt2"],
 )
-@pytest.mark.parametrize("name", READERS)
-def test_no_text_and_no_answer_is_longer_than_another(name: str, tokenizer: Callable[[], Any] | None) -> None:
+def test_no_text_and_no_answer_is_longer_than_another(tokenizer: Callable[[], Any] | None) -> None:
     """Programs differ in length, which tells nothing: see the shortcuts."""
     encode = str.encode if tokenizer is None else tokenizer().encode
-    documents = tracking_documents(name, 16, documents=1 if name == "programs" else 30)
-    assert len({len(encode(document.text)) for document in documents}) == 1
-    assert len({len(encode(f" {choice}")) for choice in documents[0].choices}) == 1
-    (longest,) = tracking_documents(name, 32, documents=1)
-    assert tokenizer is None or len(encode(longest.text)) <= 660
+    for name in READERS:
+        documents = tracking_documents(name, 16, documents=1 if name == "programs" else 30)
+        assert len({len(encode(document.text)) for document in documents}) == 1, name
+        assert len({len(encode(f" {choice}")) for choice in documents[0].choices}) == 1, name
+        (longest,) = tracking_documents(name, 32, documents=1)
+        assert tokenizer is None or len(encode(longest.text)) <= 660, name
 
 
 def test_longer_documents_have_more_steps() -> None:

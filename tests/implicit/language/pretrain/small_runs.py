@@ -1,9 +1,17 @@
 """Pretraining runs small enough for tests."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from implicit.language.pretrain import ModelChoice, Phase, PretrainConfig, Source
+from implicit.language.pretrain import (
+    ModelChoice,
+    Phase,
+    PretrainConfig,
+    Source,
+    make_accelerator,
+    pretrain,
+)
 from implicit.language.pretrain.config import Evaluation
 from tests.implicit.language.small_language_models import config_of
 
@@ -32,9 +40,7 @@ def small_run(folder: Path, family: str = "mamba2", implicit: bool = True, **cha
     config = config_of(("Implicit" if implicit else "Explicit") + NAMES[family])
     fields: dict[str, Any] = {
         "model": ModelChoice(
-            family=family,
-            implicit=implicit,
-            fields={name: getattr(config, name) for name in sizes},
+            family=family, implicit=implicit, fields={name: getattr(config, name) for name in sizes}
         ),
         "train": train,
         "validation": validation,
@@ -47,3 +53,19 @@ def small_run(folder: Path, family: str = "mamba2", implicit: bool = True, **cha
         "evaluation": Evaluation(every=4, tokens=200, sequences=4),
     }
     return PretrainConfig(**{**fields, **changes})
+
+
+def train(config: PretrainConfig, out: Path, **options: Any) -> dict[str, Any]:
+    return pretrain(config, out, make_accelerator(config, cpu=True), **options)
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def stop_at(step: int) -> Any:
+    def stop(line: dict[str, Any]) -> None:
+        if line["step"] == step:
+            raise KeyboardInterrupt
+
+    return stop

@@ -21,11 +21,7 @@ from implicit.modes import Solve
 from tests.implicit.language.pretrain.small_runs import small_run
 
 STEPS = 4
-TEXTS = {
-    "words": "3 plus 4 is 7, says line 12\n",
-    "bytes": "né\r\n\t→ 𝄞\x00 ",
-    "special": "a<|endoftext|>b",
-}
+TEXTS = {"words": "3 plus 4 is 7, says line 12\n", "bytes": "né\r\n\t→ 𝄞\x00 ", "special": "a<|endoftext|>b"}
 """What the tokenizer was trained on, what it has in single bytes only, and what spells a token."""
 
 

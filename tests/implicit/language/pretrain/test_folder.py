@@ -14,11 +14,9 @@ import torch
 from safetensors.torch import load_file
 
 from automata.errors import InputError
-from implicit.language.pretrain import make_accelerator, pretrain
 from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.stored_models import load_model
-from tests.implicit.language.pretrain.small_runs import small_run
-from tests.implicit.language.pretrain.test_resuming import stop_at, train
+from tests.implicit.language.pretrain.small_runs import small_run, stop_at, train
 
 
 @pytest.fixture(scope="module")
@@ -66,35 +64,36 @@ def test_a_tokenizer_of_the_user_is_not_replaced(tmp_path: Path) -> None:
         train(config, tmp_path / "run")
 
 
-@pytest.mark.parametrize("lost", [False, True])
+DAMAGED = [
+    "config.json",
+    "metrics.jsonl",
+    "tokenizer/tokenizer.json",
+    "tokenizer/tokenizer_config.json",
+    "checkpoint-3/model.safetensors",
+    "checkpoint-3/optimizer.bin",
+    "checkpoint-3/random_states_0.pkl",
+    "checkpoint-3/times.json",
+    "checkpoint-3/sha256.json",
+]
+
+
+# Every file, lost or damaged, in a folder with hashes or without, as older versions wrote them, in turn.
 @pytest.mark.parametrize(
-    "name",
-    [
-        "config.json",
-        "metrics.jsonl",
-        "tokenizer/tokenizer.json",
-        "tokenizer/tokenizer_config.json",
-        "checkpoint-3/model.safetensors",
-        "checkpoint-3/optimizer.bin",
-        "checkpoint-3/random_states_0.pkl",
-        "checkpoint-3/times.json",
-        "checkpoint-3/sha256.json",
-    ],
+    ("name", "lost", "hashed"), [(name, k % 2 == 1, k // 2 % 2 == 1) for k, name in enumerate(DAMAGED)]
 )
-@pytest.mark.parametrize("hashed", [False, True])
 def test_damaged_files_are_told_in_a_sentence_or_do_no_harm(
     name: str, lost: bool, hashed: bool, stopped: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     file = tmp_path / "run" / name
-    if not hashed:  # as in folders of older versions
+    if not hashed:
         (tmp_path / "run" / "checkpoint-3" / "sha256.json").unlink()
     if lost:
         file.unlink(missing_ok=True)
     else:
         file.write_bytes(b'{"step": "no')
     with contextlib.suppress(InputError):
-        pretrain(small_run(stopped), tmp_path / "run", make_accelerator(small_run(stopped), cpu=True))
+        train(small_run(stopped), tmp_path / "run")
 
 
 def test_a_flipped_bit_of_a_checkpoint_or_a_model_is_told(stopped: Path, tmp_path: Path) -> None:
@@ -133,8 +132,7 @@ def test_a_full_disk_is_told_in_a_sentence(bytes_at_most: int, tmp_path: Path) -
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from tests.implicit.language.pretrain.small_runs import small_run
-from tests.implicit.language.pretrain.test_resuming import train
+from tests.implicit.language.pretrain.small_runs import small_run, train
 folder = Path(sys.argv[1])
 def stop(line):
     if line["step"] == 1:

@@ -10,25 +10,8 @@ from safetensors.torch import load_file
 from transformers import ByT5Tokenizer
 
 from automata.errors import InputError
-from implicit.language.pretrain import PretrainConfig, make_accelerator, pretrain
 from implicit.language.pretrain.folder import PretrainFolder
-from tests.implicit.language.pretrain.small_runs import small_run
-
-
-def train(config: PretrainConfig, out: Path, **options: Any) -> dict[str, Any]:
-    return pretrain(config, out, make_accelerator(config, cpu=True), **options)
-
-
-def lines_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def stop_at(step: int) -> Any:
-    def stop(line: dict[str, Any]) -> None:
-        if line["step"] == step:
-            raise KeyboardInterrupt
-
-    return stop
+from tests.implicit.language.pretrain.small_runs import lines_of, small_run, stop_at, train
 
 
 @pytest.mark.parametrize("stopped", [2, 3, 7])
@@ -110,14 +93,6 @@ def test_a_run_killed_while_it_is_stored_ends_with_the_same_model(
     }
     for file in sorted((tmp_path / "whole" / "model").iterdir()):
         assert (tmp_path / "killed" / "model" / file.name).read_bytes() == file.read_bytes(), file.name
-
-
-def test_the_time_of_a_resumed_run_counts_from_its_beginning(tmp_path: Path) -> None:
-    config = small_run(tmp_path, log_every=8)
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", watch=stop_at(4))
-    times = json.loads((tmp_path / "run" / "checkpoint-3" / "times.json").read_text())
-    assert train(config, tmp_path / "run")["training_seconds"] > times["training_seconds"] > 0
 
 
 def test_a_kill_before_the_configuration_is_written_costs_nothing(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from implicit.ops.delta_rule import (
     delta_rule_step,
 )
 
-LENGTHS = (1, 63, 64, 65, 130)
 BACKENDS = ("reference", "chunked")
 
 
@@ -118,46 +117,41 @@ def gradients(arguments: Arguments, backend: str) -> dict[str, Tensor]:
     return dict(zip(present, torch.autograd.grad(loss, list(present.values())), strict=True))
 
 
+# Every length with one, two or three steps per token, and both backends with and without a decay.
+@pytest.mark.parametrize(("length", "steps_per_token"), [(1, 1), (63, 2), (64, 3), (65, 1), (130, 2), (7, 3)])
 @pytest.mark.parametrize("gated", [False, True], ids=["no-decay", "decay"])
-@pytest.mark.parametrize("steps_per_token", [1, 2, 3])
-@pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_equals_the_recurrence_with_explicit_matrices(
     backend: str, length: int, steps_per_token: int, gated: bool
 ) -> None:
     arguments = random_arguments(length, steps_per_token=steps_per_token, gated=gated)
+    _, k, v, beta, log_decay, initial_state = arguments
     y, state = delta_rule(*arguments, backend=backend)
     expected, states = dense(arguments)
     close(y, expected)
     close(state, states[:, -1])
-    nothing = torch.zeros_like(arguments.initial_state)
+    close(delta_rule_states(k, v, beta, initial_state, log_decay, steps_per_token), states)
+    nothing = torch.zeros_like(initial_state)
     y, state = delta_rule(*arguments[:5], backend=backend)
     expected, states = dense(arguments._replace(initial_state=nothing))
     close(y, expected)
     close(state, states[:, -1])
 
 
-@pytest.mark.parametrize("gated", [False, True], ids=["no-decay", "decay"])
-@pytest.mark.parametrize("steps_per_token", [1, 3])
-@pytest.mark.parametrize("length", LENGTHS)
-def test_states_are_those_of_the_recurrence(length: int, steps_per_token: int, gated: bool) -> None:
-    arguments = random_arguments(length, steps_per_token=steps_per_token, gated=gated)
-    _, k, v, beta, log_decay, initial_state = arguments
-    close(delta_rule_states(k, v, beta, initial_state, log_decay, steps_per_token), dense(arguments)[1])
-
-
-@pytest.mark.parametrize("chunk_size", [1, 2, 7, 64, 65, 1000])
 @pytest.mark.parametrize("steps_per_token", [1, 2])
-def test_the_chunk_size_does_not_matter(chunk_size: int, steps_per_token: int) -> None:
+def test_the_chunk_size_does_not_matter(steps_per_token: int) -> None:
     arguments = random_arguments(65, steps_per_token=steps_per_token)
-    results = delta_rule_chunked(*arguments, chunk_size=chunk_size)
-    for result, expected in zip(results, delta_rule_reference(*arguments), strict=True):
-        close(result, expected)
+    expected = delta_rule_reference(*arguments)
+    for chunk_size in (1, 2, 7, 64, 65, 1000):
+        for result, reference in zip(
+            delta_rule_chunked(*arguments, chunk_size=chunk_size), expected, strict=True
+        ):
+            close(result, reference)
 
 
-@pytest.mark.parametrize("gated", [False, True], ids=["no-decay", "decay"])
-@pytest.mark.parametrize("steps_per_token", [1, 2])
-@pytest.mark.parametrize("length", [1, 63, 65, 130])
+@pytest.mark.parametrize(
+    ("length", "steps_per_token", "gated"), [(1, 2, True), (63, 1, False), (65, 2, False), (130, 1, True)]
+)
 def test_all_gradients_of_chunked_equal_those_of_the_reference(
     length: int, steps_per_token: int, gated: bool
 ) -> None:
@@ -198,15 +192,15 @@ def test_it_can_be_mapped_over_a_batch(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("cut", [1, 50, 64, 69])
-def test_a_sequence_can_be_cut_anywhere(backend: str, cut: int) -> None:
+def test_a_sequence_can_be_cut_anywhere(backend: str) -> None:
     whole = random_arguments(70, steps_per_token=2)
-    y_before, state = delta_rule(*tokens(whole, slice(cut)), backend=backend)
-    rest = tokens(whole, slice(cut, None))._replace(initial_state=state)
-    y_after, state = delta_rule(*rest, backend=backend)
     expected, states = dense(whole)
-    close(torch.cat([y_before, y_after], dim=1), expected)
-    close(state, states[:, -1])
+    for cut in (1, 50, 64, 69):
+        y_before, state = delta_rule(*tokens(whole, slice(cut)), backend=backend)
+        rest = tokens(whole, slice(cut, None))._replace(initial_state=state)
+        y_after, state = delta_rule(*rest, backend=backend)
+        close(torch.cat([y_before, y_after], dim=1), expected)
+        close(state, states[:, -1])
 
 
 def test_step_is_one_step_of_the_recurrence() -> None:
@@ -218,52 +212,29 @@ def test_step_is_one_step_of_the_recurrence() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_beta_zero_without_decay_leaves_the_memory_bitwise(backend: str, dtype: torch.dtype) -> None:
-    arguments = random_arguments(70, dtype=dtype)
-    nothing = torch.zeros_like(arguments.beta)
-    _, state = delta_rule(*arguments._replace(beta=nothing, log_decay=nothing), backend=backend)
-    assert torch.equal(state, arguments.initial_state)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_unit_key_with_beta_one_is_read_back(backend: str) -> None:
-    arguments = random_arguments(70, gated=False)
-    arguments = arguments._replace(q=arguments.k, beta=torch.ones_like(arguments.beta))
-    close(delta_rule(*arguments, backend=backend)[0], arguments.v)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_beta_two_reflects_and_keeps_the_length(backend: str) -> None:
+def test_beta_of_zero_one_and_two_keeps_reads_back_and_reflects(backend: str) -> None:
     arguments = random_arguments(130, gated=False)
-    arguments = arguments._replace(beta=2 * torch.ones_like(arguments.beta), v=torch.zeros_like(arguments.v))
-    _, state = delta_rule(*arguments, backend=backend)
-    before = arguments.initial_state
+    beta, before = torch.ones_like(arguments.beta), arguments.initial_state
+    assert torch.equal(delta_rule(*arguments._replace(beta=0 * beta), backend=backend)[1], before)
+    close(delta_rule(*arguments._replace(q=arguments.k, beta=beta), backend=backend)[0], arguments.v)
+    reflected = arguments._replace(beta=2 * beta, v=torch.zeros_like(arguments.v))
+    _, state = delta_rule(*reflected, backend=backend)
     close(state.mT @ state, before.mT @ before)  # an orthogonal matrix from the left
     assert (state - before).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("decay", [-1e4, -1e2])
-def test_what_follows_a_reset_keeps_its_digits(decay: float) -> None:
-    arguments = random_arguments(64, dtype=torch.float32)
+@pytest.mark.parametrize("decay", [-1e4, -1e2, None])
+def test_float32_stays_near_the_exact_result_also_behind_a_reset(decay: float | None) -> None:
+    arguments = random_arguments(130, dtype=torch.float32)
     assert arguments.log_decay is not None
-    log_decay = arguments.log_decay * 1e-3
-    log_decay[:, 20] = decay
-    arguments = arguments._replace(log_decay=log_decay)
+    if decay is not None:
+        log_decay = arguments.log_decay * 1e-3
+        log_decay[:, 20] = decay
+        arguments = arguments._replace(log_decay=log_decay)
     exact = Arguments(*(None if a is None else a.double() for a in arguments))  # type: ignore[arg-type]
     y, state = delta_rule_chunked(*arguments)
     expected, states = dense(exact)
     # float32: sums of 64 terms; decays summed in float32 would be wrong by 1e-3 after exp(-1e4).
-    torch.testing.assert_close(y.double(), expected, rtol=2e-5, atol=2e-5)
-    torch.testing.assert_close(state.double(), states[:, -1], rtol=2e-5, atol=2e-5)
-
-
-def test_float32_stays_near_the_exact_result() -> None:
-    arguments = random_arguments(130, dtype=torch.float32)
-    exact = Arguments(*(None if a is None else a.double() for a in arguments))  # type: ignore[arg-type]
-    expected, states = dense(exact)
-    y, state = delta_rule_chunked(*arguments)
-    # float32 rounding of sums of 64 terms of order one.
     torch.testing.assert_close(y.double(), expected, rtol=2e-5, atol=2e-5)
     torch.testing.assert_close(state.double(), states[:, -1], rtol=2e-5, atol=2e-5)
 

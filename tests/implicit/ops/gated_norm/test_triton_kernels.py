@@ -1,5 +1,6 @@
 """The kernels of the gated norm against PyTorch in float64: on a GPU where there is one, else interpreted."""
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -10,11 +11,15 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.ops.gated_norm import gated_norm
+from tests.implicit.ops.conftest import (
+    DEVICE,
+    assert_kernels_equal,
+    assert_second_derivatives_equal,
+    with_gradients,
+)
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-RESULTS = ("output", "gradient of y", "of x", "of D", "of gate", "of weight")
 EPSILON = 0.1  # so large that the norm of a group of one feature has a gradient
 
 # Largest error over the largest entry. float32: a few roundings of 6e-8, and sums over up to 1,000 entries of
@@ -64,21 +69,9 @@ def by_kernels(inputs: list[Tensor], groups: int) -> Tensor:
     return gated_norm(y, x, D, gate, weight, groups, EPSILON, backend="triton")
 
 
-def with_gradients(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    """The output and the gradients of a loss that weighs each of its entries differently."""
-    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
-    return [output.detach(), *torch.autograd.grad(output, inputs, weights.to(output))]
-
-
 def assert_equal_the_definition(inputs: list[Tensor], groups: int, tolerance: float) -> None:
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    results = with_gradients(by_kernels(leaves, groups), leaves)
-    exact = [tensor.detach().cpu().double().requires_grad_() for tensor in inputs]
-    expected = with_gradients(by_pytorch(exact, groups), exact)
-    for name, result, reference in zip(RESULTS, results, expected, strict=True):
-        assert result.shape == reference.shape
-        error = (result.cpu().double() - reference).abs().max() / reference.abs().max()
-        assert error <= tolerance, f"{name}: {error:.1e}"
+    kernels, exact = (functools.partial(run, groups=groups) for run in (by_kernels, by_pytorch))
+    assert_kernels_equal(kernels, exact, inputs, tolerance)
 
 
 @pytest.mark.parametrize(
@@ -130,21 +123,13 @@ def test_other_strides_are_copied_and_leading_axes_are_free() -> None:
     assert torch.equal(by_kernels([y[0, 0], x[0, 0], D, gate[0, 0], weight], 2), expected[0, 0])
 
 
-def test_a_gradient_without_memory_of_its_own() -> None:
-    inputs = arguments(Case(5))
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    exact = [tensor.detach().cpu().double().requires_grad_() for tensor in inputs]
-    results = torch.autograd.grad(by_kernels(leaves, 2).sum(), leaves)  # strides of zero
-    expected = torch.autograd.grad(by_pytorch(exact, 2).sum(), exact)
-    for result, reference in zip(results, expected, strict=True):
-        assert (result.cpu() - reference).abs().max() <= TOLERANCES[torch.float32] * reference.abs().max()
-
-
 def test_gates_that_are_shut_or_wide_open() -> None:
     y, x, D, gate, weight = arguments(Case(2))
     # e^88 would overflow: as it should on a GPU, but NumPy warns of it in the interpreter.
     gate = torch.where(torch.arange(12, device=DEVICE) % 2 == 0, -80.0, 80.0).expand_as(gate)
     assert_equal_the_definition([y, x, D, gate, weight], 2, TOLERANCES[torch.float32])
+    with pytest.raises(InputError, match="groups is 5; it must divide"):
+        by_kernels([y, x, D, gate, weight], 5)
 
 
 def test_a_token_does_not_see_the_others_and_sums_are_the_same_every_time() -> None:
@@ -165,21 +150,12 @@ def _run(inputs: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
 
 
 def test_second_derivatives_and_transforms_are_those_of_the_definition() -> None:
-    inputs = arguments(Case(2))
-    results: list[Tensor] = []
-    expected: list[Tensor] = []
-    for backend, found in (("triton", results), ("torch", expected)):
+    y, x, D, gate, weight = arguments(Case(2))
 
-        def loss(y: Tensor, backend: str = backend) -> Tensor:
-            _, x, D, gate, weight = inputs
-            return gated_norm(y, x, D, gate, weight, 2, EPSILON, backend=backend).pow(3).sum()
+    def loss(y: Tensor, backend: str) -> Tensor:
+        return gated_norm(y, x, D, gate, weight, 2, EPSILON, backend=backend).pow(3).sum()
 
-        y = inputs[0].detach().requires_grad_()
-        (first,) = torch.autograd.grad(loss(y), y, create_graph=True)
-        found += [torch.autograd.grad(first.square().sum(), y)[0], torch.func.grad(loss)(inputs[0])]
-    # The first derivative inside comes from different code; the rest is the same.
-    for result, reference in zip(results, expected, strict=True):
-        torch.testing.assert_close(result, reference, rtol=1e-4, atol=1e-5 * reference.abs().max().item())
+    assert_second_derivatives_equal(loss, y)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +180,6 @@ def test_what_does_not_fit_is_refused(changed: dict[int, Tensor], message: str) 
         inputs[position] = tensor if tensor.device.type == "meta" else tensor.to(DEVICE)
     with pytest.raises(InputError, match=re.escape(message)):
         by_kernels(inputs, 2)
-
-
-@pytest.mark.parametrize("groups", [0, 5])
-def test_groups_that_do_not_divide_are_refused(groups: int) -> None:
-    with pytest.raises(InputError, match=f"groups is {groups}; it must divide"):
-        by_kernels(arguments(Case(5)), groups)
 
 
 def test_no_tokens_are_refused_by_the_kernel_and_nothing_for_pytorch() -> None:

@@ -1,6 +1,7 @@
 """Machine code is kept where nobody else can put some: numba unpickles what it finds."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,13 @@ def test_a_folder_that_others_can_write_is_not_read(
         monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     assert jit.compiled(lambda x: x + x)(1.5) == 3.0
     assert not list(folder.iterdir())
+
+
+def test_an_unknown_user_without_home_compiles_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for name in ("HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert jit.compiled(lambda x: x + x)(1.5) == 3.0

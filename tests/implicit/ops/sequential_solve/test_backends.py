@@ -24,23 +24,6 @@ WEIGHTS: dict[str, Any] = {
 }
 
 
-def test_sizes_are_read_off_the_weights() -> None:
-    self_map = SelfMap(**WEIGHTS)
-    sizes = (
-        "layers",
-        "d_model",
-        "d_inner",
-        "heads",
-        "head_size",
-        "channels",
-        "d_state",
-        "d_conv",
-        "d_in_proj",
-    )
-    assert [getattr(self_map, size) for size in sizes] == [1, 8, 16, 4, 4, 24, 4, 4, 44]
-    assert self_map.weights.keys() == WEIGHTS.keys()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -18,10 +18,10 @@ from implicit.modes.fused import solve_adjoint_fused
 from tests.implicit.ops.sequential_solve.test_numba_kernels import (
     SIZES,
     by,
-    random_model,
-    random_state,
-    tokens_of,
 )
+from tests.small_models import quick_mamba2 as random_model
+from tests.small_models import random_state
+from tests.small_models import random_tokens as tokens_of
 
 pytest.importorskip("numba")
 from implicit.ops.sequential_solve import numba_kernels

@@ -12,10 +12,12 @@ from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.fixed_point import DampedPicard, Status, Stopping
 from implicit.gradients import Phantom
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes import Solve
 from implicit.ops.sequential_solve import sequential_solve
 from implicit.runs.loading import load_run
+from tests.small_models import quick_mamba2 as random_model
+from tests.small_models import random_state
+from tests.small_models import random_tokens as tokens_of
 from theory.transition import State
 
 pytest.importorskip("numba")
@@ -33,32 +35,6 @@ FLOAT64 = 1e-10
 """Asked of float64; what is left of it is rounding, some 1e-14."""
 FLOAT32 = 1e-5
 """Sums of at most 144 products and a dozen iterations that contract: some hundred roundings of 6e-8."""
-
-
-def random_model(dtype: torch.dtype = torch.float64, **sizes: Any) -> ImplicitModel:
-    """A model that converges in a few iterations, with no weight of its norms and skips at its initial 1."""
-    torch.manual_seed(0)
-    small = {"d_model": 8, "d_state": 4, "head_size": 4, "residual": False}
-    model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=5, output_size=3, **{**small, **sizes}))
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "norm" in name or name.endswith(".D"):
-                weight.add_(0.3 * torch.randn_like(weight))
-            if name.endswith("in_proj.weight"):
-                weight.mul_(0.1)
-    return model.to(dtype)
-
-
-def tokens_of(batch: int, length: int, seed: int = 2) -> Tensor:
-    return torch.randint(5, (batch, length), generator=torch.Generator().manual_seed(seed))
-
-
-def random_state(model: ImplicitModel, batch: int) -> State:
-    generator = torch.Generator().manual_seed(3)
-    return {
-        name: torch.randn(zero.shape, generator=generator).to(zero.dtype)
-        for name, zero in model.init_state(batch).items()
-    }
 
 
 def by(backend: str, model: ImplicitModel, tokens: Tensor, state: State | None = None, **options: Any) -> Any:
@@ -182,17 +158,20 @@ def test_a_sequence_depends_on_no_other() -> None:
             assert torch.equal(tensor, together.state[name][kept])
 
 
-def test_threads_change_nothing() -> None:
-    model = random_model(torch.float32)
-    tokens, threads = tokens_of(5, 9), torch.get_num_threads()
-    found = []
+def test_large_numbers_are_no_fault_of_the_exponential_and_threads_change_nothing() -> None:
+    """Saturated gates, decays of 0 and steps above 20, where PyTorch takes softplus for the identity."""
+    model, threads = random_model(), torch.get_num_threads()
+    with torch.no_grad():
+        (injection,) = model.injections.parameters()
+        injection.mul_(300)
+    found, expected = (by(name, model, tokens_of(4, 5)) for name in ("numba", "loop"))
+    assert_same(found, expected, FLOAT64)
     try:
-        for count in (1, 3):
-            torch.set_num_threads(count)
-            found.append(by("numba", model, tokens).solution.latents)
+        torch.set_num_threads(3 if threads == 1 else 1)
+        again = by("numba", model, tokens_of(4, 5))
     finally:
         torch.set_num_threads(threads)
-    assert torch.equal(*found)
+    assert torch.equal(again.solution.latents, found.solution.latents)
 
 
 def test_the_limit_ends_a_token_and_takes_convergence_from_those_after_it() -> None:
@@ -221,16 +200,6 @@ def test_what_is_not_finite_stops_alone_and_is_told(bad: float) -> None:
     assert found.solution.latents.isfinite().all()  # the last iterate, never the image that was not finite
     others = [0, 1, 3]
     assert torch.equal(found.solution.latents[others], sound.solution.latents[others])
-
-
-def test_large_numbers_are_no_fault_of_the_exponential() -> None:
-    """Saturated gates, decays of 0 and steps above 20, where PyTorch takes softplus for the identity."""
-    model = random_model()
-    with torch.no_grad():
-        (injection,) = model.injections.parameters()
-        injection.mul_(300)
-    found, expected = (by(name, model, tokens_of(4, 5)) for name in ("numba", "loop"))
-    assert_same(found, expected, FLOAT64)
 
 
 def test_the_default_mode_takes_it_and_differentiates_all_tokens_together() -> None:

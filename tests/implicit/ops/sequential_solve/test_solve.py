@@ -10,31 +10,28 @@ from automata.errors import InputError
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.mamba2 import ImplicitMamba2
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
 from implicit.runs.loading import load_run
+from tests import small_models
+from tests.small_models import quick_mamba2, random_state
 from tests.solving import Solved, solved
-from theory.transition import State
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = {"d_model": 8, "d_state": 4, "head_size": 4, "residual": False, "rtol": 1e-2, "max_iterations": 12}
+SMALL = {"rtol": 1e-2, "max_iterations": 12}
 
 
-def random_model(seed: int = 0, **sizes: Any) -> ImplicitModel:
-    """A model that converges in a few iterations, with no weight of its norms and skips at its initial 1."""
-    torch.manual_seed(seed)
-    model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=5, output_size=3, **{**SMALL, **sizes}))
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "norm" in name or name.endswith(".D"):
-                weight.add_(0.3 * torch.randn_like(weight))
-            if name.endswith("in_proj.weight"):
-                weight.mul_(0.1)
+def random_model(**sizes: Any) -> ImplicitModel:
+    model = quick_mamba2(torch.float32, **{**SMALL, **sizes})
     model.sequential_backend = "triton"
     return model.to(DEVICE)
+
+
+def random_tokens(batch: int, length: int) -> torch.Tensor:
+    return small_models.random_tokens(batch, length).to(DEVICE)
 
 
 def in_float64(model: ImplicitModel) -> ImplicitModel:
@@ -42,18 +39,6 @@ def in_float64(model: ImplicitModel) -> ImplicitModel:
     exact.load_state_dict(model.state_dict())
     exact.sequential_backend = "loop"
     return exact.double().to(DEVICE)
-
-
-def random_tokens(batch: int, length: int) -> torch.Tensor:
-    return torch.randint(5, (batch, length), generator=torch.Generator().manual_seed(2)).to(DEVICE)
-
-
-def random_state(model: ImplicitModel, batch: int) -> State:
-    generator = torch.Generator().manual_seed(3)
-    return {
-        name: torch.randn(zero.shape, generator=generator).to(DEVICE, zero.dtype)
-        for name, zero in model.init_state(batch).items()
-    }
 
 
 def arguments(batch: int = 2, length: int = 3, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
@@ -141,11 +126,13 @@ def test_it_equals_the_plain_loop_in_float64(sizes: dict[str, Any]) -> None:
     assert_equal(found, expected, FLOAT32)
 
 
-def test_matrices_of_several_tiles() -> None:
+def test_matrices_of_several_tiles_and_an_absolute_tolerance() -> None:
     """Of 128 rows by 128 columns: d_in_proj is 434, d_inner 144, d_state 65."""
     model = random_model(d_model=72, head_size=9, d_state=65)
-    found, expected = solved_by_both(model, batch=1, length=2, rtol=0.1)
+    assert_equal(*solved_by_both(model, batch=1, length=2, rtol=0.1), FLOAT32)
+    found, expected = solved_by_both(random_model(), batch=1, length=2, rtol=1e-3, atol=0.05)
     assert_equal(found, expected, FLOAT32)
+    assert (found.residual > 1e-3 * found.latents.norm(dim=-1)).all()
 
 
 @pytest.mark.parametrize("name", ["parity", "s5-generators"])
@@ -164,12 +151,6 @@ def test_trained_models_are_solved_as_by_the_loop(name: str) -> None:
     assert found.converged.all()
     assert_equal(found, expected, FLOAT32)
     assert torch.equal(found.logits.argmax(-1), expected.logits.argmax(-1))
-
-
-def test_atol_counts_too() -> None:
-    found, expected = solved_by_both(random_model(), batch=1, length=2, rtol=1e-3, atol=0.05)
-    assert_equal(found, expected, FLOAT32)
-    assert (found.residual > 1e-3 * found.latents.norm(dim=-1)).all()
 
 
 @torch.no_grad()
@@ -300,52 +281,23 @@ def zeros(*shape: int, **options: Any) -> torch.Tensor:
             {"start": zeros(0, 3, 8)},
             r"start has shape \(0, 3, 8\); give \[batch, length, d_model\], at least",
         ),
-        (
-            {"start": zeros(2, 0, 8)},
-            r"start has shape \(2, 0, 8\); give \[batch, length, d_model\], at least",
-        ),
         ({"start": zeros(2, 3, 9)}, r"start has shape \(2, 3, 9\); .* it must be \(2, 3, 8\)"),
         ({"states": zeros(1, 2, 4, 4, 5)}, r"states has shape .* it must be \(1, 2, 4, 4, 4\)"),
         ({"windows": zeros(1, 2, 24, 4)}, r"windows has shape .* it must be \(1, 2, 24, 3\)"),
         ({"injections": zeros(1, 2, 2, 44)}, r"injections has shape .* it must be \(1, 2, 3, 44\)"),
-        (
-            {"states": zeros(1, 2, 4, 4, 4, dtype=torch.float64)},
-            "states is torch.float64; cast it to torch.float32, which goes with the weights",
-        ),
+        ({"states": zeros(1, 2, 4, 4, 4, dtype=torch.float64)}, "states is torch.float64; cast it to"),
         (
             {"start": zeros(2, 3, 8, dtype=torch.bfloat16)},
-            "start is torch.bfloat16; cast it to torch.float32, which goes with the weights",
+            "start is torch.bfloat16; cast it to torch.float32",
         ),
-        (
-            {"start": zeros(2, 3, 8, device="meta")},
-            "start is on meta and the weights on .*; move both to one",
-        ),
-        (
-            {"start": zeros(2, 3, 8, requires_grad=True)},
-            r"a gradient is wanted, and the kernel computes none; solve under torch.no_grad\(\)",
-        ),
+        ({"start": zeros(2, 3, 8, device="meta")}, "start is on meta and the weights on .*; move both"),
+        ({"start": zeros(2, 3, 8, requires_grad=True)}, "a gradient is wanted, and the kernel computes none"),
     ],
-    ids=[
-        "no sequence",
-        "no token",
-        "start",
-        "states",
-        "windows",
-        "injections",
-        "float64",
-        "bfloat16",
-        "meta",
-        "grad",
-    ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_requests_are_refused_with_the_remedy(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         sequential_solve(**{**arguments(), **changes})
-
-
-def test_other_dtypes_are_refused() -> None:
-    with pytest.raises(InputError, match=r"the weights are torch.float64; cast them to torch.float32 or"):
-        sequential_solve(**arguments(dtype=torch.float64))
 
 
 def test_on_a_cpu_without_numba_auto_is_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,15 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.ops.short_convolution import short_convolution
+from tests.implicit.ops.conftest import (
+    DEVICE,
+    assert_kernels_equal,
+    assert_second_derivatives_equal,
+    with_gradients,
+)
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-RESULTS = ("output", "gradient of padded", "of weight", "of bias")
 
 # Largest error over the largest entry. float32: a few roundings of 6e-8, and sums over up to 1,000 tokens of
 # either sign. bfloat16: nothing but the results is rounded, by up to 2^-7: the interpreter cuts off, a GPU
@@ -53,24 +57,13 @@ def by_kernels(inputs: list[Tensor]) -> Tensor:
     return short_convolution(padded, weight, bias, backend="triton")
 
 
-def with_gradients(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    """The output and the gradients of a loss that weighs each of its entries differently."""
-    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
-    return [output.detach(), *torch.autograd.grad(output, inputs, weights.to(output))]
-
-
 def run(inputs: list[Tensor]) -> list[Tensor]:
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     return with_gradients(by_kernels(leaves), leaves)
 
 
 def assert_equal_pytorch(inputs: list[Tensor], tolerance: float) -> None:
-    exact = [tensor.detach().cpu().double().requires_grad_() for tensor in inputs]
-    expected = with_gradients(by_pytorch(exact), exact)
-    for name, result, reference in zip(RESULTS, run(inputs), expected, strict=True):
-        assert result.shape == reference.shape
-        error = (result.cpu().double() - reference).abs().max() / reference.abs().max()
-        assert error <= tolerance, f"{name}: {error:.1e}"
+    assert_kernels_equal(by_kernels, by_pytorch, inputs, tolerance)
 
 
 @pytest.mark.parametrize(
@@ -109,16 +102,6 @@ def test_other_strides_are_copied() -> None:
     assert torch.equal(by_kernels(strided), by_kernels([padded, weight, bias]))
 
 
-def test_a_gradient_without_memory_of_its_own() -> None:
-    inputs = arguments(Case(5))
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    exact = [tensor.detach().cpu().double().requires_grad_() for tensor in inputs]
-    results = torch.autograd.grad(by_kernels(leaves).sum(), leaves)  # strides of zero
-    expected = torch.autograd.grad(by_pytorch(exact).sum(), exact)
-    for result, reference in zip(results, expected, strict=True):
-        assert (result.cpu() - reference).abs().max() <= TOLERANCES[torch.float32] * reference.abs().max()
-
-
 def test_nothing_is_seen_of_later_tokens_or_other_sequences_and_sums_are_the_same_every_time() -> None:
     inputs = arguments(Case(20, batch=2))
     expected = run(inputs)
@@ -138,19 +121,11 @@ def test_nothing_is_seen_of_later_tokens_or_other_sequences_and_sums_are_the_sam
 
 def test_second_derivatives_and_transforms_are_those_of_the_definition() -> None:
     padded, weight, bias = arguments(Case(3))
-    results: list[Tensor] = []
-    expected: list[Tensor] = []
-    for backend, found in (("triton", results), ("torch", expected)):
 
-        def loss(padded: Tensor, backend: str = backend) -> Tensor:
-            return short_convolution(padded, weight, bias, backend=backend).pow(3).sum()
+    def loss(padded: Tensor, backend: str) -> Tensor:
+        return short_convolution(padded, weight, bias, backend=backend).pow(3).sum()
 
-        leaf = padded.detach().requires_grad_()
-        (first,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-        found += [torch.autograd.grad(first.square().sum(), leaf)[0], torch.func.grad(loss)(padded)]
-    # The first derivative inside comes from different code; the rest is the same.
-    for result, reference in zip(results, expected, strict=True):
-        torch.testing.assert_close(result, reference, rtol=1e-4, atol=1e-5 * reference.abs().max().item())
+    assert_second_derivatives_equal(loss, padded)
 
 
 @pytest.mark.parametrize(

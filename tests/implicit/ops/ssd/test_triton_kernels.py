@@ -1,6 +1,6 @@
 """The Triton kernels against the float64 definition: on a GPU where there is one, else in the interpreter."""
 
-import math
+import functools
 import re
 from typing import NamedTuple
 
@@ -10,10 +10,12 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.ssd import BACKENDS, Request, ssd, ssd_reference
+from tests.implicit.ops.conftest import DEVICE
+from tests.implicit.ops.ssd.test_ssd import Arguments
+from tests.implicit.ops.ssd.test_ssd import random_arguments as drawn_arguments
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("poisoned_memory")]
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RESULTS = ("y", "state", "gradient of x", "of dt", "of A", "of B", "of C", "of the initial state")
 
 # Largest error over the largest entry.
@@ -21,17 +23,6 @@ RESULTS = ("y", "state", "gradient of x", "of dt", "of A", "of B", "of C", "of t
 # tokens with either sign, and cancels.
 # bfloat16: operands of products are rounded to 2e-3, two or three times in a row, and so is the result.
 FLOAT32, FLOAT32_RATE, BFLOAT16 = 1e-6, 5e-6, 1.5e-2
-
-
-class Arguments(NamedTuple):
-    """The tensor arguments of the scan, in its order."""
-
-    x: Tensor
-    dt: Tensor
-    A: Tensor
-    B: Tensor
-    C: Tensor
-    initial_state: Tensor
 
 
 class Case(NamedTuple):
@@ -45,23 +36,9 @@ class Case(NamedTuple):
     batch: int = 1
 
 
-def random_arguments(case: Case, dtype: torch.dtype = torch.float32, seed: int = 0) -> Arguments:
-    """Draw arguments of order one; the decays of the heads range from e^-0.01 to e^-2 per token."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    length, heads, groups, head_size, state_size, batch = case
-    arguments = Arguments(
-        normal(batch, length, heads, head_size),
-        torch.rand(batch, length, heads, generator=generator, dtype=torch.float64) + 0.1,
-        -torch.logspace(-2, math.log10(2), heads, dtype=torch.float64),
-        normal(batch, length, groups, state_size) / math.sqrt(state_size),
-        normal(batch, length, groups, state_size) / math.sqrt(state_size),
-        normal(batch, heads, head_size, state_size),
-    )
-    return Arguments(*(tensor.to(DEVICE, dtype) for tensor in arguments))
+def random_arguments(case: Case, dtype: torch.dtype = torch.float32) -> Arguments:
+    arguments = drawn_arguments(**case._asdict(), dtype=dtype)
+    return Arguments(*(tensor.to(DEVICE) for tensor in arguments))
 
 
 def results_and_gradients(arguments: Arguments, backend: str) -> list[Tensor]:
@@ -178,21 +155,14 @@ def test_slices_of_a_projection_are_read_in_place_and_other_strides_copied() -> 
 
 def test_a_gradient_without_memory_of_its_own() -> None:
     arguments = random_arguments(Case(20))
-    x = arguments.x.clone().requires_grad_()
-    (result,) = torch.autograd.grad(ssd(x, *arguments[1:], backend="triton")[0].sum(), x)  # strides of zero
-    exact = Arguments(*(tensor.double() for tensor in arguments))
-    leaf = exact.x.requires_grad_()
-    (expected,) = torch.autograd.grad(ssd_reference(leaf, *exact[1:])[0].sum(), leaf)
-    assert (result - expected).abs().max() <= FLOAT32 * expected.abs().max()
-
-
-def test_no_initial_state_is_a_zero_state() -> None:
-    arguments = random_arguments(Case(20))
-    zero = torch.zeros_like(arguments.initial_state)
-    for result, expected in zip(
-        ssd(*arguments[:5], backend="triton"), ssd(*arguments[:5], zero, backend="triton"), strict=True
+    results = []
+    for x, others, op in (
+        (arguments.x, arguments[1:], functools.partial(ssd, backend="triton")),
+        (arguments.x.double(), [tensor.double() for tensor in arguments[1:]], ssd_reference),
     ):
-        assert torch.equal(result, expected)
+        leaf = x.clone().requires_grad_()
+        results.append(torch.autograd.grad(op(leaf, *others)[0].sum(), leaf)[0])  # strides of zero
+    assert (results[0] - results[1]).abs().max() <= FLOAT32 * results[1].abs().max()
 
 
 @pytest.mark.parametrize("split", [1, 64])
@@ -236,14 +206,6 @@ def test_what_the_kernels_do_not_take_is_refused(case: Case, dtype: torch.dtype,
     arguments = random_arguments(case, dtype)
     with pytest.raises(InputError, match=re.escape(f"backend 'triton' cannot run this: {message}")):
         ssd(*arguments, backend="triton")
-
-
-def test_several_dtypes_are_refused() -> None:
-    arguments = random_arguments(Case(2))
-    with pytest.raises(
-        InputError, match=r"torch\.float32, torch\.bfloat16, torch\.float32; cast them to one"
-    ):
-        ssd(*arguments._replace(B=arguments.B.bfloat16()), backend="triton")
 
 
 def test_second_derivatives_are_refused() -> None:
