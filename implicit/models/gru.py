@@ -16,7 +16,7 @@ class GRU(TorchRNN):
         Cho et al. 2014, arXiv 1406.1078, in the form of `torch.nn.GRU`.
 
     Example:
-        >>> model = GRU(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model = GRU(GRU.config_class(vocabulary_size=3, output_size=5, d_model=8))
         >>> model(torch.tensor([[0, 1, 2, 0]])).shape
         torch.Size([1, 4, 5])
     """

@@ -205,10 +205,10 @@ def test_a_kernel_by_name_is_refused(tokens: Tensor) -> None:
 def test_transitions_of_a_network_that_does_something_else_are_refused(tokens: Tensor) -> None:
     model = build_case("gru")
     assert isinstance(model, GRU)
-    handle = model.gru.register_forward_hook(lambda *_: None)  # which changes nothing
+    handle = model.network.register_forward_hook(lambda *_: None)  # which changes nothing
     model.transitions(tokens[0])
     handle.remove()
-    model.gru.register_forward_hook(lambda _, __, found: (found[0], 2 * found[1]))
+    model.network.register_forward_hook(lambda _, __, found: (found[0], 2 * found[1]))
     with pytest.raises(InputError, match="network"):
         model.transitions(tokens[0])
 

@@ -10,7 +10,7 @@ from automata.errors import InputError
 from implicit.language import published_config
 from implicit.language.configuration import Mamba2Layers
 from implicit.language.cost import Activations, WeightMemory, layer_bytes, state_bytes
-from implicit.language.cost.flops import injection_size
+from implicit.language.sizes import injection_size
 from tests.implicit.language.cost.small_steps import PHANTOM_STEPS, most_alive, saved_bytes, small_training
 from tests.implicit.language.small_language_models import IMPLICIT, MODELS
 
