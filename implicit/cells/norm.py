@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from implicit.ops.norm_factor import norm_factor
+from implicit.ops.norm_factor import norm_factor, widened
 
 
 class RMSNorm(nn.Module):
@@ -61,7 +61,9 @@ class GatedRMSNorm(nn.Module):
 
 
 def _normalised(x: Tensor, epsilon: float) -> Tensor:
-    return x * norm_factor(x.square().mean(dim=-1, keepdim=True), epsilon)
+    wide = widened(x)
+    normal = wide * norm_factor(wide.square().mean(dim=-1, keepdim=True), epsilon)
+    return normal if wide is x else normal.to(x.dtype)
 
 
 def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
@@ -73,7 +75,9 @@ def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
         >>> unit_norm(torch.tensor([3.0, 4.0]))
         tensor([0.6000, 0.8000])
     """
-    return x * unit_norm_factor(x, epsilon)
+    wide = widened(x)
+    unit = wide * unit_norm_factor(wide, epsilon)
+    return unit if wide is x else unit.to(x.dtype)
 
 
 def unit_norm_factor(x: Tensor, epsilon: float = 1e-6) -> Tensor:

@@ -128,7 +128,8 @@ class LanguageModelConfig(PreTrainedConfig):
     def __post_init__(self, **others: Any) -> None:
         others = self._renamed(others)
         for name in self.sizes:
-            check_integer(name, getattr(self, name), 1)
+            if check_integer(name, getattr(self, name), 1) >= 2**63:
+                raise InputError(f"{name} is {shown(getattr(self, name))}; give a number of 64 bits")
         if not check_number("initializer_range", self.initializer_range) >= 0:
             raise InputError(f"initializer_range is {self.initializer_range}; give a number of at least 0")
         fixed = FIXED | INITIAL

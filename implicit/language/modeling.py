@@ -13,6 +13,7 @@ Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (
 import math
 import os
 import re
+import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -101,15 +102,22 @@ LEFT_OUT = -100
 _OF_THE_LOSS = frozenset(("num_items_in_batch", "ignore_index"))
 
 
-def _keep_name(wrapper: nn.Module, attribute: str, wrapped: nn.Module | None) -> None:
-    """Give what `torch.compile` makes of a language model its name, by which `Trainer` goes, see below."""
+def _tell_names(wrapper: nn.Module, attribute: str, wrapped: nn.Module | None) -> None:
+    """Tell other libraries the names by which they know parts of a language model that they wrap.
+
+    What `torch.compile` makes of one keeps its name, by which `Trainer` goes, see below.
+    """
     inner = getattr(getattr(wrapped, "base_model", None), "model", None)  # of an adapted model of peft
     named = inner if isinstance(inner, LanguageModel) else wrapped
     if attribute == "_orig_mod" and isinstance(named, LanguageModel):
         object.__setattr__(wrapper, "_get_name", named._get_name)
+    if isinstance(wrapped, LanguageModel) and "peft" in type(wrapper).__module__.split("."):
+        # peft knows embeddings by these names alone: it warns, ties and saves only where it finds one of them
+        names = sys.modules["peft.utils.constants"].EMBEDDING_LAYER_NAMES
+        names.extend({"embedding"} - set(names))
 
 
-register_module_module_registration_hook(_keep_name)
+register_module_module_registration_hook(_tell_names)
 
 
 class LanguageModel(PreTrainedModel, GenerationMixin):

@@ -5,13 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 from automata.errors import InputError
 from implicit.training.train import available_device
 
+LARGEST_TEXT = 2**28
+"""Bytes of a configuration or of the tokenizer."""
+_READ_WHOLE = (".json", ".txt", ".model", ".jinja")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
 
@@ -34,6 +36,9 @@ def check_model_folder(folder: Path) -> None:
         raise InputError(
             f"model is {folder}, which has no tokenizer; write one there with tokenizer.save_pretrained"
         )
+    for file in folder.iterdir():
+        if file.suffix in _READ_WHOLE and file.is_file() and file.stat().st_size > LARGEST_TEXT:
+            raise InputError(f"{file} is too large; give a file of at most {LARGEST_TEXT} bytes")
 
 
 def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]:
@@ -55,7 +60,7 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
             model, told = AutoModelForCausalLM.from_pretrained(
                 folder, local_files_only=True, output_loading_info=True
             )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+    except Exception as error:  # of a configuration, transformers raises what its first use raises
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InputError(f"model {folder} cannot be read ({reason}); write it again") from None
     if told["missing_keys"]:

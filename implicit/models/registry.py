@@ -167,7 +167,7 @@ def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMo
     try:
         with torch.device("meta"):
             return MODELS[name](config)
-    except RuntimeError:  # of sizes whose product has no 64 bits
+    except (RuntimeError, TypeError):  # of sizes or products of them beyond 64 bits
         raise InputError(
             f"the sizes of {name} ask for more weights than a file holds; correct them"
         ) from None
@@ -189,7 +189,7 @@ def _check_memory(name: str, config: ModelConfig) -> None:
         with torch.device("meta"):  # shapes without memory
             weights = MODELS[name](config).state_dict().values()
         needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
-    except RuntimeError:  # of sizes whose product has no 64 bits
+    except (RuntimeError, TypeError):  # of sizes or products of them beyond 64 bits
         needed = 2**63
     check_memory(f"a {name} of these sizes", needed, "give smaller sizes")
 

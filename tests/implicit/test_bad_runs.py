@@ -121,6 +121,8 @@ RUNS: dict[str, tuple[Prepare, str]] = {
     "task file is a device": (edit_config(task={"file": "/dev/zero"}), "/dev/zero is not a regular"),
     "too many layers": (edit_config(sizes={"layers": 10**5}), "layers is 100000"),
     "too wide for its weights": (edit_config(sizes={"d_model": 10**4}), "where the configuration asks for"),
+    "text is a device": (edit_config(task={"text": "/dev/zero"}), "/dev/zero is not a regular"),
+    "a width beyond 64 bits": (edit_config(sizes={"d_model": 2**63}), "more weights than a file"),
     "too wide for 64 bits": (edit_config(sizes={"d_model": 10**10}), "more weights than a file"),
     "too long": (edit_config(length=10**12), "length is 1000000000000"),
     "too many iterations": (

@@ -1,5 +1,6 @@
 """Models for `lm-eval`: no implicit one reads padding; fixed points and texts that are cut are counted."""
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +91,7 @@ class HarnessModel(HFLM):
             self.shortened += cut > 0
             self.read[texts] = hash(tuple(context[cut:])), cut > 0
         if not self._unpadded:
-            return super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
+            return _checked(super()._loglikelihood_tokens(requests, disable_tqdm, override_bs))
         places = defaultdict(list)
         for place, length in enumerate(read):
             places[min(length, self.max_length)].append(place)
@@ -98,5 +99,15 @@ class HarnessModel(HFLM):
         for _, alike in sorted(places.items(), reverse=True):
             together = [requests[place] for place in alike]
             found = super()._loglikelihood_tokens(together, True, override_bs)
-            answers.update(zip(alike, found, strict=True))
+            answers.update(zip(alike, _checked(found), strict=True))
         return [answers[place] for place in range(len(requests))]
+
+
+def _checked(found: list[tuple[float, bool]]) -> list[tuple[float, bool]]:
+    """Refuse NaN, of which the harness would take the first answer for the likeliest."""
+    if any(math.isnan(likelihood) for likelihood, _ in found):
+        raise InputError(
+            "the log-likelihood of an answer is nan; give a model of finite weights, in a type wide enough "
+            "for its values"
+        )
+    return found

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from automata.errors import InputError
@@ -22,6 +23,7 @@ from implicit.ops.backends import (
 )
 from implicit.ops.gated_norm.passes import torch_op
 from implicit.ops.hand_written_passes import Op
+from implicit.ops.norm_factor import widened
 from implicit.ops.uncompiled import uncompiled
 
 LARGEST = 8192
@@ -93,7 +95,8 @@ def gated_norm(
     tensors = {"y": y, "x": x, "D": D, "gate": gate, "weight": weight}
     request = Request.of(tensors, features=weight.numel() // groups)
     op = BACKENDS[BACKENDS.choose(request, backend)].run(groups, epsilon)
-    return op(*tensors.values())[0]
+    result: Tensor = op(*map(widened, tensors.values()))[0]
+    return result.half() if all(one.dtype == torch.float16 for one in tensors.values()) else result
 
 
 def _check_shapes(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor, groups: int) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
-from implicit.ops.norm_factor import norm_factor
+from implicit.ops.norm_factor import norm_factor, widened
 
 
 def definition(groups: int, epsilon: float) -> Op:
@@ -15,9 +15,10 @@ def definition(groups: int, epsilon: float) -> Op:
 
     def gated_norm(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor) -> tuple[Tensor]:
         skipped = (y + D[:, None] * x).flatten(-2)
-        gated = (skipped * functional.silu(gate)).unflatten(-1, (groups, -1))
+        opened = skipped * functional.silu(gate)
+        gated = widened(opened).unflatten(-1, (groups, -1))
         factor = norm_factor(gated.square().mean(dim=-1, keepdim=True), epsilon)
-        return ((gated * factor).flatten(-2) * weight,)
+        return ((gated * factor).flatten(-2).to(opened.dtype) * weight,)
 
     return gated_norm
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import disk_offload
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.nn import functional
 from transformers import Trainer, TrainingArguments
@@ -82,6 +82,28 @@ def test_adapters_of_peft_are_applied_trained_and_merged(name: str) -> None:
     merged = adapted.merge_and_unload()
     # single precision: the weights are added in another order
     torch.testing.assert_close(merged(tokens).logits, logits, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
+@pytest.mark.filterwarnings("ignore:Model with `tie_word_embeddings:UserWarning")
+@pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`:UserWarning")
+@pytest.mark.parametrize("targets", [["embedding"], ["embedding", "lm_head"]], ids=str)
+def test_tied_adapters_of_the_embedding_stay_tied_in_a_file(targets: list[str], tmp_path: Path) -> None:
+    """Before: peft knew no embedding of this name, and read the adapter back without its half at the head."""
+    torch.manual_seed(0)
+    lora = LoraConfig(target_modules=targets, ensure_weight_tying=True, init_lora_weights=False)
+    adapted = get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)
+    adapted.save_pretrained(str(tmp_path))
+    again = PeftModel.from_pretrained(small_model("ExplicitMamba2ForCausalLM"), str(tmp_path)).eval()
+    tokens = tokens_of(2, 6)
+    assert torch.equal(again(tokens).logits, adapted.eval()(tokens).logits)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
+def test_an_adapter_of_a_tied_embedding_has_the_warning_of_peft() -> None:
+    """Merged, it changes the head too."""
+    with pytest.warns(UserWarning, match="tied layer is part of the adapter"):
+        get_peft_model(small_model("ExplicitLlamaForCausalLM"), LoraConfig(target_modules=["embedding"]))
 
 
 @pytest.mark.parametrize("name", MODELS)

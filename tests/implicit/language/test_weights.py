@@ -347,3 +347,33 @@ def test_weights_without_a_first_layer_and_beyond_a_type_are_refused() -> None:
     for given in nothing:
         with pytest.raises(InputError, match="give a state dict"):
             load_weights(model, given)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("family", ["mamba2", "llama"])
+def test_norms_in_float16_are_those_of_transformers(family: str, scale: float) -> None:
+    """Before: features beyond 256 had logits that are NaN, and initial weights infinite gradients."""
+    from transformers import LlamaConfig, LlamaForCausalLM, Mamba2Config, Mamba2ForCausalLM
+
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 2}
+    theirs: Any
+    if family == "llama":
+        sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 12}
+        theirs = LlamaForCausalLM(LlamaConfig(**sizes, rms_norm_eps=1e-5))
+        ours = small_model("ExplicitLlamaForCausalLM", tie_word_embeddings=False, rope_theta=10_000.0)
+    else:
+        sizes |= {"num_heads": 4, "head_dim": 8, "state_size": 4, "n_groups": 1, "conv_kernel": 3}
+        theirs = Mamba2ForCausalLM(Mamba2Config(**sizes))
+        ours = small_model("ExplicitMamba2ForCausalLM", tie_word_embeddings=False)
+    with torch.no_grad():
+        theirs.get_input_embeddings().weight.mul_(scale)
+    load_weights(ours, theirs.state_dict(), theirs.config)
+    tokens = tokens_of(2, 6)
+    exact = theirs(tokens).logits.detach()
+    ours.half()
+    output = ours(tokens, labels=tokens)
+    # features of 2e-5 are multiples of 6e-8 in float16: rounded by up to 3e-3, layer by layer
+    torch.testing.assert_close(output.logits.float(), exact, rtol=0.0, atol=1e-2 * float(exact.abs().max()))
+    output.loss.backward()
+    assert all(bool(part.grad.isfinite().all()) for part in ours.parameters() if part.grad is not None)

@@ -1,6 +1,7 @@
 """The command: all tasks on small models, what it writes, and bad input."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -197,6 +198,9 @@ BAD: list[tuple[list[str], str]] = [
     (["{small}", "--tasks", "tracking_s5"], "has a token 256, and the model only 23"),
     (["{torn}", "--tasks", "tracking_s5"], "cannot be read"),
     (["{cut}", "--tasks", "tracking_s5"], "cannot be read"),
+    (["{untyped}", "--tasks", "tracking_s5"], "cannot be read (module 'torch' has no attribute 'float17')"),
+    (["{wide}", "--tasks", "tracking_s5"], "hidden_size is 9223372036854775808; give a number of 64 bits"),
+    (["{hole}", "--tasks", "tracking_s5"], "config.json is too large; give a file of at most"),
     (["{partial}", "--tasks", "tracking_s5"], "lacks weights, model.mixers.0.in_proj.weight for one"),
     (["{model}", "--tasks", "tracking_s5", "--out", "nowhere/found.json"], "nowhere is no folder"),
     (["{model}", "--tasks", "tracking_s5", "--out", "."], "which is a folder; give a file"),
@@ -234,9 +238,14 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 
 def bad_folders(model: Path, folder: Path) -> dict[str, Path]:
     """A model that is whole, and folders that each lack something."""
-    named = {
-        name: folder / name for name in ("empty", "broken", "untokenized", "small", "torn", "cut", "partial")
-    }
+    names = ("empty", "broken", "untokenized", "small", "torn", "cut", "partial", "untyped", "wide", "hole")
+    named = {name: folder / name for name in names}
+    changes: dict[str, dict[str, object]] = {"untyped": {"dtype": "float17"}, "wide": {"hidden_size": 2**63}}
+    for name in ("untyped", "wide", "hole"):
+        shutil.copytree(model, named[name])
+        file = named[name] / "config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **changes.get(name, {})}), "utf-8")
+    os.truncate(named["hole"] / "config.json", 2**36)
     named["empty"].mkdir()
     (named["broken"] / "piqa").mkdir(parents=True)
     question = {"goal": "to open a door", "sol1": "push", "sol2": "sing"}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from automata.errors import InputError
 from tests.implicit.language.harness.small_harness_models import byte_tokenizer, small_byte_model
 
 NAMES = ("ImplicitMamba2ForCausalLM", "ImplicitLlamaForCausalLM", "ExplicitMamba2ForCausalLM")
@@ -123,3 +124,18 @@ def test_an_explicit_model_has_no_fixed_points_to_count() -> None:
     adapted = HarnessModel(exact_model("ExplicitMamba2ForCausalLM"), tokenizer=byte_tokenizer(), batch_size=3)
     adapted.loglikelihood(asked(REQUESTS), disable_tqdm=True)
     assert adapted.account.summary() is None
+
+
+def test_likelihoods_that_are_not_numbers_are_refused() -> None:
+    """Before: the first answer was taken for the likeliest, and its accuracy written down.
+
+    An implicit model has no NaN: its tokens without a fixed point are counted.
+    """
+    from implicit.language.harness.adapter import HarnessModel
+
+    model = small_byte_model("ExplicitMamba2ForCausalLM")
+    with torch.no_grad():
+        model.get_parameter("model.mixers.0.in_proj.weight")[0, 0] = torch.nan
+    adapted = HarnessModel(model, tokenizer=byte_tokenizer(), batch_size=2)
+    with pytest.raises(InputError, match="log-likelihood of an answer is nan; give a model of finite"):
+        adapted.loglikelihood(asked(REQUESTS), disable_tqdm=True)

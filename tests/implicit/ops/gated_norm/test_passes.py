@@ -47,3 +47,23 @@ def test_first_and_second_derivatives_by_finite_differences() -> None:
     # gradcheck's own tolerances: central differences in float64 with a step of 1e-6.
     assert torch.autograd.gradcheck(run, inputs)
     assert torch.autograd.gradgradcheck(run, inputs)
+
+
+@pytest.mark.parametrize("scale", [3e-3, 1.0, 1e3])
+def test_float16_is_float32_rounded(scale: float) -> None:
+    """Before: squares overflowed from 256 on, and the cube of the factor of small features."""
+    y, x, D, gate, weight = arguments(torch.float16)
+    wide = [part.detach().float().requires_grad_() for part in (y * scale, x * scale, D, gate, weight)]
+    half = [part.detach().half().requires_grad_() for part in wide]
+    expected, result = (
+        gated_norm(y, x, D, gate, weight, 2, EPSILON) for y, x, D, gate, weight in (wide, half)
+    )
+    assert result.dtype == torch.float16
+    pairs = zip(
+        (result, *torch.autograd.grad(result.sum(), half)),
+        (expected, *torch.autograd.grad(expected.sum(), wide)),
+        strict=True,
+    )
+    for ours, theirs in pairs:  # half a unit in the last place, and the inputs are the same but for rounding
+        size = float(theirs.detach().abs().max())
+        torch.testing.assert_close(ours.float(), theirs, rtol=0.0, atol=2e-3 * size)
