@@ -31,8 +31,7 @@ def _found_proofs() -> dict[str, list[Proof[Any, Any]]]:
     """The proofs by the name of their claim; those that share one are for different models."""
     found: dict[str, list[Proof[Any, Any]]] = {}
     for module in iter_modules(proofs.__path__):
-        proof = getattr(import_module(f"{proofs.__name__}.{module.name}"), "PROOF", None)
-        if proof is not None:
+        for proof in getattr(import_module(f"{proofs.__name__}.{module.name}"), "PROOFS", ()):
             found.setdefault(proof.claim, []).append(proof)
     return found
 
@@ -159,8 +158,7 @@ def command_of(claim: str, name: str = "certify", *, old: bool = False) -> Provi
         needs=fits,
         measure=lambda run, settings: proof_of(run, claim).prove(run, settings),
         draw=first.draw,
-        caption=first.caption,
-        tables=first.tables,
+        shows=first.shows,
         documents=documents,
         file="certificate.json" if first.draw is None else None,
     )

@@ -18,10 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
 from analysis.certificates import claims
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate, read_json
-from analysis.certificates.checking import MOST_WORK, Context, check
+from analysis.certificates.checking import MOST_WORK, Context, Visit, check
 from analysis.certificates.naming import described, readable
 from analysis.certificates.producing import automaton_of, identity_of
-from analysis.certificates.replay import Visit
 from analysis.framework.visited_states import choose_positions, sample_batch
 from automata.checks import printable, shown
 from automata.errors import InputError

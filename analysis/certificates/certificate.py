@@ -58,12 +58,7 @@ _AS_READ = {"as read": True}
 
 
 class RefusedError(Exception):
-    """A certificate does not hold; the message names the first line that fails and why.
-
-    Example:
-        >>> print(RefusedError("pairs[3].point.radius", "is negative"))
-        pairs[3].point.radius: is negative
-    """
+    """A certificate does not hold; the message names the first line that fails and why."""
 
     def __init__(self, line: str, reason: str) -> None:
         super().__init__(f"{line}: {reason}")
@@ -116,12 +111,7 @@ Interval = Annotated[tuple[Number, Number], Strict(False)]
 
 
 class Part(BaseModel):
-    """A part of a document: unchangeable, with no fields but its own, where no type passes for another.
-
-    Example:
-        >>> Part.model_config["extra"], Part.model_config["strict"]
-        ('forbid', True)
-    """
+    """A part of a document: unchangeable, with no fields but its own, where no type passes for another."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
 
@@ -141,11 +131,6 @@ class Arithmetic(Part):
 class Unchecked(Part):
     """What the producer says and nobody verifies: no verdict depends on it, and no checker prints it.
 
-    Attributes:
-        search: settings with which the proof was looked for, where what is proved does not depend on them.
-        environment: of the producer.
-        seconds: that it took.
-
     Example:
         >>> Unchecked(search={}, environment={"threads": 2}, seconds=1.0).seconds
         1.0
@@ -160,10 +145,6 @@ class Automaton(Part):
     """The task: ``table[state][token]`` is the next state, and ``answers[state][token]`` the answer.
 
     Where every answer is the next state, as of a word problem, ``answers`` is None.
-
-    Example:
-        >>> Automaton(initial_state=0, table=[[0, 1], [1, 0]]).after((1, 1, 0, 1))
-        1
     """
 
     initial_state: NonNegativeInt
@@ -179,22 +160,11 @@ class Automaton(Part):
 
 
 class Claim(Part):
-    """What a certificate claims, of one kind; a subclass that says which ``kind`` it is is known by it.
-
-    Attributes:
-        models: of which claims of the kind can be checked.
-        kind: names the subclass.
-        statements: what its lines say, in words; those of the format, word by word.
-
-    Example:
-        >>> class Nothing(Claim):
-        ...     kind: Literal["nothing"] = "nothing"
-        >>> Claim.kinds.pop("nothing").__name__
-        'Nothing'
-    """
+    """What a certificate claims, of one kind; a subclass that says which ``kind`` it is is known by it."""
 
     kinds: ClassVar[dict[str, "type[Claim]"]] = {}
     models: ClassVar[tuple[str, ...]] = ()
+    says: ClassVar[Mapping[str, str]] = {}
 
     kind: str
     statements: dict[str, str]
@@ -206,27 +176,16 @@ class Claim(Part):
             Claim.kinds[kind] = cls
 
     @classmethod
-    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
+    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003
         """Return the statements of the kind, for a run of a configuration."""
-        raise NotImplementedError
+        return dict(cls.says)
 
     def work(self, context: Any) -> "Work":
-        """Bound the work of checking, from the sizes of arrays alone.
-
-        Args:
-            context: an `analysis.certificates.checking.Context`.
-        """
+        """Bound the work of checking, from the sizes of arrays alone."""
         raise NotImplementedError
 
     def check(self, context: Any) -> None:
-        """Verify all that is claimed.
-
-        Args:
-            context: an `analysis.certificates.checking.Context`.
-
-        Raises:
-            RefusedError: naming the first line that fails, without the place of the claim.
-        """
+        """Verify all that is claimed."""
         raise NotImplementedError
 
     def verdict(self, config: Mapping[str, Any]) -> str:
@@ -236,17 +195,7 @@ class Claim(Part):
 
 @dataclass(frozen=True)
 class Work:
-    """What checking a claim takes at most.
-
-    Attributes:
-        steps: operations on balls.
-        balls: that are held at once.
-        bits: of each.
-
-    Example:
-        >>> Work(steps=10.0**6, balls=10.0**4, bits=128).operations
-        128000000.0
-    """
+    """What checking a claim takes at most."""
 
     steps: float
     balls: float
@@ -268,11 +217,6 @@ class Certificate(Part):
 
     Attributes:
         automaton: of the run's task; None if it has none.
-        claims: none of them of the same kind as another.
-
-    Example:
-        >>> list(Certificate.model_fields)[-3:]
-        ['claims', 'unchecked', 'sha256']
     """
 
     format: Literal["implicit-ssm certificate, version 1"]
@@ -304,19 +248,7 @@ class Certificate(Part):
 
 
 def parse_certificate(content: Any) -> Certificate:
-    """Return the certificate that JSON holds; every claim is read as what its kind makes it.
-
-    Args:
-        content: what `read_json` returns.
-
-    Raises:
-        RefusedError: naming the first line that does not have its form.
-
-    Example:
-        >>> parse_certificate({"format": FORMAT})
-        Traceback (most recent call last):
-        analysis.certificates.certificate.RefusedError: claims: is not a list with a claim in it
-    """
+    """Return the certificate that JSON holds; every claim is read as what its kind makes it."""
     if not isinstance(content, dict):
         raise RefusedError("file", "is not a JSON object")
     if content.get("format") != FORMAT:
@@ -337,12 +269,7 @@ def parse_certificate(content: Any) -> Certificate:
 
 
 def seal(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a document without its seal.
-
-    Example:
-        >>> seal({"pairs": [], "sha256": "anything"}) == seal({"pairs": []})
-        True
-    """
+    """Return the SHA-256 of a document without its seal."""
     unsealed = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()
 
@@ -358,22 +285,12 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def at_least(number: float) -> str:
-    """Return a bound from below for reading, in three digits and rounded down, so that nothing is added.
-
-    Example:
-        >>> at_least(0.99999), f"{0.99999:.3g}", at_least(2.0), at_least(1.2345e-7)
-        ('0.999', '1', '2', '1.23e-07')
-    """
+    """Return a bound from below for reading, in three digits and rounded down, so that nothing is added."""
     return _three_digits(number, ROUND_FLOOR)
 
 
 def at_most(number: float) -> str:
-    """Return a bound from above for reading, in three digits and rounded up, so that nothing is taken away.
-
-    Example:
-        >>> at_most(100.00000000000001), at_most(2.0), at_most(1.2345e-7)
-        ('101', '2', '1.24e-07')
-    """
+    """Return a bound from above for reading, in three digits and rounded up."""
     return _three_digits(number, ROUND_CEILING)
 
 
@@ -383,14 +300,6 @@ def _three_digits(number: float, rounding: str) -> str:
 
 def read_part(kind: type[Any], content: Any, line: str) -> Any:
     """Return a part of a document from its JSON.
-
-    Args:
-        kind: of part.
-        content: what JSON holds.
-        line: where it stands; empty for the whole document.
-
-    Raises:
-        RefusedError: naming the first line that does not have its form.
 
     Example:
         >>> read_part(Arithmetic, {"producer": "float64 balls", "precision": True}, "arithmetic")
@@ -409,27 +318,13 @@ def shown(key: str) -> str:
     """Return a key as a refusal names it: what is no plain name in quotes, and short.
 
     A key is the forger's own text, and could hold a line that looks like a verdict.
-
-    Example:
-        >>> shown("ssm"), shown("The certificate holds.")
-        ('ssm', "'The certificate holds.'")
     """
     plain = key.isidentifier() and key.isascii() and len(key) <= LONGEST_SHOWN
     return key if plain else ascii(key[:LONGEST_SHOWN])
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read the JSON object of a certificate.
-
-    Raises:
-        InputError: if there is no such file, or it is a device, a pipe or too large.
-        RefusedError: if it does not hold one.
-
-    Example:
-        >>> read_json(Path("nowhere.json"))
-        Traceback (most recent call last):
-        automata.errors.InputError: certificate nowhere.json does not exist; make one with ...
-    """
+    """Read the JSON object of a certificate."""
     try:
         return parse_json(read_file(path))
     except (FileNotFoundError, IsADirectoryError):
@@ -439,19 +334,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse_json(text: bytes) -> dict[str, Any]:
-    """Return the object that a text holds.
-
-    Raises:
-        RefusedError: for what `strict_json` refuses, an integer beyond 64 bits, and anything but an object.
-
-    Example:
-        >>> parse_json(b'{"margin": "0x1p-1", "margin": "0x1p+9"}')
-        Traceback (most recent call last):
-        analysis.certificates.certificate.RefusedError: file: holds the key 'margin' twice in one object
-        >>> parse_json(b'{"radius": Infinity}')
-        Traceback (most recent call last):
-        analysis.certificates.certificate.RefusedError: file: holds the literal Infinity, which is no JSON
-    """
+    """Return the object that a text holds."""
     try:
         content = strict_json(text, "file:", remedy="")
     except InputError as fault:

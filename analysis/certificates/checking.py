@@ -7,7 +7,7 @@ several processes. Nothing is started that would take more than is allowed of ti
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from analysis.certificates.certificate import (
     same_json,
     shown,
 )
-from analysis.certificates.replay import Visit
 from automata.processes import spawned_workers
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
@@ -42,22 +41,21 @@ MOST_MEMORY = 16 * 10.0**9
 """Bytes."""
 
 
+class Visit(NamedTuple):
+    """A place in the sequences of a task: the word before it leads to a state, in which the token is read."""
+
+    sequence: int
+    position: int
+    token: int
+    word: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Context:
     """What a checker takes from the run, and how much it may do.
 
     Attributes:
-        weights: the state dict.
-        config: the configuration, as JSON.
         automaton: of the task; None if it has none.
-        visits: the places of the pairs that settings stand for.
-        claims: of the certificate, each of which is checked.
-        bits: the precision.
-        processes: that check in parallel.
-        most_work: operations times bits that a claim may take.
-
-    Example:
-        `analysis.check_certificate` makes one.
     """
 
     weights: Weights
@@ -81,16 +79,7 @@ class Context:
 
 
 def check(certificate: Certificate, context: Context, identity: Mapping[str, str | int | bool]) -> None:
-    """Verify a certificate: its head, its claims, and its seal, in order.
-
-    Args:
-        certificate: as read.
-        context: its run.
-        identity: what the run says of itself.
-
-    Raises:
-        RefusedError: naming the first line that fails.
-    """
+    """Verify a certificate: its head, its claims, and its seal, in order."""
     check_identity(certificate, identity)
     claims = [(f"claims[{number}].", claim) for number, claim in enumerate(certificate.claims)]
     if not claims:
@@ -101,7 +90,7 @@ def check(certificate: Certificate, context: Context, identity: Mapping[str, str
                 f"{place}statements", "are not those of this format; make the certificate anew from the run"
             )
     check_head(certificate, context)
-    for check_one in (_check_work, _check_claim):
+    for check_one in (_check_work, lambda claim, of: claim.check(of)):
         for place, claim in claims:
             try:
                 check_one(claim, context)
@@ -128,20 +117,8 @@ def _check_work(claim: Claim, context: Context) -> None:
         )
 
 
-def _check_claim(claim: Claim, context: Context) -> None:
-    claim.check(context)
-
-
 def check_head(certificate: Certificate, context: Context) -> None:
-    """Verify that a certificate is about the settings and the task of a run.
-
-    Args:
-        certificate: of any kinds.
-        context: the run.
-
-    Raises:
-        RefusedError: naming the first line that fails.
-    """
+    """Verify that a certificate is about the settings and the task of a run."""
     config, bits = context.config, context.bits
     for name in sorted(set(config) | set(certificate.config)):
         ours, theirs = ({name: of.get(name)} if name in of else {} for of in (config, certificate.config))
@@ -158,15 +135,7 @@ def check_head(certificate: Certificate, context: Context) -> None:
 
 
 def check_identity(certificate: Certificate, identity: Mapping[str, str | int | bool]) -> None:
-    """Verify that what a certificate says of its run is what the run says, and no more.
-
-    Args:
-        certificate: of any kinds.
-        identity: of the run.
-
-    Raises:
-        RefusedError: naming the first line that fails.
-    """
+    """Verify that what a certificate says of its run is what the run says, and no more."""
     if set(certificate.run) != set(identity):
         held, expected = (", ".join(map(shown, sorted(names))) for names in (certificate.run, identity))
         raise RefusedError("run", f"holds {held}, and should hold {expected}")
@@ -178,15 +147,8 @@ def check_identity(certificate: Certificate, identity: Mapping[str, str | int | 
 def check_answers(context: Context, models: Collection[str]) -> Automaton:
     """Verify that right answers are claimed of a word problem, and of a model of one layer that is evaluated.
 
-    Args:
-        context: the run.
-        models: of which there is an evaluation.
-
     Returns:
         The automaton, whose states are the answers.
-
-    Raises:
-        RefusedError: naming the first line that fails.
     """
     model, automaton = context.config.get("model"), context.automaton
     if model not in models:
@@ -203,12 +165,6 @@ def check_answers(context: Context, models: Collection[str]) -> Automaton:
 def check_weights(weights: Collection[str]) -> None:
     """Verify that a run has no weights but those that the checkers' evaluation of a model reads.
 
-    Args:
-        weights: their names.
-
-    Raises:
-        RefusedError: for others, such as those of an MLP: the evaluation would be that of another model.
-
     Example:
         >>> check_weights(["embedding.weight", "mixers.0.A_log", "mlps.0.0.weight"])
         Traceback (most recent call last):
@@ -219,67 +175,28 @@ def check_weights(weights: Collection[str]) -> None:
             raise RefusedError("config.sizes", f"are of a model whose {name} the checker cannot evaluate")
 
 
-def check_sets(claim: Any, automaton: Automaton, rows: Collection[str], numbers: Mapping[str, int]) -> None:
-    """Verify that the arrays of a cover fit its sets, which begin with the initial state, and the margin.
-
-    Args:
-        claim: with ``labels`` and a ``margin``.
-        automaton: of the task.
-        rows: fields with a number for every set and token.
-        numbers: fields with so many numbers for every set.
-
-    Raises:
-        RefusedError: naming the first line that fails.
-    """
-    sets, (labels, tokens) = len(claim.labels), np.shape(automaton.table)
-    if not sets or claim.labels[0] != automaton.initial_state:
-        raise RefusedError("labels", "do not begin with the initial state of the automaton")
-    if max(claim.labels) >= labels:
-        raise RefusedError("labels", "are not states of the automaton")
-    for name in rows:
-        lists = getattr(claim, name)
-        if len(lists) != sets or any(len(row) != tokens for row in lists):
-            raise RefusedError(name, f"do not hold {tokens} numbers for each of {sets} sets")
-    for name, size in numbers.items():
-        if getattr(claim, name).size != sets * size:
-            raise RefusedError(name, f"does not hold {size} numbers for each of {sets} sets")
-    if not claim.margin > 0:
-        raise RefusedError("margin", "is not positive")
-
-
 def check_each(
+    context: Context,
     make: Callable[..., Any],
     arguments: tuple[Any, ...],
-    check: Callable[..., object],
-    claims: Sequence[tuple[Any, ...]],
+    jobs: Sequence[tuple[Any, ...]],
     *,
-    processes: int,
     unit: str,
-    at_once: int = 1,
+    at_once: int = 16,
 ) -> None:
-    """Check claims one after the other, or in several processes, with a bar that shows how far it is.
+    """Give every job to ``make(*arguments).check``, in several processes, with a bar.
 
-    Args:
-        make: the checker's class.
-        arguments: what a checker is made from; one is made in each process.
-        check: the method of that class that checks one claim and raises if it fails.
-        claims: its arguments, in order.
-        processes: how many.
-        unit: what the claims are called in the bar.
-        at_once: claims that are handed to a process together.
-
-    Example:
-        >>> check_each(dict, (), dict.__setitem__, [("a", 1), ("b", 2)], processes=1, unit="pair")
+    A checker is made in each process, and as many jobs as ``at_once`` are handed to it together.
     """
-    with tqdm(total=len(claims), desc=f"{unit}s", unit=unit, leave=False, disable=None) as bar:
-        if processes == 1:
+    with tqdm(total=len(jobs), desc=f"{unit}s", unit=unit, leave=False, disable=None) as bar:
+        if context.processes == 1:
             checker = make(*arguments)
-            for claim in claims:
-                check(checker, *claim)
+            for job in jobs:
+                checker.check(*job)
                 bar.update()
             return
-        with spawned_workers(processes, _begin, (make, arguments)) as pool:
-            for _ in pool.map(_check_one, [(check, claim) for claim in claims], chunksize=at_once):
+        with spawned_workers(context.processes, _begin, (make, arguments)) as pool:
+            for _ in pool.map(_check_one, jobs, chunksize=at_once):
                 bar.update()
 
 
@@ -291,6 +208,5 @@ def _begin(make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     _CHECKERS.append(make(*arguments))
 
 
-def _check_one(job: tuple[Callable[..., object], tuple[Any, ...]]) -> None:
-    check, claim = job
-    check(_CHECKERS[0], *claim)
+def _check_one(job: tuple[Any, ...]) -> None:
+    _CHECKERS[0].check(*job)

@@ -10,7 +10,7 @@ is to end.
 `theory.rigorous.covers.invariant_cover` has the theorems.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,7 +46,7 @@ from analysis.certificates.certificate import (
     Work,
     at_least,
 )
-from analysis.certificates.checking import Context, Weights, check_answers, check_weights
+from analysis.certificates.checking import Context, Weights, check_answers, check_each, check_weights
 
 Array = NDArray[np.float64]
 
@@ -99,12 +99,7 @@ DType = Literal["float64", "real"]
 
 
 class OrbitBundles(Part):
-    """Bundles of orbits, a row each: see `ITERATION_STATEMENTS`.
-
-    Example:
-        >>> list(OrbitBundles.model_fields)
-        ['tokens', 'centres', 'widths', 'latents', 'metrics', 'radii']
-    """
+    """Bundles of orbits, a row each: see `ITERATION_STATEMENTS`."""
 
     tokens: list[NonNegativeInt]
     centres: Numbers
@@ -115,12 +110,7 @@ class OrbitBundles(Part):
 
 
 class IterationClaim(Claim):
-    """A claim that the answers of the iteration that is run are those of an automaton.
-
-    Example:
-        >>> list(IterationClaim.model_fields)[-6:]
-        ['tolerance', 'iterations', 'latent_error', 'step_error', 'dtype', 'ulps']
-    """
+    """A claim that the answers of the iteration that is run are those of an automaton."""
 
     bundles: OrbitBundles
     tolerance: Number
@@ -130,15 +120,26 @@ class IterationClaim(Claim):
     dtype: DType
     ulps: PositiveInt
 
+    def check_steps(
+        self,
+        context: Context,
+        checker: type["AnswersChecker"],
+        automaton: Automaton,
+        places: Sequence[tuple[int, ...]],
+        unit: str,
+    ) -> None:
+        """Verify the bundles of orbits, and the steps at all places."""
+        jobs = [("bundle", number) for number in range(len(self.bundles.tokens))]
+        arguments = (self, dict(context.weights), context.sizes, automaton, context.bits)
+        check_each(context, checker, arguments, [*jobs, *((unit, *place) for place in places)], unit=unit)
+
     def right(self, words: str, margin: float, config: Mapping[str, Any]) -> str:
         """Return that the answers to words are right, with what that is said of, and what it is not."""
         sizes = config["sizes"]
-        return (
-            f"the answers to {words}, "
-            f"{scope_of(sizes['damping'], self.tolerance, self.iterations, self.dtype)}, with a margin of at "
-            f"least {at_least(margin)}, {OF_THESE_WEIGHTS}; "
-            f"{caveat_of(sizes['rtol'], self.tolerance, self.dtype, self.ulps)}"
-        )
+        scope = scope_of(sizes["damping"], self.tolerance, self.iterations, self.dtype)
+        caveat = caveat_of(sizes["rtol"], self.tolerance, self.dtype, self.ulps)
+        margin_of = f"with a margin of at least {at_least(margin)}, {OF_THESE_WEIGHTS}"
+        return f"the answers to {words}, {scope}, {margin_of}; {caveat}"
 
 
 def scope_of(damping: float, tolerance: float, iterations: int, dtype: DType) -> str:
@@ -220,17 +221,7 @@ class _Bundle:
 
 
 class OrbitChecker:
-    """Follows bundles of orbits.
-
-    Args:
-        claims: the certificate; the sizes of its arrays are those of `check_iteration`.
-        model: from the weights of the run.
-        bits: the precision.
-        program: bounds the rounding that is claimed to be covered; None if none is.
-
-    Example:
-        The checkers of words and of covers make one.
-    """
+    """Follows bundles of orbits."""
 
     def __init__(
         self, claims: IterationClaim, model: ArbModel, bits: int, program: ArbRounding | None = None
@@ -241,11 +232,7 @@ class OrbitChecker:
         self._rows = {name: getattr(bundles, name).reshape(count, -1) for name in names}
 
     def check_bundle(self, index: int) -> None:
-        """Check that the orbits of a bundle end as it is claimed.
-
-        Raises:
-            RefusedError: naming the first line that fails.
-        """
+        """Check that the orbits of a bundle end as it is claimed."""
         with precision(self.bits):
             bundle, claims = self._bundle(index), self.claims
             tau, tolerance = self.model.damping, arb(claims.tolerance)
@@ -279,19 +266,7 @@ class OrbitChecker:
     def check_member(
         self, line: str, index: int, token: int, region: Vector, latent: Vector, latent_radius: float
     ) -> None:
-        """Check that states and the fixed points that they have belong to a bundle.
-
-        Args:
-            line: what the certificate calls the claim.
-            index: the bundle.
-            token: of the states.
-            region: a box that holds them.
-            latent: the middle of the box of their fixed points.
-            latent_radius: its radius, maximum norm.
-
-        Raises:
-            RefusedError: if they do not.
-        """
+        """Check that states and the fixed points that they have belong to a bundle."""
         if index >= len(self.claims.bundles.tokens) or self.claims.bundles.tokens[index] != token:
             raise RefusedError(line, "is not a bundle of this token")
         rows = {name: exact_vector(numbers[index]) for name, numbers in self._rows.items()}
@@ -392,17 +367,7 @@ class OrbitChecker:
 def check_iteration(
     certificate: IterationClaim, sizes: Mapping[str, Any], *, state: int, tokens: int
 ) -> None:
-    """Check what a certificate says of the iteration, but for the bundles themselves.
-
-    Args:
-        certificate: the claims.
-        sizes: ``sizes`` of the run's configuration.
-        state: how many numbers a state has.
-        tokens: how many tokens there are.
-
-    Raises:
-        RefusedError: naming the first line that fails.
-    """
+    """Check what a certificate says of the iteration, but for the bundles themselves."""
     for name in ("damping", "rtol", "max_iterations"):
         if name not in sizes:
             raise RefusedError(f"config.sizes.{name}", "is not there, so that the iteration is not known")
@@ -444,19 +409,7 @@ class StepClaim:
     """What a certificate says of a set and a token.
 
     Attributes:
-        token: what is read.
-        centre: c.
-        axes: U.
-        latent: the middle of the box of fixed points.
-        latent_radius: its radius, maximum norm.
-        bundle: the bundle of orbits that holds those of the set.
-        target_centre: c'.
         target_metric: W'; None for the identity.
-        answer: the label that the token leads to.
-        line: makes the name of a line of the certificate from that of its field.
-
-    Example:
-        The checkers of words and of covers make them.
     """
 
     token: int
@@ -472,20 +425,7 @@ class StepClaim:
 
 
 class StepChecker:
-    """Proves steps of a certificate again, and its bundles of orbits.
-
-    Args:
-        claims: the certificate; its arrays have the right sizes.
-        weights: the state dict of the run.
-        sizes: ``sizes`` of its configuration.
-        bits: the precision.
-
-    Attributes:
-        orbits: checks the bundles.
-
-    Example:
-        The checkers of words and of covers make one.
-    """
+    """Proves steps of a certificate again, and its bundles of orbits."""
 
     def __init__(self, claims: IterationClaim, weights: Weights, sizes: Mapping[str, Any], bits: int) -> None:
         self.claims, self.model = claims, ArbModel(weights, sizes)
@@ -494,11 +434,7 @@ class StepChecker:
         self.orbits = OrbitChecker(claims, self.model, bits, self.program)
 
     def check(self, claim: StepClaim) -> tuple[arb, list[arb]]:
-        """Return how far the image reaches from c' in the metric, and the least gaps to the other logits.
-
-        Raises:
-            RefusedError: if no fixed points, or no iteration that ends near them, are proved.
-        """
+        """Return how far the image reaches from c' in the metric, and the least gaps to the other logits."""
         model, size, token = self.model, self.model.size, claim.token
         strayed, off = arb(self.claims.latent_error), arb(self.claims.step_error)
         directions = claim.axes.tolist()
@@ -566,6 +502,29 @@ class StepChecker:
         return off.logit
 
 
+class AnswersChecker:
+    """Proves bundles of orbits again, and single steps; `check_step` of a kind says what is claimed."""
+
+    def __init__(
+        self, claim: Any, weights: Weights, sizes: Mapping[str, Any], automaton: Automaton, bits: int
+    ) -> None:
+        self.claim, self.automaton, self.bits = claim, automaton, bits
+        with precision(bits):
+            self.steps = StepChecker(claim, weights, sizes, bits)
+
+    def check(self, kind: str, *place: int) -> None:
+        """Check a bundle of orbits by its number, or the step at a place."""
+        if kind == "bundle":
+            self.steps.orbits.check_bundle(*place)
+            return
+        with precision(self.bits):
+            self.check_step(*place)
+
+    def check_step(self, *place: int) -> None:
+        """Check what is claimed of a place, in the precision that is set."""
+        raise NotImplementedError
+
+
 def _around(matrix: arb_mat, share: arb) -> arb_mat:
     """Balls around zero: in every column a share of its largest entry."""
     columns = matrix.transpose().tolist()
@@ -582,9 +541,6 @@ def check_answers_of(context: Context) -> tuple[Automaton, int]:
 
     Returns:
         The automaton, and how many numbers a state of the model has.
-
-    Raises:
-        RefusedError: naming the first line that fails.
     """
     automaton, weights = check_answers(context, MODELS), context.weights
     check_weights(weights)
@@ -596,13 +552,7 @@ def check_answers_of(context: Context) -> tuple[Automaton, int]:
 
 
 def work_of_steps(claim: IterationClaim, context: Context, steps: int) -> Work:
-    """Bound the work of checking so many steps of sets, and each step of the orbits of the bundles.
-
-    Args:
-        claim: whose arrays may still have any size.
-        context: the run.
-        steps: single ones.
-    """
+    """Bound the work of checking so many steps of sets, and each step of the orbits of the bundles."""
     _, state = check_answers_of(context)
     weights = sum(part.size for part in context.weights.values())
     size = int(context.sizes["d_model"])

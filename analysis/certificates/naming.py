@@ -26,12 +26,7 @@ LARGEST_GROUP = 720
 
 
 def readable(name: str) -> str:
-    """Return a name from a run folder, which may be a stranger's, in quotes where it could be taken for more.
-
-    Example:
-        >>> readable("parity"), readable("S5. Proved.")
-        ('parity', "'S5. Proved.'")
-    """
+    """Return a name from a stranger's run folder, in quotes where it could be taken for more."""
     plain = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
     return name if plain and len(name) <= LONGEST_NAME else ascii(name[:LONGEST_NAME])
 
@@ -41,11 +36,6 @@ def described(machine: MealyMachine) -> str:
 
     States and answers that words reach are numbered in the order in which words meet them, shorter words
     first, so that every spelling of an automaton has one hash.
-
-    Example:
-        >>> print(described(MealyMachine([[1, 0], [0, 1]], [[1, 0], [0, 1]], 1)))
-        an automaton of 2 tokens whose words reach 2 of 2 states (table [[1, 0], [0, 1]], of SHA-256
-        be555edbfc39d6a4327eb8ec81b88dbceedfec1812445ad8f0b7dfb80ea39d11; its tokens generate Z2)
     """
     order, numbers = [machine.initial], {machine.initial: 0}
     for state in order:  # grows while it is read

@@ -1,12 +1,12 @@
 """What every proof of claims is, and the certificate that is written of what it found."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from matplotlib.figure import Figure
 from pydantic import BaseModel
-from rich.table import Table
 
 from analysis.certificates.certificate import (
     ARITHMETIC,
@@ -18,6 +18,7 @@ from analysis.certificates.certificate import (
     Claim,
     Unchecked,
 )
+from analysis.framework.finding import Finding, Rows
 from analysis.framework.needs import Need
 from analysis.framework.output import RunIdentity, json_ready
 from automata.errors import InputError
@@ -25,31 +26,50 @@ from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 
 
-class Found(Protocol):
-    """What a proof found.
+class Found(ABC):
+    """What a proof found of a run: claims, and the finding that tells them."""
 
-    Example:
-        `analysis.certify.certify` makes a certificate of it.
-    """
-
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-        ...
+    run: RunIdentity
+    seconds: float
+    search: BaseModel | None = None
+    """With which settings it was looked for, if what is proved does not depend on them."""
 
     @property
+    @abstractmethod
     def claims(self) -> Sequence[Claim]:
         """What is proved; empty if nothing is."""
-        ...
 
     @property
-    def search(self) -> BaseModel | None:
-        """With which settings it was looked for, if what is proved does not depend on them."""
-        ...
+    @abstractmethod
+    def sentence(self) -> str:
+        """What is proved, or why nothing is."""
 
+    @property
+    def limits(self) -> str:
+        """What does not follow from it; empty where nothing is proved."""
+        return ""
+
+    @abstractmethod
+    def rows(self) -> Sequence[Rows]:
+        """Return tables for the terminal."""
+
+    @abstractmethod
     def numbers(self) -> dict[str, Any]:
         """Return everything that was computed, for JSON."""
-        ...
+
+    @property
+    def finding(self) -> Finding:
+        """The same as other analyses tell what they find."""
+        limits, claims = [self.limits[:1].upper() + self.limits[1:]] if self.limits else [], self.claims
+        if claims:
+            known = claims[0].models
+            limits.append(
+                "Verify certificate.json: python -m analysis.check_certificate"
+                if self.run.model in known
+                else f"No independent check exists for this cell; one does for {', '.join(known)}"
+            )
+        text = " ".join(f"{part}." for part in limits)
+        return Finding(self.sentence, self.rows(), text, holds=bool(claims))
 
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -62,14 +82,9 @@ class Proof(Generic[Settings, Outcome]):
 
     Attributes:
         claim: what ``--claim`` calls it; several proofs may share it, for models of different kinds.
-        question: one sentence.
-        description: the first line of the help.
         settings: its fields become flags; the same for proofs that share a name.
-        needs: what the models must have.
-        prove: proves what it can of a run.
-        tables: makes tables and lines for the terminal.
         draw: makes a figure, so many inches wide; None if there is none.
-        caption: tells what the figure shows.
+        shows: what the figure shows.
 
     Example:
         >>> from analysis.certify import PROOFS
@@ -83,21 +98,12 @@ class Proof(Generic[Settings, Outcome]):
     settings: type[Settings]
     needs: Need
     prove: Callable[[Run, Settings], Outcome]
-    tables: Callable[[Outcome], Sequence[Table | str]]
     draw: Callable[[Outcome, float], Figure] | None = None
-    caption: Callable[[Outcome], str] = lambda _found: ""
+    shows: str = ""
 
 
 def certificate_of(run: Run, found: Found) -> Certificate:
-    """Return what is proved of a run as a document that `analysis.check_certificate` verifies by other means.
-
-    Args:
-        run: that something is proved of.
-        found: what is.
-
-    Raises:
-        InputError: if nothing is.
-    """
+    """Return what is proved of a run as a document for `analysis.check_certificate`."""
     if not found.claims:
         raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a claim")
     search = found.search
@@ -118,36 +124,17 @@ def certificate_of(run: Run, found: Found) -> Certificate:
 
 
 def stated(kind: type[Claim], run: Run) -> dict[str, str]:
-    """Return the statements of a kind for a run.
-
-    Example:
-        >>> from analysis.certificates.claims.words import Words
-        >>> from implicit.runs.loading import load_run
-        >>> "margin" in stated(Words, load_run("parity-small"))
-        True
-    """
+    """Return the statements of a kind for a run."""
     return kind.stated(run.config.as_json())
 
 
 def identity_of(run: Run) -> dict[str, str | int | bool]:
-    """Return what a certificate says of its run, and a checker verifies: all but the name of its folder.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> identity_of(load_run("parity-small"))["model"]
-        'implicit-mamba2'
-    """
+    """Return what a certificate says of its run, and a checker verifies: all but the name of its folder."""
     return {name: value for name, value in asdict(RunIdentity.of(run)).items() if name != "name"}
 
 
 def automaton_of(run: Run) -> Automaton | None:
-    """Return the task of a run as certificates hold it; None if no finite machine gives its answers.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> automaton_of(load_run("parity-small"))
-        Automaton(initial_state=0, table=[[0, 1], [1, 0]], answers=None)
-    """
+    """Return the task of a run as certificates hold it; None if no finite machine gives its answers."""
     machine = run.task.machine()
     if machine is None:
         return None

@@ -7,7 +7,7 @@ certificate, which proves something of the states that it lists, to the words th
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,30 +32,8 @@ distance between float32 numbers, in which the model holds it. The producer's la
 of 1e-10 ‖z‖, which make differences of at most 2.5e-9 in the states of the stored runs (parity-small)."""
 
 
-class Visit(NamedTuple):
-    """A place in the sequences of a task: the word before it leads to a state, in which the token is read.
-
-    Example:
-        >>> Visit(sequence=0, position=2, token=1, word=(0, 1)).word
-        (0, 1)
-    """
-
-    sequence: int
-    position: int
-    token: int
-    word: tuple[int, ...]
-
-
 class Mamba2Layer:
-    """A Mamba-2 cell from its arrays; the names are those of `implicit.cells.mamba2`.
-
-    Args:
-        weights: arrays under the names of the cell's state dict.
-        groups: groups of heads that share B and C.
-
-    Example:
-        `Replay` makes one for every layer.
-    """
+    """A Mamba-2 cell from its arrays; the names are those of `implicit.cells.mamba2`."""
 
     def __init__(self, weights: Mapping[str, Array], groups: int) -> None:
         self.weights, self.groups = weights, groups
@@ -93,15 +71,7 @@ class Mamba2Layer:
 
 
 class DeltaNetLayer:
-    """A DeltaNet cell from its arrays; the names are those of `implicit.cells.delta_rule_cell`.
-
-    Args:
-        weights: arrays under the names of the cell's state dict.
-        sizes: ``sizes`` of the configuration.
-
-    Example:
-        `Replay` makes one for every layer.
-    """
+    """A DeltaNet cell from its arrays; the names are those of `implicit.cells.delta_rule_cell`."""
 
     def __init__(self, weights: Mapping[str, Array], sizes: Mapping[str, Any]) -> None:
         self.weights, self.heads, self.key_size = weights, int(sizes["heads"]), int(sizes["key_size"])
@@ -138,22 +108,7 @@ class DeltaNetLayer:
 
 
 class Replay:
-    """The model in float64, from its weights.
-
-    Args:
-        weights: the state dict of the run.
-        sizes: ``sizes`` of its configuration.
-        model: its name, one of those whose certificates are checked.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-        >>> replay = Replay(weights, run.config.as_json()["sizes"], "implicit-mamba2")
-        >>> (state,) = replay.states([[0, 1, 1]])
-        >>> {name: part.shape for name, part in state.items()}
-        {'conv.0': (10, 1), 'ssm.0': (8, 1)}
-    """
+    """The model in float64, from its weights."""
 
     def __init__(
         self, weights: Mapping[str, NDArray[np.floating[Any]]], sizes: Mapping[str, Any], model: str
@@ -235,23 +190,7 @@ class Replay:
 
 
 def check_state(listed: Mapping[str, Array], found: Mapping[str, Array], line: str) -> None:
-    """Verify that a listed state is the one that a word leads to.
-
-    Args:
-        listed: what a certificate has, each part with its entries in a row.
-        found: what `Replay.states` returns for the word.
-        line: names the state in the refusal.
-
-    Raises:
-        RefusedError: if it is another.
-
-    Example:
-        >>> state = {"ssm.0": np.ones((2, 2))}
-        >>> check_state({"ssm.0": np.ones(4)}, state, "pairs[0].state")
-        >>> check_state({"ssm.0": np.array([1, 1, 1, 0.999])}, state, "pairs[0].state")
-        Traceback (most recent call last):
-        analysis.certificates.certificate.RefusedError: pairs[0].state: is farther than 1e-07 from the one ...
-    """
+    """Verify that a listed state is the one that a word leads to."""
     for name, part in found.items():
         if name not in listed or listed[name].size != part.size:
             raise RefusedError(line, f"does not hold {name} with {part.size} numbers")
@@ -264,22 +203,12 @@ def check_state(listed: Mapping[str, Array], found: Mapping[str, Array], line: s
 
 
 def silu(x: Array) -> Array:
-    """Return x / (1 + e^{−x}), without overflow.
-
-    Example:
-        >>> silu(np.array([0.0, -1000.0])).tolist()
-        [0.0, -0.0]
-    """
+    """Return x / (1 + e^{−x}), without overflow."""
     return x * np.exp(-np.logaddexp(0, -x))
 
 
 def rms(x: Array, epsilon: float = 1e-5) -> Array:
-    """Return x over the root of its mean square, along the last axis.
-
-    Example:
-        >>> bool(abs((rms(np.array([3.0, 4.0])) ** 2).mean() - 1) < 1e-5)
-        True
-    """
+    """Return x over the root of its mean square, along the last axis."""
     normalised: Array = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + epsilon)
     return normalised
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from matplotlib.figure import Figure
-from rich.table import Table
-from rich.text import Text
 
 from analysis.framework.figures import TEXT_WIDTH, checked_width, save_figure
 from analysis.framework.finding import Finding, Findings, for_caption, for_terminal
@@ -79,8 +77,6 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         shows: what the figure shows, for its caption; finding, limits, runs and settings are added to it.
         needs: what the models must have.
         section: its part in the report; None if it has none.
-        tables: makes tables and lines for the terminal of answers without a finding: those of proofs.
-        caption: likewise what the figure shows.
     """
 
     takes_several: ClassVar[bool] = False
@@ -96,8 +92,6 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     needs: Need = ANY_MODEL
     section: ReportSection | None = None
     file: str | None = None
-    tables: Callable[..., Sequence[Table | Text | str]] | None = None
-    caption: Callable[[Outcome], str] | None = None
 
     @abstractmethod
     def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
@@ -114,12 +108,10 @@ class Analysis(ABC, Generic[Settings, Outcome]):
 
     @abstractmethod
     def findings(self, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> Findings:
-        """Return what was found of every run, by its name; nothing for proofs, which have no finding."""
+        """Return what was found of every run, by its name."""
 
     def caption_of(self, runs: Sequence[Run], outcome: Outcome) -> str:
         """Return the text beside the figure of an answer."""
-        if self.caption is not None:
-            return self.caption(outcome)
         return for_caption(self.shows, self.findings(runs, [outcome]))
 
     @abstractmethod
@@ -200,7 +192,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         runs = [load_run(run, allow_code=arguments.allow_code) for run in arguments.runs]
         out = None if arguments.out is None else Path(arguments.out)
         outcomes, folders = self.ask(runs, settings, out, width)
-        shown = for_terminal(self.findings(runs, outcomes)) if self.tables is None else self.tables(*outcomes)
+        shown = for_terminal(self.findings(runs, outcomes))
         print_tables(shown, self._files(folders), with_figure=self.draw is not None)
 
     def main(self, argv: Sequence[str] | None = None) -> int:

@@ -25,22 +25,7 @@ State = dict[str, list[Vector]]
 
 
 class ExactModel:
-    """(Φ, G) of a model of one layer and one group of heads.
-
-    Args:
-        weights: the state dict.
-        sizes: ``sizes`` of the configuration.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-        >>> model = ExactModel(weights, run.config.as_json()["sizes"])
-        >>> z = model.fixed_point(1, model.zero_state())
-        >>> image, _ = model.advance(1, z, model.zero_state())
-        >>> max(abs(a - b) for a, b in zip(image, z)) < 1e-35
-        True
-    """
+    """(Φ, G) of a model of one layer and one group of heads."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], sizes: Mapping[str, Any]) -> None:
         self.weights = {name: _exact(array) for name, array in weights.items()}
@@ -167,22 +152,12 @@ class ExactModel:
 
 
 def entries_of(state: State) -> Vector:
-    """Return the entries of a state, the window first.
-
-    Example:
-        >>> len(entries_of({"conv.0": [[1, 2], [3, 4]], "ssm.0": [[5]]}))
-        5
-    """
+    """Return the entries of a state, the window first."""
     return [entry for name in ("conv.0", "ssm.0") for row in state[name] for entry in row]
 
 
 def distance(one: Iterable[Any], other: Iterable[Any]) -> Any:
-    """Return the largest difference of two entries; what is no mpf is taken for a float64.
-
-    Example:
-        >>> distance([mpf(1), mpf(2)], [1.0, 2.5])
-        mpf('0.5')
-    """
+    """Return the largest difference of two entries; what is no mpf is taken for a float64."""
     return max(
         abs(mpf(a) - mpf(float(b)) if not isinstance(b, mpf) else a - b)
         for a, b in zip(one, other, strict=True)

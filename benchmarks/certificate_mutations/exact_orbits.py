@@ -36,19 +36,7 @@ INSIDE = 1 - mpf(10) ** -9
 
 
 class Orbit:
-    """z₀, z₁, … of the damped iteration, with ‖Φ(z_k) − z_k‖₂, as far as somebody asked.
-
-    Args:
-        step: the image Φ(z) of a latent.
-        start: z₀.
-        damping: τ.
-        off: what every step adds.
-
-    Example:
-        >>> orbit = Orbit(lambda z: [z[0] / 4 + 3], [mpf(0)], damping=1, off=0)
-        >>> orbit.after(2), orbit.first(0.5, limit=9), orbit.first(1e-9, limit=9)
-        ([mpf('3.75')], 1, None)
-    """
+    """z₀, z₁, … of the damped iteration, with ‖Φ(z_k) − z_k‖₂, as far as somebody asked."""
 
     def __init__(self, step: Callable[[Vector], Vector], start: Vector, damping: Any, off: Any) -> None:
         self._step, self._damping, self._off = step, damping, off
@@ -79,15 +67,7 @@ class Orbit:
 
 
 class IterationJudge:
-    """What a certificate says of the iteration of a model.
-
-    Args:
-        model: of the run.
-        limit: ``max_iterations`` of its configuration.
-
-    Example:
-        `benchmarks.certificate_mutations.right_answers.AnswersJudge` makes one.
-    """
+    """What a certificate says of the iteration of a model."""
 
     def __init__(self, model: ExactModel, limit: int) -> None:
         self.model, self.limit = model, limit
@@ -222,16 +202,7 @@ class IterationJudge:
     def member_faults(
         self, content: Content, index: int, token: int, centre: Vector, reach: Vector, fixed: Vector
     ) -> Iterable[str]:
-        """Return what is wrong with a bundle that is to hold states and a fixed point.
-
-        Args:
-            content: the certificate.
-            index: of the bundle.
-            token: that the states read.
-            centre: of the states.
-            reach: how far they lie from it, entry by entry.
-            fixed: the fixed point of one of them.
-        """
+        """Return what is wrong with a bundle that is to hold states and a fixed point."""
         if index < 0 or content["bundles"]["tokens"][index] != token:
             yield "bundle_of: is of another token"
         bundle = _Bundle.of(content, index, self.size, self.model.size)
@@ -291,10 +262,5 @@ def upper_triangular(entries: Vector, size: int) -> Any:
 
 
 def length(z: Vector) -> Any:
-    """Return the Euclidean norm.
-
-    Example:
-        >>> length([3, 4])
-        mpf('5.0')
-    """
+    """Return the Euclidean norm."""
     return mp.sqrt(mp.fdot(z, z))

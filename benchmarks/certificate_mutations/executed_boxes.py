@@ -48,13 +48,8 @@ class Executed:
     """What was seen of the claims over many executions: the boxes that hold all of it.
 
     Attributes:
-        boxes: by the name of the claim, but for ``off``; a certificate may say no more than each.
         directions: of latents that are answered from: what the right outcome has of the unit vector, and the
             others together, ``[latents, 2]``.
-        wrong: answers that are not those of the task, of tokens that the format speaks of.
-
-    Example:
-        `ExecutedJudge.executed` makes one.
     """
 
     boxes: dict[str, float]
@@ -71,18 +66,7 @@ class Executed:
 
 
 class Token(NamedTuple):
-    """What the block of every token computes, ``[words, length, …]``.
-
-    Attributes:
-        gate: before silu; 0 where it is closed.
-        x: what is written.
-        y: what is read, before the gate.
-        added: what the layer adds to the latent.
-
-    Example:
-        >>> Token._fields
-        ('gate', 'x', 'y', 'added')
-    """
+    """What the block of every token computes, ``[words, length, …]``."""
 
     gate: Tensor
     x: Tensor
@@ -92,9 +76,6 @@ class Token(NamedTuple):
 
 class ExecutedJudge:
     """Says what is not true of certificates of executed floats.
-
-    Args:
-        run: a compiled one.
 
     Example:
         >>> from pathlib import Path

@@ -11,20 +11,7 @@ from theory.rigorous.float_format import FLOAT32
 
 
 class Misrounding(TorchDispatchMode):
-    """Executes float64 with the worst that the model allows float32: every operation errs by its whole bound.
-
-    Args:
-        sign: of all errors; None for random ones.
-        times: how many times as large as allowed the errors are.
-        ulps: what functions of one number may be off.
-
-    Example:
-        >>> one = torch.ones(1, dtype=torch.float64)
-        >>> with Misrounding(1.0):
-        ...     two = one + one
-        >>> two.item() == 2 * (1 + 2.0**-24)
-        True
-    """
+    """Executes float64 with the worst that the model allows float32: operations err by their whole bounds."""
 
     FUNCTIONS = ("exp", "exp2", "log1p", "softplus", "sigmoid", "silu", "rsqrt", "sqrt")
     ELEMENTARY = ("add", "sub", "mul", "div", "addcmul", "pow", "cumsum")

@@ -32,10 +32,6 @@ SHARE_OF_SUMMARIES = 0.5
 def mutated(content: Content, generator: random.Random) -> str:
     """Return the text of a changed certificate, sealed anew.
 
-    Args:
-        content: the JSON of one that holds.
-        generator: chooses.
-
     Example:
         >>> text = mutated({"margin": "0x1.8000000000000p+0", "sha256": ""}, random.Random(0))
         >>> text != '{"margin": "0x1.8000000000000p+0", "sha256": ""}'
@@ -53,12 +49,7 @@ def mutated(content: Content, generator: random.Random) -> str:
 
 
 def paths_of(content: Any) -> list[Path]:
-    """Return the paths of all values inside a JSON value, containers included.
-
-    Example:
-        >>> paths_of({"a": [1, 2]})
-        [('a',), ('a', 0), ('a', 1)]
-    """
+    """Return the paths of all values inside a JSON value, containers included."""
     found: list[Path] = []
     items: list[tuple[Path, Any]] = [((), content)]
     while items:
@@ -73,12 +64,7 @@ def paths_of(content: Any) -> list[Path]:
 
 
 def name_of(path: Path) -> tuple[str, ...]:
-    """Return a path without the numbers of list entries: what kind of line it is.
-
-    Example:
-        >>> name_of(("pairs", 3, "point", "entries", 0, 1))
-        ('pairs', 'point', 'entries')
-    """
+    """Return a path without the numbers of list entries: what kind of line it is."""
     return tuple(part for part in path if isinstance(part, str))
 
 
@@ -110,15 +96,7 @@ def array_of(text: Any) -> NDArray[np.float64] | None:
 
 
 def numbers_of(text: Any) -> NDArray[np.float64]:
-    """Return the float64 numbers that a text holds in base64.
-
-    Raises:
-        ValueError: if it holds none.
-
-    Example:
-        >>> numbers_of("AAAAAAAA8D8=")
-        array([1.])
-    """
+    """Return the float64 numbers that a text holds in base64."""
     numbers = array_of(text)
     if numbers is None:
         raise ValueError("is no array")
@@ -268,18 +246,13 @@ def _fit_summary(content: Content) -> None:
         read = parse_certificate({**content, "claims": summaries}).claims
         for claim, found in zip(content["claims"], read, strict=True):
             if isinstance(found, VisitedPairs):
-                claim["summary"] = summarise(found.all_pairs)
+                claim["summary"] = summarise(found.pairs)
     except (RefusedError, AttributeError, TypeError, ValueError, KeyError):
         return
 
 
 def lines_of(content: Content) -> Content:
-    """Return the lines of the head and of all claims side by side, as the judges read them.
-
-    Example:
-        >>> lines_of({"format": "", "claims": [{"kind": "words", "statements": {}, "margin": "0x1p+0"}]})
-        {'format': '', 'kinds': ['words'], 'statements': {'words': {}}, 'margin': '0x1p+0'}
-    """
+    """Return the lines of the head and of all claims side by side, as the judges read them."""
     found = {name: value for name, value in content.items() if name != "claims"}
     found["kinds"] = [claim["kind"] for claim in content["claims"]]
     found["statements"] = {claim["kind"]: claim["statements"] for claim in content["claims"]}

@@ -28,15 +28,7 @@ LEVEL = {"latents", "latent_radii", "states", "state_radii", "margins", "bundle_
 
 
 class AnswersJudge:
-    """Says what is not true of certificates of all words, of every length, and of every start.
-
-    Args:
-        model: of the run.
-        run: the run.
-
-    Example:
-        `benchmarks.certificate_mutations.truth.Judge` makes one.
-    """
+    """Says what is not true of certificates of all words, of every length, and of every start."""
 
     def __init__(self, model: ExactModel, run: Run) -> None:
         assert isinstance(run.task, WordProblem)
@@ -109,7 +101,7 @@ class AnswersJudge:
         if min(radii) <= 0 or margin <= 0:
             yield "a radius or the margin is not positive"
         for index in range(count):
-            axes = metrics[index] ** -1 * radii[index]
+            axes = _inverse(metrics[index]) * radii[index]
             extents = [length(list(axes[row, :])) for row in range(self.size)]
             for token, unit in itertools.product(range(tokens), self._units(index)):
                 target, label = targets[index][token], int(self.task.table[labels[index], token])
@@ -146,7 +138,7 @@ class AnswersJudge:
             return length([a / w for a, w in zip(_minus(one, other), weight, strict=True)])
 
         for index, token in itertools.product(*map(range, counts)):
-            axes = upper_triangular(_exact(rows["metrics"][index]), self.size) ** -1
+            axes = _inverse(upper_triangular(_exact(rows["metrics"][index]), self.size))
             axes *= numbers_of(content["radii"]).tolist()[index]
             middle, centre = _exact(rows["centres"][index]), _exact(latents[index, token])
             radius = mpf(float(rows["image_radii"][index, token]))
@@ -194,6 +186,12 @@ class AnswersJudge:
     def _margin(self, z: Vector, label: int) -> Any:
         logits = self.model.logits(z)
         return logits[label] - max(logit for other, logit in enumerate(logits) if other != label)
+
+
+def _inverse(upper: Any) -> Any:
+    """By back substitution, which does not take very different rows for a singular matrix."""
+    columns = [mp.U_solve(upper.copy(), list(unit)) for unit in np.eye(upper.rows)]
+    return mp.matrix([list(column) for column in columns]).T
 
 
 def _exact(row: Array) -> Vector:

@@ -14,19 +14,7 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 
 @dataclass(eq=False)
 class Outcome:
-    """What became of the mutations of one certificate.
-
-    Attributes:
-        kind: of certificate.
-        refused: how many were, by the first part of the line.
-        true: how many were accepted and say nothing that is false.
-        unchanged: how many say what the original says in the same words, which is accepted.
-        faults: what is false of those that were accepted, or how the checker failed, with the text.
-
-    Example:
-        >>> Outcome("words").mutations
-        0
-    """
+    """What became of the mutations of one certificate."""
 
     kind: str
     refused: Counter[str] = field(default_factory=Counter)
@@ -41,23 +29,7 @@ class Outcome:
 
 
 def sweep(target: Target, count: int, seed: int, judge: Judge | None = None) -> Outcome:
-    """Mutate a certificate, give every mutation to the checker, and judge what it accepts.
-
-    Args:
-        target: the certificate.
-        count: how many mutations.
-        seed: of their choice.
-        judge: of this target, where there is one, which remembers what it evaluated.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from benchmarks.certificate_mutations.targets import targets
-        >>> with TemporaryDirectory() as folder:
-        ...     found = sweep(next(targets(Path(folder))), count=20, seed=0)
-        >>> found.mutations, found.faults
-        (20, [])
-    """
+    """Mutate a certificate, give every mutation to the checker, and judge what it accepts."""
     outcome, judge = Outcome(target.kind), judge or Judge(target)
     for text in texts(target, count, seed):
         try:
@@ -81,17 +53,7 @@ def sweep(target: Target, count: int, seed: int, judge: Judge | None = None) -> 
 
 
 def texts(target: Target, count: int, seed: int) -> Iterator[str]:
-    """Return mutations of a certificate, the same for the same seed.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from benchmarks.certificate_mutations.targets import targets
-        >>> with TemporaryDirectory() as folder:
-        ...     explicit = next(targets(Path(folder)))
-        >>> list(texts(explicit, 3, seed=1)) == list(texts(explicit, 3, seed=1))
-        True
-    """
+    """Return mutations of a certificate, the same for the same seed."""
     generator = random.Random(f"{target.kind} {seed}")
     for _ in range(count):
         yield mutated(target.content, generator)

@@ -27,16 +27,7 @@ SMALL = {"d_model": 4, "head_size": 4, "d_state": 2}
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A certificate that holds, and its run.
-
-    Attributes:
-        kind: of certificate.
-        run: what it is about.
-        content: its JSON.
-
-    Example:
-        `targets` makes them.
-    """
+    """A certificate that holds, and its run."""
 
     kind: str
     run: Run
@@ -52,19 +43,7 @@ class Target:
 
 
 def targets(folder: Path) -> Iterator[Target]:
-    """Make a certificate of every kind, of untrained models of 2 or 4 features and of a compiled one.
-
-    Args:
-        folder: gets their runs.
-
-    Example:
-        >>> import json
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     first = next(targets(Path(folder)))
-        >>> first.kind, first.refusal(json.dumps(first.content))
-        ('explicit', None)
-    """
+    """Make a certificate of every kind, of untrained models of 2 or 4 features and of a compiled one."""
     explicit = untrained(folder / "explicit", "mamba2", SMALL)
     yield Target("explicit", explicit, certify(explicit, **PAIRS).model_dump(mode="json"))
     coupled = untrained(folder / "coupled", "implicit-mamba2", SMALL, {"out_proj": 16.0})
@@ -82,32 +61,13 @@ def targets(folder: Path) -> Iterator[Target]:
 
 
 def constant(run: Run) -> Run:
-    """Return a run on the task whose answer is the same to every word.
-
-    Args:
-        run: of a task with two tokens and two answers.
-
-    Example:
-        >>> constant(load_run("parity-small")).task.table.tolist()
-        [[0, 0], [1, 1]]
-    """
+    """Return a run on the task whose answer is the same to every word."""
     names = run.task.token_names, run.task.target_names
     return replace(run, task=WordProblem([[0, 0], [1, 1]], 0, *names, name="constant"))
 
 
 def untrained(folder: Path, model: str, sizes: dict[str, int], scales: dict[str, float] | None = None) -> Run:
-    """Store a model with its initial weights as a finished run, some of them at another scale.
-
-    Args:
-        folder: to be made.
-        model: its name.
-        sizes: of it.
-        scales: of an implicit model: of ``out_proj``, so that states matter, or of ``head``, so that answers
-            are constant and h decays within a token; or ``in_proj``, so that little is read of the latent.
-
-    Example:
-        `targets` calls it.
-    """
+    """Store a model with its initial weights as a finished run, some of them at another scale."""
     config = recipe("parity", model, seed=2, **sizes)
     run = RunFolder(folder)
     run.begin(config)

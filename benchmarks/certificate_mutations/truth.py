@@ -55,12 +55,7 @@ CLAIMS += ("image_radii", "boxes", "rtol")
 
 
 def differences(one: Content, other: Content) -> list[Path]:
-    """Return the paths at which two certificates differ, the seal aside.
-
-    Example:
-        >>> differences({"a": [1, 2], "sha256": "x"}, {"a": [1, 3], "sha256": "y"})
-        [('a', 1)]
-    """
+    """Return the paths at which two certificates differ, the seal aside."""
     mine, theirs = (
         {p: v for p in paths_of(c) if not isinstance(v := value_at(c, p), dict | list) or not v}
         for c in (one, other)
@@ -71,23 +66,7 @@ def differences(one: Content, other: Content) -> list[Path]:
 
 
 class Judge:
-    """Says of accepted mutations of a certificate what is wrong with them.
-
-    Args:
-        target: the certificate that holds.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from benchmarks.certificate_mutations.targets import targets
-        >>> with TemporaryDirectory() as folder:
-        ...     explicit = next(targets(Path(folder)))
-        >>> judge = Judge(explicit)
-        >>> judge.fault(explicit.content)
-        >>> (claim,) = explicit.content["claims"]
-        >>> judge.fault({**explicit.content, "claims": [{**claim, "margin": "0x1.0p+9"}]})
-        'margin was changed, and is true in one form only or not known'
-    """
+    """Says of accepted mutations of a certificate what is wrong with them."""
 
     def __init__(self, target: Target) -> None:
         self.target, self.lines = target, lines_of(target.content)

@@ -24,14 +24,7 @@ from theory.rigorous.tensors.agreement import AsReal, compare_beside
 
 
 def with_exact_weights(model: nn.Module) -> Any:
-    """Return a copy of a module whose parameters and buffers are the real numbers that their floats are.
-
-    Example:
-        >>> layer = with_exact_weights(nn.Linear(2, 1, bias=False))
-        >>> output = layer(EnclosedTensor(Ball.exact([[1.0, 2.0]])))
-        >>> output.shape, bool(output.value.radius < 1e-14)
-        (torch.Size([1]), True)
-    """
+    """Return a copy of a module whose parameters and buffers are the real numbers that their floats are."""
     twin = copy.deepcopy(model)
     for module in twin.modules():
         for entries in (module._parameters, module._buffers):
@@ -48,16 +41,6 @@ def enclosed_transitions(model: SequenceModel, tokens: Tensor) -> EnclosedTransi
     Args:
         model: in any floating-point type.
         tokens: ``[T]``, int64.
-
-    Raises:
-        InputError: for a model that is no stack of cells, or a cell that calls what has no form on balls.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model = load_run("parity-deltanet").model
-        >>> transitions = enclosed_transitions(model, torch.tensor([0, 1]))
-        >>> transitions.latent_size, transitions.blocks
-        (32, ('memory.0',))
     """
     if not isinstance(model, CellStack):
         raise InputError(
@@ -90,9 +73,6 @@ def compare_with_floats(
         state: every part ``[T, …]``.
         latents: ``[T, d]``.
         columns: of each layer's block the entry to differentiate by, ``[T]``; random directions if not given.
-
-    Raises:
-        InputError: naming the first entry that differs by more than rounding.
 
     Example:
         >>> from implicit.runs.loading import load_run

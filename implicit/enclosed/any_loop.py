@@ -31,26 +31,7 @@ LARGEST = 2.0**10
 
 
 class EnclosedAnyLoop:
-    """Φ, G and logits of a model at T positions, each with its token.
-
-    Args:
-        model: of one layer: an implicit model of any cell, an Elman network, GRU or LSTM, or a `StepModel` in
-            plain operations. Its weights are taken as exact numbers.
-
-    Raises:
-        InputError: for another model, or code that calls what has no form on balls.
-
-    Example:
-        >>> from implicit.models.elman import Elman
-        >>> from implicit.models.torch_rnn import TorchRNNConfig
-        >>> _ = torch.manual_seed(0)
-        >>> model = Elman(TorchRNNConfig(vocabulary_size=2, output_size=2, d_model=3)).double()
-        >>> loop, zero = EnclosedAnyLoop(model), Dual.constant(Ball.exact(np.zeros((1, 3))), 0)
-        >>> after, _ = loop.advance(zero, zero, [1])
-        >>> logits = model(torch.tensor([[1]])).detach().numpy()[:, 0]
-        >>> bool(np.abs(loop.logits(after).value.midpoint - logits).max() < 1e-14)
-        True
-    """
+    """Φ, G and logits of a model at T positions, each with its token."""
 
     def __init__(self, model: SequenceModel) -> None:
         if not isinstance(model, ImplicitModel | StepModel | TorchRNN):

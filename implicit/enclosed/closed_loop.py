@@ -24,29 +24,7 @@ from theory.rigorous.balls.dual import join
 
 
 class EnclosedClosedLoop:
-    """Φ, G and logits of a one-layer implicit Mamba-2 model at T positions, each with its token.
-
-    Args:
-        model: the model, in any floating-point type; its weights are taken as exact numbers.
-
-    Raises:
-        InputError: for a model of other cells, an explicit one, or more than one layer.
-
-    Example:
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> sizes = {"d_model": 4, "head_size": 4, "d_state": 2, "d_conv": 2}
-        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes)).double()
-        >>> from theory.rigorous.balls import Ball
-        >>> loop = EnclosedClosedLoop(model)
-        >>> state, latent = model.init_state(1), torch.ones(1, 4).double()
-        >>> s = Dual.constant(Ball.exact(flatten_state(state).numpy()), columns=0)
-        >>> image, following = loop.advance(Dual.constant(Ball.exact(latent.numpy()), 0), s, [1])
-        >>> transition = model.transition(1)
-        >>> first = {name: part[0] for name, part in state.items()}
-        >>> expected = transition.self_map(latent[0], first).detach().numpy()
-        >>> bool(np.abs(image.value.midpoint - expected).max() < 1e-12)
-        True
-    """
+    """Φ, G and logits of a one-layer implicit Mamba-2 model at T positions, each with its token."""
 
     def __init__(self, model: SequenceModel) -> None:
         stack = enclosable(model)
@@ -140,16 +118,7 @@ class EnclosedClosedLoop:
 
 
 def unflatten_state(model: SequenceModel, vectors: Tensor) -> State:
-    """Undo `flatten_state`.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model = load_run("parity").model
-        >>> state = model.init_state(3)
-        >>> again = unflatten_state(model, flatten_state(state))
-        >>> {name: part.shape == again[name].shape for name, part in state.items()}
-        {'conv.0': True, 'ssm.0': True}
-    """
+    """Undo `flatten_state`."""
     shapes = {name: part.shape[1:] for name, part in model.init_state(1).items()}
     parts = vectors.split([shape.numel() for shape in shapes.values()], dim=1)
     return {
@@ -159,11 +128,5 @@ def unflatten_state(model: SequenceModel, vectors: Tensor) -> State:
 
 
 def flatten_state(state: State) -> Tensor:
-    """Return states as vectors, ``[batch, n]``, their parts one after the other.
-
-    Example:
-        >>> flatten_state({"conv.0": torch.zeros(2, 3, 1), "ssm.0": torch.ones(2, 1, 1, 2)})
-        tensor([[0., 0., 0., 1., 1.],
-                [0., 0., 0., 1., 1.]])
-    """
+    """Return states as vectors, ``[batch, n]``, their parts one after the other."""
     return torch.cat([part.flatten(1) for part in state.values()], dim=1)

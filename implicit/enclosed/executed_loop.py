@@ -25,25 +25,7 @@ from theory.rigorous.rounded import TINY, Rounded, joined
 
 
 class ExecutedClosedLoop:
-    """The rounding of a one-layer implicit Mamba-2 model's step, as `theory.rigorous.covers` asks for it.
-
-    Args:
-        model: its weights are taken as exact numbers; the program has them in its own format.
-        form: that the program computes in, not narrower than that of the weights.
-
-    Raises:
-        InputError: for a model of other cells, an explicit one, or more than one layer.
-
-    Example:
-        What one step in float64 may be off at the first token of a stored run, from the latent zero.
-
-        >>> from implicit.runs.loading import load_run
-        >>> from theory.rigorous.float_format import FLOAT64
-        >>> program = ExecutedClosedLoop(load_run("parity-small").model, FLOAT64)
-        >>> found = program.rounding(Ball.exact(np.zeros((1, 8))), Ball.exact(np.zeros((1, 18))), [1])
-        >>> bool(1e-16 < found.step[0] < 1e-12)
-        True
-    """
+    """The rounding of a one-layer implicit Mamba-2 model's step, as `theory.rigorous.covers` asks for it."""
 
     def __init__(self, model: SequenceModel, form: FloatFormat) -> None:
         self._damping = EnclosedClosedLoop(model).damping  # which refuses what has no fixed points

@@ -24,11 +24,6 @@ def is_mamba2(model: SequenceModel) -> bool:
     """Return whether a model is a stack of Mamba-2 cells and nothing else, of which there is a form by hand.
 
     A subclass that changes the cell or the transition is not: its own code says what it is.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> is_mamba2(load_run("parity").model), is_mamba2(load_run("parity-deltanet").model)
-        (True, False)
     """
     try:
         stack = enclosable(model)
@@ -40,17 +35,7 @@ def is_mamba2(model: SequenceModel) -> bool:
 
 
 def form_of(model: SequenceModel, tokens: Tensor) -> Form:
-    """Return (Φ, G) at T positions on balls.
-
-    Raises:
-        InputError: for a model that has none; the sentence says what to write.
-
-    Example:
-        >>> import torch
-        >>> from implicit.runs.loading import load_run
-        >>> type(form_of(load_run("parity").model, torch.tensor([0]))).__name__
-        'EnclosedMamba2'
-    """
+    """Return (Φ, G) at T positions on balls."""
     return EnclosedMamba2(model, tokens) if is_mamba2(model) else enclosed_transitions(model, tokens)
 
 
@@ -62,16 +47,6 @@ def boxes(form: Form, blocks: frozenset[str], state: Mapping[str, Array], radius
         blocks: the names of the parts of h; see `block_parts`.
         state: every part ``[T, …]``.
         radius: ``[T]``.
-
-    Example:
-        >>> import numpy as np
-        >>> import torch
-        >>> from implicit.runs.loading import load_run
-        >>> model = load_run("parity-deltanet").model
-        >>> state = {name: part.numpy() for name, part in model.init_state(1).items()}
-        >>> found = boxes(form_of(model, torch.tensor([0])), block_parts(model), state, np.array([0.5]))
-        >>> {name: float(ball.radius.max()) for name, ball in found.items()}
-        {'conv.0': 0.0, 'memory.0': 0.5}
     """
     if isinstance(form, EnclosedTransitionBatch):
         return form.enclosed(state, radius)
@@ -83,27 +58,13 @@ def boxes(form: Form, blocks: frozenset[str], state: Mapping[str, Array], radius
 
 
 def block_parts(model: SequenceModel) -> frozenset[str]:
-    """Return the names of the parts of the state that Theorem 1 speaks of.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> sorted(block_parts(load_run("parity-deltanet").model))
-        ['memory.0']
-    """
+    """Return the names of the parts of the state that Theorem 1 speaks of."""
     assert isinstance(model, CellStack)  # as every model with a form is
     return frozenset(name for names in model.layer_states for name in names)
 
 
 def widest(model: SequenceModel, form: Form) -> int:
-    """Return how many numbers are differentiated at once at a position: it limits how many are taken.
-
-    Example:
-        >>> import torch
-        >>> from implicit.runs.loading import load_run
-        >>> model = load_run("parity-deltanet").model
-        >>> widest(model, form_of(model, torch.tensor([0])))
-        1024
-    """
+    """Return how many numbers are differentiated at once at a position: it limits how many are taken."""
     if isinstance(form, EnclosedMamba2):
         return max(cell.d_inner + cell.channels + cell.heads for cell in form.cells)
     state = model.init_state(1)

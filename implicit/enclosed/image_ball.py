@@ -49,10 +49,6 @@ class ImageBalls:
         radius: ρ, ``[T]``; infinite where none was found.
         lipschitz: κ, a bound of the derivative on the ball of that radius and so a Lipschitz constant there,
             ``[T]``; where it is below 1 all latents are attracted.
-
-    Example:
-        >>> ImageBalls(np.array([0.5, 2.0]), np.array([0.3, np.inf])).attracts
-        array([ True, False])
     """
 
     radius: Array
@@ -80,27 +76,6 @@ def image_balls(
         states: boxes of states, ``[T, n]``.
         latents: centres of the balls, near the fixed points, ``[T, d]``.
         factor: by how much the balls are to be larger than the smallest that are found; at least 1.
-
-    Raises:
-        InputError: for a smaller factor.
-
-    Example:
-        An untrained block that reads little of the latent and adds much to it.
-
-        >>> import torch
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> sizes = {"d_model": 8, "head_size": 8, "d_state": 1, "d_conv": 2}
-        >>> model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **sizes))
-        >>> _ = model.cells[0].in_proj.weight.data.mul_(0.01)
-        >>> _ = model.cells[0].out_proj.weight.data.mul_(16.0)
-        >>> loop, tokens = EnclosedClosedLoop(model), np.array([0, 1])
-        >>> states = Ball.exact(np.full((2, loop.state_size), 0.3))
-        >>> zero = Dual.constant(Ball.exact(np.zeros((2, 8))), 0)
-        >>> near, _ = loop.advance(zero, Dual.constant(states, 0), tokens)
-        >>> found = image_balls(loop, tokens, states, near.value.midpoint)
-        >>> found.attracts, bool((found.radius < 1).all())
-        (array([ True,  True]), True)
     """
     if not factor >= 1:
         raise InputError(f"factor is {factor}; give at least 1: smaller balls need not hold the images")

@@ -30,23 +30,12 @@ from theory.rigorous.balls.dual import join
 
 
 def exact(tensor: Tensor) -> Ball:
-    """Return the floats of a tensor as exact real numbers.
-
-    Example:
-        >>> exact(torch.tensor([0.1])).contains(0.1)  # the float32 number is not 1/10
-        False
-    """
+    """Return the floats of a tensor as exact real numbers."""
     return Ball.exact(tensor.detach().to(torch.float64).cpu().numpy())
 
 
 def rms_norm(x: Dual, weight: Ball, epsilon: float, groups: int = 1) -> Dual:
-    """Return x / sqrt(mean(x²) + ε) · weight, normalised within each group of neighbouring features.
-
-    Example:
-        >>> x = Dual.constant(Ball.exact([[3.0, 4.0]]), columns=0)
-        >>> rms_norm(x, Ball.exact([5.0, 5.0]), epsilon=0.0).value.contains([[18**0.5, 32**0.5]])
-        True
-    """
+    """Return x / sqrt(mean(x²) + ε) · weight, normalised within each group of neighbouring features."""
     group = x.value.shape[-1] // groups
     squares = x * x
     mean = squares.sums(group).scaled(Ball.exact(1.0) / Ball.exact(float(group)))
@@ -91,9 +80,6 @@ class Mamba2Update:
 
 class EnclosedCell:
     """`Mamba2Cell.step` on balls.
-
-    Args:
-        cell: the cell; its weights are copied.
 
     Example:
         >>> cell = Mamba2Cell(d_model=4, head_size=4, d_state=2)
@@ -167,17 +153,7 @@ class EnclosedCell:
 
 
 def enclosable(model: SequenceModel) -> CellStack:
-    """Return the model as the stack of Mamba-2 cells that it has to be.
-
-    Raises:
-        InputError: for a model of other cells, with an MLP, or with other injections than one per layer
-            without a bias.
-
-    Example:
-        >>> from implicit import load_run
-        >>> enclosable(load_run("parity").model).config.layers
-        1
-    """
+    """Return the model as the stack of Mamba-2 cells that it has to be."""
     if (
         not isinstance(model, CellStack)
         or model.mlps
@@ -210,23 +186,6 @@ class EnclosedMamba2:
     Args:
         model: the model, in any floating-point type.
         tokens: ``[T]``, int64.
-
-    Raises:
-        InputError: for a model of other cells, or with an MLP.
-
-    Example:
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> model = ImplicitMamba2(config).double()
-        >>> enclosed = EnclosedMamba2(model, torch.tensor([1]))
-        >>> state = {name: exact(entry) for name, entry in model.init_state(1).items()}
-        >>> z = Dual.constant(Ball.exact(np.ones((1, 4))), columns=0)
-        >>> image, _ = enclosed.advance(z, state, {})
-        >>> transition = model.transition(1)
-        >>> zero = {name: entry[0] for name, entry in model.init_state(1).items()}
-        >>> expected = transition.self_map(torch.ones(4).double(), zero)
-        >>> bool(np.abs(image.value.midpoint - expected.detach().numpy()).max() < 1e-12)
-        True
     """
 
     def __init__(self, model: SequenceModel, tokens: Tensor) -> None:

@@ -63,7 +63,8 @@ def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -
     numbers = found.numbers()
     assert numbers["closed"] == numbers["steps"] == 2 * numbers["sets"]
     assert all_lengths.draw(found).axes
-    assert all_lengths.tables(found)
+    assert found.rows()
+    assert "float32, and the run's own rtol of 0.0001, are not covered" in found.finding.limits
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import pytest
 
 from analysis import certificates, check_certificate
 from analysis.certificates import checking, iteration, replay
-from analysis.certificates.arb.pairs import PairChecker
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
-from analysis.certificates.claims.theorem1 import Explicit
+from analysis.certificates.claims.theorem1 import Explicit, PairChecker
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from implicit.compiled import compile_run
@@ -82,7 +81,7 @@ def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     pair = parse_certificate(changed).only.pairs[0]
     with pytest.raises(RefusedError, match="explicit model"):
-        PairChecker(weights, run.config.as_json()["sizes"], 128).check_pair(pair, [], "pairs[0]")
+        PairChecker(weights, run.config.as_json()["sizes"], 128).check(pair, [], "pairs[0]")
 
 
 def _write(folder: Path, content: Content) -> str:
@@ -167,7 +166,7 @@ def _parts(path: Path) -> tuple[str, ...]:
 
 
 def test_the_checker_has_files() -> None:
-    assert {"checking", "lengths", "pairs", "replay"} <= {path.stem for path in CHECKING}
+    assert {"checking", "lengths", "theorem1", "replay"} <= {path.stem for path in CHECKING}
 
 
 @pytest.fixture
@@ -231,7 +230,7 @@ def test_a_certificate_that_takes_too_long_is_refused_before_anything_starts(
     for pair in changed["claims"][0]["pairs"]:
         pair["point"]["orbit"]["iterations"] = 512
     changed["claims"][0]["pairs"] *= 10_000
-    monkeypatch.setattr(PairChecker, "check_pair", lambda *_: pytest.fail("was started"))
+    monkeypatch.setattr(PairChecker, "check", lambda *_: pytest.fail("was started"))
     with pytest.raises(RefusedError, match=r"claims\[0\].kind: the check takes up to .* more than --work"):
         check_certificate.check_certificate(parse_certificate(changed), run, CheckSettings(processes=1))
 

@@ -13,8 +13,7 @@ import torch
 from analysis import check_certificate as command
 from analysis import executed
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
-from analysis.certificates.claims.executed import Boxes, Executed, ExecutedChecker
-from analysis.certificates.compiled_weights import read_program
+from analysis.certificates.claims.executed import Boxes, Executed, ExecutedChecker, read_program
 from analysis.certificates.producing import identity_of
 from analysis.certify import certify
 from analysis.check_certificate import check_certificate
@@ -262,7 +261,7 @@ def test_half_precision_is_refused(run: Run) -> None:
 
 def test_commands(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert executed.main([str(run.path), "--out", str(tmp_path)]) == 0
-    assert "every word of every length" in capsys.readouterr().out.replace("\n", " ")
+    assert "all words of every length" in capsys.readouterr().out.replace("\n", " ")
     document = tmp_path / "certificate.json"
     assert command.main([str(document), str(run.path)]) == 0
     content = parse_certificate(__import__("json").loads(document.read_bytes())).model_dump(mode="json")

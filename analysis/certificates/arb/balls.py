@@ -13,8 +13,6 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
-from analysis.certificates.certificate import RefusedError
-
 Vector = list[arb]
 Rows = list[list[arb]]
 """A matrix of derivatives: a row for each number, a column for each direction."""
@@ -23,63 +21,33 @@ EPSILON = arb(1e-5)
 
 
 def exact_vector(numbers: NDArray[np.floating[Any]]) -> Vector:
-    """Return floats as exact balls.
-
-    Example:
-        >>> exact_vector(np.array([0.5]))[0].is_exact()
-        True
-    """
+    """Return floats as exact balls."""
     return [arb(float(number)) for number in numbers.ravel()]
 
 
 def exact_matrix(numbers: NDArray[np.floating[Any]]) -> arb_mat:
-    """Return a matrix of floats as exact balls.
-
-    Example:
-        >>> exact_matrix(np.eye(2)).det() == 1
-        True
-    """
+    """Return a matrix of floats as exact balls."""
     rows, columns = numbers.shape
     return arb_mat(rows, columns, exact_vector(numbers))
 
 
 def times(matrix: arb_mat, rows: Rows) -> Rows:
-    """Return the product of a matrix and rows of derivatives.
-
-    Example:
-        >>> times(arb_mat([[2]]), [[arb(3)]]) == [[arb(6)]]
-        True
-    """
+    """Return the product of a matrix and rows of derivatives."""
     return (matrix * arb_mat(rows)).tolist() if rows[0] else [[] for _ in range(matrix.nrows())]
 
 
 def apply(matrix: arb_mat, vector: Vector) -> Vector:
-    """Return M v.
-
-    Example:
-        >>> apply(arb_mat([[2]]), [arb(3)]) == [arb(6)]
-        True
-    """
+    """Return M v."""
     return (matrix * arb_mat(len(vector), 1, vector)).entries()
 
 
 def sigmoid(x: arb) -> arb:
-    """Return 1 / (1 + e^{−x}).
-
-    Example:
-        >>> sigmoid(arb(0)) == 0.5
-        True
-    """
+    """Return 1 / (1 + e^{−x})."""
     return 1 / (1 + (-x).exp())
 
 
 def silu(x: arb) -> tuple[arb, arb]:
-    """Return x σ(x) by its mean-value form, and its slope σ(x) (1 + x σ(−x)), both over the ball x.
-
-    Example:
-        >>> silu(arb(0)) == (arb(0), arb(0.5))
-        True
-    """
+    """Return x σ(x) by its mean-value form, and its slope σ(x) (1 + x σ(−x)), both over the ball x."""
     inner = sigmoid(x)
     slope = inner * (1 + x * (1 - inner))
     middle = x.mid()
@@ -87,13 +55,7 @@ def silu(x: arb) -> tuple[arb, arb]:
 
 
 def rms_norm(x: Vector, slopes: Rows, weight: Vector, groups: int = 1) -> tuple[Vector, Rows]:
-    """Return y = w ∘ x r with r = (mean x² + ε)^{−1/2} a group, and dy = w ∘ (r dx − x r³ (xᵀ dx) / n).
-
-    Example:
-        >>> y, dy = rms_norm([arb(1), arb(1)], [[arb(1)], [arb(0)]], [arb(1), arb(1)])
-        >>> abs(y[0] - 1) < 1e-4, abs(dy[0][0] - 0.5) < 1e-4
-        (True, True)
-    """
+    """Return y = w ∘ x r with r = (mean x² + ε)^{−1/2} a group, and dy = w ∘ (r dx − x r³ (xᵀ dx) / n)."""
     size = len(x) // groups
     y: Vector = []
     dy: Rows = []
@@ -125,13 +87,7 @@ SQUARINGS = 8
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Compute with so many bits inside; FLINT's precision is global.
-
-    Example:
-        >>> with precision(200):
-        ...     bool(arb(2).sqrt().rad() < 1e-50)
-        True
-    """
+    """Compute with so many bits inside; FLINT's precision is global."""
     before = ctx.prec
     ctx.prec = bits
     try:
@@ -141,22 +97,12 @@ def precision(bits: int) -> Iterator[None]:
 
 
 def identity(size: int) -> arb_mat:
-    """Return the identity matrix.
-
-    Example:
-        >>> identity(3).trace() == 3
-        True
-    """
+    """Return the identity matrix."""
     return arb_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
 
 
 def row_sum(matrix: arb_mat) -> arb:
-    """Return an upper bound of ‖M‖_∞, as an exact number; NaN stays NaN.
-
-    Example:
-        >>> row_sum(arb_mat([[1, -2], [0, 1]])) == 3
-        True
-    """
+    """Return an upper bound of ‖M‖_∞, as an exact number; NaN stays NaN."""
     sums = [sum((abs(entry) for entry in row), arb(0)) for row in matrix.tolist()]
     return max_upper(sums)
 
@@ -178,12 +124,7 @@ def max_upper(numbers: Vector) -> arb:
 
 
 def norm_bound(vector: Vector) -> arb:
-    """Return an upper bound of the Euclidean norm; the square of a ball around zero would reach below zero.
-
-    Example:
-        >>> norm_bound([arb(3), arb(-4)]) == 5
-        True
-    """
+    """Bound the Euclidean norm from above; the square of a ball around zero would reach below zero."""
     return sum((abs(entry).upper() ** 2 for entry in vector), arb(0)).sqrt().upper()
 
 
@@ -224,15 +165,9 @@ def is_positive_definite(matrix: arb_mat) -> bool:
 
 @dataclass(frozen=True)
 class NewtonMap:
-    """A Newton map that contracts over a box.
+    """A Newton map that contracts over a box: z − P (z − Φ(z)), with ``inverse`` P.
 
-    Attributes:
-        inverse: P, the midpoint of an inverse of I − A's midpoint.
-        defect: an enclosure of I − P (I − A), the derivative of the map.
-        kappa: an upper bound of ‖I − P (I − A)‖_∞, below 1.
-
-    Example:
-        `contracting_newton_map` returns one.
+    ``defect`` encloses its derivative I − P (I − A), of which ``kappa`` < 1 bounds the row-sum norm.
     """
 
     inverse: arb_mat
@@ -240,25 +175,8 @@ class NewtonMap:
     kappa: arb
 
 
-def contracting_newton_map(slopes: arb_mat, refuse: Callable[[str], RefusedError]) -> NewtonMap:
-    """Return the Newton map of a box over which it is proved to contract.
-
-    Args:
-        slopes: A, an enclosure of ∂zΦ over the box.
-        refuse: makes the refusal of the claimed box from the reason.
-
-    Raises:
-        RefusedError: if I − A cannot be inverted, or the map is not proved to contract.
-
-    Example:
-        >>> found = contracting_newton_map(arb_mat([[0.5]]), lambda why: RefusedError("radius", why))
-        >>> found.inverse[0, 0] == 2, found.kappa == 0
-        (True, True)
-        >>> wide = arb_mat([[arb(0.5, 0.6)]])
-        >>> contracting_newton_map(wide, lambda why: RefusedError("radius", why))
-        Traceback (most recent call last):
-        analysis.certificates.certificate.RefusedError: radius: the Newton map does not contract over it
-    """
+def contracting_newton_map(slopes: arb_mat, refuse: Callable[[str], Exception]) -> NewtonMap:
+    """Return the Newton map of a box from an enclosure of ∂zΦ over it; ``refuse`` makes the refusal."""
     one = identity(slopes.nrows())
     system = one - slopes
     try:
@@ -273,12 +191,7 @@ def contracting_newton_map(slopes: arb_mat, refuse: Callable[[str], RefusedError
 
 
 def triangle(numbers: NDArray[np.float64], size: int) -> arb_mat:
-    """Return the upper triangular matrix whose rows are given one after the other.
-
-    Example:
-        >>> triangle(np.array([1.0, 2.0, 3.0]), 2).det() == 3
-        True
-    """
+    """Return the upper triangular matrix whose rows are given one after the other."""
     rows = np.zeros((size, size))
     rows[np.triu_indices(size)] = numbers
     return exact_matrix(rows)

@@ -34,13 +34,7 @@ UNIT_EPSILON = arb(1e-6)
 
 
 def scaled(x: Vector, slopes: Rows, divisor: int, epsilon: arb) -> tuple[Vector, Rows]:
-    """Return y = x r with r = (Σ x² / n + ε)^{−1/2}, and dy = r (dx − x r² (xᵀ dx) / n).
-
-    Example:
-        >>> y, dy = scaled([arb(3), arb(4)], [[arb(1)], [arb(0)]], 1, arb(0))
-        >>> abs(y[0] - 0.6) < 1e-15, abs(dy[0][0] - 0.128) < 1e-15
-        (True, True)
-    """
+    """Return y = x r with r = (Σ x² / n + ε)^{−1/2}, and dy = r (dx − x r² (xᵀ dx) / n)."""
     r = (sum((e * e for e in x), arb(0)) / divisor + epsilon).rsqrt()
     (inner,) = times(arb_mat(1, len(x), x), slopes)
     common = [c * r**2 / divisor for c in inner]
@@ -56,9 +50,6 @@ class Written:
     Attributes:
         k: unit keys, ``[heads][key_size]``.
         c: what is written there, ``[heads][value_size]``.
-
-    Example:
-        `ArbDeltaNet.evaluate` makes them.
     """
 
     k: list[tuple[Vector, Rows]]
@@ -67,10 +58,6 @@ class Written:
 
 class DeltaLayer:
     """One DeltaNet cell with the norm before it.
-
-    Args:
-        weights: arrays of the cell under the names of its state dict, and ``norm_before``.
-        sizes: ``sizes`` of the configuration.
 
     Example:
         >>> from implicit.cells import DeltaNetCell
@@ -101,15 +88,7 @@ class DeltaLayer:
         memory: Rows,
         place: tuple[int, int] | None,
     ) -> tuple[tuple[Vector, Rows], Written]:
-        """Return what the layer adds to the stream, and what it writes.
-
-        Args:
-            stream: what the layer reads, with derivatives.
-            injection: of the token.
-            window: a row per channel.
-            memory: S of all heads, a row per key.
-            place: the entry of S that moves, and the column of its derivative; None for none.
-        """
+        """Return what the layer adds to the stream, and what it writes."""
         u, du = rms_norm(*stream, self.norm_before)
         p = [a + b for a, b in zip(apply(self.in_proj, u), injection, strict=True)]
         dp = times(self.in_proj, du)
@@ -160,26 +139,7 @@ class DeltaLayer:
 
 
 class ArbDeltaNet(ArbModel):
-    """Φ and the update of the memories of a stored implicit-deltanet without MLPs.
-
-    Args:
-        weights: the state dict as arrays.
-        sizes: ``sizes`` of its configuration.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.models.registry import build_model
-        >>> sizes = {"d_model": 4, "heads": 2, "key_size": 2, "value_size": 3, "d_conv": 2}
-        >>> model = build_model("implicit-deltanet", sizes, make_task("parity"))
-        >>> weights = {name: value.numpy() for name, value in model.state_dict().items()}
-        >>> checked = ArbDeltaNet(weights, model.config.model_dump())
-        >>> checked.shapes
-        {'conv.0': (14, 1), 'memory.0': (4, 3)}
-        >>> state = checked.state([arb(0)] * (14 + 12))
-        >>> image, _, _ = checked.evaluate(1, [arb(0)] * 4, state, None)
-        >>> len(image), image[0].is_finite()
-        (4, True)
-    """
+    """Φ and the update of the memories of a stored implicit-deltanet without MLPs."""
 
     block = "memory"
 

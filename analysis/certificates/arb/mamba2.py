@@ -33,21 +33,10 @@ from analysis.certificates.arb.balls import (
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """What h'_cn = decay_c h_cn + inputs_c B_n is made of, with derivatives, and C, x, gate for the output.
+    """What h'_cn = decay_c h_cn + inputs_c B_n is made of, and C, x, gate for the output, with derivatives.
 
-    Attributes:
-        decay: one per channel, with the derivatives along z and along h of earlier layers; so for the others.
-        inputs: Δ x, one per channel.
-        B: of each group.
-        C: of each group.
-        x: the convolved channels.
-        gate: before its SiLU.
-        decays: one per head.
-        entering: what the next window takes in, one per convolved channel.
-        entering_slopes: its derivatives.
-
-    Example:
-        `ArbLayer.coefficients` makes them.
+    Derivatives are along z and along h of earlier layers. ``inputs`` is Δ x, ``decays`` one a head,
+    ``entering`` what the next window takes in, one a convolved channel.
     """
 
     decay: tuple[Vector, Rows]
@@ -63,10 +52,6 @@ class Coefficients:
 
 class ArbLayer:
     """One Mamba-2 cell with the norm before it.
-
-    Args:
-        weights: arrays of the cell under the names of its state dict, and ``norm_before``.
-        groups: groups of heads that share B and C.
 
     Example:
         >>> from implicit.cells import Mamba2Cell
@@ -307,30 +292,7 @@ State = Mapping[str, Any]
 
 
 class ArbModel:
-    """(Φ, G) of a stored implicit-mamba2 or mamba2.
-
-    Args:
-        weights: the state dict as arrays.
-        sizes: ``sizes`` of its configuration.
-
-    Attributes:
-        shapes: per name of the state how many channels and how many entries of each: the window first.
-        blocks: the name of h of every layer.
-        head: the matrix that decodes a latent.
-        last_norm: the weights of the last norm of an implicit model.
-
-    Example:
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
-        >>> model = ArbModel(weights, config.model_dump())
-        >>> model.shapes
-        {'conv.0': (12, 3), 'ssm.0': (8, 2)}
-        >>> state = model.state([arb(0)] * (12 * 3 + 8 * 2))
-        >>> image, _, _ = model.evaluate(1, [arb(0)] * 4, state, None)
-        >>> len(image), image[0].is_finite()
-        (4, True)
-    """
+    """(Φ, G) of a stored implicit-mamba2 or mamba2."""
 
     block = "ssm"
 
@@ -418,14 +380,7 @@ class ArbModel:
     def evaluate(
         self, token: int, z: Vector, state: State, sources: Sequence[int] | None
     ) -> tuple[Vector, Rows, list[Coefficients]]:
-        """Return Φ, its derivatives along z and one entry of h per layer, and every layer's coefficients.
-
-        Args:
-            token: the token.
-            z: the latent; empty for an explicit model.
-            state: ``conv.<layer>`` and ``ssm.<layer>``, a row per channel each.
-            sources: per layer the entry of h; None for no derivatives at all.
-        """
+        """Return Φ, its derivatives along z and one entry of h per layer, and every layer's coefficients."""
         columns = 0 if sources is None else self.size + len(self.layers)
         stream, slopes = self._embedded(token, columns)
         if self.implicit:
@@ -459,12 +414,6 @@ class ArbModel:
     ) -> tuple[Vector, Rows, Rows]:
         """Return Φ and its derivatives, and those of G, for a model of one layer.
 
-        Args:
-            token: the token.
-            z: the latent.
-            state: ``conv.0`` and ``ssm.0``, a row per channel each.
-            directions: a row per entry of the state, the window first; a column per direction.
-
         Returns:
             The derivatives have a column for every entry of z, then one for every direction.
         """
@@ -494,11 +443,5 @@ class ArbModel:
 
 
 def entries_of(state: State) -> Vector:
-    """Return the entries of a state in the order in which `ArbModel.state` takes them.
-
-    Example:
-        >>> entries = entries_of({"conv.0": [[arb(1)], [arb(2)]], "ssm.0": [[arb(3), arb(4)]]})
-        >>> [float(entry) for entry in entries]
-        [1.0, 2.0, 3.0, 4.0]
-    """
+    """Return the entries of a state in the order in which `ArbModel.state` takes them."""
     return [entry for part in state.values() for row in part for entry in row]

@@ -39,12 +39,7 @@ LINEAR_FROM = 20
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Numbers of the program: without rounding, and how far off they are at most.
-
-    Example:
-        >>> Pair([arb(1)], [arb(0)]).size[0] == 1
-        True
-    """
+    """Numbers of the program: without rounding, and how far off they are at most."""
 
     exact: Vector
     error: Vector
@@ -61,11 +56,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Off:
-    """How far off a step is, in Euclidean norms, and the logits one by one.
-
-    Example:
-        `ArbRounding.bound` returns it.
-    """
+    """How far off a step is, in Euclidean norms, and the logits one by one."""
 
     step: arb
     state: arb
@@ -85,23 +76,7 @@ class _Matrix:
 
 
 class ArbRounding:
-    """Bounds the rounding of the program of a stored implicit-mamba2 of one layer.
-
-    Args:
-        weights: the state dict as arrays.
-        model: of the same weights.
-        ulps: what functions of one number may be off.
-
-    Example:
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
-        >>> model = ArbModel(weights, config.model_dump())
-        >>> state = model.state([arb(0)] * (12 * 3 + 8 * 2))
-        >>> off = ArbRounding(weights, model, 4).bound(1, [arb(0)] * 4, state)
-        >>> bool(off.step < 1e-11), bool(off.state < 1e-12)
-        (True, True)
-    """
+    """Bounds the rounding of the program of a stored implicit-mamba2 of one layer."""
 
     def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], model: ArbModel, ulps: int) -> None:
         (self.layer,) = model.layers
@@ -122,13 +97,7 @@ class ArbRounding:
         self.rates = Pair(self.layer.rates, off)
 
     def bound(self, token: int, z: Vector, state: State) -> Off:
-        """Bound it for all latents and states of boxes.
-
-        Args:
-            token: that is read.
-            z: the latent.
-            state: ``conv.0`` and ``ssm.0``.
-        """
+        """Bound it for all latents and states of boxes."""
         image, after = self._step(token, Pair(z, [arb(0)] * len(z)), state)
         tau = self.model.damping
         # z + τ (Φ − z): three roundings of the change, and one of the sum

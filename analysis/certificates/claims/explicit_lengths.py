@@ -4,25 +4,67 @@ With U = ρ W⁻¹ the set is {c + U u : ‖u‖₂ ≤ 1}. By the mean value th
 c')‖₂ + ‖W' J U‖₂ + ‖W'‖₂ η with J enclosed over the set and η the error of a program's step, and the
 difference of two logits is at least that at the centre, less ‖(v − v') J U‖₂ + ‖v − v'‖₂ η with v, v' rows
 of the head.
+
+An Elman network is h' = tanh(W e(x) + b + U h + c), evaluated from the stored weights.
+
+Over an ellipsoid {m + A u : ‖u‖₂ ≤ 1} entry i of the argument lies within ‖(U A)_i‖₂ of that at m, and the
+derivative of h' along u is diag(1 − tanh²) U A there.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from flint import arb, arb_mat
+from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from analysis.certificates.arb.balls import (
+    Vector,
     apply,
+    exact_matrix,
     exact_vector,
     norm_bound,
     precision,
     spectral_bound,
-    triangle,
 )
-from analysis.certificates.arb.elman import WEIGHTS, ArbElman
 from analysis.certificates.certificate import Automaton, Claim, Number, Numbers, RefusedError, Work, at_least
-from analysis.certificates.checking import Context, Weights, check_answers, check_each, check_sets
+from analysis.certificates.checking import Context, Weights, check_answers, check_each
+from analysis.certificates.claims.lengths import OF_SETS, Sets, check_sets
+
+WEIGHTS = {f"rnn.{kind}_l0" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+WEIGHTS |= {"embedding.weight", "head.weight", "head.bias"}
+"""All that a network of one layer has."""
+
+
+class ArbElman:
+    """The step and the logits of an Elman network."""
+
+    def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]]) -> None:
+        self.hidden = exact_matrix(weights["rnn.weight_hh_l0"])
+        self.head, self._head_bias = exact_matrix(weights["head.weight"]), exact_vector(weights["head.bias"])
+        self.size, self.tokens = self.hidden.nrows(), len(weights["embedding.weight"])
+        inputs = exact_matrix(weights["rnn.weight_ih_l0"])
+        biases = [exact_vector(weights[f"rnn.bias_{kind}_l0"]) for kind in ("ih", "hh")]
+        self._read = [
+            [a + b + c for a, b, c in zip(apply(inputs, exact_vector(row)), *biases, strict=True)]
+            for row in weights["embedding.weight"]
+        ]
+
+    def step(self, token: int, centre: Vector, axes: arb_mat) -> tuple[Vector, arb_mat]:
+        """Return h' at the centre of an ellipsoid, and the derivative along its axes over all of it."""
+        along = self.hidden * axes
+        middle = [a + b for a, b in zip(self._read[token], apply(self.hidden, centre), strict=True)]
+        slopes = []
+        for number, row in zip(middle, along.tolist(), strict=True):
+            bent = (number + arb(0, norm_bound(row))).tanh()
+            slopes.append([(1 - bent) * (1 + bent) * entry for entry in row])
+        return [number.tanh() for number in middle], arb_mat(slopes)
+
+    def logits(self, state: Vector) -> Vector:
+        """Return what a state is read as."""
+        return [a + b for a, b in zip(apply(self.head, state), self._head_bias, strict=True)]
+
 
 STATEMENTS = {
     "meaning": (
@@ -30,11 +72,7 @@ STATEMENTS = {
         "as the exact one on real numbers. The state is all parts of the model's state one after the other; "
         "it is zero before the first token."
     ),
-    "sets": (
-        "Set i holds the states s with |W (s - c)| <= radius (Euclidean norm), c its row of centres, W the "
-        "upper triangular matrix of its row of metrics, row by row. The zero state lies in the first set, "
-        "whose label is the initial state of the automaton."
-    ),
+    "sets": OF_SETS,
     "step": (
         "Token x leads from every state of set i into set targets[i][x], whose label is the state of the "
         "automaton after x from the label of i; and so does every step whose next state is off by at most "
@@ -46,18 +84,13 @@ STATEMENTS = {
         "not claimed."
     ),
 }
-AT_ONCE = 16
 
 
 class ExplicitLengths(Claim):
-    """A cover of the states of an explicit model, and all that is claimed of its steps.
-
-    Example:
-        >>> list(ExplicitLengths.model_fields)[-2:]
-        ['step_error', 'margin']
-    """
+    """A cover of the states of an explicit model, and all that is claimed of its steps."""
 
     models: ClassVar[tuple[str, ...]] = ("elman",)
+    says: ClassVar[Mapping[str, str]] = STATEMENTS
 
     kind: Literal["explicit_lengths"] = "explicit_lengths"
     labels: list[NonNegativeInt]
@@ -67,11 +100,6 @@ class ExplicitLengths(Claim):
     radii: Numbers
     step_error: Number
     margin: Number
-
-    @classmethod
-    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003
-        """Return the same for every run."""
-        return STATEMENTS
 
     def work(self, context: Context) -> Work:
         """Bound the work: a step for each set and token."""
@@ -89,15 +117,8 @@ class ExplicitLengths(Claim):
         check_sets(self, automaton, ("targets",), numbers)
         if not self.step_error >= 0:
             raise RefusedError("step_error", "is negative")
-        check_each(
-            SetChecker,
-            (self, dict(weights), automaton, context.bits),
-            SetChecker.check,
-            [(number,) for number in range(len(self.labels))],
-            processes=context.processes,
-            unit="set",
-            at_once=AT_ONCE,
-        )
+        sets = [(number,) for number in range(len(self.labels))]
+        check_each(context, SetChecker, (self, dict(weights), automaton, context.bits), sets, unit="set")
 
     def verdict(self, config: Mapping[str, Any]) -> str:  # noqa: ARG002
         """Return by how many sets it is shown, and what it is not about."""
@@ -110,57 +131,30 @@ class ExplicitLengths(Claim):
 
 
 class SetChecker:
-    """Proves the steps of single sets again.
-
-    Args:
-        claim: what is claimed; its arrays have the right sizes.
-        weights: the state dict of the run.
-        automaton: of the task.
-        bits: the precision.
-
-    Example:
-        `ExplicitLengths.check` makes one.
-    """
+    """Proves the steps of single sets again."""
 
     def __init__(self, claim: ExplicitLengths, weights: Weights, automaton: Automaton, bits: int) -> None:
         self.claim, self.automaton, self.bits = claim, automaton, bits
-        count = len(claim.labels)
-        self.centres = claim.centres.reshape(count, -1)
-        self.triangles = claim.metrics.reshape(count, -1)
+        self.sets = Sets(claim, automaton)
         with precision(bits):
             self.model = ArbElman(weights)
 
     def check(self, index: int) -> None:
-        """Check what every token makes of a set, and that the first one holds the zero state.
-
-        Raises:
-            RefusedError: naming the first line that fails.
-        """
+        """Check what every token makes of a set."""
         with precision(self.bits):
-            radius = float(self.claim.radii[index])
-            if not radius > 0:
-                raise RefusedError(f"radii[{index}]", "is not positive")
-            metric = self._metric(index)
-            try:
-                axes = metric.inv() * arb(radius)
-            except ZeroDivisionError:
-                raise RefusedError(f"metrics[{index}]", "cannot be inverted") from None
-            if index == 0 and not norm_bound(apply(metric, exact_vector(-self.centres[0]))) <= radius:
-                raise RefusedError("centres[0]", "is not near the zero state")
+            axes = self.sets.axes(index)
             for token in range(len(self.automaton.table[0])):
                 self._check_step(index, token, axes)
 
     def _check_step(self, index: int, token: int, axes: arb_mat) -> None:
-        claim, line = self.claim, f"targets[{index}][{token}]"
-        target, answer = claim.targets[index][token], self.automaton.table[claim.labels[index]][token]
-        if target >= len(claim.labels) or claim.labels[target] != answer:
-            raise RefusedError(line, "is not a set of the state that the automaton is in")
-        after, slopes = self.model.step(token, exact_vector(self.centres[index]), axes)
-        metric, off = self._metric(target), arb(claim.step_error)
-        away = [a - b for a, b in zip(after, exact_vector(self.centres[target]), strict=True)]
+        claim, sets = self.claim, self.sets
+        target, answer = sets.target(index, token)
+        after, slopes = self.model.step(token, exact_vector(sets.centres[index]), axes)
+        metric, off = sets.metric(target), arb(claim.step_error)
+        away = [a - b for a, b in zip(after, exact_vector(sets.centres[target]), strict=True)]
         reach = norm_bound(apply(metric, away)) + spectral_bound(metric * slopes)
         if not reach + spectral_bound(metric) * off <= float(claim.radii[target]):
-            raise RefusedError(line, "the set is not proved to be mapped into it")
+            raise RefusedError(f"targets[{index}][{token}]", "the set is not proved to be mapped into it")
         logits, rows = self.model.logits(after), self.model.head.tolist()
         along = (self.model.head * slopes).tolist()
         for other in range(len(logits)):
@@ -173,6 +167,3 @@ class SetChecker:
                     raise RefusedError(
                         "margin", f"is larger than what is proved of token {token} in set {index}"
                     )
-
-    def _metric(self, index: int) -> arb_mat:
-        return triangle(self.triangles[index], self.model.size)

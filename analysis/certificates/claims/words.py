@@ -12,14 +12,14 @@ from flint import arb
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
-from analysis.certificates.arb.balls import identity, precision
-from analysis.certificates.certificate import Automaton, Number, Numbers, Part, RefusedError, Work
-from analysis.certificates.checking import Context, Weights, check_each
+from analysis.certificates.arb.balls import identity
+from analysis.certificates.certificate import Number, Numbers, Part, RefusedError, Work
+from analysis.certificates.checking import Context
 from analysis.certificates.iteration import (
     ITERATION_STATEMENTS,
     MODELS,
+    AnswersChecker,
     IterationClaim,
-    StepChecker,
     StepClaim,
     check_answers_of,
     check_iteration,
@@ -68,25 +68,16 @@ class WordLevel(Part):
 
 
 class Words(IterationClaim):
-    """All words up to a length are answered right.
-
-    Example:
-        >>> list(Words.model_fields)[-4:]
-        ['levels', 'length', 'words', 'margin']
-    """
+    """All words up to a length are answered right."""
 
     models: ClassVar[tuple[str, ...]] = MODELS
+    says: ClassVar[Mapping[str, str]] = STATEMENTS
 
     kind: Literal["words"] = "words"
     levels: list[WordLevel]
     length: PositiveInt
     words: PositiveInt
     margin: Number
-
-    @classmethod
-    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003
-        """Return the same for every run."""
-        return STATEMENTS
 
     def work(self, context: Context) -> Work:
         """Bound the work: a step for each word."""
@@ -98,17 +89,8 @@ class Words(IterationClaim):
         tokens = len(automaton.table[0])
         _check_sizes(self, tokens, state, int(context.sizes["d_model"]))
         check_iteration(self, context.sizes, state=state, tokens=tokens)
-        jobs = [("bundle", number, 0) for number in range(len(self.bundles.tokens))]
-        jobs += [("word", n, row) for n in range(self.length) for row in range(tokens ** (n + 1))]
-        check_each(
-            WordsChecker,
-            (self, dict(context.weights), context.sizes, automaton, context.bits),
-            WordsChecker.check,
-            jobs,
-            processes=context.processes,
-            unit="word",
-            at_once=WORDS_AT_ONCE,
-        )
+        places = [(n, row) for n in range(self.length) for row in range(tokens ** (n + 1))]
+        self.check_steps(context, WordsChecker, automaton, places, "word")
 
     def verdict(self, config: Mapping[str, Any]) -> str:
         """Return how many words are right."""
@@ -117,65 +99,23 @@ class Words(IterationClaim):
 
 
 def words_in_order(tokens: int, length: int) -> NDArray[np.int64]:
-    """Return all words of a length in lexicographic order, ``[words, length]``.
-
-    Example:
-        >>> words_in_order(2, 2).tolist()
-        [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
+    """Return all words of a length in lexicographic order, ``[words, length]``."""
     return np.stack(np.unravel_index(np.arange(tokens**length), (tokens,) * length), axis=1)
 
 
-WORDS_AT_ONCE = 16
+class WordsChecker(AnswersChecker):
+    """Proves bundles of orbits and the last steps of single words again."""
 
-
-class WordsChecker:
-    """Proves bundles of orbits and the last steps of single words again.
-
-    Args:
-        claim: what is claimed; their number fits the number of words.
-        weights: the state dict of the run.
-        sizes: ``sizes`` of its configuration.
-        automaton: of the task.
-        bits: the precision.
-
-    Example:
-        `Words.check` makes one.
-    """
-
-    def __init__(
-        self, claim: Words, weights: Weights, sizes: Mapping[str, Any], automaton: Automaton, bits: int
-    ) -> None:
-        self.levels, self.automaton, self.bits = claim.levels, automaton, bits
-        self.tokens = len(self.automaton.table[0])
-        with precision(bits):
-            self.steps = StepChecker(claim, weights, sizes, bits)
-
-    def check(self, kind: str, index: int, row: int) -> None:
-        """Check a bundle of orbits, or a word.
-
-        Args:
-            kind: ``"bundle"`` or ``"word"``.
-            index: which bundle, or which level.
-            row: which word of the level.
-
-        Raises:
-            RefusedError: naming the first line that fails.
-        """
-        if kind == "bundle":
-            self.steps.orbits.check_bundle(index)
-            return
-        with precision(self.bits):
-            self._check_word(index, row)
-
-    def _check_word(self, index: int, row: int) -> None:
-        level = self.levels[index]
-        word = tuple(int(token) for token in np.unravel_index(row, (self.tokens,) * (index + 1)))
+    def check_step(self, index: int, row: int) -> None:  # type: ignore[override]
+        """Check a word by the number of its level and its row there."""
+        levels, tokens = self.claim.levels, len(self.automaton.table[0])
+        level = levels[index]
+        word = tuple(int(token) for token in np.unravel_index(row, (tokens,) * (index + 1)))
         told = f"(word {' '.join(map(str, word))})"
         states = level.states.reshape(len(level.margins), -1)
         centre, radius = np.zeros(states.shape[1]), 0.0
         if index:
-            before, parent = self.levels[index - 1], row // self.tokens
+            before, parent = levels[index - 1], row // tokens
             centre = before.states.reshape(len(before.margins), -1)[parent]
             radius = float(before.state_radii[parent])
         answer = self.automaton.after(word)

@@ -41,9 +41,6 @@ class ReachableStates:
         labels: ``[states]``.
         targets: the number of the state that stands for the next one, ``[states, tokens]``.
         latents: ``[states, tokens, d]``.
-
-    Example:
-        `reachable_states` returns them.
     """
 
     states: Array
@@ -68,20 +65,6 @@ def reachable_states(
 
     Returns:
         None if there are more.
-
-    Raises:
-        FloatingPointError: if a state is not finite.
-
-    Example:
-        s' = s/2 + x on numbers, x in {0, 1}: within [0, 2], up to 1/4.
-
-        >>> def halve(states, tokens):
-        ...     return states / 2 + tokens[:, None], np.zeros((len(states), 1))
-        >>> def near(states, labels):
-        ...     return np.broadcast_to(np.eye(1), (len(states), 1, 1)), np.full(len(states), 0.25)
-        >>> found = reachable_states(halve, np.zeros(1), 0, np.zeros((1, 2), int), near, limit=20)
-        >>> found.states.ravel().tolist(), found.targets[:2].tolist()
-        ([0.0, 1.0, 0.5, 1.5], [[0, 1], [2, 3]])
     """
     tokens = table.shape[1]
     states, labels = initial[None], np.array([label])
@@ -154,12 +137,7 @@ OF_STORED_RUNS: dict[str, dict[str, Any]] = {
 
 
 class LengthsSettings(CheckedConfig):
-    """How the cover is searched for; what is proved does not depend on it.
-
-    Example:
-        >>> LengthsSettings().rate
-        0.86
-    """
+    """How the cover is searched for; what is proved does not depend on it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -184,27 +162,13 @@ class LengthsSettings(CheckedConfig):
 
 
 def for_run(settings: LengthsSettings, run: Run) -> LengthsSettings:
-    """Return settings in which those that were not chosen are the ones of a stored run, if it has its own.
-
-    Args:
-        settings: as they were given.
-        run: a run.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> for_run(LengthsSettings(rate=0.5), load_run("parity-small")).rate
-        0.5
-    """
+    """Return settings in which those that were not chosen are the ones of a stored run, if it has its own."""
     own = OF_STORED_RUNS.get(run.path.name, {}) if run.path.parent == STORED_RUNS else {}
     return settings.model_copy(update={n: own[n] for n in own if n not in settings.model_fields_set})
 
 
 class SizedLoop(EnclosedLoop, Protocol):
-    """A model on balls that says how many numbers its state has.
-
-    Example:
-        `implicit.enclosed.any_loop.EnclosedAnyLoop` is one.
-    """
+    """A model on balls that says how many numbers its state has."""
 
     state_size: int
 
@@ -216,18 +180,7 @@ def find_cover(
     settings: LengthsSettings,
     errors: StepErrors,
 ) -> tuple[ClosedCover | None, str]:
-    """Return a cover with what is proved of it, or why there is none.
-
-    Args:
-        step: of the model, in floating point.
-        loop: the model on balls.
-        task: gives the right answers.
-        settings: how it is searched for.
-        errors: by how much the steps may be inexact.
-
-    Example:
-        `analyse` calls it.
-    """
+    """Return a cover with what is proved of it, or why there is none."""
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from analysis.certificates.certificate import Claim, at_least
+from analysis.certificates.certificate import Claim
 from analysis.certificates.claims.explicit_lengths import ExplicitLengths
 from analysis.certificates.producing import stated
 from analysis.certificates.proofs.cover_search import IntArray, LengthsSettings, find_cover, for_run
-from analysis.certificates.proofs.lengths import PROOF as LENGTHS
-from analysis.certificates.proofs.lengths import FoundLengths
+from analysis.certificates.proofs.lengths import LENGTHS, FoundLengths
 from analysis.certificates.proofs.steps import LARGEST_STATE
 from analysis.framework.needs import Need, word_problem_of
 from analysis.framework.output import RunIdentity
@@ -41,30 +40,24 @@ POINTS = 16
 
 @dataclass(frozen=True, eq=False)
 class FoundExplicit(FoundLengths):
-    """What is found of an explicit model: no iteration, and no starts.
-
-    Example:
-        `prove` returns one.
-    """
-
-    checked: bool = False
+    """What is found of an explicit model: no iteration, and no starts."""
 
     @property
     def proved(self) -> bool:
         """Whether the answers to all words of every length are proved right."""
         return self.found is not None and bool(self.found.closed.all())
 
-    @property
-    def sentence(self) -> str:
-        """The finding."""
-        if self.found is None or not self.proved:
-            return super().sentence
-        check = "" if self.checked else "; no independent check exists for this model"
+    def _proved(self, sets: int, margin: str) -> str:
         return (
             f"proved right on all words of every length, in exact arithmetic and if every next state is off "
-            f"by at most {STEP_ERROR}: {self.found.cover.set_count} sets of states are mapped into each "
-            f"other, with a margin of at least {at_least(float(self.found.bounds.margin.min()))}{check}"
+            f"by at most {STEP_ERROR}: {sets} sets of states are mapped into each other, with a margin of at "
+            f"least {margin}"
         )
+
+    @property
+    def limits(self) -> str:
+        """What is not covered."""
+        return "that a program is off by no more is not covered" if self.proved else ""
 
     @property
     def claims(self) -> list[Claim]:
@@ -76,20 +69,7 @@ class FoundExplicit(FoundLengths):
 
 
 def prove(run: Run, settings: LengthsSettings | None = None) -> FoundExplicit:
-    """Prove that an explicit model answers words of every length as its task does.
-
-    Args:
-        run: a loaded run of an elman, gru or lstm of one layer, or a `StepModel`, with a small state.
-        settings: how the proof is searched for.
-
-    Raises:
-        InputError: for a large state, a task that is no word problem, or code that has no form on balls.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> prove(load_run("parity-elman")).sentence
-        'proved right on all words of every length, in exact arithmetic and if every next state is off by ...'
-    """
+    """Prove that an explicit model answers words of every length as its task does."""
     settings, began = for_run(settings or LengthsSettings(), run), time.monotonic()
     model, task = in_double_precision(run.model), word_problem_of(run)
     loop = EnclosedAnyLoop(model)
@@ -114,10 +94,7 @@ def prove(run: Run, settings: LengthsSettings | None = None) -> FoundExplicit:
             _compare(model, loop, found.cover.centres[:POINTS], task.vocabulary_size)
     statements = {"explicit_lengths": stated(ExplicitLengths, run)}
     proved = found, None, None, fault, task.initial_state, statements
-    checked = run.config.model in ExplicitLengths.models
-    return FoundExplicit(
-        RunIdentity.of(run), settings, *proved, seconds=time.monotonic() - began, checked=checked
-    )
+    return FoundExplicit(RunIdentity.of(run), settings, *proved, seconds=time.monotonic() - began)
 
 
 @torch.no_grad()
@@ -143,12 +120,14 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
         raise InputError("read gives other logits on balls than on tensors; write one formula for both")
 
 
-PROOF = replace(
-    LENGTHS,
-    needs=Need(
-        lambda model: isinstance(model, StepModel | TorchRNN),
-        "whose step is not one of its state",
-        "give the run of an implicit model, of an elman, gru or lstm, or of a StepModel",
+PROOFS = (
+    replace(
+        LENGTHS,
+        needs=Need(
+            lambda model: isinstance(model, StepModel | TorchRNN),
+            "whose step is not one of its state",
+            "give the run of an implicit model, of an elman, gru or lstm, or of a StepModel",
+        ),
+        prove=prove,
     ),
-    prove=prove,
 )

@@ -28,20 +28,18 @@ own may be larger, and its float32 is not part of it.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.table import Table
 
-from analysis.certificates.certificate import Claim, at_least
+from analysis.certificates.certificate import Claim, at_least, at_most
 from analysis.certificates.claims.lengths import Lengths
 from analysis.certificates.claims.starts import OF_EVERY_START, Starts
 from analysis.certificates.iteration import upper_triangle
-from analysis.certificates.producing import Proof, stated
+from analysis.certificates.producing import Found, Proof, stated
 from analysis.certificates.proofs.cover_search import IntArray, LengthsSettings, find_cover, for_run
-from analysis.certificates.proofs.image_balls import ProvedImages, prove_images
 from analysis.certificates.proofs.steps import (
     ProvedIteration,
     asked_of,
@@ -51,6 +49,7 @@ from analysis.certificates.proofs.steps import (
     solve_steps,
 )
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
+from analysis.framework.finding import Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import RED
@@ -58,40 +57,57 @@ from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.enclosed.image_ball import ImageBalls, image_balls
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
+from theory.rigorous.balls import Ball
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.bundling import Members
+from theory.rigorous.covers.invariant_cover import Cover, extents
 from theory.rigorous.covers.radii import ClosedCover
 
 STATED_SHARE = 0.95
 """Of the margin that is proved, how much a certificate states: other arithmetic has other roundings."""
+STATED_RADIUS = 1.05
+"""Of a radius that is proved, what a certificate states, for the same reason."""
+AT_ONCE = 256
+"""Steps that are bounded together, so that arrays of derivatives stay small."""
+
+
+def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ImageBalls | None:
+    """Prove at every step of a cover that Φ maps all latents into a ball in which it contracts, or None.
+
+    The balls are around the latents of the cover, with the radii of a certificate, ``[sets, tokens]``.
+    """
+    sets, tokens = cover.targets.shape
+    reach = extents(cover, np.arange(sets))
+    index, token = np.divmod(np.arange(sets * tokens), tokens)
+    parts: list[tuple[Array, Array]] = []
+    for start in range(0, sets * tokens, AT_ONCE):
+        i, x = index[start : start + AT_ONCE], token[start : start + AT_ONCE]
+        boxes, centres = Ball.around(cover.centres[i], reach[i]), cover.latents[i, x]
+        found = image_balls(loop, x, boxes, centres, STATED_RADIUS)
+        parts.append((found.radius, found.lipschitz))
+    radius, lipschitz = (np.concatenate(part).reshape(sets, tokens) for part in zip(*parts, strict=True))
+    balls = ImageBalls(radius, lipschitz)
+    return balls if balls.attracts.all() else None
 
 
 @dataclass(frozen=True, eq=False)
-class FoundLengths:
+class FoundLengths(Found):
     """What `analyse` returns.
 
     Attributes:
-        run: which run.
-        settings: what was chosen.
         found: the cover with what is proved of its steps; None if there is no candidate.
         iteration: what is proved of the iteration over it; None if the cover is not closed.
-        attraction: what is proved of all latents; None if that is not proved, or the rest is not.
-        fault: why there is none; empty otherwise.
-        initial_state: of the task.
-        statements: what is claimed, in words, by kind.
-        seconds: how long it took.
-
-    Example:
-        `analyse` returns one.
+        images: what is proved of all latents; None if that is not proved, or the rest is not.
     """
 
     run: RunIdentity
     settings: LengthsSettings
     found: ClosedCover | None
     iteration: ProvedIteration | None
-    attraction: ProvedImages | None
+    images: ImageBalls | None
     fault: str
     initial_state: int
     statements: dict[str, dict[str, str]]
@@ -109,24 +125,48 @@ class FoundLengths:
         if self.found is None:
             return f"nothing is proved: {self.fault}"
         sets, steps = self.found.cover.set_count, len(self.found.closed)
-        if self.iteration is not None and self.proved:
-            return (
-                f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
-                "are mapped into each other, with a margin of at least "
-                f"{at_least(float(self.found.bounds.margin.min()))}; {self.iteration.caveat}"
-                f"{self._of_starts()}"
-            )
+        if self.proved:
+            return f"{self._proved(sets, at_least(float(self.found.bounds.margin.min())))}{self._of_starts()}"
         if self.iteration is not None:
             mapped = f"{sets} sets are mapped into each other by fixed points"
             return f"nothing is proved: {mapped}, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
         return f"nothing is proved: {closed} of {steps} steps between {sets} sets lead into their targets"
 
+    def _proved(self, sets: int, margin: str) -> str:
+        assert self.iteration is not None
+        return (
+            f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
+            f"are mapped into each other, with a margin of at least {margin}"
+        )
+
     def _of_starts(self) -> str:
-        """What is proved of the simultaneous mode, with the caveat."""
-        if self.attraction is None:
+        """What is proved of the simultaneous mode."""
+        if self.images is None:
             return ""
-        return f"; {self.attraction.sentence}, so that {OF_EVERY_START}"
+        radius, lipschitz = (
+            at_most(float(found.max())) for found in (self.images.radius, self.images.lipschitz)
+        )
+        return (
+            f"; all latents are attracted at all {self.images.radius.size} steps (images within {radius}, "
+            f"contracting there by {lipschitz}), so that {OF_EVERY_START}"
+        )
+
+    @property
+    def limits(self) -> str:
+        """What is assumed and what is not covered."""
+        if self.iteration is None or not self.proved:
+            return ""
+        return self.iteration.caveat
+
+    def rows(self) -> list[Rows]:
+        """Return the figures of the cover."""
+        if self.found is None:
+            return []
+        found = self.numbers()
+        columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
+        row = [str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns]
+        return [Rows([name.replace("_", " ") for name in columns], [row], self.run.title)]
 
     def numbers(self) -> dict[str, Any]:
         """Return everything but the sets, for JSON."""
@@ -149,8 +189,13 @@ class FoundLengths:
                 "tolerance": self.iteration.iteration.tolerance,
                 "latent_error": self.iteration.iteration.latent_error,
             }
-        if self.attraction is not None:
-            content["all_latents"] = self.attraction.numbers()
+        if self.images is not None:
+            content["all_latents"] = {
+                "proved": True,
+                "steps": self.images.radius.size,
+                "largest_image_radius": float(self.images.radius.max()),
+                "largest_lipschitz_constant": float(self.images.lipschitz.max()),
+            }
         return content
 
     def sets(self) -> dict[str, Any]:
@@ -171,7 +216,7 @@ class FoundLengths:
         }
 
     @property
-    def search(self) -> LengthsSettings:
+    def search(self) -> LengthsSettings:  # type: ignore[override]
         """The settings."""
         return self.settings
 
@@ -190,33 +235,15 @@ class FoundLengths:
             bundle_of=[[*map(int, row)] for row in membership],
             **self.iteration.fields(),
         )
-        if self.attraction is None:
+        if self.images is None:
             return [lengths]
-        return [lengths, Starts(statements=self.statements["starts"], **self.attraction.fields())]
+        return [lengths, Starts(statements=self.statements["starts"], image_radii=self.images.radius)]
 
 
 def analyse(
     run: Run, settings: LengthsSettings | None = None, *, starts: bool = False, **chosen: Any
 ) -> FoundLengths:
-    """Prove that a model answers words of every length as its task does.
-
-    Args:
-        run: a loaded run of an implicit model of one layer with a small state, that forgets.
-        settings: how the proof is searched for.
-        starts: try to prove too that all latents are attracted.
-        chosen: settings by name, instead.
-
-    Raises:
-        InputError: for a bad setting, a model that is not implicit, has several layers or a large state, or a
-            task that is no word problem.
-
-    Example:
-        A minute and some hundred megabytes for the stored run; too few sets are told at once.
-
-        >>> from implicit.runs.loading import load_run
-        >>> analyse(load_run("parity-small"), sets=100).sentence
-        'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
-    """
+    """Prove that a model answers words of every length as its task does."""
     settings = for_run(settings_from(LengthsSettings, chosen, settings), run)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
@@ -231,31 +258,23 @@ def analyse(
         found, fault = find_cover(step, loop, task, settings, errors_of(asked))
     except FloatingPointError as overflow:
         found, fault = None, str(overflow)
-    iteration, attraction = None, None
+    iteration, images = None, None
     if found is not None and found.closed.all():
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
         iteration = prove_iteration(loop, members, asked, model.stopping)
         if iteration.attraction.holds and starts and isinstance(loop, EnclosedClosedLoop):
             images = prove_images(loop, found.cover)
-            attraction = images if images.holds else None
     seconds = time.monotonic() - began
     statements = {"lengths": stated(Lengths, run), "starts": stated(Starts, run)}
-    proved = found, iteration, attraction, fault, task.initial_state, statements
+    proved = found, iteration, images, fault, task.initial_state, statements
     return FoundLengths(RunIdentity.of(run), settings, *proved, seconds)
 
 
 def draw(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
-    """Draw the gains of all steps and the radii of all sets.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> len(draw(analyse(load_run("parity-small"), sets=100)).axes)
-        0
-    """
+    """Draw the gains of all steps and the radii of all sets."""
     with styled():
-        title, color = f"{analysis.run.title}\n{analysis.sentence}", "black" if analysis.proved else RED
-        panels = 0 if analysis.found is None else 2
-        figure, axes = new_panels(width, panels, title, color=color)
+        title = for_title(analysis.run.title, analysis.finding)
+        figure, axes = new_panels(width, 0 if analysis.found is None else 2, **title)
         if analysis.found is None:
             return figure
         gain, radius = axes
@@ -276,45 +295,12 @@ def draw(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
         return figure
 
 
-def caption(analysis: FoundLengths) -> str:
-    """Tell what is drawn, and the finding.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> caption(analyse(load_run("parity-small"), sets=100)).split(",")[0]
-        'A cover of all states that words of any length reach: nothing is proved: more than 100 states ...'
-    """
-    return (
-        f"A cover of all states that words of any length reach: {analysis.sentence}. By how much each step "
-        "shrinks or stretches a set, in the metric of the sets (below 1: contraction), and decimal "
-        "logarithms of the "
-        "radii of all sets in their metrics."
-    )
+def prove_starts(run: Run, settings: LengthsSettings) -> FoundLengths:
+    """Prove every start too; where only words of every length are proved, that is what is claimed."""
+    return analyse(run, settings, starts=True)
 
 
-def tables(analysis: FoundLengths) -> list[Table | str]:
-    """Return the figures of the cover, for the terminal.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> tables(analyse(load_run("parity-small"), sets=100))[-1]
-        'nothing is proved: more than 100 states lie farther than 0.0001 from each other'
-    """
-    if analysis.found is None:
-        return [analysis.sentence]
-    table = Table(title=analysis.run.title, title_justify="left")
-    found = analysis.numbers()
-    columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
-    for name in columns:
-        table.add_column(name.replace("_", " "), justify="right")
-    table.add_row(*(str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns))
-    if isinstance(analysis.iteration, ProvedIteration) and analysis.run.model not in Lengths.models:
-        known = ", ".join(Lengths.models)
-        return [table, analysis.sentence, f"No independent check exists for this cell; one does for {known}."]
-    return [table, analysis.sentence]
-
-
-PROOF = Proof(
+LENGTHS = Proof(
     claim="lengths",
     question="Is a small model right on words of every length? A proof, with a certificate.",
     description="Prove in rigorous arithmetic that a small model is right on words of every length. "
@@ -322,7 +308,17 @@ PROOF = Proof(
     settings=LengthsSettings,
     needs=FIXED_POINTS,
     prove=analyse,
-    tables=tables,
     draw=draw,
-    caption=caption,
+    shows="A cover of all states that words of any length reach: by how much each step shrinks or "
+    "stretches a set, in the metric of the sets (below 1: contraction), and decimal "
+    "logarithms of the radii of all sets in their metrics.",
 )
+STARTS = replace(
+    LENGTHS,
+    claim="starts",
+    question="Does the simultaneous mode tend to the right answers too? A proof, with a certificate.",
+    description="Prove that a small implicit model is right on words of every length and, where all latents "
+    "are attracted, that the simultaneous mode tends to the same answers from every start.",
+    prove=prove_starts,
+)
+PROOFS = (LENGTHS, STARTS)

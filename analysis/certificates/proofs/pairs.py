@@ -4,25 +4,198 @@ Choosing is floating point and heuristic; every claim is then proved by `theory.
 region that is larger than the one claimed by `MARGIN`. That leaves a checker with another formulation, whose
 enclosures over wide balls may be a little wider and still confirm it. Of the explicit control it is proved
 that its transition is diagonal, and the same at every h.
+
+Positions are visited pairs with their approximate fixed points; a companion puts another h beside the window.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from analysis.certificates.arb.pairs import least_state_radius
 from analysis.certificates.certificate import Interval
-from analysis.certificates.claims.theorem1 import Claimed, Contraction, ControlPair, Orbit, Point
-from analysis.certificates.proofs.sites import Sites
-from analysis.framework.visited_states import VisitedState
-from implicit.enclosed.forms import block_parts
+from analysis.certificates.claims.theorem1 import (
+    Claimed,
+    Contraction,
+    ControlPair,
+    Orbit,
+    Point,
+    least_state_radius,
+)
+from analysis.framework.visited_states import TIGHT_RTOL, VisitedState, in_double_precision
+from implicit.enclosed.any_cell import compare_with_floats
+from implicit.enclosed.forms import Form, block_parts, boxes, form_of, widest
 from implicit.enclosed.mamba2 import EnclosedMamba2
-from implicit.models.interface import SequenceModel
+from implicit.fixed_point import Stopping
+from implicit.models.interface import FixedPointModel, SequenceModel
+from implicit.models.stack import CellStack
+from implicit.modes import Solve
+from theory.jacobian.coupling_entries import coupling_entries
 from theory.rigorous.balls.ball import Array, Ball
 from theory.rigorous.balls.dual import Dual
-from theory.rigorous.enclosure import Enclosures, enclose, independent_of_state, newton_step_bound
+from theory.rigorous.enclosure import (
+    Enclosures,
+    Entries,
+    approximate_slopes,
+    enclose,
+    independent_of_state,
+    newton_step_bound,
+    refine,
+)
 from theory.rigorous.orbits import orbits_into_basin
+from theory.rigorous.tensors import EnclosedTransitionBatch
+
+CHUNK = 2**22
+"""The most float64 entries of one array of derivatives."""
+MAX_COMPANIONS = 3
+"""How many other values of h are tried until one has a fixed point beside the window that is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Positions at which something is to be proved.
+
+    Attributes:
+        tokens: ``[T]``.
+        state: the states, each entry ``[T, …]``.
+        latents: approximate fixed points, ``[T, d]``.
+    """
+
+    model: SequenceModel
+    tokens: NDArray[np.int64]
+    state: Mapping[str, Array]
+    latents: Array
+    places: Sequence[Entries]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, chosen: NDArray[np.int64] | slice) -> "Sites":
+        return Sites(
+            self.model,
+            self.tokens[chosen],
+            {name: entry[chosen] for name, entry in self.state.items()},
+            self.latents[chosen],
+            [(rows[chosen], columns[chosen]) for rows, columns in self.places],
+        )
+
+    def transitions(self) -> Form:
+        """Return (Φ, G) at these positions."""
+        return form_of(self.model, torch.from_numpy(self.tokens))
+
+    def boxes(self, radius: Array) -> dict[str, Ball]:
+        """Return the states with h widened by a radius at each position."""
+        return boxes(self.transitions(), block_parts(self.model), self.state, radius)
+
+    def chunks(self) -> list[slice]:
+        """Return slices that keep derivatives within `CHUNK` entries."""
+        numbers = widest(self.model, self.transitions())
+        count = max(1, CHUNK // (numbers * (self.latents.shape[1] + len(self.places))))
+        return [slice(start, start + count) for start in range(0, len(self), count)]
+
+
+@dataclass(frozen=True, eq=False)
+class Companions:
+    """For each position another visited h, put beside the window of this one.
+
+    Attributes:
+        pairs: the number of the position that h is taken from, ``[T]``.
+        differ: whether it is another h, ``[T]``; where there is none, a position is its own companion.
+    """
+
+    pairs: NDArray[np.int64]
+    differ: NDArray[np.bool_]
+    sites: Sites
+
+
+def visited_sites(model: FixedPointModel, visited: Sequence[VisitedState]) -> Sites:
+    """Return the visited pairs with their fixed points and a large coupling entry of each."""
+    names = visited[0].state
+    tokens = np.array([pair.token for pair in visited])
+    state = {name: np.stack([pair.state[name].numpy() for pair in visited]) for name in names}
+    latents = _fixed_points(model, tokens, state)
+    _, slopes = approximate_slopes(*_points(model, tokens, state), latents)
+    places = coupling_entries(
+        in_double_precision(model).transitions(torch.from_numpy(tokens)),
+        _tensors(state),
+        torch.from_numpy(latents),
+        torch.from_numpy(slopes),
+    )
+    return Sites(model, tokens, state, latents, [(row.numpy(), column.numpy()) for row, column in places])
+
+
+def companions(sites: Sites, attempt: int) -> Companions:
+    """Return companions: the farthest h of the same token, and in later attempts nearer ones.
+
+    Example:
+        With one pair per token, its companion can only be itself.
+
+        >>> from analysis.framework.visited_states import visited_states
+        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+        >>> _ = torch.manual_seed(0)
+        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
+        >>> model = ImplicitMamba2(config)
+        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
+        >>> found = companions(visited_sites(model, visited), attempt=0)
+        >>> found.pairs, found.differ
+        (array([0, 1]), array([False, False]))
+    """
+    blocks = block_parts(sites.model)
+    vectors = np.concatenate(
+        [entry.reshape(len(sites), -1) for name, entry in sites.state.items() if name in blocks], axis=1
+    )
+    pairs = np.arange(len(sites))
+    for position, token in enumerate(sites.tokens):
+        others = np.flatnonzero(
+            (sites.tokens == token) & (vectors != vectors[position]).any(1)
+        )  # two visited states may have the same h
+        if len(others):
+            distances = np.square(vectors[others] - vectors[position]).sum(1)
+            order = others[np.argsort(-distances)]
+            pairs[position] = order[(len(order) - 1) * (2**attempt - 1) // 2**attempt]
+    state = {name: entry[pairs] if name in blocks else entry for name, entry in sites.state.items()}
+    columns = [column for _, column in sites.places]
+    latents = _fixed_points(sites.model, sites.tokens, state, columns)
+    differ = pairs != np.arange(len(sites))
+    return Companions(pairs, differ, Sites(sites.model, sites.tokens, state, latents, sites.places))
+
+
+@torch.no_grad()
+def _fixed_points(
+    model: SequenceModel,
+    tokens: NDArray[np.int64],
+    state: dict[str, Array],
+    columns: Sequence[NDArray[np.int64]] = (),
+) -> Array:
+    """Fixed points by iteration in float64 and Newton steps; the last iterate where there is none."""
+    precise = in_double_precision(model).implicit
+    assert precise is not None
+    stopping = Stopping(rtol=TIGHT_RTOL, max_iterations=precise.stopping.max_iterations)
+    where = torch.from_numpy(tokens)
+    solve = Solve("sequential", stopping=stopping)
+    solution = precise.fixed_points(where[:, None], _tensors(state), solve)
+    latents = np.nan_to_num(solution.latents[:, 0].numpy(), posinf=0.0, neginf=0.0)
+    form, points = _points(model, tokens, state)
+    latents = refine(form, points, latents)
+    if isinstance(form, EnclosedTransitionBatch) and isinstance(model, CellStack):
+        compare_with_floats(model, form, where, state, latents, columns)
+    return latents
+
+
+def _points(
+    model: SequenceModel, tokens: NDArray[np.int64], state: dict[str, Array]
+) -> tuple[Form, dict[str, Ball]]:
+    """(Φ, G) and the states as balls of radius zero."""
+    form = form_of(model, torch.from_numpy(tokens))
+    return form, boxes(form, block_parts(model), state, np.zeros(len(tokens)))
+
+
+def _tensors(state: dict[str, Array]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(entry) for name, entry in state.items()}
+
 
 MARGIN = 1.5
 LEEWAY = 2.0**-12
@@ -39,18 +212,6 @@ def prove_points(sites: Sites) -> list[Point | None]:
 
     Returns:
         One claim per position, None where there is none.
-
-    Example:
-        >>> import torch
-        >>> from analysis.certificates.proofs.sites import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision, visited_states
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> model = ImplicitMamba2(config)
-        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> [claim.error < claim.radius for claim in prove_points(visited_sites(model, visited))]
-        [True, True]
     """
     claims: list[Point | None] = [None] * len(sites)
     for radius in (*POINT_RADII, None):
@@ -72,16 +233,12 @@ def prove_points(sites: Sites) -> list[Point | None]:
 def prove_orbits(sites: Sites, claims: list[Claimed | None]) -> list[Point | None]:
     """Prove of claims at single states that the iteration from zero ends where they say that it converges.
 
-    Args:
-        sites: T positions.
-        claims: what is proved at each.
-
     Returns:
         The claims with an orbit, None in its place where none is proved.
 
     Example:
         >>> import torch
-        >>> from analysis.certificates.proofs.sites import visited_sites
+        >>> from analysis.certificates.proofs.pairs import visited_sites
         >>> from analysis.framework.visited_states import in_double_precision, visited_states
         >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
         >>> _ = torch.manual_seed(0)
@@ -125,19 +282,6 @@ def prove_ranges(sites: Sites) -> tuple[list[Claimed | None], Array]:
 
     Returns:
         One claim per position, None where there is none, and the radii of the boxes.
-
-    Example:
-        >>> import torch
-        >>> from analysis.certificates.proofs.sites import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision, visited_states
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> model = ImplicitMamba2(config)
-        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> claims, radii = prove_ranges(visited_sites(model, visited))
-        >>> [claim is not None for claim in claims], bool((radii > 0).all())
-        ([True, True], True)
     """
     smallest = np.full(len(sites), RANGE_EXPONENTS[0] - 1)  # too large a box, by assumption
     largest = np.full(len(sites), RANGE_EXPONENTS[1] + 1)
@@ -170,20 +314,6 @@ def prove(sites: Sites, radii: Array, state_radii: Array) -> list[Claimed | None
 
     Returns:
         One claim per position, None where existence is not proved.
-
-    Example:
-        No ball of radius 1 holds a region where the Newton map is known to contract.
-
-        >>> import torch
-        >>> from analysis.certificates.proofs.sites import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision, visited_states
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> model = ImplicitMamba2(config)
-        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> prove(visited_sites(model, visited), np.ones(2), np.zeros(2))
-        [None, None]
     """
     claims: list[Claimed | None] = []
     for part in sites.chunks():
@@ -243,10 +373,6 @@ def certify_control(model: SequenceModel, visited: Sequence[VisitedState]) -> li
 
     The block of each layer in turn is the ball of all real numbers; the windows and the blocks of the other
     layers are those of the pair.
-
-    Args:
-        model: in its working precision, whose weights are what is certified.
-        visited: the pairs.
 
     Example:
         >>> from analysis.framework.visited_states import in_double_precision, visited_states

@@ -29,16 +29,7 @@ LARGEST_STATE = 200
 
 
 def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop | EnclosedAnyLoop:
-    """Return the model on balls, if all derivatives by its state can be held at many positions.
-
-    Raises:
-        InputError: for several layers or a large state.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> enclosed_loop(load_run("parity-small").model).state_size
-        18
-    """
+    """Return the model on balls, if all derivatives by its state can be held at many positions."""
     loop = EnclosedClosedLoop(model) if is_mamba2(model) else EnclosedAnyLoop(model)
     if loop.state_size > LARGEST_STATE:
         raise InputError(
@@ -78,13 +69,6 @@ def solve_steps(
         states: ``[steps, n]``.
         tokens: ``[steps]``.
         stopping: of the fixed points.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model = load_run("parity-small").model.double()
-        >>> after, latents = solve_steps(model, np.zeros((2, 18)), np.array([0, 1]), Stopping(rtol=1e-12))
-        >>> after.shape, latents.shape
-        ((2, 18), (2, 8))
     """
     before = unflatten_state(model, torch.as_tensor(states))
     output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
@@ -104,16 +88,7 @@ PROVED_ULPS = 6
 
 @dataclass(frozen=True, eq=False)
 class ProvedIteration:
-    """The iteration that is run, and of which steps it is proved that it ends near the fixed points.
-
-    Attributes:
-        iteration: what is asked of it.
-        attraction: what is proved.
-        stopping: that of the run.
-
-    Example:
-        `prove_iteration` returns one.
-    """
+    """The iteration that is run, and of which steps it is proved that it ends near the fixed points."""
 
     iteration: Iteration
     attraction: Attraction
@@ -170,11 +145,6 @@ class ProvedIteration:
 def asked_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iteration:
     """Return what is asked of the iteration of a model.
 
-    Args:
-        model: with one layer.
-        tolerance: the largest relative tolerance.
-        dtype: the format whose rounding is to be covered.
-
     Example:
         >>> from implicit.runs.loading import load_run
         >>> asked_of(load_run("parity-small").model, 1e-7, "real").damping
@@ -192,12 +162,7 @@ def asked_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iteratio
 
 
 def errors_of(iteration: Iteration) -> StepErrors:
-    """Return by how much the steps of an iteration may be inexact.
-
-    Example:
-        >>> errors_of(Iteration(0.8, 1e-7, 1e-6, 1e-12))
-        StepErrors(latent=1e-06, state=1e-12, program=None)
-    """
+    """Return by how much the steps of an iteration may be inexact."""
     return StepErrors(iteration.latent_error, iteration.step_error, iteration.program)
 
 
@@ -205,12 +170,6 @@ def prove_iteration(
     loop: EnclosedClosedLoop | EnclosedAnyLoop, members: Members, iteration: Iteration, stopping: Stopping
 ) -> ProvedIteration:
     """Prove that the iteration from zero ends near the fixed points of steps.
-
-    Args:
-        loop: the model.
-        members: the steps.
-        iteration: what is asked of it.
-        stopping: that of the run.
 
     Example:
         The first step of a stored run from its initial state.

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 from pydantic import Field, PositiveInt
-from rich.table import Table
 from tqdm import tqdm
 
 from analysis.certificates.certificate import Claim
 from analysis.certificates.claims.theorem1 import (
-    CHECKED,
     OF_LAYERS,
+    OF_THE_PROGRAM,
     Claimed,
     ControlPair,
     Elsewhere,
@@ -31,9 +30,17 @@ from analysis.certificates.claims.theorem1 import (
     non_linear,
     summarise,
 )
-from analysis.certificates.producing import Proof, stated
-from analysis.certificates.proofs.pairs import certify_control, prove_points, prove_ranges
-from analysis.certificates.proofs.sites import MAX_COMPANIONS, Sites, companions, visited_sites
+from analysis.certificates.producing import Found, Proof, stated
+from analysis.certificates.proofs.pairs import (
+    MAX_COMPANIONS,
+    Sites,
+    certify_control,
+    companions,
+    prove_points,
+    prove_ranges,
+    visited_sites,
+)
+from analysis.framework.finding import Rows
 from analysis.framework.needs import BALL_ARITHMETIC
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import SampleSettings, settings_from
@@ -44,31 +51,14 @@ from implicit.runs.loading import Run
 
 
 class CertifySettings(SampleSettings):
-    """Which states are visited.
-
-    Example:
-        >>> CertifySettings().states
-        256
-    """
+    """Which states are visited."""
 
     states: PositiveInt = Field(default=256, description="visited (state, token) pairs to certify")
 
 
 @dataclass(frozen=True, eq=False)
-class FoundPairs:
-    """What is proved of visited pairs.
-
-    Attributes:
-        run: which run.
-        settings: which pairs.
-        pairs: what is proved of each.
-        statements: the same in words.
-        layers: of the model.
-        seconds: how long it took.
-
-    Example:
-        `prove` returns one.
-    """
+class FoundPairs(Found):
+    """What is proved of visited pairs."""
 
     run: RunIdentity
     settings: CertifySettings
@@ -87,9 +77,40 @@ class FoundPairs:
         return dict(self.summary)
 
     @property
-    def search(self) -> None:
-        """What is proved depends on the settings, and they are part of the claim."""
-        return None
+    def sentence(self) -> str:
+        """At how many pairs all of it is proved."""
+        if "explicit" in self.summary:
+            of, proved = "∂h'/∂h is proved diagonal, and the same at every real h", self.summary["explicit"]
+        else:
+            of = "C1 to C4 of Theorem 1 are proved"
+            proved = sum(
+                pair.non_diagonal and pair.non_linear for pair in self.pairs if isinstance(pair, Pair)
+            )
+        return f"{of} at {proved} of {len(self.pairs)} pairs of a state and a token"
+
+    @property
+    def limits(self) -> str:
+        """What is not proved."""
+        layers = f"proved of {OF_LAYERS}; " if self.layers > 1 else ""
+        program = "" if "explicit" in self.summary else f", nor {OF_THE_PROGRAM}"
+        return f"{layers}not proved is anything of other states{program}"
+
+    def rows(self) -> list[Rows]:
+        """Return counts and bounds, and why no more is proved."""
+        summary = self.summary
+        total = summary.pop("pairs")
+        implicit = [pair for pair in self.pairs if isinstance(pair, Pair)]
+        bounds, rows = _bounds(implicit), []
+        for statement, count in summary.items():
+            name, values = bounds.get(statement, ("", []))
+            spread = np.quantile(values, (0, 0.5, 1)) if values else (None, None, None)
+            rows.append([LABELS[statement], f"{count}/{total}", name, *map(number, spread)])
+        found = [Rows(["statement", "pairs", "bound", "min", "median", "max"], rows, self.run.title)]
+        reasons = Counter(reason for pair in implicit for reason in reasons_of(pair))
+        if reasons:
+            missing = [[reason, str(count)] for reason, count in reasons.items()]
+            found.append(Rows(["why no more is proved", "pairs"], missing))
+        return found
 
     @property
     def claims(self) -> list[Claim]:
@@ -101,27 +122,7 @@ class FoundPairs:
 
 
 def prove(run: Run, settings: CertifySettings | None = None, **chosen: int) -> FoundPairs:
-    """Prove what can be proved of a run at visited pairs.
-
-    Args:
-        run: a loaded run of an implicit model of a cell, or of a mamba2.
-        settings: which pairs.
-        chosen: settings by name, instead.
-
-    Raises:
-        InputError: for a bad setting, or a model without a ball-arithmetic form.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.config.recipes import recipe
-        >>> from implicit.runs.loading import initial_model
-        >>> config, task = recipe("parity", "mamba2", d_model=4, head_size=4, d_state=2), make_task("parity")
-        >>> run = Run(Path("runs/explicit"), config, initial_model(config, task), task, [])
-        >>> found = prove(run, states=4, length=8)
-        >>> found.summary, len(tables(found))
-        ({'pairs': 4, 'explicit': 4}, 2)
-    """
+    """Prove what can be proved of a run at visited pairs."""
     settings = settings_from(CertifySettings, chosen, settings)
     began = time.monotonic()
     BALL_ARITHMETIC.require(run)
@@ -140,23 +141,7 @@ def prove(run: Run, settings: CertifySettings | None = None, **chosen: int) -> F
 
 
 def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> list[Pair]:
-    """Prove A1 to A6 at visited pairs, as far as they can be.
-
-    Args:
-        model: in its working precision, whose weights are what is certified.
-        visited: the pairs.
-
-    Example:
-        >>> import torch
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> _ = torch.manual_seed(0)
-        >>> model = ImplicitMamba2(config)
-        >>> tokens = torch.tensor([[0, 1, 1, 0]])
-        >>> visited = visited_states(in_double_precision(model), tokens, 2)
-        >>> len(certify_pairs(model, visited))
-        2
-    """
+    """Prove A1 to A6 at visited pairs, as far as they can be."""
     with tqdm(total=4, desc="certify", unit="stage", leave=False, disable=None) as bar:
         sites = visited_sites(model, visited)
         bar.update()
@@ -218,13 +203,7 @@ def _prove_elsewhere(sites: Sites, points: Sequence[Point | None]) -> list[Elsew
 
 
 def reasons_of(pair: Pair) -> list[str]:
-    """Return why a statement is not proved of a pair; nothing where all are.
-
-    Example:
-        >>> nothing = dict.fromkeys(("point", "elsewhere", "range"))
-        >>> reasons_of(Pair(sequence=0, position=1, token=0, state={}, places=[], **nothing))
-        ['no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge']
-    """
+    """Return why a statement is not proved of a pair; nothing where all are."""
     if pair.point is None:
         return [
             "no fixed point was found, I − ∂zΦ is nearly singular there, or a token before did not converge"
@@ -263,32 +242,6 @@ LABELS = {
 }
 
 
-def tables(found: FoundPairs) -> list[Table | str]:
-    """Return counts, bounds and reasons for the terminal."""
-    table = Table(title=f"{found.run.model} on {found.run.task}, certified", title_justify="left")
-    for column in ("statement", "pairs", "bound", "min", "median", "max"):
-        table.add_column(column, justify="left" if column in ("statement", "bound") else "right")
-    summary = found.summary
-    total = summary.pop("pairs")
-    implicit = [pair for pair in found.pairs if isinstance(pair, Pair)]
-    bounds = _bounds(implicit)
-    for statement, count in summary.items():
-        name, values = bounds.get(statement, ("", []))
-        spread = np.quantile(values, (0, 0.5, 1)) if values else (None, None, None)
-        table.add_row(LABELS[statement], f"{count}/{total}", name, *(number(value) for value in spread))
-    reasons = Counter(reason for pair in implicit for reason in reasons_of(pair))
-    lines: list[Table | str] = [table, *(f"  {count} × {reason}" for reason, count in reasons.items())]
-    if found.layers > 1:
-        lines.append(f"Proved of {OF_LAYERS}.")
-    lines.append(f"Proved in {found.seconds:.0f} s.")
-    if found.run.model not in CHECKED:
-        lines.append(
-            "No independent check exists for this cell: python -m analysis.check_certificate knows "
-            f"{' and '.join(CHECKED)} only."
-        )
-    return lines
-
-
 def _bounds(pairs: Sequence[Pair]) -> dict[str, tuple[str, list[float]]]:
     points = [pair.point for pair in pairs if pair.point is not None]
     contractions = [point.contraction for point in points if point.contraction is not None]
@@ -303,12 +256,13 @@ def _bounds(pairs: Sequence[Pair]) -> dict[str, tuple[str, list[float]]]:
     }
 
 
-PROOF = Proof(
-    claim="theorem1",
-    question="What of Theorem 1 can be proved at visited states? A certificate.",
-    description="Prove Theorem 1 of a model at visited states.",
-    settings=CertifySettings,
-    needs=BALL_ARITHMETIC,
-    prove=prove,
-    tables=tables,
+PROOFS = (
+    Proof(
+        claim="theorem1",
+        question="What of Theorem 1 can be proved at visited states? A certificate.",
+        description="Prove Theorem 1 of a model at visited states.",
+        settings=CertifySettings,
+        needs=BALL_ARITHMETIC,
+        prove=prove,
+    ),
 )

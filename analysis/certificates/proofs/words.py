@@ -21,12 +21,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
-from rich.table import Table
 
 from analysis.certificates.certificate import Claim, at_least
 from analysis.certificates.claims.words import WordLevel, Words
 from analysis.certificates.iteration import DType
-from analysis.certificates.producing import Proof, stated
+from analysis.certificates.producing import Found, Proof, stated
 from analysis.certificates.proofs.steps import (
     ProvedIteration,
     asked_of,
@@ -36,9 +35,9 @@ from analysis.certificates.proofs.steps import (
     solve_steps,
 )
 from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
+from analysis.framework.finding import Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.output import RunIdentity
-from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
@@ -73,12 +72,8 @@ class ProvedLevel:
         words: token numbers, ``[words, length]``.
         states: centres of the states after them, ``[words, n]``.
         latents: approximate fixed points of their last tokens, ``[words, d]``.
-        bounds: what is proved of their last steps.
         before: centres of the states before their last tokens, ``[words, n]``.
         before_radii: of the balls around these, ``[words]``.
-
-    Example:
-        `prove_levels` yields them.
     """
 
     words: NDArray[np.int64]
@@ -119,18 +114,9 @@ def prove_attraction(
 ) -> tuple[ProvedIteration, list[NDArray[np.int64]]]:
     """Prove of the words of levels that the iteration ends near the fixed points of their last tokens.
 
-    Args:
-        loop: the model.
-        levels: those of which something is proved; the words of which nothing is are left out.
-        iteration: what is asked of it.
-        stopping: that of the run.
-
     Returns:
         What is proved, and for each level the bundle of every word; −1 where nothing is proved of it or of a
         word that it begins with.
-
-    Example:
-        `analysis.all_words.analyse` calls it.
     """
     parts = [(level, np.nonzero(level.proved)[0]) for level in levels]
     members = Members(
@@ -164,16 +150,6 @@ def prove_levels(
     errors: StepErrors = EXACT,
 ) -> Iterator[ProvedLevel]:
     """Follow all words, one length after the other, as long as some are proved right.
-
-    Args:
-        model: in double precision, with one layer and a small state.
-        task: gives the right answers.
-        length: of the longest words.
-        stopping: of the approximate fixed points.
-        errors: by how much the steps may be inexact.
-
-    Raises:
-        InputError: for several layers or a large state.
 
     Example:
         >>> from automata.tasks.registry import make_task
@@ -266,24 +242,11 @@ class WordsSettings(CheckedConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class FoundWords:
+class FoundWords(Found):
     """What `analyse` returns; one row per length, from 1.
 
     Attributes:
-        run: which run.
-        settings: what was chosen.
-        words: how many words of each length there are.
-        proved: at how many of them the state is enclosed and the answer right.
-        margin: the least proved difference between the logit of the right answer and another; −∞ where
-            nothing is proved of some word.
-        radius: the largest distance of a state from the centre of its ellipsoid.
-        gain: the largest proved norm of a word's last Jacobian ds'/ds.
         counterexample: a shortest word whose answer is not proved right, token numbers; None if all are.
-        token_names: of the task.
-        iteration: what is proved of the iteration.
-        levels: the claims of the certificate, a level per length up to the proved one.
-        statements: what they say, in words.
-        seconds: how long it took.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -323,11 +286,26 @@ class FoundWords:
         right = (
             f"proved right on all {int(self.words[:length].sum())} words of up to {length} tokens, "
             f"{self.iteration.scope}, with a margin of at least "
-            f"{at_least(float(self.margin[:length].min(initial=np.inf)))}; {self.iteration.caveat}"
+            f"{at_least(float(self.margin[:length].min(initial=np.inf)))}"
         )
         if self.counterexample is None:
             return right
         return f"{right}; nothing is proved of {word_in_names(self.counterexample, self.token_names)}"
+
+    @property
+    def limits(self) -> str:
+        """What is assumed and what is not covered."""
+        return self.iteration.caveat if self.proved_length else ""
+
+    def rows(self) -> list[Rows]:
+        """Return a line for every length."""
+        headings = ["length", "words", "proved right", "least margin", "largest radius", "largest gain"]
+        columns = (self.words, self.proved, self.margin, self.radius, self.gain)
+        rows = []
+        for length, (words, proved, margin, radius, gain) in enumerate(zip(*columns, strict=True), start=1):
+            least = number(margin) if np.isfinite(margin) else "–"
+            rows.append([str(length), str(words), str(proved), least, number(radius), number(gain)])
+        return [Rows(headings, rows, self.run.title)]
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -346,7 +324,7 @@ class FoundWords:
         }
 
     @property
-    def search(self) -> WordsSettings:
+    def search(self) -> WordsSettings:  # type: ignore[override]
         """The settings."""
         return self.settings
 
@@ -368,23 +346,7 @@ class FoundWords:
 
 
 def analyse(run: Run, settings: WordsSettings | None = None, **chosen: Any) -> FoundWords:
-    """Prove that a model answers every word up to a length as its task does.
-
-    Args:
-        run: a loaded run of an implicit model of one layer with a small state.
-        settings: how far to go.
-        chosen: settings by name, instead.
-
-    Raises:
-        InputError: for a bad setting, or a model that is not implicit, has several layers or a large state,
-            or a task that is no word problem.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), length=2)
-        >>> bool((found.margin > 1).all()), found.counterexample
-        (True, None)
-    """
+    """Prove that a model answers every word up to a length as its task does."""
     settings = settings_from(WordsSettings, chosen, settings)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
@@ -426,17 +388,9 @@ def analyse(run: Run, settings: WordsSettings | None = None, **chosen: Any) -> F
 
 
 def draw(found: FoundWords, width: float = TEXT_WIDTH) -> Figure:
-    """Draw how far states lie from their centres, and the least margins, against the length of the words.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), length=2)
-        >>> [axes.get_title() for axes in draw(found).axes]
-        ['radius of the enclosures', 'least margin of the right answer']
-    """
+    """Draw how far states lie from their centres, and the least margins, against the length of the words."""
     with styled():
-        color = "black" if found.counterexample is None else RED
-        figure, (radius, margin) = new_panels(width, 2, f"{found.run.title}\n{found.sentence}", color=color)
+        figure, (radius, margin) = new_panels(width, 2, **for_title(found.run.title, found.finding))
         x = np.arange(1, len(found.words) + 1)
         radius.plot(x, np.maximum(found.radius, 1e-16), "o-")
         radius.set(
@@ -453,56 +407,18 @@ def draw(found: FoundWords, width: float = TEXT_WIDTH) -> Figure:
         return figure
 
 
-def caption(found: FoundWords) -> str:
-    """Tell what is drawn, and the finding.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> caption(analyse(load_run("parity-small"), length=2)).split(":")[0]
-        'Rigorous enclosures of all states after every word of up to 2 tokens'
-    """
-    return (
-        f"Rigorous enclosures of all states after every word of up to {len(found.words)} tokens: "
-        f"{found.sentence}. "
-        "The largest radius of any enclosure, and the least proved margin of the right answer over any "
-        "other, in "
-        "logits, by the length of the words in tokens."
-    )
-
-
-def tables(found: FoundWords) -> list[Table | str]:
-    """Return a line for every length, for the terminal.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> table = tables(analyse(load_run("parity-small"), length=2))[0]
-        >>> list(table.columns[1].cells)
-        ['2', '4']
-    """
-    table = Table(title=found.run.title, title_justify="left")
-    for heading in ("length", "words", "proved right", "least margin", "largest radius", "largest gain"):
-        table.add_column(heading, justify="right")
-    columns = (found.words, found.proved, found.margin, found.radius, found.gain)
-    for length, (words, proved, margin, radius, gain) in enumerate(zip(*columns, strict=True), start=1):
-        shown = number(margin) if np.isfinite(margin) else "–"
-        table.add_row(str(length), str(words), str(proved), shown, number(radius), number(gain))
-    lines: list[Table | str] = [table, found.sentence]
-    if found.run.model not in Words.models:
-        lines.append(f"No independent check exists for this cell; one does for {', '.join(Words.models)}.")
-    if found.levels:
-        lines.append("certificate.json says so exactly; verify it: python -m analysis.check_certificate")
-    return lines
-
-
-PROOF = Proof(
-    claim="words",
-    question="Is a small model right on every word up to a length? A proof, with a certificate.",
-    description="Prove in rigorous arithmetic that a small implicit model is right on every word up to "
-    "a length.",
-    settings=WordsSettings,
-    needs=FIXED_POINTS,
-    prove=analyse,
-    tables=tables,
-    draw=draw,
-    caption=caption,
+PROOFS = (
+    Proof(
+        claim="words",
+        question="Is a small model right on every word up to a length? A proof, with a certificate.",
+        description="Prove in rigorous arithmetic that a small implicit model is right on every word up to "
+        "a length.",
+        settings=WordsSettings,
+        needs=FIXED_POINTS,
+        prove=analyse,
+        draw=draw,
+        shows="Rigorous enclosures of all states after every word: the largest radius of any "
+        "enclosure, and the least proved margin of the right answer over any other, in "
+        "logits, by the length of the words in tokens.",
+    ),
 )

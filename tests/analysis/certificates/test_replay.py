@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from analysis.certificates.certificate import RefusedError
+from analysis.certificates.checking import Visit
 from analysis.certificates.claims.theorem1 import check_states
-from analysis.certificates.replay import Replay, Visit, check_state
+from analysis.certificates.replay import Replay, check_state
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate, visited_pairs
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states

@@ -16,10 +16,10 @@ import pytest
 from flint import arb, arb_mat
 
 from analysis.certificates.arb.balls import precision
-from analysis.certificates.arb.pairs import PairChecker
 from analysis.certificates.certificate import Automaton, RefusedError
 from analysis.certificates.claims import lengths as lengths_claims
 from analysis.certificates.claims.lengths import CoverChecker
+from analysis.certificates.claims.theorem1 import PairChecker
 from analysis.certificates.claims.words import WordsChecker
 from analysis.certificates.iteration import StepChecker
 
@@ -191,19 +191,19 @@ def steps_of(family: Family) -> StepChecker:
 def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0, **changed: float) -> None:
     claimed = {**TRUE_STEP, **changed}
     checker = CoverChecker.__new__(CoverChecker)
-    checker.claims = SimpleNamespace(  # type: ignore[assignment]
+    checker.claim = SimpleNamespace(
         labels=[0, 0],
         bundle_of=[[0], [0]],
         targets=[[1], [1]],
+        centres=np.array([centre, NEXT_CENTRE]),
+        metrics=np.array([METRIC, NEXT_METRIC]),
         radii=np.array([radius, claimed["image"]]),
+        latents=np.array([LATENT, LATENT]),
+        latent_radii=np.array([claimed["latent_radius"]] * 2),
         margin=claimed["margin"],
     )
     checker.automaton = SimpleNamespace(table=[[0]])  # type: ignore[assignment]
-    checker.bits, checker.size, checker.steps = BITS, 1, steps_of(Family(bend=bend))
-    checker.centres = np.array([[centre], [NEXT_CENTRE]])
-    checker.triangles = np.array([[METRIC], [NEXT_METRIC]])
-    checker.latents = np.array([[[LATENT]], [[LATENT]]])
-    checker.latent_radii = np.array([[claimed["latent_radius"]]] * 2)
+    checker.bits, checker.steps = BITS, steps_of(Family(bend=bend))
     checker.check("set", 0)
 
 
@@ -249,8 +249,8 @@ def check_word(bend: float = 0.0, **changed: float) -> None:
         bundle_of=[0],
     )
     checker = WordsChecker.__new__(WordsChecker)
-    checker.levels, checker.bits, checker.tokens = [level], BITS, 1  # type: ignore[list-item]
-    checker.automaton = SimpleNamespace(after=lambda word: 0)  # type: ignore[assignment]
+    checker.claim, checker.bits = SimpleNamespace(levels=[level]), BITS
+    checker.automaton = SimpleNamespace(table=[[0]], after=lambda word: 0)  # type: ignore[assignment]
     checker.steps = steps_of(Family(bend=bend))
     checker.check("word", 0, 0)
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.certificates.arb.pairs import PairChecker
 from analysis.certificates.certificate import seal
 from analysis.certificates.claims import theorem1
 from analysis.certificates.claims.executed import ExecutedChecker
 from analysis.certificates.claims.lengths import CoverChecker
+from analysis.certificates.claims.theorem1 import PairChecker
 from analysis.certificates.claims.words import WordsChecker
 from analysis.certificates.iteration import OrbitChecker
 from benchmarks.certificate_mutations.__main__ import main
@@ -56,8 +56,8 @@ def test_every_mutation_is_refused_or_leaves_a_true_statement(
 
 
 BLIND: list[tuple[str, type, str]] = [
-    ("explicit", PairChecker, "check_pair"),
-    ("pairs", PairChecker, "check_pair"),
+    ("explicit", PairChecker, "check"),
+    ("pairs", PairChecker, "check"),
     ("words", WordsChecker, "check"),
     ("every length", CoverChecker, "check"),
     ("words", OrbitChecker, "check_bundle"),
@@ -254,7 +254,7 @@ def test_the_command_tells_what_it_found(
     out = tmp_path / "found"
     assert main(["40", "--out", str(out)]) == 0
     assert not out.exists()
-    monkeypatch.setattr(PairChecker, "check_pair", lambda *_: None)
+    monkeypatch.setattr(PairChecker, "check", lambda *_: None)
     assert main(["60", "--out", str(out)]) == 1
     assert "explicit 0.json: " in capsys.readouterr().out
     assert list(out.iterdir())

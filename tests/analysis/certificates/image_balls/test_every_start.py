@@ -10,13 +10,11 @@ import torch
 from flint import arb
 
 from analysis.certificates.arb.balls import exact_vector, precision
-from analysis.certificates.arb.image_ball import ArbImageBall
 from analysis.certificates.arb.mamba2 import ArbModel
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
 from analysis.certificates.claims.lengths import Lengths
-from analysis.certificates.claims.starts import ImageBallChecker, Starts
+from analysis.certificates.claims.starts import ArbImageBall, ImageBallChecker, Starts
 from analysis.certificates.producing import automaton_of, certificate_of
-from analysis.certificates.proofs.image_balls import ProvedImages
 from analysis.certificates.proofs.lengths import FoundLengths, analyse
 from analysis.check_certificate import CheckSettings, check_certificate
 from benchmarks.certificate_mutations.targets import COARSE, TINY, constant, untrained
@@ -75,8 +73,7 @@ def step(lengths: Lengths, starts: Starts, run: Run, index: int, token: int) -> 
 
 def test_it_is_proved_of_a_model_with_eight_features(found: FoundLengths) -> None:
     assert found.proved
-    assert isinstance(found.attraction, ProvedImages)
-    assert found.attraction.holds
+    assert found.images is not None
     assert "the simultaneous mode tends to the same answers, from every start" in found.sentence
     numbers = found.numbers()
     assert numbers["all_latents"]["steps"] == numbers["steps"]
@@ -193,6 +190,6 @@ def test_where_it_is_not_proved_nothing_of_it_is_said(tmp_path: Path) -> None:
     other = constant(untrained(tmp_path / "run", "implicit-mamba2", TINY, scales))
     few = analyse(other, starts=True, **COARSE)
     assert few.proved
-    assert few.attraction is None
+    assert few.images is None
     assert "simultaneous" not in few.sentence
     assert [claim.kind for claim in few.claims] == ["lengths"]

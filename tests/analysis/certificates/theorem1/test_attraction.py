@@ -16,11 +16,9 @@ from flint import arb, arb_mat
 
 from analysis.certificates.arb.balls import precision, row_sum
 from analysis.certificates.arb.mamba2 import ArbModel
-from analysis.certificates.arb.pairs import PairChecker
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
-from analysis.certificates.claims.theorem1 import Claimed, Orbit, Point, Range, summarise
-from analysis.certificates.proofs.pairs import prove_points, prove_ranges
-from analysis.certificates.proofs.sites import Sites, visited_sites
+from analysis.certificates.claims.theorem1 import Claimed, Orbit, PairChecker, Point, Range, summarise
+from analysis.certificates.proofs.pairs import Sites, prove_points, prove_ranges, visited_sites
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states

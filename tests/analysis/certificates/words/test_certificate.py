@@ -299,13 +299,13 @@ def test_what_a_worker_process_refuses_is_told_as_in_one(
 
 def test_every_word_is_followed(content: Content, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    whole = WordsChecker._check_word
+    whole = WordsChecker.check_step
 
     def remember(self: WordsChecker, level: int, row: int) -> None:
         seen.append(tuple(words_in_order(2, level + 1)[row].tolist()))
         whole(self, level, row)
 
-    monkeypatch.setattr(WordsChecker, "_check_word", remember)
+    monkeypatch.setattr(WordsChecker, "check_step", remember)
     _check(content, run)
     words = [word for length in range(1, LENGTH + 1) for word in itertools.product((0, 1), repeat=length)]
     assert sorted(seen) == sorted(words)
