@@ -2,10 +2,12 @@
 
 import base64
 import copy
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any, cast
 
 import numpy as np
+
+from tests.analysis.lines import Forgery, drop, entry, put, scaled
 
 Content = MutableMapping[str, Any]
 
@@ -25,26 +27,6 @@ def point(content: Content, pair: int = 2) -> Content:
     return cast(Content, content["pairs"][pair]["point"])
 
 
-def weights_hash(content: Content) -> None:
-    content["run"]["weights_sha256"] = "0" * 64
-
-
-def config(content: Content) -> None:
-    content["config"]["sizes"]["damping"] = 0.5
-
-
-def statements(content: Content) -> None:
-    content["statements"]["existence"] = "All states have fixed points."
-
-
-def stated_precision(content: Content) -> None:
-    content["arithmetic"]["precision"] = 256
-
-
-def missing_pair(content: Content) -> None:
-    del content["pairs"][1]
-
-
 def missing_pair_with_its_count(content: Content) -> None:
     del content["pairs"][1]
     content["summary"] = dict.fromkeys(content["summary"], 3)
@@ -58,60 +40,12 @@ def token(content: Content) -> None:
     content["pairs"][2]["token"] = 1 - content["pairs"][2]["token"]
 
 
-def position(content: Content) -> None:
-    content["pairs"][2]["sequence"] = 99
-
-
-def state_entry(content: Content) -> None:
-    _moved(content["pairs"][2]["state"], "ssm.0", 3, 0.5)
-
-
-def window_entry(content: Content) -> None:
-    _moved(content["pairs"][2]["state"], "conv.0", 3, 0.5)
-
-
 def missing_state(content: Content) -> None:
     del content["pairs"][2]["state"]["conv.0"]
 
 
-def latent_centre(content: Content) -> None:
-    _moved(point(content), "latent", 1, 1e-8)
-
-
-def short_latent(content: Content) -> None:
-    point(content)["latent"] = base64.b64encode(np.zeros(3).tobytes()).decode()
-
-
-def shrunk_radius(content: Content) -> None:
-    _scaled(point(content), "radius", 1e-9)
-
-
-def grown_radius(content: Content) -> None:
-    _scaled(point(content), "radius", 2.0**28)
-
-
-def shrunk_error(content: Content) -> None:
-    _scaled(point(content), "error", 1e-6)
-
-
 def singular_value(content: Content) -> None:
     _scaled(point(content), "singular_value", 1.2)
-
-
-def negative_singular_value(content: Content) -> None:
-    _scaled(point(content), "singular_value", -1.0)
-
-
-def contraction_norm(content: Content) -> None:
-    _scaled(point(content)["contraction"], "norm", 0.9)
-
-
-def contraction_power(content: Content) -> None:
-    content["pairs"][2]["point"]["contraction"]["power"] = 3
-
-
-def expanding_norm(content: Content) -> None:
-    point(content)["contraction"]["norm"] = (1.5).hex()
 
 
 def entry_interval(content: Content) -> None:
@@ -130,56 +64,15 @@ def diagonal_entry(content: Content) -> None:
     content["pairs"][2]["places"][0] = [row, row]
 
 
-def entry_outside(content: Content) -> None:
-    content["pairs"][2]["places"][0] = [10**6, 0]
-
-
 def other_companion(content: Content) -> None:
     # A companion's intervals belong to its own h.
     elsewhere = content["pairs"][2]["elsewhere"]
     elsewhere["pair"] = 2
 
 
-def companion_out_of_range(content: Content) -> None:
-    content["pairs"][2]["elsewhere"]["pair"] = 17
-
-
-def grown_box(content: Content) -> None:
-    _scaled(content["pairs"][2]["range"], "state_radius", 64)
-
-
 def growth(content: Content) -> None:
     # the least there is; the damped step of the pair stretches at first
     point(content)["contraction"]["growth"] = (0.5).hex()
-
-
-def orbit_too_short(content: Content) -> None:
-    point(content)["orbit"]["iterations"] -= 2
-
-
-def orbit_nearer(content: Content) -> None:
-    _scaled(point(content)["orbit"], "distance", 0.5)
-
-
-def orbit_outside(content: Content) -> None:
-    _scaled(point(content)["orbit"], "distance", 100.0)
-
-
-def orbit_at_once(content: Content) -> None:
-    # from another start, in other words: at the fixed point itself
-    point(content)["orbit"] = {"iterations": 0, "distance": (0.0).hex()}
-
-
-def orbit_without_end(content: Content) -> None:
-    point(content)["orbit"]["iterations"] = 10**9
-
-
-def orbit_without_contraction(content: Content) -> None:
-    point(content)["contraction"] = None
-
-
-def orbit_of_the_companion(content: Content) -> None:
-    content["pairs"][2]["elsewhere"]["orbit"]["iterations"] -= 2
 
 
 def orbit_over_a_box(content: Content) -> None:
@@ -196,85 +89,71 @@ def orbit_and_range_dropped(content: Content) -> None:
     content["pairs"][2]["range"] = None
 
 
-def orbit_dropped_elsewhere(content: Content) -> None:
-    content["pairs"][2]["elsewhere"]["orbit"] = None
-
-
-def count(content: Content) -> None:
-    content["summary"]["contraction"] = 5
-
-
-def not_finite(content: Content) -> None:
-    point(content)["error"] = "nan"
-
-
-def decimal_number(content: Content) -> None:
-    point(content)["error"] = 0.001
-
-
-def damaged_array(content: Content) -> None:
-    point(content)["latent"] = "&" + point(content)["latent"][1:]
-
-
-def added_field(content: Content) -> None:
-    point(content)["remark"] = "trust me"
-
-
-def no_pairs(content: Content) -> None:
-    content["pairs"] = None
-
-
-def silly_settings(content: Content) -> None:
-    content["settings"]["length"] = 0
-
-
-FALSE: list[tuple[Callable[[Content], None], str]] = [
-    (weights_hash, "run.weights_sha256"),
-    (config, "config.sizes"),
-    (statements, "statements"),
-    (stated_precision, "arithmetic.precision"),
-    (missing_pair, "pairs"),
-    (missing_pair_with_its_count, "pairs"),
-    (repeated_pair, "pairs[1].sequence"),
-    (token, "pairs[2].token"),
-    (position, "pairs[2].sequence"),
-    (state_entry, "pairs[2].state"),
-    (window_entry, "pairs[2].state"),
-    (missing_state, "pairs[2].state"),
-    (latent_centre, "pairs[2].point.error"),
-    (short_latent, "pairs[2].point.latent"),
-    (shrunk_radius, "pairs[2].point.error"),
-    (grown_radius, "pairs[2].point.radius"),
-    (shrunk_error, "pairs[2].point.error"),
-    (singular_value, "pairs[2].point.singular_value"),
-    (negative_singular_value, "pairs[2].point.singular_value"),
-    (contraction_norm, "pairs[2].point.contraction.norm"),
-    (contraction_power, "pairs[2].point.contraction.power"),
-    (expanding_norm, "pairs[2].point.contraction.norm"),
-    (entry_interval, "pairs[2].point.entries[0]"),
-    (entry_sign, "pairs[2].point.entries[0]"),
-    (diagonal_entry, "pairs[2].point.entries[0]"),
-    (entry_outside, "pairs[2].places[0]"),
-    (other_companion, "pairs[2].elsewhere.pair"),
-    (companion_out_of_range, "pairs[2].elsewhere.pair"),
-    (grown_box, "pairs[2].range.error"),
-    (growth, "pairs[2].point.contraction.growth"),
-    (orbit_too_short, "pairs[2].point.orbit.distance"),
-    (orbit_nearer, "pairs[2].point.orbit.distance"),
-    (orbit_outside, "pairs[2].point.orbit.distance"),
-    (orbit_at_once, "pairs[2].point.orbit.distance"),
-    (orbit_without_end, "pairs[2].point.orbit.iterations"),
-    (orbit_without_contraction, "pairs[2].point.orbit"),
-    (orbit_of_the_companion, "pairs[2].elsewhere.orbit.distance"),
-    (orbit_over_a_box, "pairs[2].range.orbit"),
-    (orbit_dropped, "pairs[2].range"),  # a box of h around no fixed point that is reached
-    (orbit_and_range_dropped, "summary.orbit"),
-    (orbit_dropped_elsewhere, "summary.non_linear"),
-    (count, "summary.contraction"),
-    (not_finite, "pairs[2].point.error"),
-    (decimal_number, "pairs[2].point.error"),
-    (damaged_array, "pairs[2].point.latent"),
-    (added_field, "pairs[2].point.remark"),
-    (no_pairs, "pairs"),
-    (silly_settings, "settings.length"),
-]
+FALSE: dict[str, Forgery] = {
+    "weights hash": (put("run.weights_sha256", "0" * 64), "run.weights_sha256"),
+    "config": (put("config.sizes.damping", 0.5), "config.sizes"),
+    "statements": (put("statements.existence", "All states have fixed points."), "statements"),
+    "stated precision": (put("arithmetic.precision", 256), "arithmetic.precision"),
+    "missing pair": (drop("pairs.1"), "pairs"),
+    "missing pair with its count": (missing_pair_with_its_count, "pairs"),
+    "repeated pair": (repeated_pair, "pairs[1].sequence"),
+    "token": (token, "pairs[2].token"),
+    "position": (put("pairs.2.sequence", 99), "pairs[2].sequence"),
+    "state entry": (entry("pairs/2/state/ssm.0", 3, lambda number: number + 0.5), "pairs[2].state"),
+    "window entry": (entry("pairs/2/state/conv.0", 3, lambda number: number + 0.5), "pairs[2].state"),
+    "missing state": (missing_state, "pairs[2].state"),
+    "latent centre": (
+        entry("pairs.2.point.latent", 1, lambda number: number + 1e-08),
+        "pairs[2].point.error",
+    ),
+    "short latent": (
+        put("pairs.2.point.latent", base64.b64encode(np.zeros(3).tobytes()).decode()),
+        "pairs[2].point.latent",
+    ),
+    "shrunk radius": (scaled("pairs.2.point.radius", 1e-09), "pairs[2].point.error"),
+    "grown radius": (scaled("pairs.2.point.radius", 2.0**28), "pairs[2].point.radius"),
+    "shrunk error": (scaled("pairs.2.point.error", 1e-06), "pairs[2].point.error"),
+    "singular value": (singular_value, "pairs[2].point.singular_value"),
+    "negative singular value": (
+        scaled("pairs.2.point.singular_value", -1.0),
+        "pairs[2].point.singular_value",
+    ),
+    "contraction norm": (scaled("pairs.2.point.contraction.norm", 0.9), "pairs[2].point.contraction.norm"),
+    "contraction power": (put("pairs.2.point.contraction.power", 3), "pairs[2].point.contraction.power"),
+    "expanding norm": (put("pairs.2.point.contraction.norm", (1.5).hex()), "pairs[2].point.contraction.norm"),
+    "entry interval": (entry_interval, "pairs[2].point.entries[0]"),
+    "entry sign": (entry_sign, "pairs[2].point.entries[0]"),
+    "diagonal entry": (diagonal_entry, "pairs[2].point.entries[0]"),
+    "entry outside": (put("pairs.2.places.0", [10**6, 0]), "pairs[2].places[0]"),
+    "other companion": (other_companion, "pairs[2].elsewhere.pair"),
+    "companion out of range": (put("pairs.2.elsewhere.pair", 17), "pairs[2].elsewhere.pair"),
+    "grown box": (scaled("pairs.2.range.state_radius", 64), "pairs[2].range.error"),
+    "growth": (growth, "pairs[2].point.contraction.growth"),
+    "orbit too short": (
+        put("pairs.2.point.orbit.iterations", lambda old: old - 2),
+        "pairs[2].point.orbit.distance",
+    ),
+    "orbit nearer": (scaled("pairs.2.point.orbit.distance", 0.5), "pairs[2].point.orbit.distance"),
+    "orbit outside": (scaled("pairs.2.point.orbit.distance", 100.0), "pairs[2].point.orbit.distance"),
+    "orbit at once": (
+        put("pairs.2.point.orbit", {"iterations": 0, "distance": (0.0).hex()}),
+        "pairs[2].point.orbit.distance",
+    ),
+    "orbit without end": (put("pairs.2.point.orbit.iterations", 10**9), "pairs[2].point.orbit.iterations"),
+    "orbit without contraction": (put("pairs.2.point.contraction", None), "pairs[2].point.orbit"),
+    "orbit of the companion": (
+        put("pairs.2.elsewhere.orbit.iterations", lambda old: old - 2),
+        "pairs[2].elsewhere.orbit.distance",
+    ),
+    "orbit over a box": (orbit_over_a_box, "pairs[2].range.orbit"),
+    "orbit dropped": (orbit_dropped, "pairs[2].range"),  # a box of h around no fixed point that is reached
+    "orbit and range dropped": (orbit_and_range_dropped, "summary.orbit"),
+    "orbit dropped elsewhere": (put("pairs.2.elsewhere.orbit", None), "summary.non_linear"),
+    "count": (put("summary.contraction", 5), "summary.contraction"),
+    "not finite": (put("pairs.2.point.error", "nan"), "pairs[2].point.error"),
+    "decimal number": (put("pairs.2.point.error", 0.001), "pairs[2].point.error"),
+    "damaged array": (put("pairs.2.point.latent", lambda old: "&" + old[1:]), "pairs[2].point.latent"),
+    "added field": (put("pairs.2.point.remark", "trust me"), "pairs[2].point.remark"),
+    "no pairs": (put("pairs", None), "pairs"),
+    "silly settings": (put("settings.length", 0), "settings.length"),
+}

@@ -1,7 +1,10 @@
 """Lines of certificates as tests change them, and the check of a certificate with a context of one's own."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
+import base64
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
+
+import numpy as np
 
 from analysis.certificates import checking
 from analysis.certificates.certificate import Automaton, Certificate, RefusedError, parse_certificate
@@ -66,3 +69,57 @@ def check_as(
         bits=bits,
     )
     checking.check(certificate, context, certificate.run)
+
+
+Forge = Callable[[Any], object]
+Forgery = tuple[Forge, str]
+"""A change of the lines of a certificate, and the line that has to be refused."""
+
+
+def _part(lines: Any, path: str) -> tuple[Any, Any]:
+    """What holds a line, and its key there: ``pairs.2.point`` are keys and places in lists.
+
+    Where a key has a point in it, ``/`` is between them.
+    """
+    *above, last = (
+        int(key) if key.lstrip("-").isdigit() else key for key in path.split("/" if "/" in path else ".")
+    )
+    for key in above:
+        lines = lines[key]
+    return lines, last
+
+
+def put(path: str, value: Any) -> Forge:
+    """Write a value in place of a line, or what a function makes of it."""
+
+    def forge(lines: Any) -> None:
+        part, key = _part(lines, path)
+        part[key] = value(part[key]) if callable(value) else value
+
+    return forge
+
+
+def scaled(path: str, factor: float) -> Forge:
+    """Scale a number."""
+    return put(path, lambda old: (float.fromhex(old) * factor).hex())
+
+
+def entry(path: str, place: int, change: Callable[[float], float]) -> Forge:
+    """Change one number of an array."""
+
+    def changed(text: str) -> str:
+        numbers = np.frombuffer(base64.b64decode(text), "<f8").copy()
+        numbers[place] = change(numbers[place])
+        return base64.b64encode(numbers.tobytes()).decode()
+
+    return put(path, changed)
+
+
+def drop(path: str) -> Forge:
+    """Leave a line out."""
+
+    def forge(lines: Any) -> None:
+        part, key = _part(lines, path)
+        del part[key]
+
+    return forge

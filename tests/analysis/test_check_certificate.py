@@ -30,7 +30,7 @@ def _refusal(content: Content, run: Run) -> str:
     return line_of(refusal.value)
 
 
-@pytest.mark.parametrize(("tamper", "line"), FALSE, ids=lambda case: getattr(case, "__name__", None))
+@pytest.mark.parametrize(("tamper", "line"), FALSE.values(), ids=FALSE)
 def test_a_false_line_is_named_even_under_a_new_seal(
     content: Content, run: Run, tamper: Callable[[Content], None], line: str
 ) -> None:

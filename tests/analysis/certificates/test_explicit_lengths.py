@@ -1,8 +1,6 @@
 """Words of every length by explicit models: proved of a trained Elman network, of others, and of own code."""
 
-import base64
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from implicit.models.lstm import LSTM
 from implicit.models.step_model import StepModel
 from implicit.models.torch_rnn import TorchRNNConfig
 from implicit.runs.loading import Run, load_run
-from tests.analysis.lines import Content, Lines, check_as, line_of
+from tests.analysis.lines import Content, Forgery, Lines, check_as, drop, entry, line_of, put, scaled
 from theory.rigorous.balls import Ball, Dual
 from theory.transition import State
 
@@ -70,57 +68,30 @@ def test_parity_is_proved_at_every_length_of_a_trained_elman_network(content: Co
     run.model.float()
 
 
-def _scaled(name: str, entry: int, factor: float) -> Callable[[Any], None]:
-    def forge(lines: Any) -> None:
-        numbers = np.frombuffer(base64.b64decode(lines[name]), "<f8").copy()
-        numbers[entry] *= factor
-        lines[name] = base64.b64encode(numbers.tobytes()).decode()
-
-    return forge
-
-
 def _target(lines: Any) -> None:
     lines["targets"][1][0] = lines["targets"][1][1]
-
-
-def _outside(lines: Any) -> None:
-    lines["targets"][1][0] = 10**6
 
 
 def _label(lines: Any) -> None:
     lines["labels"][lines["targets"][0][1]] ^= 1
 
 
-def _margin(lines: Any) -> None:
-    lines["margin"] = (float.fromhex(lines["margin"]) * 1.1).hex()
-
-
-def _allowance(lines: Any) -> None:
-    lines["step_error"] = (1e-2).hex()
-
-
-def _moved(lines: Any) -> None:
-    numbers = np.frombuffer(base64.b64decode(lines["centres"]), "<f8").copy()
-    numbers[0] += 0.1
-    lines["centres"] = base64.b64encode(numbers.tobytes()).decode()
-
-
-FORGED: dict[str, tuple[Callable[[Any], None], str]] = {
+FORGED: dict[str, Forgery] = {
     "target": (_target, "targets[1][0]"),
-    "target outside": (_outside, "targets[1][0]"),
+    "target outside": (put("targets.1.0", 10**6), "targets[1][0]"),
     "label": (_label, "targets[0][1]"),
-    "first label": (lambda lines: lines["labels"].__setitem__(0, 1), "labels"),
-    "start elsewhere": (_moved, "centres[0]"),
-    "no metric": (_scaled("metrics", 0, 0.0), "metrics[0]"),
-    "negative radius": (_scaled("radii", 2, -1.0), ""),
-    "large set": (_scaled("radii", 2, 100.0), ""),
-    "margin": (_margin, "margin"),
-    "negative margin": (lambda lines: lines.update(margin=(-1.0).hex()), "margin"),
-    "allowance": (_allowance, ""),
-    "negative allowance": (lambda lines: lines.update(step_error=(-1.0).hex()), "step_error"),
-    "fewer targets": (lambda lines: lines["targets"].pop(), "targets"),
-    "fewer numbers": (lambda lines: lines.update(radii=lines["radii"][:-12]), "radii"),
-    "statements": (lambda lines: lines["statements"].update(margin="All is right."), "statements"),
+    "first label": (put("labels.0", 1), "labels"),
+    "start elsewhere": (entry("centres", 0, lambda number: number + 0.1), "centres[0]"),
+    "no metric": (entry("metrics", 0, lambda number: number * 0.0), "metrics[0]"),
+    "negative radius": (entry("radii", 2, lambda number: number * -1.0), ""),
+    "large set": (entry("radii", 2, lambda number: number * 100.0), ""),
+    "margin": (scaled("margin", 1.1), "margin"),
+    "negative margin": (put("margin", (-1.0).hex()), "margin"),
+    "allowance": (put("step_error", (1e-2).hex()), ""),
+    "negative allowance": (put("step_error", (-1.0).hex()), "step_error"),
+    "fewer targets": (drop("targets.-1"), "targets"),
+    "fewer numbers": (put("radii", lambda text: text[:-12]), "radii"),
+    "statements": (put("statements.margin", "All is right."), "statements"),
 }
 
 

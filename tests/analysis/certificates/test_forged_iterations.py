@@ -4,7 +4,7 @@ import base64
 import copy
 import json
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from analysis.check_certificate import CheckSettings
 from automata.tasks.word_problem import WordProblem
 from benchmarks.certificate_mutations.targets import COARSE, TINY, untrained
 from implicit.runs.loading import Run
-from tests.analysis.lines import Lines, line_of
+from tests.analysis.lines import Forge, Forgery, Lines, line_of, put
 
 Content = MutableMapping[str, Any]
 MEMBERSHIP = "bundle_of"
@@ -45,42 +45,18 @@ def answers(constant: Run, request: pytest.FixtureRequest) -> Content:
     return document
 
 
-def row_of(text: str, row: int, factor: float, rows: int) -> str:
-    numbers = np.frombuffer(base64.b64decode(text), "<f8").reshape(rows, -1).copy()
-    numbers[row] *= factor
-    return base64.b64encode(numbers.tobytes()).decode()
+def of_bundles(field: str, factor: float) -> Forge:
+    """Scale what is said of the first bundle."""
 
-
-def of_bundles(field: str, factor: float) -> Callable[[Content], None]:
-    def forge(content: Content) -> None:
+    def forge(content: Any) -> None:
         bundles = content["bundles"]
-        bundles[field] = row_of(bundles[field], 0, factor, len(bundles["tokens"]))
+        rows = (
+            np.frombuffer(base64.b64decode(bundles[field]), "<f8").reshape(len(bundles["tokens"]), -1).copy()
+        )
+        rows[0] *= factor
+        bundles[field] = base64.b64encode(rows.tobytes()).decode()
 
     return forge
-
-
-def number(field: str, value: Any) -> Callable[[Content], None]:
-    return lambda content: content.update({field: value})
-
-
-def size(field: str, value: Any) -> Callable[[Content], None]:
-    return lambda content: content["config"]["sizes"].update({field: value})
-
-
-def own_words(content: Content) -> None:
-    content["scope"] = "in floating-point arithmetic, by every mode"
-
-
-def own_caveat(content: Content) -> None:
-    content["caveat"] = "nothing is left out"
-
-
-def another_token(content: Content) -> None:
-    content["bundles"]["tokens"][0] ^= 1
-
-
-def no_such_token(content: Content) -> None:
-    content["bundles"]["tokens"][0] = 2
 
 
 def no_bundles(content: Content) -> None:
@@ -89,53 +65,54 @@ def no_bundles(content: Content) -> None:
     )
 
 
-def no_such_bundle(content: Content) -> None:
-    rows = content["levels"] if "levels" in content else [{"bundle_of": row} for row in content["bundle_of"]]
-    rows[0]["bundle_of"][0] = 99
+def in_bundle(number: int) -> Forge:
+    """Put the first step into another bundle."""
 
+    def forge(content: Any) -> None:
+        row = content["levels"][0]["bundle_of"] if "levels" in content else content["bundle_of"][0]
+        row[0] = number
 
-def bundle_before_the_first(content: Content) -> None:
-    rows = content["levels"] if "levels" in content else [{"bundle_of": row} for row in content["bundle_of"]]
-    rows[0]["bundle_of"][0] = -1
+    return forge
 
 
 def too_few_of_them(content: Content) -> None:
     (content["levels"][0]["bundle_of"] if "levels" in content else content["bundle_of"][0]).pop()
 
 
-OF_THE_ITERATION: dict[str, tuple[Callable[[Content], None], str]] = {
-    "own words": (own_words, "scope"),
-    "own caveat": (own_caveat, "caveat"),
-    "rtol of the configuration": (size("rtol", 1e-9), "config.sizes"),
-    "damping of the configuration": (size("damping", 0.5), "config.sizes"),
-    "damping in words": (size("damping", "0.8, all arithmetic"), "config.sizes"),
-    "limit of the configuration": (size("max_iterations", 10**6), "config.sizes"),
-    "the run's rtol as tolerance": (number("tolerance", (1e-4).hex()), "latent_error"),
-    "tolerance in decimal": (number("tolerance", 1e-7), "tolerance"),
-    "tolerance of zero": (number("tolerance", (0.0).hex()), "tolerance"),
-    "tolerance of all latents": (number("tolerance", (1.0).hex()), "tolerance"),
-    "negative tolerance": (number("tolerance", (-1e-7).hex()), "tolerance"),
-    "few iterations": (number("iterations", 5), "iterations"),
-    "no iterations": (number("iterations", 0), "iterations"),
-    "iterations as a truth": (number("iterations", True), "iterations"),
-    "iterations above the limit": (number("iterations", 1001), "iterations"),
-    "negative latent error": (number("latent_error", (-1e-6).hex()), "latent_error"),
-    "no latent error": (number("latent_error", (0.0).hex()), "latent_error"),
-    "negative step error": (number("step_error", (-1e-12).hex()), "step_error"),
-    "step error of the program": (number("step_error", (1e-3).hex()), "latent_error"),
-    "less rounding than there is": (number("step_error", (1e-15).hex()), "step_error"),
-    "no rounding": (number("step_error", (0.0).hex()), "step_error"),
-    "another format": (number("dtype", "float32"), "dtype"),
-    "a format in words": (number("dtype", "float64 and float32"), "dtype"),
-    "exact functions": (number("ulps", 0), "ulps"),
-    "functions better than they are": (number("ulps", 1), "ulps"),
-    "functions far off": (number("ulps", 1000), "step_error"),
-    "functions of nothing": (number("ulps", 10**6), "ulps"),
-    "another token": (another_token, ANYWHERE),
-    "no such token": (no_such_token, "bundles.tokens"),
+OF_THE_ITERATION: dict[str, Forgery] = {
+    "own words": (put("scope", "in floating-point arithmetic, by every mode"), "scope"),
+    "own caveat": (put("caveat", "nothing is left out"), "caveat"),
+    "rtol of the configuration": (put("config.sizes.rtol", 1e-9), "config.sizes"),
+    "damping of the configuration": (put("config.sizes.damping", 0.5), "config.sizes"),
+    "damping in words": (put("config.sizes.damping", "0.8, all arithmetic"), "config.sizes"),
+    "limit of the configuration": (put("config.sizes.max_iterations", 10**6), "config.sizes"),
+    "the run's rtol as tolerance": (put("tolerance", (1e-4).hex()), "latent_error"),
+    "tolerance in decimal": (put("tolerance", 1e-7), "tolerance"),
+    "tolerance of zero": (put("tolerance", (0.0).hex()), "tolerance"),
+    "tolerance of all latents": (put("tolerance", (1.0).hex()), "tolerance"),
+    "negative tolerance": (put("tolerance", (-1e-7).hex()), "tolerance"),
+    "few iterations": (put("iterations", 5), "iterations"),
+    "no iterations": (put("iterations", 0), "iterations"),
+    "iterations as a truth": (put("iterations", True), "iterations"),
+    "iterations above the limit": (put("iterations", 1001), "iterations"),
+    "latent error that no tolerance meets": (put("latent_error", (1e-3).hex()), ANYWHERE),
+    "negative latent error": (put("latent_error", (-1e-6).hex()), "latent_error"),
+    "no latent error": (put("latent_error", (0.0).hex()), "latent_error"),
+    "negative step error": (put("step_error", (-1e-12).hex()), "step_error"),
+    "step error of the program": (put("step_error", (1e-3).hex()), "latent_error"),
+    "less rounding than there is": (put("step_error", (1e-15).hex()), "step_error"),
+    "no rounding": (put("step_error", (0.0).hex()), "step_error"),
+    "another format": (put("dtype", "float32"), "dtype"),
+    "a format in words": (put("dtype", "float64 and float32"), "dtype"),
+    "exact functions": (put("ulps", 0), "ulps"),
+    "functions better than they are": (put("ulps", 1), "ulps"),
+    "functions far off": (put("ulps", 1000), "step_error"),
+    "functions of nothing": (put("ulps", 10**6), "ulps"),
+    "another token": (put("bundles.tokens.0", lambda token: token ^ 1), ANYWHERE),
+    "no such token": (put("bundles.tokens.0", 2), "bundles.tokens"),
     "no bundles": (no_bundles, "bundles.tokens"),
-    "no such bundle": (no_such_bundle, MEMBERSHIP),
-    "bundle before the first": (bundle_before_the_first, MEMBERSHIP),
+    "no such bundle": (in_bundle(99), MEMBERSHIP),
+    "bundle before the first": (in_bundle(-1), MEMBERSHIP),
     "too few of them": (too_few_of_them, MEMBERSHIP),
     "box elsewhere": (of_bundles("centres", 2.0), ANYWHERE),
     "negative box": (of_bundles("widths", -1.0), "bundles.radii[0]"),
@@ -143,7 +120,9 @@ OF_THE_ITERATION: dict[str, tuple[Callable[[Content], None], str]] = {
     "box of all states": (of_bundles("widths", 1e9), "bundles.radii[0]"),
     "region elsewhere": (of_bundles("latents", -1.0), "bundles.radii[0]"),
     "no metric": (of_bundles("metrics", 0.0), "bundles.metrics[0]"),
+    "stretched metric": (of_bundles("metrics", 1e6), ANYWHERE),
     "region of all latents": (of_bundles("radii", 1e6), "bundles.radii[0]"),
+    "small region": (of_bundles("radii", 1e-3), ANYWHERE),
     "region of none": (of_bundles("radii", 0.0), "bundles.radii[0]"),
     "negative region": (of_bundles("radii", -1.0), "bundles.radii[0]"),
 }

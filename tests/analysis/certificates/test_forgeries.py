@@ -125,7 +125,7 @@ def test_states_of_the_control_are_recomputed_too(
     _assert_refused(answer(forged, explicit), "pairs[1].state")
 
 
-@pytest.mark.parametrize(("forge", "line"), FORGED, ids=lambda case: getattr(case, "__name__", None))
+@pytest.mark.parametrize(("forge", "line"), FORGED.values(), ids=FORGED)
 def test_a_forgery_is_refused(
     content: Content,
     run: Run,
