@@ -122,7 +122,7 @@ OF_THE_ITERATION: dict[str, Forgery] = {
     "no metric": (of_bundles("metrics", 0.0), "bundles.metrics[0]"),
     "stretched metric": (of_bundles("metrics", 1e6), ANYWHERE),
     "region of all latents": (of_bundles("radii", 1e6), "bundles.radii[0]"),
-    "small region": (of_bundles("radii", 1e-3), ANYWHERE),
+    "small region": (of_bundles("radii", 1e-9), ANYWHERE),
     "region of none": (of_bundles("radii", 0.0), "bundles.radii[0]"),
     "negative region": (of_bundles("radii", -1.0), "bundles.radii[0]"),
 }
