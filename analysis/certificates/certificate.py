@@ -117,24 +117,14 @@ class Part(BaseModel):
 
 
 class Arithmetic(Part):
-    """What the producer proved with.
-
-    Example:
-        >>> Arithmetic(producer="float64 balls", precision=53).precision
-        53
-    """
+    """What the producer proved with."""
 
     producer: str
     precision: PositiveInt
 
 
 class Unchecked(Part):
-    """What the producer says and nobody verifies: no verdict depends on it, and no checker prints it.
-
-    Example:
-        >>> Unchecked(search={}, environment={"threads": 2}, seconds=1.0).seconds
-        1.0
-    """
+    """What the producer says and nobody verifies: no verdict depends on it, and no checker prints it."""
 
     search: dict[str, Any]
     environment: dict[str, Any]
@@ -195,7 +185,7 @@ class Claim(Part):
 
 @dataclass(frozen=True)
 class Work:
-    """What checking a claim takes at most."""
+    """What checking a claim takes at most: operations on balls, balls held at once, and the bits of each."""
 
     steps: float
     balls: float

@@ -406,10 +406,10 @@ def _length(vector: Vector) -> arb:
 
 @dataclass(frozen=True, eq=False)
 class StepClaim:
-    """What a certificate says of a set and a token.
+    """What a certificate says of a set {c + U u} and a token: centre c, axes U, and c', W' of its target.
 
-    Attributes:
-        target_metric: W'; None for the identity.
+    ``target_metric`` is None for the identity, ``answer`` the label that the token leads to, and ``line`` makes
+    the name of a line of the certificate from that of its field.
     """
 
     token: int

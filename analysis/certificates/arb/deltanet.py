@@ -57,16 +57,7 @@ class Written:
 
 
 class DeltaLayer:
-    """One DeltaNet cell with the norm before it.
-
-    Example:
-        >>> from implicit.cells import DeltaNetCell
-        >>> cell = DeltaNetCell(4, heads=2, key_size=2, value_size=3)
-        >>> weights = {name: value.numpy() for name, value in cell.state_dict().items()}
-        >>> layer = DeltaLayer({**weights, "norm_before": np.ones(4)}, {"heads": 2, "key_size": 2})
-        >>> layer.value_size, layer.channels
-        (3, 14)
-    """
+    """One DeltaNet cell with the norm before it."""
 
     def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], sizes: Mapping[str, Any]) -> None:
         self.heads, self.key_size = int(sizes["heads"]), int(sizes["key_size"])

@@ -51,18 +51,7 @@ class Coefficients:
 
 
 class ArbLayer:
-    """One Mamba-2 cell with the norm before it.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell
-        >>> cell = Mamba2Cell(d_model=4, head_size=4, d_state=2)
-        >>> weights = {name: value.numpy() for name, value in cell.state_dict().items()}
-        >>> layer = ArbLayer({**weights, "norm_before": np.ones(4)}, groups=1)
-        >>> stream, window = [arb(1)] * 4, [[arb(0)] * 3] * 12
-        >>> found = layer.coefficients(stream, [[]] * 4, None, window)
-        >>> all(0 < decay < 1 for decay in found.decays)
-        True
-    """
+    """One Mamba-2 cell with the norm before it."""
 
     def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], groups: int) -> None:
         self.groups = groups

@@ -137,12 +137,7 @@ def statements_of(model: str, layers: int = 1) -> dict[str, str]:
 
 
 def layers_of(config: Mapping[str, Any]) -> int:
-    """Return how many layers the model of a configuration has.
-
-    Example:
-        >>> layers_of({"sizes": {"layers": 2}}), layers_of({"sizes": {}})
-        (2, 1)
-    """
+    """Return how many layers the model of a configuration has."""
     layers: int = config["sizes"].get("layers", 1)
     return layers
 

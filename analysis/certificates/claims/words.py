@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
 from analysis.certificates.arb.balls import identity
@@ -49,15 +48,7 @@ STATEMENTS = {
 
 
 class WordLevel(Part):
-    """What is proved of all words of one length, a row per word: see `STATEMENTS`.
-
-    Example:
-        >>> one = np.ones(2)
-        >>> level = WordLevel(latents=one, latent_radii=one, states=one, state_radii=one, margins=one,
-        ...                   bundle_of=[0, 0])
-        >>> level.model_dump(mode="json")["margins"]
-        'AAAAAAAA8D8AAAAAAADwPw=='
-    """
+    """What is proved of all words of one length, a row per word: see `STATEMENTS`."""
 
     latents: Numbers
     latent_radii: Numbers
@@ -96,11 +87,6 @@ class Words(IterationClaim):
         """Return how many words are right."""
         words = f"all {self.words} words of up to {self.length} tokens are right"
         return self.right(words, self.margin, config)
-
-
-def words_in_order(tokens: int, length: int) -> NDArray[np.int64]:
-    """Return all words of a length in lexicographic order, ``[words, length]``."""
-    return np.stack(np.unravel_index(np.arange(tokens**length), (tokens,) * length), axis=1)
 
 
 class WordsChecker(AnswersChecker):

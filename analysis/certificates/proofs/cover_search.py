@@ -13,12 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from scipy.spatial import cKDTree
 
-from analysis.certificates.iteration import DType
+from analysis.certificates.proofs.steps import IterationSettings
 from automata.tasks.word_problem import WordProblem
-from implicit.checked_config import CheckedConfig
 from implicit.runs.loading import STORED_RUNS, Run
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
@@ -136,10 +135,8 @@ OF_STORED_RUNS: dict[str, dict[str, Any]] = {
 """Settings with which a proof was found, where they are others than the defaults."""
 
 
-class LengthsSettings(CheckedConfig):
+class LengthsSettings(IterationSettings):
     """How the cover is searched for; what is proved does not depend on it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     distance: PositiveFloat = Field(default=1e-4, description="of states that are first taken for one")
     rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
@@ -151,14 +148,9 @@ class LengthsSettings(CheckedConfig):
     tolerance: PositiveFloat = Field(
         default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
     )
-    dtype: DType = Field(
-        default="float64", description="whose rounding is to be covered: float64, or real, for none"
-    )
     small_radius: PositiveFloat = Field(
         default=2e-6, description="of sets at which it is measured how gains grow with the radius"
     )
-    rtol: PositiveFloat = Field(default=1e-13, description="tolerance of the approximate fixed points")
-    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 def for_run(settings: LengthsSettings, run: Run) -> LengthsSettings:

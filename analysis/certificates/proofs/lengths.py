@@ -1,19 +1,17 @@
 """Words of every length: a finite list of ellipsoids of states that the closed loop provably cannot leave.
 
-A finite list of ellipsoids of states is found that the closed loop cannot leave: every token maps every
-ellipsoid into another one, and the answer is right on all of it (`theory.rigorous.covers.invariant_cover`).
-The initial state lies in one, so the answer after any number of tokens is right. "Maps" means by the
-iteration that is run: from the latent zero, damped, until the relative tolerance is met, one token after the
-other (`theory.rigorous.covers.orbits`). How the ellipsoids are found:
+Every token maps every ellipsoid into another one, and the answer is right on all of it
+(`theory.rigorous.covers.invariant_cover`). The initial state lies in one, so the answer after any number of
+tokens is right. "Maps" means by the iteration that is run (`theory.rigorous.covers.orbits`): from the latent
+zero, damped, until the relative tolerance is met, one token after the other.
 
-1. the states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`);
-2. along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`);
-3. a set may be so large as the curvature of the step allows, on it and on all that follow; the reachable
-   states are taken again, up to a fraction of that;
-4. their radii are grown until every step provably leads into its target (`theory.rigorous.covers.radii`).
-
-5. the states are bundled until of every bundle it is proved that its orbits from zero stop near the fixed
-   points (`theory.rigorous.covers.bundling`).
+1. The states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`).
+2. Along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`).
+3. A set may be as large as the curvature of the step allows, on it and on all that follow; the reachable
+   states are taken again, up to a fraction of that.
+4. Radii are grown until every step provably leads into its target (`theory.rigorous.covers.radii`).
+5. States are bundled until it is proved of every bundle that its orbits from zero stop near the fixed points
+   (`theory.rigorous.covers.bundling`).
 
 It is also tried to prove that the iteration tends to the same fixed points from all latents that the last
 norm can give, and not from zero alone: by Theorem 2 of docs/when_modes_agree.md the simultaneous mode then

@@ -128,21 +128,7 @@ def visited_sites(model: FixedPointModel, visited: Sequence[VisitedState]) -> Si
 
 
 def companions(sites: Sites, attempt: int) -> Companions:
-    """Return companions: the farthest h of the same token, and in later attempts nearer ones.
-
-    Example:
-        With one pair per token, its companion can only be itself.
-
-        >>> from analysis.framework.visited_states import visited_states
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> model = ImplicitMamba2(config)
-        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> found = companions(visited_sites(model, visited), attempt=0)
-        >>> found.pairs, found.differ
-        (array([0, 1]), array([False, False]))
-    """
+    """Return companions: the farthest h of the same token, and in later attempts nearer ones."""
     blocks = block_parts(sites.model)
     vectors = np.concatenate(
         [entry.reshape(len(sites), -1) for name, entry in sites.state.items() if name in blocks], axis=1
@@ -235,20 +221,6 @@ def prove_orbits(sites: Sites, claims: list[Claimed | None]) -> list[Point | Non
 
     Returns:
         The claims with an orbit, None in its place where none is proved.
-
-    Example:
-        >>> import torch
-        >>> from analysis.certificates.proofs.pairs import visited_sites
-        >>> from analysis.framework.visited_states import in_double_precision, visited_states
-        >>> from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
-        >>> _ = torch.manual_seed(0)
-        >>> config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2)
-        >>> model = ImplicitMamba2(config)
-        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> sites = visited_sites(model, visited)
-        >>> claims = prove(sites, np.full(2, 2.0**-20), np.zeros(2))
-        >>> [point.orbit.distance < point.radius for point in prove_orbits(sites, claims)]
-        [True, True]
     """
     points = [None if claim is None else Point(**dict(claim), orbit=None) for claim in claims]
     contracting = [
@@ -373,14 +345,6 @@ def certify_control(model: SequenceModel, visited: Sequence[VisitedState]) -> li
 
     The block of each layer in turn is the ball of all real numbers; the windows and the blocks of the other
     layers are those of the pair.
-
-    Example:
-        >>> from analysis.framework.visited_states import in_double_precision, visited_states
-        >>> from implicit.models.mamba2 import Mamba2, Mamba2Config
-        >>> model = Mamba2(Mamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2))
-        >>> visited = visited_states(in_double_precision(model), torch.tensor([[0, 1, 1, 0]]), 2)
-        >>> [len(pair.decay[0]) for pair in certify_control(model, visited)]
-        [2, 2]
     """
     transitions = EnclosedMamba2(model, torch.tensor([pair.token for pair in visited]))
     state = {

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 
 from analysis.certificates.iteration import DType, OrbitBundles, caveat_of, scope_of, upper_triangle
 from automata.errors import InputError
+from implicit.checked_config import CheckedConfig
 from implicit.enclosed.any_cell import compare_with_floats
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
@@ -26,6 +28,20 @@ from theory.rigorous.float_format import FLOAT64, FloatFormat
 Array = NDArray[np.float64]
 LARGEST_STATE = 200
 """Matrices of all derivatives by the state are held for hundreds of positions at once."""
+
+
+class IterationSettings(CheckedConfig):
+    """Whose rounding is covered, and how fixed points are found, of which nothing is assumed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    dtype: DType = Field(
+        default="float64", description="whose rounding is to be covered: float64, or real, for none"
+    )
+    rtol: PositiveFloat = Field(
+        default=1e-13, description="relative tolerance of the approximate fixed points"
+    )
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 def enclosed_loop(model: FixedPointModel) -> EnclosedClosedLoop | EnclosedAnyLoop:
@@ -143,13 +159,7 @@ class ProvedIteration:
 
 
 def asked_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iteration:
-    """Return what is asked of the iteration of a model.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> asked_of(load_run("parity-small").model, 1e-7, "real").damping
-        0.8
-    """
+    """Return what is asked of the iteration of a model."""
     damping, program = model.solver.damping, None
     if dtype == "float64":
         if not is_mamba2(model):
@@ -169,23 +179,6 @@ def errors_of(iteration: Iteration) -> StepErrors:
 def prove_iteration(
     loop: EnclosedClosedLoop | EnclosedAnyLoop, members: Members, iteration: Iteration, stopping: Stopping
 ) -> ProvedIteration:
-    """Prove that the iteration from zero ends near the fixed points of steps.
-
-    Example:
-        The first step of a stored run from its initial state.
-
-        >>> import numpy as np
-        >>> from analysis.certificates.proofs.steps import solve_steps
-        >>> from implicit.fixed_point import Stopping
-        >>> from implicit.runs.loading import load_run
-        >>> model = load_run("parity-small").model.double()
-        >>> loop, zero = EnclosedClosedLoop(model), np.zeros((2, 18))
-        >>> tokens = np.array([0, 1])
-        >>> latents = solve_steps(model, zero, tokens, Stopping(rtol=1e-13))[1]
-        >>> members = Members(tokens, zero, zero, latents, np.full(2, 1e-9))
-        >>> found = prove_iteration(loop, members, asked_of(model, 1e-7, "float64"), model.stopping)
-        >>> found.attraction.holds, found.attraction.iterations < 120
-        (True, True)
-    """
+    """Prove that the iteration from zero ends near the fixed points of steps."""
     found = attraction_of(loop, members, iteration).within(stopping.max_iterations)
     return ProvedIteration(iteration, found, stopping)

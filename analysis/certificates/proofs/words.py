@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from analysis.certificates.certificate import Claim, at_least
 from analysis.certificates.claims.words import WordLevel, Words
-from analysis.certificates.iteration import DType
 from analysis.certificates.producing import Found, Proof, stated
 from analysis.certificates.proofs.steps import (
+    IterationSettings,
     ProvedIteration,
     asked_of,
     enclosed_loop,
@@ -43,7 +43,6 @@ from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
-from implicit.checked_config import CheckedConfig
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state
 from implicit.fixed_point import Stopping
@@ -149,18 +148,7 @@ def prove_levels(
     stopping: Stopping,
     errors: StepErrors = EXACT,
 ) -> Iterator[ProvedLevel]:
-    """Follow all words, one length after the other, as long as some are proved right.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("parity-small")
-        >>> stopping = Stopping(rtol=1e-13, max_iterations=2000)
-        >>> model, task = run.model.double().implicit, make_task("parity")
-        >>> levels = prove_levels(model, task, 3, stopping)
-        >>> [int(level.proved.sum()) for level in levels]
-        [2, 4, 8]
-    """
+    """Follow all words, one length after the other, as long as some are proved right."""
     loop = enclosed_loop(model)
     tokens = np.arange(task.vocabulary_size)
     centres = flatten_state(model.init_state(1)).numpy()
@@ -218,27 +206,13 @@ def _bounds(
     )
 
 
-class WordsSettings(CheckedConfig):
-    """Which words are looked at, and how their states are found.
-
-    Example:
-        >>> WordsSettings(length=4)
-        WordsSettings(length=4, tolerance=1e-07, dtype='float64', rtol=1e-13, max_iterations=2000)
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class WordsSettings(IterationSettings):
+    """Which words are followed, and of which iteration it is proved."""
 
     length: PositiveInt = Field(default=12, description="tokens of the longest words; all words are followed")
     tolerance: PositiveFloat = Field(
         default=1e-7, lt=1, description="the largest relative tolerance of the iteration that is proved right"
     )
-    dtype: DType = Field(
-        default="float64", description="whose rounding is to be covered: float64, or real, for none"
-    )
-    rtol: PositiveFloat = Field(
-        default=1e-13, description="relative tolerance of the approximate fixed points"
-    )
-    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
 
 
 @dataclass(frozen=True, eq=False)
