@@ -408,8 +408,8 @@ def _length(vector: Vector) -> arb:
 class StepClaim:
     """What a certificate says of a set {c + U u} and a token: centre c, axes U, and c', W' of its target.
 
-    ``target_metric`` is None for the identity, ``answer`` the label that the token leads to, and ``line`` makes
-    the name of a line of the certificate from that of its field.
+    ``target_metric`` is None for the identity, and ``answer`` is the label that the token leads to; ``line``
+    makes the name of a line of the certificate from that of its field.
     """
 
     token: int

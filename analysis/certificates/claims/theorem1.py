@@ -216,13 +216,18 @@ class Range(Claimed):
     state_radius: Number
 
 
-class Pair(Part):
-    """A visited state and the token read there, of an implicit model; None where nothing is proved."""
+class VisitedPair(Part):
+    """A visited state and the token that is read there."""
 
     sequence: NonNegativeInt
     position: NonNegativeInt
     token: NonNegativeInt
     state: dict[str, Numbers]
+
+
+class Pair(VisitedPair):
+    """A pair of an implicit model; None where nothing is proved."""
+
     places: list[Place]
     point: Point | None
     elsewhere: Elsewhere | None
@@ -251,12 +256,7 @@ class Pair(Part):
     @property
     def non_diagonal(self) -> bool:
         """Whether C1 to C3 are claimed and, in every layer, an entry off the diagonal excludes zero."""
-        return (
-            self.off_diagonal
-            and self.point is not None
-            and self.point.attracts
-            and all(lower > 0 or upper < 0 for lower, upper in self.point.entries)
-        )
+        return self.off_diagonal and self.attracts and self.point is not None and self.point.complete
 
     @property
     def over_range(self) -> bool:
@@ -269,13 +269,9 @@ class Pair(Part):
         return self.point is not None and non_linear(self.point, self.elsewhere)
 
 
-class ControlPair(Part):
-    """A visited state and token of an explicit model; per layer the decay of every head."""
+class ControlPair(VisitedPair):
+    """A pair of an explicit model; per layer the decay of every head."""
 
-    sequence: NonNegativeInt
-    position: NonNegativeInt
-    token: NonNegativeInt
-    state: dict[str, Numbers]
     decay: list[list[Interval]] | None
 
     @property
