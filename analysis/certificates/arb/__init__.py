@@ -1,1 +1,1 @@
-"""The Mamba-2 model in the ball arithmetic of FLINT, for the checkers."""
+"""The models, and the rounding of their programs, in FLINT's balls: what all checkers evaluate with."""
