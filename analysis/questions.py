@@ -1,7 +1,7 @@
 """All questions about trained models: the one table that commands are listed and reports are made from.
 
-A new question is its own file or package with an `Analysis`, a row here, and its tests. The order is that of
-the report's sections.
+A new question is its own file or package with an `Analysis`, a row here, and its tests; docs/architecture.md
+lists what else names it. The order is that of the report's sections.
 """
 
 import os

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.framework import (
+    CONSTANT_STATE,
     Finding,
-    Need,
     Rows,
     RunAnalysis,
     SampleSettings,
@@ -68,7 +68,7 @@ ANALYSIS = RunAnalysis(
     measure=measure,
     draw=draw,
     shows="Mean norm of every part of the state, by the tokens read.",
-    needs=Need(lambda model: not model.state_grows, "whose state grows", "give a model whose state does not"),
+    needs=CONSTANT_STATE,
 )
 main = ANALYSIS.main
 

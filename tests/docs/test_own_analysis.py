@@ -54,4 +54,4 @@ def test_a_model_whose_state_grows_is_refused(
     settings = {"steps": 1, "warmup_steps": 1, "batch_size": 2, "length": 4, "evaluation_sequences": 2}
     train(recipe("parity", "transformer", sizes=sizes, **settings), tmp_path / "run", progress=False)
     assert import_module("state_size").main([str(tmp_path / "run")]) == 2
-    assert "is transformer, whose state grows; give a model" in capsys.readouterr().err
+    assert "is transformer, whose state grows with every token; give the run" in capsys.readouterr().err

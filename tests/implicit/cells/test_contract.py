@@ -244,7 +244,7 @@ def test_a_later_token_changes_nothing_before_it(cell: Cell) -> None:
     assert (result[:, 40] - expected[:, 40]).abs().max() > 1e-6
 
 
-def test_a_step_is_affine_in_the_recurrent_parts_where_the_cell_says_so(cell: Cell) -> None:
+def test_a_step_is_affine_in_the_recurrent_parts_if_and_only_if_the_cell_says_so(cell: Cell) -> None:
     """At fixed inputs and other parts the image of a mixture is the mixture of the images."""
     if cell.state_grows:  # what is appended is not a function of the state
         assert not cell.linear_in_state
@@ -261,8 +261,11 @@ def test_a_step_is_affine_in_the_recurrent_parts_where_the_cell_says_so(cell: Ce
 
     mixed = after({name: 0.3 * one[name] + 0.7 * other[name] for name in one})
     images = after(one), after(other)
-    assert cell.linear_in_state
-    close_states(mixed, {name: 0.3 * images[0][name] + 0.7 * images[1][name] for name in one})
+    mixture = {name: 0.3 * images[0][name] + 0.7 * images[1][name] for name in one}
+    if cell.linear_in_state:
+        close_states(mixed, mixture)
+    else:
+        assert max((mixed[name] - mixture[name]).abs().max().item() for name in one) > 1e-6
 
 
 def test_the_state_has_a_leading_batch_axis_and_names_its_recurrent_parts(cell: Cell) -> None:
