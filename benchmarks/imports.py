@@ -19,7 +19,7 @@ def imports_within(package: str) -> list[tuple[str, str]]:
         True
     """
     try:
-        graph = build_graph(package.partition(".")[0])
+        graph = build_graph(package.partition(".")[0], cache_dir=None)
     except ValueError as error:  # of no package at all
         raise InputError(f"package {package} is not there; give one such as {DEFAULTS[0]}") from error
     inside = {name for name in graph.modules if name == package or name.startswith(f"{package}.")}

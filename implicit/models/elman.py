@@ -16,7 +16,7 @@ class Elman(TorchRNN):
         Elman 1990, "Finding structure in time", in the form of `torch.nn.RNN`.
 
     Example:
-        >>> model = Elman(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model = Elman(Elman.config_class(vocabulary_size=3, output_size=5, d_model=8))
         >>> model(torch.tensor([[0, 1, 2, 0]])).shape
         torch.Size([1, 4, 5])
     """

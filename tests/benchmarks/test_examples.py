@@ -5,9 +5,9 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import compiled_automata, fla_scan, frame, gpu, machine, memory, summary, table
+from benchmarks import compiled_automata, fla_scan, frame, imports, memory
 
-MODULES = (compiled_automata, fla_scan, frame, gpu, machine, memory, summary, table)
+MODULES = (compiled_automata, fla_scan, frame, imports, memory)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

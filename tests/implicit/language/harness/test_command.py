@@ -157,6 +157,15 @@ def test_documents_that_are_read_alike_count_once_in_the_standard_error(
     assert figures["acc_stderr,none"] == pytest.approx(0.5)
 
 
+def test_a_text_may_not_be_shorter_than_an_answer(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--tasks", "tracking_parity", "--documents", "1", "--max-length", "2"]
+    assert main([str(folders("gpt2")), "--out", str(tmp_path / "found.json"), *flags]) == 2
+    assert "max_length is 2, and an answer has" in capsys.readouterr().err
+    assert not (tmp_path / "found.json").exists()
+
+
 def test_the_seed_draws_other_documents(folders: Folders, tmp_path: Path) -> None:
     """A model that is untrained is right by chance: of 60 documents not in the same ones for two seeds."""
     flags = ["--tasks", "tracking_balls", "--documents", "60", "--length", "1"]
@@ -205,7 +214,6 @@ BAD: list[tuple[list[str], str]] = [
     (["{model}", "--tasks", "tracking_s5", "--out", "nowhere/found.json"], "nowhere is no folder"),
     (["{model}", "--tasks", "tracking_s5", "--out", "."], "which is a folder; give a file"),
     (["{model}", "--task", "tracking_s5"], "the nearest is --tasks"),
-    (["{model}", "--tasks", "tracking_parity", "--documents", "1", "--max-length", "2"], "max_length is 2"),
 ]
 
 
