@@ -196,7 +196,7 @@ class FrontSpeedAnalysis:
 
     @property
     def findings(self) -> Findings:
-        """What was found of every run."""
+        """The finding of every run, by its name."""
         return {found.run.name: found.finding for found in self.runs}
 
     def numbers(self) -> dict[str, Any]:

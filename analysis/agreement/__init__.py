@@ -68,7 +68,7 @@ class AgreementSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class AgreementAnalysis:
-    """What `analyse` returns; arrays are ``[sequences, length]``.
+    """The answer of `analyse`, with arrays ``[sequences, length]``.
 
     Attributes:
         run: which run.
@@ -113,7 +113,7 @@ class AgreementAnalysis:
 
     @property
     def is_demanded(self) -> bool:
-        """Whether at least 99.9% of all tokens agree; those that did not converge count against it."""
+        """Whether at least 99.9% of all tokens agree. Tokens that did not converge count as differing."""
         return self.shares["agree"] >= DEMANDED
 
     @property

@@ -212,7 +212,7 @@ class BeliefAnalysis:
 
     @property
     def findings(self) -> Findings:
-        """What was found of every run."""
+        """The finding of every run, by its name."""
         return {found.run.name: found.finding for found in self.runs}
 
     def numbers(self) -> dict[str, Any]:

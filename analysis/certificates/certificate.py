@@ -45,10 +45,9 @@ PRODUCER_PRECISION = 53
 ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation"
 LEAST_ULPS = 4
 MOST_ULPS = 2**10
-"""PyTorch's functions were measured to be off by more than one ulp: what follows from an assumption that they
-are not is of no program."""
+"""PyTorch's functions were measured to be off by more than one ulp. A smaller bound holds of no program."""
 BYTES_OF_A_BALL = 160
-"""Of one at no precision, and of the Python object around it."""
+"""A FLINT ball takes so many bytes beside its bits, the Python object included."""
 LONGEST_NUMBER = 32
 """Characters; the longest that Python writes is ``-0x1.0000000000000p-1022``."""
 LONGEST_SHOWN = 60
@@ -117,7 +116,7 @@ class Part(BaseModel):
 
 
 class Arithmetic(Part):
-    """What the producer proved with."""
+    """The arithmetic of the proof."""
 
     producer: str
     precision: PositiveInt

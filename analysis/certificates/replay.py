@@ -22,7 +22,7 @@ TOLERANCE = 1e-12
 """‖Φ(z) − z‖ / ‖z‖ at which a latent counts as the fixed point: some ten times what rounding leaves of it."""
 MORE_ITERATIONS = 2
 """Times the model's own limit: who arrives at 1e-10 within the limit is at 1e-12 within 1.2 of it."""
-MOST_WORK = 10**12
+MOST_MULTIPLICATIONS = 10**12
 """Multiplications all together, minutes on one core: strangers choose limit, sizes and words."""
 OF_A_PASS, OF_A_STATE = 5 * 10**5, 32
 """The cost of the smallest pass, and of one entry of a state. The unit is a multiplication by a weight."""
@@ -179,8 +179,10 @@ class Replay:
         self, stream: Array, injections: Sequence[Array] | None, state: State
     ) -> tuple[Array, State]:
         self.work += OF_A_PASS + len(stream) * self.of_a_row
-        if self.work > MOST_WORK:
-            raise RefusedError("config.sizes", f"let words take more than {MOST_WORK} multiplications")
+        if self.work > MOST_MULTIPLICATIONS:
+            raise RefusedError(
+                "config.sizes", f"let words take more than {MOST_MULTIPLICATIONS} multiplications"
+            )
         after: State = {}
         for index, layer in enumerate(self.layers):
             u = rms(stream) * self.weights[f"mixer_norms.{index}.weight"]

@@ -181,7 +181,7 @@ class MechanismAnalysis:
 
     @property
     def findings(self) -> Findings:
-        """What was found of every run, and of how alike its codes and those of later runs are."""
+        """The finding of every run, with how alike its codes and those of later runs are."""
         alike: dict[int, list[list[str]]] = {}
         for (one, other), likeness in self.likeness.items():
             by_chance = ", ".join(f"{value:.3f}" for value in likeness.by_chance)

@@ -198,7 +198,7 @@ def test_words_that_take_gigabytes_are_refused(run: Run) -> None:
 
 
 def test_an_iteration_without_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "MOST_WORK", 6 * replay.OF_A_PASS)
+    monkeypatch.setattr(replay, "MOST_MULTIPLICATIONS", 6 * replay.OF_A_PASS)
     weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     sizes = {**run.config.as_json()["sizes"], "max_iterations": 10**12}
     with pytest.raises(RefusedError, match=r"config\.sizes: let words take more than 3000000 mult"):

@@ -33,7 +33,7 @@ from analysis.certificates.arb.balls import (
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """What h'_cn = decay_c h_cn + inputs_c B_n is made of, and C, x, gate for the output, with derivatives.
+    """The parts of h'_cn = decay_c h_cn + inputs_c B_n, with C, x and gate, and all derivatives.
 
     Derivatives are along z and along h of earlier layers. ``inputs`` is Δ x, ``decays`` one a head,
     ``entering`` what the next window takes in, one a convolved channel.
