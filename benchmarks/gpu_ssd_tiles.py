@@ -21,7 +21,7 @@ from implicit.ops.ssd.triton_kernels.launch import Tiles
 from implicit.ops.triton_shared.launch import Launch
 
 KERNELS = ("carry", "output", "input_gradient", "projection_gradient")
-CHOICES = [Tiles(*choice) for choice in product((16, 32, 64), (16, 32, 64, 128), (4, 8), (1, 2, 3))]
+CHOICES = [Tiles(*choice) for choice in product((32, 64), (32, 64, 128), (4, 8), (1, 2, 3))]
 
 
 def plan(kernel: str, arguments: list[torch.Tensor]) -> Launch:

@@ -100,7 +100,7 @@ BACKENDS: Backends[Request, Scan] = Backends(
         "triton": Backend(later("implicit.ops.ssd.triton_kernels", "ssd_triton"), TRITON_REQUIREMENTS),
         "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_REQUIREMENTS),
     },
-    on_gpu=Preference("triton", "and it keeps IEEE products and exact resets there"),
+    on_gpu=Preference("triton", "and it keeps float32 products and exact resets there"),
     on_cpu=Preference("numba", "where it is the fastest"),
     elsewhere=Preference("chunked", "where it is the fastest that runs"),
 )

@@ -122,8 +122,8 @@ def input_gradient_kernel(
             g = load_columns(leaving + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE)
             key = load_rows(B_start, B_token, token, remaining, n, STATE_SIZE)
             query = load_rows(C_start, C_token, token, remaining, n, STATE_SIZE)
-            from_h = dot(query, h, from_h)
-            from_g = dot(key, g, from_g)
+            from_h = dot(query, h.to(query.dtype), from_h)
+            from_g = dot(key, g.to(key.dtype), from_g)
             across += tl.sum(tl.sum(h.to(tl.float32) * g.to(tl.float32), 1), 0)
         value = load_rows(x_start, x_token, token, remaining, p, HEAD_SIZE)
         gradient = load_rows(dy_start, dy_token, token, remaining, p, HEAD_SIZE)
@@ -223,9 +223,9 @@ def projection_gradient_kernel(
             g = load_rows(leaving + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE)
             products = dot(gradient, tl.trans(value), products)
             weighted = value.to(tl.float32) * (to_end * step_size)[:, None]
-            key_gradient = dot(weighted.to(g.dtype), g, key_gradient)
+            key_gradient = dot(weighted.to(value.dtype), g.to(value.dtype), key_gradient)
             weighted = gradient.to(tl.float32) * from_start[:, None]
-            query_gradient = dot(weighted.to(h.dtype), h, query_gradient)
+            query_gradient = dot(weighted.to(value.dtype), h.to(value.dtype), query_gradient)
         weights += products * decay_between(coarse, fine, token) * step_size[None, :]
 
     # dC_i += Σ_j L_ij V_ij Δ_j B_j and dB_j += Σ_i L_ij V_ij Δ_j C_i.

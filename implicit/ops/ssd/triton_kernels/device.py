@@ -7,6 +7,7 @@ zeros, and a step size of zero neither decays the state nor adds to it.
 
 import triton
 import triton.language as tl
+from triton.language.target_info import is_cuda
 
 from implicit.ops.triton_shared.launch import INTERPRETED
 
@@ -17,10 +18,15 @@ WIDEN = tl.constexpr(INTERPRETED)
 
 @triton.jit
 def dot(left, right, accumulator):
-    """Add the product of two tiles to a float32 accumulator, without TF32."""
+    """Add the product of two tiles to a float32 accumulator; float32 operands keep 21 bits or more.
+
+    NVIDIA's tensor cores take TF32, which keeps 10 bits behind the first. A float32 operand is cut into two
+    of these, and three of the four products are summed: several times faster than without tensor cores.
+    """
     if WIDEN:
-        left = left.to(tl.float32)
-        right = right.to(tl.float32)
+        return tl.dot(left.to(tl.float32), right.to(tl.float32), accumulator, input_precision="ieee")
+    if is_cuda():
+        return tl.dot(left, right, accumulator, input_precision="tf32x3")
     return tl.dot(left, right, accumulator, input_precision="ieee")
 
 

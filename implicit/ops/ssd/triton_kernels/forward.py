@@ -52,12 +52,14 @@ def carry_kernel(
     BLOCK_P: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REVERSE: tl.constexpr,
+    STORE: tl.constexpr,
 ):
     """Carry the state of one head from chunk to chunk; with REVERSE its gradient, from the last to the first.
 
     Forward, values are x, keys are B, and h' = w h + Σ_j t_j Δ_j x_j B_jᵀ. In reverse, values are the
     gradients of y, keys are C, and the gradient of h is that of h' times w, plus Σ_i e_i dy_i C_iᵀ.
-    ``carried`` receives what enters each chunk from where the walk comes, ``last`` what comes out at its end.
+    With STORE, ``carried`` receives what enters each chunk from where the walk comes; ``last`` receives what
+    comes out at its end.
     """
     # Which tile of the state, head and sequence.
     program = tl.program_id(0)
@@ -81,8 +83,9 @@ def carry_kernel(
         else:
             chunk = tl.cast(step, tl.int64)
         start = chunk * CHUNK
-        own_chunk = ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
-        store_rows(carried + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
+        if STORE:
+            own_chunk = ((batch * chunks + chunk) * heads + head) * HEAD_SIZE * STATE_SIZE
+            store_rows(carried + own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE, state)
 
         # Decays of the chunk, and the weight of each token: t_j Δ_j, in reverse e_i.
         remaining = tl.minimum(length - start, CHUNK).to(tl.int32)
@@ -157,7 +160,7 @@ def output_kernel(
         query = load_rows(C_start, C_token, token, remaining, n, STATE_SIZE)  # [CHUNK, BLOCK_N]
         state = load_columns(own_chunk, STATE_SIZE, p, HEAD_SIZE, n, STATE_SIZE)  # [BLOCK_N, BLOCK_P]
         scores = dot(query, key, scores)
-        carried = dot(query, state, carried)
+        carried = dot(query, state.to(query.dtype), carried)
 
     # y_i = e_i h C_i + Σ_{j ≤ i} L_ij (C_i · B_j) Δ_j x_j.
     rate = tl.load(A + head).to(tl.float32)
@@ -180,12 +183,15 @@ def carry(
     Values are x and keys B, or in reverse the gradient of y and C; ``boundary`` is the initial state, or in
     reverse the gradient of the final one. Return the launch and what it fills: what enters each chunk,
     ``[batch, chunks, heads, head_size, state_size]`` in the dtype of ``values``, and what comes out at the
-    end of the walk, shaped like ``boundary``, float32.
+    end of the walk, shaped like ``boundary``, float32. What enters a single chunk is the boundary itself.
     """
     shape = Shape.of(values, keys)
-    carried = values.new_empty(
-        shape.batch, shape.chunks, shape.heads, shape.head_size, shape.state_size, dtype=values.dtype
-    )
+    boundary, several = boundary.contiguous(), shape.chunks > 1
+    carried = boundary
+    if several:
+        carried = values.new_empty(
+            shape.batch, shape.chunks, shape.heads, shape.head_size, shape.state_size, dtype=values.dtype
+        )
     last = torch.empty(boundary.shape, dtype=torch.float32, device=boundary.device)
     tile = tiles("carry", shape, values.dtype)
     launch = Launch(
@@ -194,12 +200,12 @@ def carry(
         {
             **strided(values=rows(values), keys=rows(keys), dt=rows(dt)),
             "A": A.contiguous(),
-            "boundary": boundary.contiguous(),
+            "boundary": boundary,
             "carried": carried,
             "last": last,
             **shape.arguments(),
         },
-        {**shape.constants(), **tile.constants(), "REVERSE": reverse},
+        {**shape.constants(), **tile.constants(), "REVERSE": reverse, "STORE": several},
         tile,
     )
     return launch, carried, last

@@ -8,8 +8,12 @@ from torch import Tensor
 
 from implicit.ops.triton_shared.launch import padded
 
-CHUNK_SIZE = 64
-"""Tokens per chunk. `device.log_decay_sums` is exact up to this size."""
+LARGEST_CHUNK = {2: 64, 4: 32}
+"""Tokens per chunk, by the width of an element, and fewer in shorter sequences.
+
+`device.log_decay_sums` is exact up to 64. Products of float32 take the registers of three, so that 64 tokens
+would spill them.
+"""
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,8 @@ class Shape:
 
     Example:
         >>> shape = Shape.of(torch.empty(2, 65, 4, 16), torch.empty(2, 65, 1, 32))
-        >>> shape.chunks, shape.state_size, shape.arguments()["heads_per_group"]
-        (2, 32, 4)
+        >>> shape.chunk, shape.chunks, shape.state_size, shape.arguments()["heads_per_group"]
+        (32, 3, 32, 4)
     """
 
     batch: int
@@ -28,17 +32,19 @@ class Shape:
     groups: int
     head_size: int
     state_size: int
+    chunk: int
 
     @classmethod
     def of(cls, x: Tensor, B: Tensor) -> Self:
         """Read the sizes off x, ``[batch, length, heads, head_size]``, and B, ``[..., state_size]``."""
         batch, length, heads, head_size = x.shape
-        return cls(batch, length, heads, B.shape[2], head_size, B.shape[3])
+        chunk = min(LARGEST_CHUNK[x.element_size()], padded(length))
+        return cls(batch, length, heads, B.shape[2], head_size, B.shape[3], chunk)
 
     @property
     def chunks(self) -> int:
         """Chunks per sequence, the last of them perhaps shorter."""
-        return -(-self.length // CHUNK_SIZE)
+        return -(-self.length // self.chunk)
 
     def arguments(self) -> dict[str, int]:
         """Return the sizes that kernels take at run time."""
@@ -51,7 +57,7 @@ class Shape:
 
     def constants(self) -> dict[str, int]:
         """Return the sizes that kernels are compiled for."""
-        return {"HEAD_SIZE": self.head_size, "STATE_SIZE": self.state_size, "CHUNK": CHUNK_SIZE}
+        return {"HEAD_SIZE": self.head_size, "STATE_SIZE": self.state_size, "CHUNK": self.chunk}
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Tiles:
 
     Example:
         >>> Tiles(block_p=32, block_n=64, warps=4, stages=2).count_n(
-        ...     Shape(batch=1, length=1, heads=1, groups=1, head_size=32, state_size=100))
+        ...     Shape(batch=1, length=1, heads=1, groups=1, head_size=32, state_size=100, chunk=16))
         2
     """
 
@@ -82,17 +88,17 @@ class Tiles:
         return {"BLOCK_P": self.block_p, "BLOCK_N": self.block_n}
 
 
-# Largest tile of each kernel, by the width of an element: those that spill the fewest registers when compiled
-# for sm_80, sm_90 and gfx942 (benchmarks/triton_compilation.py). Not yet chosen by time on a GPU.
+# Largest tile of each kernel, by the width of an element: the fastest on an H200 (benchmarks/gpu_ssd_tiles.py)
+# for 512 sequences of 32 tokens in float32, and 8 of 2,048 in bfloat16.
 TILES: dict[tuple[str, int], Tiles] = {
-    ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
-    ("carry", 4): Tiles(block_p=32, block_n=32, warps=4, stages=2),
-    ("output", 2): Tiles(block_p=64, block_n=64, warps=4, stages=2),
-    ("output", 4): Tiles(block_p=32, block_n=32, warps=8, stages=2),
-    ("input_gradient", 2): Tiles(block_p=64, block_n=32, warps=8, stages=1),
-    ("input_gradient", 4): Tiles(block_p=16, block_n=32, warps=8, stages=1),
-    ("projection_gradient", 2): Tiles(block_p=64, block_n=32, warps=8, stages=1),
-    ("projection_gradient", 4): Tiles(block_p=32, block_n=32, warps=8, stages=1),
+    ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=3),
+    ("carry", 4): Tiles(block_p=32, block_n=128, warps=4, stages=1),
+    ("output", 2): Tiles(block_p=64, block_n=128, warps=4, stages=2),
+    ("output", 4): Tiles(block_p=64, block_n=32, warps=4, stages=2),
+    ("input_gradient", 2): Tiles(block_p=64, block_n=64, warps=4, stages=1),
+    ("input_gradient", 4): Tiles(block_p=64, block_n=32, warps=4, stages=1),
+    ("projection_gradient", 2): Tiles(block_p=64, block_n=128, warps=8, stages=1),
+    ("projection_gradient", 4): Tiles(block_p=32, block_n=64, warps=4, stages=1),
 }
 
 
@@ -100,9 +106,9 @@ def tiles(kernel: str, shape: Shape, dtype: torch.dtype) -> Tiles:
     """Return the tile sizes of a kernel: the largest of its table, or less where the matrices are smaller.
 
     Example:
-        >>> shape = Shape(batch=1, length=1, heads=1, groups=1, head_size=5, state_size=128)
+        >>> shape = Shape(batch=1, length=1, heads=1, groups=1, head_size=5, state_size=128, chunk=16)
         >>> tiles("carry", shape, torch.bfloat16)
-        Tiles(block_p=16, block_n=64, warps=4, stages=2)
+        Tiles(block_p=16, block_n=64, warps=4, stages=3)
     """
     largest = TILES[kernel, dtype.itemsize]
     return Tiles(

@@ -59,8 +59,8 @@ def ssd_triton(
 
     Tensors need not be contiguous: slices of a wider projection are read in place, others are copied. In
     bfloat16 the operands of matrix products are rounded to bfloat16, decays and sums stay in float32. In
-    float32 products are IEEE, never TF32. Decays that reset the state within a chunk cost nothing of the
-    precision of what follows.
+    float32 operands keep 21 bits or more, never TF32's 10. Decays that reset the state within a chunk cost
+    nothing of the precision of what follows.
 
     Arguments are those of `ssd`, which has checked them. Outputs have the dtype of x, the state is float32.
 

@@ -66,10 +66,10 @@ def test_the_utilisation_that_a_slow_share_leaves() -> None:
     assert highest_utilisation(0.1, 10) == pytest.approx(1 / 1.9, rel=1e-12)
     model = PublishedCost("mamba2", "130m", 2048)
     share = model.cost(implicit=False).mixing_share()
-    slower = Device(peak=67e12)
+    slower = Device(peak=165e12)
     assert model.ceiling(slower, implicit=False) == 1
     assert model.ceiling(Device(), implicit=False) == pytest.approx(
-        1 / (1 + share * (989 / 67 - 1)), rel=1e-12
+        1 / (1 + share * (989 / 165 - 1)), rel=1e-12
     )
     assert PublishedCost("llama", "130m", 2048).ceiling(Device(), implicit=True) == 1
 
