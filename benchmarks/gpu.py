@@ -1,9 +1,9 @@
 """All that waits for a GPU, in one command: ``python -m benchmarks.gpu [--quick] [--out FILE]``.
 
-The kernel tests run on the GPU, then every script that measures one, each in a process of its own: Triton
-settles when it is imported whether kernels are compiled or interpreted. What they report is written to
-``benchmarks/results/gpu.json`` with the environment; a script that fails is stored with what it said, and the
-exit code is 1. ``mamba_ssm`` and ``flash-linear-attention`` are rivals where they are installed.
+Every script that measures a kernel runs, and checks it first, then the kernel tests, each in a process of its
+own: Triton settles when it is imported whether kernels are compiled or interpreted. What they report is
+written to ``benchmarks/results/gpu.json`` with the environment; a script that fails is stored with what it
+said, and the exit code is 1. ``mamba_ssm`` and ``flash-linear-attention`` are rivals where installed.
 """
 
 import json
@@ -73,20 +73,27 @@ class Step:
         return {"exit_code": process.returncode, "report": report, "printed": lines[-LINES_KEPT:]}
 
 
-TESTS = ("tests/implicit/ops", "-q", "-p", "no:cacheprovider")
-SMALL_TILES = ("--length", "256", "--kernels", "output", "--dtype")
+# pytest-benchmark, where it is installed, warns of pytest-xdist, and warnings are errors.
+TESTS = (
+    "tests/implicit/ops",
+    "-m",
+    "triton",
+    "-q",
+    "-n",
+    "8",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:benchmark",
+)
 STEPS = (
-    Step("kernel_tests", "pytest", TESTS, TESTS, reports=False),
     # (B = 8, L = 2048, 24 heads of 64, d_state 128) is what gpu_ssd takes where there is a GPU.
     Step("ssd_scan", "benchmarks.gpu_ssd", (), ("--length", "256", "--rounds", "5")),
-    Step(
-        "ssd_tiles_bfloat16", "benchmarks.gpu_ssd_tiles", ("--dtype", "bfloat16"), (*SMALL_TILES, "bfloat16")
-    ),
-    Step("ssd_tiles_float32", "benchmarks.gpu_ssd_tiles", ("--dtype", "float32"), (*SMALL_TILES, "float32")),
     # (batch 64, d 256, d_state 128, one layer), against the eager loop.
     Step("sequential_solve", "benchmarks.gpu_sequential_solve", (), ("--rounds", "2")),
     # (B = 8, L = 2048, d_model 768, expand 2, d_state 128), against PyTorch.
     Step("around_scan", "benchmarks.gpu_elementwise", (), ("--quick", "--rounds", "5")),
+    Step("kernel_tests", "pytest", TESTS, TESTS, reports=False),  # minutes, most of them of compilation
 )
 
 
