@@ -3,6 +3,7 @@
 One evaluation of the longest sequences tells about all shorter ones: every model here is causal, and the
 first L tokens of a random sequence are distributed as a sequence of L tokens. Accuracy is the mean over the
 last ten tokens; where a task does not ask after every token, over the last ten answers that it asks for.
+Sequence accuracy is the share of the sequences whose every answer is right.
 """
 
 import math
@@ -127,10 +128,21 @@ class RunAccuracy:
 
     def interval(self, length: int, confidence: float = 0.95) -> tuple[float, float]:
         """Return the confidence interval of the accuracy at a length; NaN as `accuracy`."""
-        sequences = int(last_answers(self.asked, length).any(axis=1).sum())
-        if not sequences:
-            return math.nan, math.nan
-        return wilson_interval(self.accuracy(length), sequences, confidence)
+        return self._interval(self.accuracy(length), length, confidence)
+
+    def sequence_accuracy(self, length: int) -> float:
+        """Return the share of the sequences of a length whose every answer is right; NaN as `accuracy`."""
+        asked = self.asked[:, :length]
+        wrong = (asked & ~self.correct[:, :length]).any(axis=1)[asked.any(axis=1)]
+        return 1 - float(wrong.mean()) if wrong.size else math.nan
+
+    def sequence_interval(self, length: int, confidence: float = 0.95) -> tuple[float, float]:
+        """Return the confidence interval of the sequence accuracy; NaN as `accuracy`."""
+        return self._interval(self.sequence_accuracy(length), length, confidence)
+
+    def _interval(self, accuracy: float, length: int, confidence: float) -> tuple[float, float]:
+        sequences = int(self.asked[:, :length].any(axis=1).sum())
+        return wilson_interval(accuracy, sequences, confidence) if sequences else (math.nan, math.nan)
 
     @property
     def by_position(self) -> NDArray[np.float64]:
@@ -172,14 +184,26 @@ class LengthAnalysis:
 
     def _finding(self, found: RunAccuracy) -> Finding:
         settings = self.settings
-        accuracy = {length: found.accuracy(length) for length in settings.lengths}
-        chance = number(found.baseline[max(accuracy)])
-        reached = ", ".join(f"{number(value)} at {length}" for length, value in accuracy.items())
+        lengths, confidence = settings.lengths, settings.confidence
+        chance = number(found.baseline[max(lengths)])
+        reached = ", ".join(f"{number(found.accuracy(length))} at {length}" for length in lengths)
         rows = Rows(
-            [*(f"accuracy at {length}" for length in accuracy), "most frequent answer"],
-            [[*(_cell(found, length, settings.confidence) for length in accuracy), chance]],
-            title=f"accuracy over the last {REPORTED_TOKENS} tokens of {settings.sequences} sequences, with "
-            f"{settings.confidence:.0%} intervals",
+            ["right", *(f"at {length}" for length in lengths)],
+            [
+                [
+                    f"last {REPORTED_TOKENS} answers",
+                    *(_cell(found.accuracy(n), found.interval(n, confidence)) for n in lengths),
+                ],
+                [
+                    "every answer",
+                    *(
+                        _cell(found.sequence_accuracy(n), found.sequence_interval(n, confidence))
+                        for n in lengths
+                    ),
+                ],
+                ["most frequent answer", *(number(found.baseline[n]) for n in lengths)],
+            ],
+            title=f"share of {settings.sequences} sequences, with {confidence:.0%} intervals",
         )
         return Finding(
             f"accuracy {reached} tokens; the most frequent answer reaches {chance}",
@@ -198,6 +222,8 @@ class LengthAnalysis:
             "run": asdict(found.run),
             "accuracy": {length: found.accuracy(length) for length in lengths},
             "interval": {length: found.interval(length, confidence) for length in lengths},
+            "sequence_accuracy": {length: found.sequence_accuracy(length) for length in lengths},
+            "sequence_interval": {length: found.sequence_interval(length, confidence) for length in lengths},
             "accuracy_by_position": found.by_position,
             "share_converged": found.share_converged,
             "majority_baseline": found.baseline,
@@ -211,9 +237,9 @@ LIMITS = (
 )
 
 
-def _cell(found: RunAccuracy, length: int, confidence: float) -> str:
+def _cell(accuracy: float, interval: tuple[float, float]) -> str:
     """An accuracy with its interval; a dash where nothing is asked."""
-    accuracy, (low, high) = found.accuracy(length), found.interval(length, confidence)
+    low, high = interval
     return "–" if math.isnan(accuracy) else f"{accuracy:.3f} ({low:.3f}–{high:.3f})"
 
 
@@ -298,7 +324,7 @@ def _baseline(task: Task, length: int, asked: NDArray[np.bool_], answers: NDArra
 
 
 def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
-    """Draw accuracy against length, and against the position in the longest sequences.
+    """Draw both accuracies against length, and that of tokens along the longest sequences.
 
     Runs that differ in their seed only are drawn together; a run by itself has its confidence intervals.
     """
@@ -308,33 +334,35 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
     groups = seed_groups(found.runs)
     looks = group_looks([group[0] for group in groups])
     with styled():
-        figure, (by_length, by_position) = new_panels(
-            width, 2, f"accuracy on {', '.join(tasks)}", height=2.5 + 0.13 * len(groups)
+        figure, (by_length, whole, by_position) = new_panels(
+            width, 3, f"accuracy on {', '.join(tasks)}", height=2.5 + 0.13 * len(groups)
         )
         for group, look, breadth in zip(groups, looks, breadths(len(groups)), strict=True):
-            accuracies = np.array([[result.accuracy(length) for length in lengths] for result in group])
             along = [_running(result) for result in group]
             places = np.arange(1, len(along[0]) + 1)
             line = Look(look.color, dashes=look.dashes)
             label = group[0].run.model if len(group) > 1 else in_legend(group[0].run.name)
-            draw_runs(by_length, lengths, accuracies, look, label, breadth=breadth)
             draw_runs(by_position, places, along, line, label, breadth=breadth)
-            if len(group) == 1:
-                bounds = np.array([group[0].interval(length, settings.confidence) for length in lengths]).T
-                by_length.errorbar(
-                    lengths,
-                    accuracies[0],
-                    yerr=np.abs(bounds - accuracies[0]),
-                    fmt="none",
-                    ecolor=look.color,
-                    capsize=2 + breadth,
-                    elinewidth=1,
-                )
-        for axes in (by_length, by_position):
-            baselines = sorted(
-                {tuple(result.baseline[length] for length in lengths) for result in found.runs}
-            )
-            for number, baseline in enumerate(baselines):
+            for axes, accuracy, interval in (
+                (by_length, RunAccuracy.accuracy, RunAccuracy.interval),
+                (whole, RunAccuracy.sequence_accuracy, RunAccuracy.sequence_interval),
+            ):
+                accuracies = np.array([[accuracy(result, length) for length in lengths] for result in group])
+                draw_runs(axes, lengths, accuracies, look, label, breadth=breadth)
+                if len(group) == 1:
+                    bounds = [interval(group[0], length, settings.confidence) for length in lengths]
+                    axes.errorbar(
+                        lengths,
+                        accuracies[0],
+                        yerr=np.abs(np.array(bounds).T - accuracies[0]),
+                        fmt="none",
+                        ecolor=look.color,
+                        capsize=2 + breadth,
+                        elinewidth=1,
+                    )
+        for axes in (by_length, whole, by_position):
+            baselines = {tuple(result.baseline[length] for length in lengths) for result in found.runs}
+            for number, baseline in enumerate(() if axes is whole else sorted(baselines)):
                 label = "most frequent answer" if number == 0 else ""
                 axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=label)
             trained = {result.run.training_length for result in found.runs if not result.run.compiled}
@@ -342,14 +370,17 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
                 label = "training length" if number == 0 else ""
                 axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
             axes.set_ylim(-0.02, 1.05)
-            axes.set_ylabel("accuracy (share of tokens)")
-        by_length.set(title=f"last {REPORTED_TOKENS} tokens", xlabel="length (tokens)")
+            legend_below(axes)
+        by_length.set(title=f"last {REPORTED_TOKENS} tokens", ylabel="share of tokens right")
+        whole.set(title="whole sequences", ylabel="share of sequences all right")
         by_position.set(
-            title=f"longest sequences, mean of {REPORTED_TOKENS} tokens", xlabel="position of the token"
+            title=f"mean of {REPORTED_TOKENS} tokens",
+            xlabel="position of the token",
+            ylabel="share of tokens right",
         )
-        powers_of_two(by_length, lengths)
-        legend_below(by_length)
-        legend_below(by_position)
+        for axes in (by_length, whole):
+            axes.set_xlabel("length (tokens)")
+            powers_of_two(axes, lengths)
         return figure
 
 
@@ -369,6 +400,7 @@ def _content(_run: Run, result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "accuracy": result["accuracy"],
         "accuracy_interval": result["interval"],
+        "sequence_accuracy": result["sequence_accuracy"],
         "majority_baseline": result["majority_baseline"],
         "accuracy_share_converged": result["share_converged"],
     }
@@ -382,10 +414,10 @@ ANALYSIS = Comparison(
     settings=LengthSettings,
     compare=analyse,
     draw=draw,
-    shows=f"Left: share of right answers among the last {REPORTED_TOKENS} tokens, by length. Right: the mean "
-    f"over a token and the {REPORTED_TOKENS - 1} before it, along the longest sequences. {RUN_LINES} A run "
-    "without others of its kind has confidence intervals (Wilson, one value a sequence). Lines are drawn "
-    "broader the earlier they stand in the legend, so that equal ones show.",
+    shows=f"Share of right answers among the last {REPORTED_TOKENS} tokens, by length; share of the sequences "
+    f"whose every answer is right; the mean over a token and the {REPORTED_TOKENS - 1} before it, along the "
+    f"longest sequences. {RUN_LINES} A run without others of its kind has confidence intervals (Wilson, one "
+    "value a sequence). Lines are drawn broader the earlier they stand in the legend, so that equal ones show.",
     section=ReportSection(
         settings={"lengths": "lengths", "sequences": "sequences", "seed": "seed"}, content=_content
     ),

@@ -71,6 +71,7 @@ from .tasks import (
     ObservedTask as ObservedTask,
     PartiallyObserved as PartiallyObserved,
     ReplLanguage as ReplLanguage,
+    SequenceFile as SequenceFile,
     ShortcutAudit as ShortcutAudit,
     SmallPrograms as SmallPrograms,
     SwappingBalls as SwappingBalls,
@@ -79,9 +80,11 @@ from .tasks import (
     WordProblem as WordProblem,
     describe_tasks as describe_tasks,
     make_task as make_task,
+    sequence_dataset as sequence_dataset,
     shortcut_audit as shortcut_audit,
     task_from as task_from,
     task_names as task_names,
+    write_sequences as write_sequences,
 )
 
 __version__: str

@@ -8,6 +8,7 @@ from automata.tasks.observed import ObservedTask
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import TASKS, describe_tasks, make_task, registered_task, task_names
 from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.sequence_file import SequenceFile, sequence_dataset, write_sequences
 from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.specification import TaskSource, specification_from_text, task_from
 from automata.tasks.swapping_balls import SwappingBalls
@@ -22,6 +23,7 @@ __all__ = [
     "Part",
     "PartiallyObserved",
     "ReplLanguage",
+    "SequenceFile",
     "ShortcutAudit",
     "SmallPrograms",
     "Specification",
@@ -36,9 +38,11 @@ __all__ = [
     "describe_tasks",
     "make_task",
     "registered_task",
+    "sequence_dataset",
     "shortcut_audit",
     "specification_from_text",
     "task_from",
     "task_names",
     "with_specification",
+    "write_sequences",
 ]

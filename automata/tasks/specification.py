@@ -10,6 +10,8 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
   function that makes one without arguments.
 - ``text``: the path of a text; beside it ``unit``, ``sha256``, ``name``, ``description``.
+- ``csv``: the path of a file of word problems, or a list of them, see `automata.tasks.sequence_file`; beside
+  it ``sha256``, ``name``, ``description``.
 - ``catbabi``: the folder or archive of bAbI's files; beside it ``predict``, ``begins``, ``sha256``, ``name``,
   ``description``.
 - ``repl``: the fields of `ReplLanguage`; beside it ``name``, ``description``.
@@ -41,6 +43,7 @@ from automata.tasks.json_formats import read_json_object, task_of_dfa, task_of_j
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.sequence_file import SequenceFile
 from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.text_file import TextFile
@@ -49,14 +52,14 @@ from automata.tasks.word_problem import WordProblem
 TaskSource = Specification | Task | DFA | Monoid | ProbabilisticAutomaton
 """What a task can be made from."""
 
-_SHORT_FORMS = ("regex", "file", "object", "text", "catbabi")
+_SHORT_FORMS = ("regex", "file", "object", "text", "csv", "catbabi")
 
 
 def specification_from_text(text: str) -> Specification:
     """Return the specification that a command line gives.
 
     It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``file:PATH``, ``object:MODULE:NAME``,
-    ``text:PATH`` and ``catbabi:PATH``.
+    ``text:PATH``, ``csv:PATH`` and ``catbabi:PATH``.
 
     Raises:
         InputError: what begins like a JSON object is not one.
@@ -77,7 +80,9 @@ def is_pinned(source: TaskSource) -> bool:
     """Return whether a specification pins its data by a digest, so that its meaning is known unread."""
     if not isinstance(source, dict) or not isinstance(source.get("sha256"), str):
         return False
-    return any(kind in source and set(source) <= {kind, *_KINDS[kind][1]} for kind in ("text", "catbabi"))
+    return any(
+        kind in source and set(source) <= {kind, *_KINDS[kind][1]} for kind in ("text", "csv", "catbabi")
+    )
 
 
 def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
@@ -198,6 +203,13 @@ def _of_text(given: dict[str, Any]) -> Task:
     return TextFile(_text(given, "text"), unit, digest=digest, **_labels(given))
 
 
+def _of_csv(given: dict[str, Any]) -> Task:
+    paths = given["csv"]
+    if not (isinstance(paths, str) or (isinstance(paths, list) and all(isinstance(p, str) for p in paths))):
+        raise InputError(f"csv is {shown(paths)}; give a path or a list of paths")
+    return SequenceFile(paths, digest=given.get("sha256"), **_labels(given))
+
+
 def _of_catbabi(given: dict[str, Any]) -> Task:
     labels = _labels(given)
     for field in ("predict", "begins"):
@@ -233,6 +245,7 @@ _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "automaton": (_of_automaton, ("name", "description")),
     "object": (_of_import, ()),
     "text": (_of_text, ("unit", "sha256", "name", "description")),
+    "csv": (_of_csv, ("sha256", "name", "description")),
     "catbabi": (_of_catbabi, ("predict", "begins", "sha256", "name", "description")),
     "repl": (_of_repl, ("name", "description")),
     "balls": (

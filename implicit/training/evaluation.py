@@ -57,7 +57,7 @@ class Evaluation:
 
     Example:
         >>> evaluation = Evaluation(np.array([[True] * 12, [False] * 2 + [True] * 10]), None)
-        >>> evaluation.accuracy, evaluation.token_accuracy, evaluation.per_position.min().item()
+        >>> evaluation.accuracy, evaluation.token_accuracy, evaluation.sequence_accuracy
         (1.0, 0.9166..., 0.5)
     """
 
@@ -77,6 +77,12 @@ class Evaluation:
     def token_accuracy(self) -> float:
         """Mean over all answers."""
         return float((self.correct if self.counted is None else self.correct[self.counted]).mean())
+
+    @property
+    def sequence_accuracy(self) -> float:
+        """Share of the sequences whose every answer is right, among those in which something is asked."""
+        asked = np.ones_like(self.correct) if self.counted is None else self.counted
+        return 1 - float((asked & ~self.correct).any(axis=1)[asked.any(axis=1)].mean())
 
     @property
     def per_position(self) -> NDArray[np.float64]:

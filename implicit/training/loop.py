@@ -255,6 +255,7 @@ def _entry(
             "accuracy": evaluation.accuracy,
             "majority_baseline": baselines[length],
             "token_accuracy": evaluation.token_accuracy,
+            "sequence_accuracy": evaluation.sequence_accuracy,
         }
         if evaluation.convergence is not None:
             measured.update(_finite(evaluation.convergence))

@@ -64,7 +64,7 @@ def test_where_nothing_is_asked_there_is_no_accuracy(make_run: Any) -> None:
     assert np.isnan(found.runs[0].accuracy(2))
     assert np.isnan(found.runs[0].interval(2)).all()
     (rows,) = found.findings["lstm"].rows
-    assert rows.rows[0][0] == "–"
+    assert (rows.rows[0][1], rows.rows[1][1]) == ("–", "–")
     assert length_generalization.draw(found).axes
 
 
@@ -137,12 +137,15 @@ def test_what_is_stored_is_what_was_measured(make_run: Any) -> None:
     assert stored["interval"] == {
         length: length_generalization.wilson_interval(right[length], 6, 0.8) for length in (4, 12)
     }
+    whole = {length: 1 - np.mean([not all(row[:length]) for row in measured.correct]) for length in (4, 12)}
+    assert stored["sequence_accuracy"] == whole
+    assert stored["sequence_interval"][4] == length_generalization.wilson_interval(whole[4], 6, 0.8)
     np.testing.assert_array_equal(stored["accuracy_by_position"], measured.correct.mean(axis=0))
     assert stored["majority_baseline"] == dict.fromkeys((4, 12), 0.5)
     assert stored["chance"] == 0.5
     assert stored["share_converged"] == measured.share_converged
     assert set(stored) == {
-        *("run", "accuracy", "interval", "accuracy_by_position"),
+        *("run", "accuracy", "interval", "accuracy_by_position", "sequence_accuracy", "sequence_interval"),
         *("share_converged", "majority_baseline", "chance"),
     }
 

@@ -81,6 +81,7 @@ def test_accuracy_of_a_model_that_is_right_on_the_first_tokens() -> None:
     assert evaluation.per_position.tolist() == [1.0] * 17 + [0.0] * 3
     assert evaluation.accuracy == 0.7  # of the last ten tokens
     assert evaluation.token_accuracy == 0.85
+    assert evaluation.sequence_accuracy == 0
     assert evaluation.convergence is None
 
 
@@ -203,6 +204,10 @@ def test_answers_that_are_not_asked_for_do_not_count() -> None:
     evaluation = Evaluation(correct, None, counted)
     assert evaluation.accuracy == (2 + 3) / (10 + 4)
     assert evaluation.token_accuracy == (4 + 3) / (15 + 4)
+    assert evaluation.sequence_accuracy == 0
+    correct[1, 6] = True  # now all four
+    assert evaluation.sequence_accuracy == 0.5
+    correct[1, 6] = False
     expected = np.full(30, np.nan)
     expected[::2] = [1, 1, *[0] * 3, 1, *[0] * 8, 1]
     expected[3:7] = [1, 0.5, 1, 0]

@@ -1,0 +1,270 @@
+"""Word problems as CSV: the rows ``seed,input,target`` of the public generator, read and written.
+
+A row is a word and its prefix products, as numbers separated by spaces. The generator is that of Merrill,
+Petty and Sabharwal 2024, "The Illusion of State in State-Space Models", arXiv 2404.08819
+(https://github.com/jopetty/word-problem). Its numbers of the elements of A5 are those of the tasks here.
+"""
+
+import csv
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from automata.checks import check_integer, checked
+from automata.data_files import data_file, read_file, stored_path
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
+from automata.tasks.interface import Batch, Part, Task, check_batch
+
+HEADER = ["seed", "input", "target"]
+LARGEST_NUMBER = 2**20
+"""Of a token or a target; a name is made for each."""
+_SHARES: dict[Part, tuple[float, float]] = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
+_AT_ONCE = 1024
+
+
+class SequenceFile(Task):
+    """Stored words with the answer after every token, from one CSV file or several.
+
+    The words that differ are divided in three, in a random order that is always the same: 80% for training,
+    10% for validation, 10% for test. The object gives words of its own part only (training unless asked
+    otherwise) and ``part`` gives the others. So no word of the test part is a word of training, though one
+    may begin like another.
+
+    A batch draws words with replacement and cuts them to its length; shorter ones are padded.
+
+    Files are read where they stand; a run folder holds their paths and the SHA-256 of their bytes.
+
+    Args:
+        paths: of a file, or of several; may begin with ``$IMPLICIT_SSM_DATA/``.
+        confined_to: the part that words are taken from.
+        name: a short name; that of the first file if left out.
+        description: one sentence; written from the files if left out.
+        digest: the SHA-256 that the bytes of all files, one after the other, are expected to have.
+
+    Raises:
+        InputError: a file cannot be read, has no columns ``input`` and ``target``, or a row is not a word and
+            as many answers; fewer than 10 words differ; or the files are not those with the digest.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from automata.tasks.registry import make_task
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "S3=5.csv"
+        ...     _ = write_sequences(file, make_task("S3"), sequences=100, length=5)
+        ...     task = SequenceFile(file)
+        >>> task, len(task.words), len(task.part("test").words)
+        (<SequenceFile S3=5: 80 words for train>, 80, 10)
+        >>> batch = task.batch(4, 3, np.random.default_rng(0))
+        >>> bool((make_task("S3").states(batch.tokens) == batch.targets).all())
+        True
+    """
+
+    @checked
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        confined_to: Part = "train",
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        if not given:
+            raise InputError("csv holds no path; give that of a file")
+        self._stored_paths = [stored_path(path) for path in given]
+        rows, found = set[tuple[tuple[int, ...], tuple[int, ...]]](), hashlib.sha256()
+        for path in given:
+            content = _content(path)
+            found.update(content)
+            rows.update(_rows(path, content))
+        self.digest = found.hexdigest()
+        if digest not in (None, self.digest):
+            raise InputError(
+                f"file {given[0]} is not the one that the task was made from (the SHA-256 is {self.digest}, "
+                f"not {digest}); restore it"
+            )
+        if len(rows) < 10:
+            raise InputError(f"file {given[0]} has {len(rows)} words that differ; give at least 10")
+        self.name = data_file(given[0]).stem if name is None else name
+        self.description = description or f"the answers of {', '.join(data_file(p).name for p in given)}"
+        tokens, targets = (1 + max(max(row[column]) for row in rows) for column in (0, 1))
+        self.token_names = tuple(map(str, range(tokens)))
+        self.target_names = tuple(map(str, range(targets)))
+        self._words, self._answers, self._lengths = _padded(sorted(rows))
+        self._order = np.random.default_rng(0).permutation(len(rows))
+        self.confined_to = confined_to
+
+    def __repr__(self) -> str:
+        return f"<SequenceFile {self.name}: {len(self.words)} words for {self.confined_to}>"
+
+    @property
+    def _chosen(self) -> IntArray:
+        begin, end = (round(share * len(self._order)) for share in _SHARES[self.confined_to])
+        return self._order[begin:end]
+
+    @property
+    def words(self) -> IntArray:
+        """The words of this part, ``[words, longest]``, padded with 0."""
+        return self._words[self._chosen]
+
+    def part(self, part: Part) -> "SequenceFile":
+        """Return the task confined to another part of the same words."""
+        super().part(part)
+        other = object.__new__(SequenceFile)
+        vars(other).update(vars(self), confined_to=part)
+        return other
+
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw words; InputError if all are shorter than the length, or a start is given."""
+        check_batch(batch_size, length, rng)
+        if start is not None:
+            self.start()
+        longest = self._words.shape[1]
+        if length > longest:
+            raise InputError(
+                f"length is {length}, and the longest word of {self.name} has {longest} tokens; "
+                f"give a length of at most {longest}"
+            )
+        drawn = rng.choice(self._chosen, batch_size)
+        lengths = np.minimum(self._lengths[drawn], length)
+        asked = np.arange(length) < lengths[:, None]
+        return Batch(
+            self._words[drawn, :length],
+            self._answers[drawn, :length],
+            asked.astype(np.float32),
+            None if asked.all() else lengths,
+        )
+
+    def _fields(self) -> dict[str, Any]:
+        several = self._stored_paths if len(self._stored_paths) > 1 else self._stored_paths[0]
+        return {
+            "csv": several,
+            "sha256": self.digest,
+            "name": self.name,
+            "description": self.description,
+        }
+
+
+@checked
+def write_sequences(
+    path: str | os.PathLike[str], task: Task, *, sequences: int, length: int, seed: int = 0
+) -> Path:
+    """Write random words of a task, with the answer after every token, as CSV; return the path.
+
+    Raises:
+        InputError: the task does not ask after every token, a number is below its least, or the file exists
+            already or cannot be written.
+
+    Example:
+        See `SequenceFile`.
+    """
+    rows = _random_rows(task, sequences, length, seed)
+    first = next(rows)  # refused before the file is made
+    try:
+        with Path(path).open("x", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(HEADER)
+            for row in (first, *rows):
+                writer.writerow([seed, *(" ".join(map(str, numbers)) for numbers in row)])
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror}); give the path of a new file"
+        ) from error
+    return Path(path)
+
+
+@checked
+def sequence_dataset(task: Task, *, sequences: int, length: int, seed: int = 0) -> Any:
+    """Return random words of a task as a ``datasets.Dataset`` with lists ``input`` and ``target``.
+
+    Raises:
+        InputError: as for `write_sequences`, or the package ``datasets`` is not installed.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> data = sequence_dataset(make_task("parity"), sequences=3, length=4)
+        >>> data.column_names, len(data), len(data[0]["input"])
+        (['seed', 'input', 'target'], 3, 4)
+    """
+    try:
+        datasets = import_module("datasets")
+    except ImportError as error:
+        raise InputError(
+            f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
+            "CSV with write_sequences, which it reads"
+        ) from error
+    words, answers = zip(*_random_rows(task, sequences, length, seed), strict=True)
+    return datasets.Dataset.from_dict({"seed": [seed] * sequences, "input": words, "target": answers})
+
+
+def _random_rows(task: Task, sequences: int, length: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield words with their answers."""
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
+    check_integer("sequences", sequences, 1)
+    for begin in range(0, sequences, _AT_ONCE):
+        batch = task.batch(min(_AT_ONCE, sequences - begin), length, rng)
+        if not batch.counted.all():
+            raise InputError(f"task {task.name} does not ask after every token; give one that does")
+        yield from zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True)
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return read_file(data_file(path))
+    except OSError as error:
+        raise InputError(f"file {path} cannot be read ({error.strerror}); give the path of a file") from error
+
+
+def _rows(path: str | os.PathLike[str], content: bytes) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield the words of a file with their answers."""
+    try:
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        if not {"input", "target"} <= set(reader.fieldnames or ()):
+            raise InputError(f"file {path} has no columns input and target; give a first row that names them")
+        for row in reader:
+            word, answers = (_numbers(path, reader.line_num, name, row[name]) for name in ("input", "target"))
+            if len(word) != len(answers):
+                raise InputError(
+                    f"file {path}, line {reader.line_num}: input has {len(word)} numbers and target "
+                    f"{len(answers)}; give an answer for each token"
+                )
+            yield word, answers
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"file {path} is no CSV in UTF-8 ({error}); convert it") from error
+
+
+def _numbers(path: str | os.PathLike[str], line: int, name: str, text: str | None) -> tuple[int, ...]:
+    words = (text or "").split()
+    if not words or not all(word.isascii() and word.isdigit() and len(word) <= 7 for word in words):
+        raise InputError(
+            f"file {path}, line {line}: {name} is not a row of numbers from 0 on; separate them by spaces"
+        )
+    numbers = tuple(map(int, words))
+    if max(numbers) >= LARGEST_NUMBER:
+        raise InputError(
+            f"file {path}, line {line}: {name} holds {max(numbers)}; give numbers below {LARGEST_NUMBER}"
+        )
+    return numbers
+
+
+def _padded(
+    rows: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+) -> tuple[IntArray, IntArray, NDArray[np.int64]]:
+    """Return words, answers, both padded with 0, and lengths."""
+    lengths = np.array([len(word) for word, _ in rows])
+    words, answers = (np.zeros((len(rows), lengths.max()), np.int64) for _ in range(2))
+    inside = np.arange(words.shape[1]) < lengths[:, None]
+    for column, filled in enumerate((words, answers)):
+        filled[inside] = [number for row in rows for number in row[column]]
+    return words, answers, lengths
