@@ -133,8 +133,9 @@ class RunAccuracy:
     def sequence_accuracy(self, length: int) -> float:
         """Return the share of the sequences of a length whose every answer is right; NaN as `accuracy`."""
         asked = self.asked[:, :length]
-        wrong = (asked & ~self.correct[:, :length]).any(axis=1)[asked.any(axis=1)]
-        return 1 - float(wrong.mean()) if wrong.size else math.nan
+        wrong = asked & ~self.correct[:, :length]
+        sequences = asked.any(axis=1).sum()
+        return 1 - float(wrong.any(axis=1).sum() / sequences) if sequences else math.nan
 
     def sequence_interval(self, length: int, confidence: float = 0.95) -> tuple[float, float]:
         """Return the confidence interval of the sequence accuracy; NaN as `accuracy`."""
@@ -414,10 +415,11 @@ ANALYSIS = Comparison(
     settings=LengthSettings,
     compare=analyse,
     draw=draw,
-    shows=f"Share of right answers among the last {REPORTED_TOKENS} tokens, by length; share of the sequences "
-    f"whose every answer is right; the mean over a token and the {REPORTED_TOKENS - 1} before it, along the "
-    f"longest sequences. {RUN_LINES} A run without others of its kind has confidence intervals (Wilson, one "
-    "value a sequence). Lines are drawn broader the earlier they stand in the legend, so that equal ones show.",
+    shows=f"Share of right answers among the last {REPORTED_TOKENS} tokens, by length; share of the "
+    f"sequences whose every answer is right; the mean over a token and the {REPORTED_TOKENS - 1} before it, "
+    f"along the longest sequences. {RUN_LINES} A run without others of its kind has confidence intervals "
+    "(Wilson, one value a sequence). Lines are drawn broader the earlier they stand in the legend, so that "
+    "equal ones show.",
     section=ReportSection(
         settings={"lengths": "lengths", "sequences": "sequences", "seed": "seed"}, content=_content
     ),

@@ -82,7 +82,7 @@ class Evaluation:
     def sequence_accuracy(self) -> float:
         """Share of the sequences whose every answer is right, among those in which something is asked."""
         asked = np.ones_like(self.correct) if self.counted is None else self.counted
-        return 1 - float((asked & ~self.correct).any(axis=1)[asked.any(axis=1)].mean())
+        return 1 - float((asked & ~self.correct).any(axis=1).sum() / asked.any(axis=1).sum())
 
     @property
     def per_position(self) -> NDArray[np.float64]:

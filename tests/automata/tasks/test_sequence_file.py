@@ -1,0 +1,159 @@
+"""Word problems as CSV: what others write is read, what is written is read by others, parts share no word."""
+
+import csv
+import hashlib
+from collections.abc import Callable
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pytest
+from sympy.combinatorics.named_groups import AlternatingGroup
+
+from automata.errors import InputError
+from automata.tasks.__main__ import main
+from automata.tasks.registry import make_task
+from automata.tasks.sequence_file import SequenceFile, sequence_dataset, write_sequences
+from automata.tasks.specification import task_from
+
+HEAD = "seed,input,target\n"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_what_is_written_are_the_products_that_sympy_finds(tmp_path: Path) -> None:
+    """Elements are numbered in lexicographic order, as by the public generator: equal in its 33,600 rows."""
+    file = tmp_path / "A5=7.csv"
+    assert main(["A5", "--length", "7", "--sequences", "50", "--seed", "3", "--out", str(file)]) == 0
+    elements = sorted(AlternatingGroup(5).elements, key=lambda element: element.array_form)
+    numbers = {element: number for number, element in enumerate(elements)}
+    rows = rows_of(file)
+    assert len(rows) == 50
+    for row in rows:
+        word = [elements[int(number)] for number in row["input"].split()]
+        products = accumulate(word, lambda before, token: token * before)  # SymPy multiplies left to right
+        assert row["target"] == " ".join(str(numbers[product]) for product in products)
+        assert row["seed"] == "3"
+
+
+def test_a_file_is_read_whole_and_its_parts_share_no_word(tmp_path: Path) -> None:
+    file = write_sequences(tmp_path / "S3.csv", make_task("S3"), sequences=200, length=6)
+    short = write_sequences(tmp_path / "short.csv", make_task("S3"), sequences=30, length=2)
+    task = task_from({"csv": [str(file), str(short)]})
+    assert isinstance(task, SequenceFile)
+    written = {row["input"] for path in (file, short) for row in rows_of(path)}
+    parts = {}
+    for part in ("train", "validation", "test"):
+        one = task.part(part)
+        batch = one.batch(2000, 6, np.random.default_rng(0))
+        lengths = np.full(2000, 6) if batch.lengths is None else batch.lengths
+        asked = np.arange(6) < lengths[:, None]
+        np.testing.assert_array_equal(batch.counted, asked)
+        right = make_task("S3").states(batch.tokens)
+        np.testing.assert_array_equal(batch.targets[asked], right[asked])
+        assert set(lengths.tolist()) <= {2, 6}
+        parts[part] = {
+            " ".join(map(str, word[:length])) for word, length in zip(batch.tokens, lengths, strict=True)
+        }
+    assert not parts["train"] & parts["validation"]
+    assert not (parts["train"] | parts["validation"]) & parts["test"]
+    assert set.union(*parts.values()) == written
+
+
+def test_a_run_folder_rebuilds_it_and_tells_another_file(tmp_path: Path) -> None:
+    file = write_sequences(tmp_path / "S3.csv", make_task("S3"), sequences=40, length=4)
+    stored = task_from(f"csv:{file}").specification()
+    assert isinstance(stored, dict)
+    assert stored["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    again = task_from(stored)
+    assert isinstance(again, SequenceFile)
+    np.testing.assert_array_equal(again.words, SequenceFile(file).words)
+    file.write_text(file.read_text().replace("\n0,", "\n1,"))
+    with pytest.raises(InputError, match="is not the one that the task was made from"):
+        task_from(stored)
+
+
+def test_shorter_batches_are_beginnings(tmp_path: Path) -> None:
+    file = write_sequences(tmp_path / "S3.csv", make_task("S3"), sequences=40, length=4)
+    batch = SequenceFile(file).batch(50, 2, np.random.default_rng(0))
+    assert batch.lengths is None
+    words = {tuple(word[:2]) for word in SequenceFile(file).words.tolist()}
+    assert {tuple(word) for word in batch.tokens.tolist()} <= words
+
+
+def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    data = sequence_dataset(make_task("S3"), sequences=20, length=5, seed=1)
+    file = write_sequences(tmp_path / "S3.csv", make_task("S3"), sequences=20, length=5, seed=1)
+    loaded = datasets.load_dataset("csv", data_files=str(file), split="train", cache_dir=tmp_path)
+    assert loaded["target"] == [" ".join(map(str, answers)) for answers in data["target"]]
+    assert make_task("S3").states(data["input"]).tolist() == list(data["target"])
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("input\n1 2\n", "no columns input and target"),
+        (HEAD + "0,1 2,1\n", "line 2: input has 2 numbers and target 1"),
+        (HEAD + "0,1 x,1 2\n", "line 2: input is not a row of numbers"),
+        (HEAD + "0,1 -2,1 2\n", "line 2: input is not a row of numbers"),
+        (HEAD + "0,,\n", "line 2: input is not a row of numbers"),
+        (HEAD + "0,1 2\n", "line 2: target is not a row of numbers"),
+        (HEAD + "0,1 9999999,1 2\n", "holds 9999999; give numbers below 1048576"),
+        (HEAD + '0,"1 2,1 2\n', "is no CSV in UTF-8"),
+        (HEAD + "0,1 2,1 0\n" * 20, "has 1 words that differ; give at least 10"),
+        ("", "no columns input and target"),
+    ],
+)
+def test_files_that_are_none(tmp_path: Path, content: str, sentence: str) -> None:
+    file = tmp_path / "wrong.csv"
+    file.write_text(content)
+    with pytest.raises(InputError, match=sentence):
+        SequenceFile(file)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda path: SequenceFile([]), "csv holds no path"),
+        (lambda path: SequenceFile(path / "none.csv"), "cannot be read"),
+        (lambda path: task_from({"csv": 3}), "csv is 3; give a path or a list of paths"),
+        (
+            lambda path: write_sequences(path / "a.csv", make_task("S3"), sequences=0, length=3),
+            "sequences is 0",
+        ),
+        (
+            lambda path: write_sequences(
+                path / "a.csv", task_from("noisy-parity-reveals"), sequences=9, length=9
+            ),
+            "does not ask after every token",
+        ),
+        (
+            lambda path: write_sequences(path, make_task("S3"), sequences=1, length=3),
+            "cannot be written",
+        ),
+    ],
+)
+def test_wrong_uses(tmp_path: Path, call: Callable[[Path], Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        call(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_length_that_no_word_has(tmp_path: Path) -> None:
+    task = SequenceFile(write_sequences(tmp_path / "a.csv", make_task("S3"), sequences=40, length=4))
+    with pytest.raises(InputError, match="length is 5, and the longest word of a has 4 tokens"):
+        task.batch(2, 5, np.random.default_rng(0))
+    with pytest.raises(InputError, match="cannot go on in the next batch"):
+        task.batch(2, 4, np.random.default_rng(0), start=[0, 0])
+
+
+def test_the_command_refuses(tmp_path: Path, refuses: Callable[[Any, list[str]], str]) -> None:
+    given = ["S3", "--length", "3", "--sequences", "20", "--out", str(tmp_path / "a.csv")]
+    assert main(given) == 0
+    assert "a.csv cannot be written (File exists)" in refuses(lambda argv: main(argv), given)
