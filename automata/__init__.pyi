@@ -68,8 +68,10 @@ from .repl import (
 )
 from .tasks import (
     Batch as Batch,
+    ModularArithmetic as ModularArithmetic,
     ObservedTask as ObservedTask,
     PartiallyObserved as PartiallyObserved,
+    Recognition as Recognition,
     ReplLanguage as ReplLanguage,
     SequenceFile as SequenceFile,
     ShortcutAudit as ShortcutAudit,

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_memory, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA, State
+from automata.monoids.cayley import IntArray, integer_array
+
+FloatArray = NDArray[np.float64]
 
 
 @checked
@@ -85,6 +89,61 @@ def sample_words(dfa: DFA, length: int, count: int, rng: np.random.Generator) ->
     if not total:
         raise InputError(f"length is {length} and no word of that length is accepted; give another length")
     return [_unrank(dfa, completions, _uniform_below(total, rng)) for _ in range(count)]
+
+
+@checked
+def draw_words(dfa: DFA, lengths: ArrayLike, rng: np.random.Generator) -> IntArray:
+    """Return an accepted word of each length, uniform among all of them up to the rounding of float64.
+
+    `sample_words` is exact, and slower by the number of words.
+
+    Returns:
+        The numbers of the symbols, ``[words, longest]``; what follows a shorter word is 0.
+
+    Raises:
+        InputError: no word of one of the lengths is accepted, or a length is below 1.
+
+    Example:
+        >>> from automata.machines.named_dfas import parity_dfa
+        >>> words = draw_words(parity_dfa(), [4, 2], np.random.default_rng(0))
+        >>> words.shape, bool((words.sum(axis=1) % 2 == 0).all())
+        ((2, 4), True)
+    """
+    wanted = integer_array("lengths", lengths)
+    if wanted.ndim != 1 or not wanted.size or wanted.min() < 1:
+        raise InputError(f"lengths are {wanted.tolist()}; give one of at least 1 for each word")
+    longest = int(wanted.max())
+    check_memory(
+        f"drawing words of length {longest}",
+        8 * longest * (dfa.table.size + wanted.size),
+        "give a shorter length",
+    )
+    counts = log_counts(dfa, longest)
+    for length in np.unique(wanted).tolist():
+        if counts[length, dfa.initial_number] == -np.inf:
+            raise InputError(
+                f"length is {length} and no word of that length is accepted; give another length"
+            )
+    states = np.full(wanted.size, dfa.initial_number)
+    words = np.zeros((wanted.size, longest), np.int64)
+    for place in range(longest):
+        here = np.flatnonzero(wanted > place)
+        following = dfa.table[states[here]]  # [words, symbols]
+        shares = counts[(wanted[here] - place - 1)[:, None], following]
+        shares = np.exp(shares - shares.max(axis=1, keepdims=True)).cumsum(axis=1)
+        drawn = rng.random(here.size) * shares[:, -1]
+        words[here, place] = (drawn[:, None] >= shares).sum(axis=1)
+        states[here] = following[np.arange(here.size), words[here, place]]
+    return words
+
+
+def log_counts(dfa: DFA, longest: int) -> FloatArray:
+    """Return the logarithms of the numbers of words that lead to acceptance, ``[0 … longest, states]``."""
+    counts = np.full((longest + 1, len(dfa.states)), -np.inf)
+    counts[0, dfa.accepting_mask] = 0
+    for length in range(longest):
+        counts[length + 1] = np.logaddexp.reduce(counts[length][dfa.table], axis=1)
+    return counts
 
 
 def _completions(dfa: DFA, length: int) -> list[list[int]]:

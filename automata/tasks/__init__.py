@@ -2,6 +2,7 @@
 
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.audit import ShortcutAudit, WindowAccuracy, shortcut_audit
+from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
 from automata.tasks.named_tasks import TaskEntry
 from automata.tasks.observed import ObservedTask
@@ -19,9 +20,11 @@ __all__ = [
     "TASKS",
     "Batch",
     "Ceiling",
+    "ModularArithmetic",
     "ObservedTask",
     "Part",
     "PartiallyObserved",
+    "Recognition",
     "ReplLanguage",
     "SequenceFile",
     "ShortcutAudit",

@@ -164,22 +164,32 @@ def word_problem_of_json(fields: Content) -> WordProblem:
         ) from error
 
 
-def _of_dfa(content: Content, name: str, description: str) -> Task:
+def dfa_of_json(content: Content) -> DFA:
+    """Return the automaton of ``transitions``, ``initial`` and ``accepting``.
+
+    Raises:
+        InputError: one of them is missing or of the wrong kind.
+    """
     transitions = {
         state: {
             symbol: _name(target, f"the target of {state!r} under {symbol!r}")
             for symbol, target in _need(row, f"transitions of {state!r}", dict).items()
         }
-        for state, row in _need(content["transitions"], "transitions", dict).items()
+        for state, row in _need(content.get("transitions"), "transitions", dict).items()
     }
     if "initial" not in content:
         raise InputError("initial is missing; name the initial state")
     if not transitions:
         raise InputError("transitions is empty; give at least one state")
-    accepting, avoid = (_names(content.get(key, []), key) for key in ("accepting", "avoid"))
+    accepting = _names(content.get("accepting", []), "accepting")
     alphabet = dict.fromkeys(symbol for row in transitions.values() for symbol in row)
-    dfa = DFA(transitions, alphabet, transitions, _name(content["initial"], "initial"), accepting)
+    return DFA(transitions, alphabet, transitions, _name(content["initial"], "initial"), accepting)
+
+
+def _of_dfa(content: Content, name: str, description: str) -> Task:
+    dfa = dfa_of_json(content)
     if "avoid" in content:
+        avoid = _names(content["avoid"], "avoid")
         return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
     return task_of_dfa(dfa, name, description)
 

@@ -19,6 +19,7 @@ from automata.monoids.groups import (
 from automata.monoids.monoid import Monoid, direct_product
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Task
 from automata.tasks.partially_observed import PartiallyObserved, Target
 from automata.tasks.repl_language import Predict, ReplLanguage
@@ -181,6 +182,19 @@ def _sessions(
 
 
 OTHER_TASKS = (
+    TaskEntry(
+        "dyck-4-recognition",
+        "are brackets balanced, at most 4 deep? asked after the last; half of the words are nearly so",
+        lambda **fields: Recognition(dyck_dfa(4), **fields),
+    ),
+    TaskEntry(
+        "modular-arithmetic", "value of digits with +, -, * modulo 5, asked after =", ModularArithmetic
+    ),
+    TaskEntry(
+        "modular-arithmetic-brackets",
+        "value of digits with +, -, * and brackets, at most 3 deep, modulo 5, asked after =",
+        partial(ModularArithmetic, depth=3),
+    ),
     TaskEntry(
         "noisy-parity-reveals",
         "parity whose flips fail one time in ten; predict what each reveal shows",

@@ -17,6 +17,10 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``repl``: the fields of `ReplLanguage`; beside it ``name``, ``description``.
 - ``balls``: the numbers of `SwappingBalls`; beside it ``name``, ``description``.
 - ``program``: the numbers of `SmallPrograms`; beside it ``name``, ``description``.
+- ``recognition``: a regular expression, or ``transitions``, ``initial`` and ``accepting`` of an automaton,
+  for `automata.tasks.final_answers.Recognition`; beside it ``name``, ``description``.
+- ``arithmetic``: the numbers of `automata.tasks.final_answers.ModularArithmetic`; beside it ``name``,
+  ``description``.
 - ``word_problem``: the fields of `WordProblem`.
 
 ``hard_fraction`` may stand beside each that makes a word problem. What ``task.specification()`` gives holds
@@ -38,8 +42,15 @@ from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.monoid import Monoid
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.catbabi import CatBabi
+from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Specification, Task, with_specification
-from automata.tasks.json_formats import read_json_object, task_of_dfa, task_of_json, word_problem_of_json
+from automata.tasks.json_formats import (
+    dfa_of_json,
+    read_json_object,
+    task_of_dfa,
+    task_of_json,
+    word_problem_of_json,
+)
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
@@ -52,14 +63,14 @@ from automata.tasks.word_problem import WordProblem
 TaskSource = Specification | Task | DFA | Monoid | ProbabilisticAutomaton
 """What a task can be made from."""
 
-_SHORT_FORMS = ("regex", "file", "object", "text", "csv", "catbabi")
+_SHORT_FORMS = ("regex", "recognition", "file", "object", "text", "csv", "catbabi")
 
 
 def specification_from_text(text: str) -> Specification:
     """Return the specification that a command line gives.
 
-    It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``file:PATH``, ``object:MODULE:NAME``,
-    ``text:PATH``, ``csv:PATH`` and ``catbabi:PATH``.
+    It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``recognition:EXPRESSION``, ``file:PATH``,
+    ``object:MODULE:NAME``, ``text:PATH``, ``csv:PATH`` and ``catbabi:PATH``.
 
     Raises:
         InputError: what begins like a JSON object is not one.
@@ -236,6 +247,20 @@ def _numbers(given: dict[str, Any], kind: str, known: tuple[str, ...]) -> dict[s
     return numbers
 
 
+def _of_recognition(given: dict[str, Any]) -> Task:
+    language = given["recognition"]
+    if isinstance(language, str):
+        labels = {"name": f"recognition of {language}", **_labels(given)}
+        return Recognition(regular_expression_dfa(language), **labels)
+    if not isinstance(language, dict):
+        raise InputError(f"recognition is {shown(language)}; give a regular expression or an automaton")
+    for field in language:
+        if field not in (known := ("transitions", "initial", "accepting")):
+            raise unknown_name("field of recognition", str(field), known)
+    return Recognition(dfa_of_json(language), **_labels(given))
+
+
+_ARITHMETIC = ("modulus", "depth")
 _BALLS = ("balls", "swaps", "swapped", "predict")
 _PROGRAM = ("statements", "variables", "modulus", "iterations", "depth", "reversible", "predict")
 _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
@@ -254,6 +279,11 @@ _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     ),
     "program": (
         lambda given: SmallPrograms(**_numbers(given, "program", _PROGRAM), **_labels(given)),
+        ("name", "description"),
+    ),
+    "recognition": (_of_recognition, ("name", "description")),
+    "arithmetic": (
+        lambda given: ModularArithmetic(**_numbers(given, "arithmetic", _ARITHMETIC), **_labels(given)),
         ("name", "description"),
     ),
     "word_problem": (lambda given: word_problem_of_json(given["word_problem"]), ()),

@@ -1,0 +1,279 @@
+"""Tasks that ask once, after the last token: is a word in a language, and what is the value of an expression.
+
+Words have every length up to that of the batch for which there are any, so that short and long ones are
+asked alike; what follows a shorter word is padding.
+"""
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from automata.checks import check_integer, checked
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.language import draw_words, log_counts
+from automata.monoids.cayley import IntArray
+from automata.tasks.interface import Batch, Task, check_batch
+from automata.tasks.transition_table import follow
+
+MOST_EDITS = 3
+"""Letters of a word of the language that are drawn anew to make one that is not."""
+_ATTEMPTS = 16
+
+
+class FinalAnswer(Task):
+    """A task that asks once, after the last token of a word."""
+
+    @abstractmethod
+    def lengths(self, longest: int) -> IntArray:
+        """Return the lengths of words, in ascending order, none where there are none."""
+
+    @abstractmethod
+    def draw(self, lengths: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Return words of these lengths, ``[words, longest]``, and their answers, ``[words]``."""
+
+    @property
+    def _answers_are_certain(self) -> bool:
+        return True
+
+    def batch(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
+    ) -> Batch:
+        """Draw words; InputError if none is as short as ``length``, or a start is given."""
+        check_batch(batch_size, length, rng)
+        if start is not None:
+            self.start()
+        possible = self.lengths(length)
+        if not possible.size:
+            raise InputError(
+                f"length is {length}, and {self.name} has no word so short; give a greater length"
+            )
+        lengths = rng.choice(possible, batch_size)
+        words, answers = self.draw(lengths, rng)
+        tokens, targets = (np.zeros((batch_size, length), np.int64) for _ in range(2))
+        tokens[:, : words.shape[1]] = words
+        rows = np.arange(batch_size)
+        targets[rows, lengths - 1] = answers
+        weights = np.zeros((batch_size, length), np.float32)
+        weights[rows, lengths - 1] = 1
+        return Batch(tokens, targets, weights, None if (lengths == length).all() else lengths)
+
+
+class Recognition(FinalAnswer):
+    """Is the word in the language of an automaton?
+
+    Half of the words are accepted, uniform among those of their length. The others are accepted words with
+    one to three letters drawn anew, so that they are close to the language; where that leads to no rejected
+    word, uniform ones of the complement. At lengths at which all words or none are accepted, only those are
+    drawn that there are; they are left out where other lengths have both.
+
+    Args:
+        dfa: the automaton; its accepting states are the language.
+        name: a short name.
+        description: one sentence.
+
+    Raises:
+        InputError: the language is empty, or everything.
+
+    Example:
+        >>> from automata.machines.named_dfas import parity_dfa
+        >>> even = Recognition(parity_dfa(), name="even")
+        >>> batch = even.batch(100, 8, np.random.default_rng(0))
+        >>> ones, answers = batch.tokens.sum(axis=1), batch.targets.max(axis=1)
+        >>> bool((answers == 1 - ones % 2).all()), batch.counted.sum(axis=1).max()
+        (True, np.int64(1))
+    """
+
+    target_names = ("reject", "accept")
+
+    @checked
+    def __init__(self, dfa: DFA, *, name: str = "language", description: str | None = None) -> None:
+        for language, told in ((dfa, "empty"), (dfa.complement(), "everything")):
+            if np.isinf(log_counts(language, len(dfa.states))[:, dfa.initial_number]).all():
+                raise InputError(f"the language of {name} is {told}; give one with words in and out of it")
+        self.dfa = dfa
+        self.token_names = tuple(dfa.alphabet)
+        self.name = name
+        self.description = description or f"whether a word is accepted by the automaton of {name}"
+
+    def __repr__(self) -> str:
+        return f"<Recognition {self.name}: {self.vocabulary_size} tokens, {len(self.dfa.states)} states>"
+
+    @cached_property
+    def _complement(self) -> DFA:
+        return self.dfa.complement()
+
+    def _has(self, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether there are accepted, and rejected words of length 0 … longest."""
+        accepted, rejected = (
+            np.isfinite(log_counts(dfa, longest)[:, dfa.initial_number])
+            for dfa in (self.dfa, self._complement)
+        )
+        return accepted, rejected
+
+    def lengths(self, longest: int) -> IntArray:
+        """Return those at which some words are accepted and some are not; all lengths if there are none."""
+        accepted, rejected = self._has(longest)
+        both = 1 + np.flatnonzero((accepted & rejected)[1:])
+        return both if both.size else np.arange(1, longest + 1)
+
+    def draw(self, lengths: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Return words of these lengths, and 1 for those that are accepted."""
+        accepted, rejected = (has[lengths] for has in self._has(int(lengths.max())))
+        words = np.zeros((lengths.size, lengths.max()), np.int64)
+        rows = np.flatnonzero(accepted)
+        if rows.size:
+            self._fill(words, rows, draw_words(self.dfa, lengths[rows], rng))
+        wrong = np.flatnonzero(rejected & (~accepted | (rng.random(lengths.size) < 0.5)))
+        for attempt in range(_ATTEMPTS + 1):
+            wrong = wrong[self._accepted(words[wrong], lengths[wrong])]
+            if not wrong.size:
+                break
+            if attempt == _ATTEMPTS:
+                self._fill(words, wrong, draw_words(self._complement, lengths[wrong], rng))
+            else:
+                edits = rng.integers(1, MOST_EDITS + 1, wrong.size)
+                for edit in range(MOST_EDITS):
+                    edited = wrong[edits > edit]
+                    places = rng.integers(0, lengths[edited])
+                    words[edited, places] = rng.integers(0, self.vocabulary_size, edited.size)
+        return words, self._accepted(words, lengths).astype(np.int64)
+
+    @staticmethod
+    def _fill(words: IntArray, rows: IntArray, found: IntArray) -> None:
+        words[rows] = 0
+        words[rows, : found.shape[1]] = found
+
+    def _accepted(self, words: IntArray, lengths: IntArray) -> NDArray[np.bool_]:
+        if not lengths.size:
+            return np.zeros(0, np.bool_)
+        by_token = np.ascontiguousarray(self.dfa.table.T).ravel()
+        before = np.full(lengths.size, self.dfa.initial_number)
+        states = follow(by_token, len(self.dfa.states), words, before)
+        return self.dfa.accepting_mask[states[np.arange(lengths.size), lengths - 1]]
+
+    def _fields(self) -> dict[str, Any]:
+        dfa = self.dfa
+        names = [str(number) for number in range(len(dfa.states))]
+        return {
+            "recognition": {
+                "transitions": {
+                    name: {symbol: names[target] for symbol, target in zip(dfa.alphabet, row, strict=True)}
+                    for name, row in zip(names, dfa.table.tolist(), strict=True)
+                },
+                "initial": names[dfa.initial_number],
+                "accepting": [names[number] for number in np.flatnonzero(dfa.accepting_mask)],
+            },
+            "name": self.name,
+            "description": self.description,
+        }
+
+
+class ModularArithmetic(FinalAnswer):
+    """The value of an expression in +, −, × and digits, modulo a number, × before + and −.
+
+    Expressions end in ``=``, after which the value is asked. All expressions of a length are as likely.
+    Brackets nest up to a depth; without them the task is the regular one of the published tables.
+
+    Args:
+        modulus: digits are 0 … modulus − 1.
+        depth: of brackets; 0 for none.
+        name: a short name.
+        description: one sentence.
+
+    Raises:
+        InputError: the modulus is not in 2 … 10, or the depth not in 0 … 20.
+
+    Source:
+        Delétang et al. 2023, "Neural Networks and the Chomsky Hierarchy", arXiv 2207.02098.
+
+    Example:
+        >>> task = ModularArithmetic()
+        >>> batch = task.batch(1, 4, np.random.default_rng(3))
+        >>> "".join(task.token_names[token] for token in batch.tokens[0]), batch.targets.max().item()
+        ('1*2=', 2)
+    """
+
+    @checked
+    def __init__(
+        self,
+        modulus: int = 5,
+        depth: int = 0,
+        *,
+        name: str = "modular-arithmetic",
+        description: str | None = None,
+    ) -> None:
+        self.modulus, self.depth = check_integer("modulus", modulus, 2), check_integer("depth", depth, 0)
+        for field, number, most in (("modulus", modulus, 10), ("depth", depth, 20)):
+            if number > most:
+                raise InputError(f"{field} is {number}; give at most {most}")
+        self.target_names = tuple(map(str, range(self.modulus)))
+        self.token_names = (*self.target_names, "+", "-", "*", "=", *("()" if depth else ""))
+        self.name = name
+        with_brackets = f" with brackets at most {depth} deep" if depth else ""
+        self.description = description or f"value modulo {modulus} of an expression{with_brackets}"
+
+    def __repr__(self) -> str:
+        return f"<ModularArithmetic {self.name}: modulo {self.modulus}, brackets {self.depth} deep>"
+
+    @cached_property
+    def grammar(self) -> DFA:
+        """The automaton of expressions: the open brackets, and whether a digit or an operator is next."""
+        error, end = "error", "end"
+        transitions: dict[str, dict[str, str]] = {
+            state: dict.fromkeys(self.token_names, error) for state in (error, end)
+        }
+        for depth in range(self.depth + 1):
+            digit, operator = f"digit {depth}", f"operator {depth}"
+            transitions[digit] = dict.fromkeys(self.token_names, error)
+            transitions[digit] |= dict.fromkeys(self.target_names, operator)
+            transitions[operator] = dict.fromkeys(self.token_names, error) | dict.fromkeys("+-*", digit)
+            if depth < self.depth:
+                transitions[digit]["("] = f"digit {depth + 1}"
+            if depth:
+                transitions[operator][")"] = f"operator {depth - 1}"
+            else:
+                transitions[operator]["="] = end
+        return DFA(transitions, self.token_names, transitions, "digit 0", [end])
+
+    def lengths(self, longest: int) -> IntArray:
+        """Return the lengths of expressions with their ``=``."""
+        counts = log_counts(self.grammar, longest)[:, self.grammar.initial_number]
+        return np.flatnonzero(np.isfinite(counts))
+
+    def draw(self, lengths: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Return expressions of these lengths and their values."""
+        words = draw_words(self.grammar, lengths, rng)
+        return words, self.values(words, lengths)
+
+    def values(self, words: IntArray, lengths: IntArray) -> IntArray:
+        """Return the values of expressions, read from left to right with a sum and a product a bracket."""
+        rows, m = np.arange(lengths.size), self.modulus
+        plus, minus, _times, equals, opening, closing = range(m, m + 6)
+        depth = np.zeros(lengths.size, np.int64)
+        total = np.zeros((lengths.size, self.depth + 1), np.int64)  # of the terms before this one
+        term = np.ones_like(total)  # of this one, with its sign
+        for place in range(words.shape[1]):
+            token = np.where(place < lengths, words[:, place], equals)
+            here = total[rows, depth], term[rows, depth]
+            opened, closed = token == opening, token == closing
+            value = np.where(closed, sum(here) % m, token)
+            depth = depth + opened - closed
+            total[opened, depth[opened]], term[opened, depth[opened]] = 0, 1
+            before = total[rows, depth], term[rows, depth]
+            factor = (token < m) | closed
+            added = (token == plus) | (token == minus)
+            total[rows, depth] = np.where(added, sum(before) % m, before[0])
+            following = np.where(added, np.where(token == plus, 1, m - 1), before[1])
+            term[rows, depth] = np.where(factor, before[1] * value % m, following)
+        return (total[:, 0] + term[:, 0]) % m
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "arithmetic": {"modulus": self.modulus, "depth": self.depth},
+            "name": self.name,
+            "description": self.description,
+        }

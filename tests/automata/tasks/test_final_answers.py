@@ -1,0 +1,143 @@
+"""Recognition and modular arithmetic: answers by brute force, words as likely as said."""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from automata.errors import InputError
+from automata.machines.dfa import DFA
+from automata.machines.language import draw_words
+from automata.machines.named_dfas import dyck_dfa, parity_dfa
+from automata.machines.regular_expressions import regular_expression_dfa
+from automata.tasks.final_answers import FinalAnswer, ModularArithmetic, Recognition
+from automata.tasks.specification import task_from
+
+LANGUAGES = ("(ab|ba)*", "a*b", "(a|b)*abb", "a?b{3}|(ab)*")
+
+
+def asked(task: FinalAnswer, length: int, count: int = 400, seed: int = 0) -> list[tuple[str, int]]:
+    """Words with their answers, as a batch asks them."""
+    batch = task.batch(count, length, np.random.default_rng(seed))
+    lengths = np.full(count, length) if batch.lengths is None else batch.lengths
+    np.testing.assert_array_equal(batch.counted, np.arange(length) == lengths[:, None] - 1)
+    assert not batch.tokens[np.arange(length) >= lengths[:, None]].any()
+    return [
+        ("".join(task.token_names[token] for token in row[:n]), int(targets[n - 1]))
+        for row, targets, n in zip(batch.tokens, batch.targets, lengths, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("expression", LANGUAGES)
+def test_answers_are_those_of_the_language(expression: str) -> None:
+    task = task_from(f"recognition:{expression}")
+    assert isinstance(task, Recognition)
+    dfa = regular_expression_dfa(expression)
+    words = asked(task, 15)
+    assert all(dfa.accepts(tuple(word)) == bool(answer) for word, answer in words)
+    assert 0.4 < np.mean([answer for _, answer in words]) < 0.6
+    assert len({len(word) for word, _ in words}) > 3
+
+
+def test_rejected_words_are_close_to_the_language() -> None:
+    dfa = regular_expression_dfa("(ab|ba)*")
+    near = {
+        word[:place] + letter + word[place + 1 :]
+        for word in map("".join, product(("ab", "ba"), repeat=4))
+        for place, letter in product(range(8), "ab")
+    }
+    words = [word for word, answer in asked(Recognition(dfa), 8, 4000) if not answer and len(word) == 8]
+    share = np.mean([word in near for word in words])
+    uniform = np.mean([word in near for word in map("".join, product("ab", repeat=8))])
+    assert share > 0.55 > 1.5 * uniform
+
+
+def test_lengths_with_words_of_one_kind_are_left_out() -> None:
+    task = Recognition(dyck_dfa(3))
+    assert task.lengths(7).tolist() == [2, 4, 6]
+    assert task.lengths(1).tolist() == [1]  # nothing else is as short
+    assert asked(task, 1, 5) == [(word, 0) for word, _ in asked(task, 1, 5)]
+
+
+def test_drawn_words_are_uniform() -> None:
+    dfa = regular_expression_dfa("(ab|b)*")
+    words = draw_words(dfa, np.full(6000, 6), np.random.default_rng(0))
+    drawn = Counter("".join(dfa.alphabet[letter] for letter in word) for word in words)
+    every = [word for word in map("".join, product("ab", repeat=6)) if dfa.accepts(tuple(word))]
+    # a true draw fails one time in 10^4; the seed is fixed
+    assert scipy.stats.chisquare([drawn[word] for word in every]).pvalue > 1e-4
+    assert sum(drawn[word] for word in every) == 6000
+
+
+def test_words_of_a_state_with_few_of_them_are_drawn_at_any_length() -> None:
+    """2^5000 words lead on from elsewhere, which no float holds beside the one of this state."""
+    table = {"few": {"a": "few", "b": "none"}, "none": {"a": "none", "b": "none"}}
+    many = {"many": {"a": "many", "b": "many"}}
+    dfa = DFA([*table, *many], "ab", table | many, "few", ["few", "many"])
+    assert not draw_words(dfa, [5000], np.random.default_rng(0)).any()
+
+
+@pytest.mark.parametrize(("modulus", "depth"), [(5, 0), (2, 1), (7, 3), (10, 20)])
+@pytest.mark.parametrize("length", [2, 9, 40])
+def test_values_are_those_of_python(modulus: int, depth: int, length: int) -> None:
+    words = asked(ModularArithmetic(modulus, depth), length)
+    for word, answer in words:
+        assert word.endswith("=")
+        assert eval(word[:-1]) % modulus == answer
+
+
+def test_brackets_are_as_deep_as_said_and_deep_ones_occur() -> None:
+    words = [word for word, _ in asked(ModularArithmetic(5, 2), 40, 2000)]
+    depths = [max(np.cumsum([(c == "(") - (c == ")") for c in word])) for word in words]
+    assert set(depths) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"recognition": "(ab)*|c", "name": "short"},
+        {"arithmetic": {"modulus": 3, "depth": 1}},
+        "dyck-4-recognition",
+        "modular-arithmetic-brackets",
+    ],
+)
+def test_specifications_rebuild_the_same_words(source: Any) -> None:
+    task = task_from(source)
+    again = task_from(task.specification())
+    assert isinstance(task, FinalAnswer)
+    assert isinstance(again, FinalAnswer)
+    assert asked(task, 12) == asked(again, 12)
+    assert (task.name, task.description) == (again.name, again.description)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda: Recognition(regular_expression_dfa("[ab]*", "ab")),
+            "the language of language is everything",
+        ),
+        (lambda: Recognition(regular_expression_dfa("[]", "ab")), "is empty|expression"),
+        (lambda: ModularArithmetic(11), "modulus is 11; give at most 10"),
+        (lambda: ModularArithmetic(5, 21), "depth is 21; give at most 20"),
+        (lambda: ModularArithmetic(1), "modulus is 1; give at least 2"),
+        (lambda: ModularArithmetic().batch(1, 1, np.random.default_rng(0)), "has no word so short"),
+        (lambda: task_from({"recognition": 3}), "recognition is 3; give a regular expression"),
+        (lambda: task_from({"recognition": {"transitions": {}}}), "initial is missing"),
+        (lambda: task_from({"recognition": {"avoid": []}}), "field of recognition 'avoid' is unknown"),
+        (lambda: task_from({"arithmetic": {"base": 3}}), "field of arithmetic 'base' is unknown"),
+        (lambda: draw_words(parity_dfa(), [], np.random.default_rng(0)), r"lengths are \[\]"),
+        (lambda: draw_words(dyck_dfa(2), [3], np.random.default_rng(0)), "length is 3 and no word"),
+        (
+            lambda: ModularArithmetic().batch(1, 4, np.random.default_rng(0), start=[0]),
+            "cannot go on in the next batch",
+        ),
+    ],
+)
+def test_wrong_uses(call: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        call()
