@@ -48,6 +48,8 @@ def page(name: str) -> str:
 def run_module(arguments: Sequence[str]) -> int:
     """Do what ``python -m`` does with a package's module, in this process."""
     module: Any = import_module(arguments[0])
+    if not hasattr(module, "main"):
+        module = import_module(f"{arguments[0]}.__main__")
     if arguments[0] == "implicit.train":
         return run_command(module.main, list(arguments[1:]))
     code: int = module.main(list(arguments[1:]))

@@ -18,10 +18,10 @@ def test_the_commands_of_the_page_run(run_commands: Callable[[str], None]) -> No
 
 
 def test_the_code_prints_what_its_comments_say(run_commands: Callable[[str], None]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    code = "".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
     comments = re.findall(r"^print.*  # (.*)$", code, flags=re.MULTILINE)
     assert printed.getvalue().splitlines() == comments
-    assert len(comments) == 4
+    assert len(comments) == 5
