@@ -68,7 +68,15 @@ class TrainConfig(CheckedConfig):
         validate_default=True,
         description="sizes of the model; those left out are filled in",
     )
-    batch_size: PositiveInt = Field(default=64, description="sequences per training step")
+    batch_size: PositiveInt = Field(
+        default=64, description="sequences per training step, at the training length or at any"
+    )
+    tokens_per_update: PositiveInt | None = Field(
+        default=None,
+        le=2**30,
+        description="tokens per training step of short sequences, which then come in larger batches than "
+        "batch_size; none for batch_size at any length",
+    )
     length: PositiveInt = Field(default=32, le=2**20, description="training length, in tokens")
     steps: PositiveInt = Field(default=1500, description="training steps")
     seed: NonNegativeInt = Field(
@@ -162,7 +170,23 @@ class TrainConfig(CheckedConfig):
         final = self.curriculum.final_steps
         if self.curriculum.growth_accuracy is not None and final > self.steps:
             raise InputError(f"final_steps is {final}; give at most steps, {self.steps}")
+        share = self.curriculum.carried_share
+        if self.tokens_per_update is not None and share > 0 and self.curriculum.growth_accuracy is None:
+            raise InputError(
+                f"carried_share is {share} and lengths do not grow by accuracy, so that the number of "
+                "sequences changes while they go on; leave tokens_per_update out, or give growth_accuracy"
+            )
         return self
+
+    def sequences(self, length: int) -> int:
+        """Return how many sequences of a length a training step has.
+
+        Example:
+            >>> config = TrainConfig.of(task="S3", model="lstm", batch_size=64, tokens_per_update=2048)
+            >>> [config.sequences(length) for length in (2, 20, 40)]
+            [1024, 102, 64]
+        """
+        return max(self.batch_size, (self.tokens_per_update or 0) // length)
 
     def build_task(self) -> Task:
         """Return the task.

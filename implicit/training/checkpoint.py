@@ -37,19 +37,25 @@ _AT_THE_BEGINNING = Growth()
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training has come: steps, their seconds, and evaluations in a row that met the target."""
+    """How far training has come; tokens count padding, and target_met evaluations in a row."""
 
     step: int = 0
     seconds: float = 0.0
     target_met: int = 0
     growth: Growth = _AT_THE_BEGINNING
+    tokens: int = 0
 
     @classmethod
     def of(
-        cls, step: int, seconds: float, target_met: int, growth: dict[str, Any] | None = None
+        cls,
+        step: int,
+        seconds: float,
+        target_met: int,
+        growth: dict[str, Any] | None = None,
+        tokens: int = 0,
     ) -> "Progress":
         """Return the progress that a checkpoint tells as JSON; a TypeError if it tells something else."""
-        return cls(step, seconds, target_met, Growth(**(growth or {})))
+        return cls(step, seconds, target_met, Growth(**(growth or {})), tokens)
 
 
 def save_checkpoint(

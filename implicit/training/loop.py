@@ -64,7 +64,8 @@ def take_steps(
     optimizer = make_optimizer(config, model)
     done, passed = Progress(), None
     if folder.checkpoint_file.is_file():
-        done, passed = load_checkpoint(folder.checkpoint_file, model, optimizer, config.batch_size)
+        sequences = config.sequences(config.length)
+        done, passed = load_checkpoint(folder.checkpoint_file, model, optimizer, sequences)
     baselines = majority_baselines(config, task) if baselines is None else baselines
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
@@ -88,7 +89,9 @@ def take_steps(
             growth = config.curriculum.grown(
                 done.growth, step, result.late_accuracy, config.length, config.steps
             )
-            done = replace(done, step=step, seconds=time.monotonic() - began, growth=growth)
+            tokens = done.tokens + config.sequences(phase.length) * phase.length
+            seconds = time.monotonic() - began
+            done = replace(done, step=step, tokens=tokens, seconds=seconds, growth=growth)
             last = config.last_step(growth)
             if step % config.evaluation.every == 0 or step == last:
                 evaluations = _validate(config, task, model, phase, step)
@@ -138,9 +141,7 @@ def _step(
     state, start = None, None
     if passed is not None:
         beginning = torch.full_like(passed.end, task.start())
-        state, start = passed.go_on(
-            model.init_state(config.batch_size), beginning, phase.carried_share, noise
-        )
+        state, start = passed.go_on(model.init_state(len(passed.end)), beginning, phase.carried_share, noise)
         start = start.cpu()
     batch = _draw_asked(config, task, phase.length, step, start).to(model.device)
     result = objective(model, batch, phase, noise, state)
@@ -172,7 +173,8 @@ def _draw_asked(
     """
     for attempt in range(_DRAWS):
         number = (step, attempt) if attempt else (step,)
-        drawn = draw_batch(task, config.batch_size, length, config.seed, Stream.TRAIN, *number, start=start)
+        sequences = config.sequences(length)
+        drawn = draw_batch(task, sequences, length, config.seed, Stream.TRAIN, *number, start=start)
         if bool(drawn.counted.any()):
             break
     return drawn
@@ -237,6 +239,7 @@ def _entry(
     """One line of the metrics; phase and convergence are those of an implicit model only."""
     entry: Metrics = {
         "step": done.step,
+        "tokens": done.tokens,
         "length": phase.length,
         "training_length": config.length,
         "learning_rate": rate,

@@ -1,6 +1,7 @@
 """The loop against one written by hand, and against what it is for: models learn."""
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,10 @@ def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
     convergence = {"share_converged", "mean_iterations", "mean_relative_residual"}
     for entry in run.metrics:
         expected = {"step", "length", "training_length", "learning_rate", "loss", "accuracy"}
-        expected |= {"validation", "seconds"}
+        expected |= {"validation", "seconds", "tokens"}
         assert set(entry) - convergence - {"phase", "contraction_penalty"} == expected
         assert entry["training_length"] == 6
+        assert entry["tokens"] == {2: 2 * 2 * 4, 3: 2 * 2 * 4 + 2 * 6}[entry["step"]]
         assert set(entry["validation"]) == {"6", "12"}
         assert [measured["majority_baseline"] for measured in entry["validation"].values()] == [0.5, 0.5]
         for measured in (entry, *entry["validation"].values()):
@@ -167,6 +169,44 @@ def test_a_run_that_was_begun_goes_on_and_a_file_is_no_place_for_one(tmp_path: P
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"^out is .*file, which is a file; give a folder$"):
         train(config, tmp_path / "file", progress=False)
+
+
+def test_short_sequences_come_in_batches_of_as_many_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the training length they are as many as ever, and go on from step to step, resumed or not."""
+    shapes = []
+    draw = loop.draw_batch
+
+    def noted(*given: Any, **named: Any) -> Any:
+        batch = draw(*given, **named)
+        if given[4] == Stream.TRAIN:
+            shapes.append(tuple(batch.tokens.shape))
+        return batch
+
+    monkeypatch.setattr(loop, "draw_batch", noted)
+    config = TrainConfig.of(
+        task="parity", model="lstm", sizes={"d_model": 4}, batch_size=3, tokens_per_update=20, length=6,
+        steps=9, warmup_steps=1, start_length=2, length_growth=2, growth_accuracy=0.01, final_steps=3,
+        carried_share=0.9, evaluate_every=9, evaluation_sequences=3, checkpoint_every=1,
+    )  # fmt: skip
+    stop_after_four = iter([False] * 3 + [True])
+    monkeypatch.setattr(
+        "implicit.training.train.noted_termination", lambda: nullcontext(lambda: next(stop_after_four))
+    )
+    with pytest.raises(SystemExit):
+        train(config, tmp_path / "run", progress=False)
+    monkeypatch.undo()
+    monkeypatch.setattr(loop, "draw_batch", noted)
+    run = train(config, tmp_path / "run", progress=False)
+    grown = list(dict.fromkeys(shapes))
+    assert grown == [(10, 2), (5, 4), (3, 6)]
+    assert run.metrics[-1]["tokens"] == sum(batch * length for batch, length in shapes)
+
+
+def test_carried_sequences_keep_their_number() -> None:
+    with pytest.raises(InputError, match="leave tokens_per_update out, or give growth_accuracy"):
+        TrainConfig.of(task="parity", model="lstm", tokens_per_update=20, carried_share=0.5)
 
 
 def test_a_batch_in_which_nothing_is_asked_is_drawn_anew(tmp_path: Path) -> None:
