@@ -4,7 +4,7 @@
 - Load: `load_run`, `Run`.
 - Models: `ImplicitMamba2`, `ImplicitMamba3`, `ImplicitDeltaNet`, `ImplicitGatedDeltaNet`,
   `ImplicitGatedDeltaProduct`, `ImplicitTransformer`, `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`,
-  `GatedDeltaProduct`, `PDSSM`, `Transformer`, `LSTM`, `GRU`, `Elman`.
+  `GatedDeltaProduct`, `PDSSM`, `Transformer`, `LSTM`, `SLSTM`, `GRU`, `Elman`.
 - Make one by name: `model_names`, `build_model`.
 - Write your own: `StepModel`, `SequenceModel`, `FixedPointModel`, `ModelConfig`, `ModelOutput`, `Cell`,
   `CellSizes`, `explicit_model`, `implicit_model`.

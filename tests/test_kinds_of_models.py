@@ -19,6 +19,7 @@ EXPLICIT = {
     "gated-deltaproduct": TransitionKind.NON_DIAGONAL_LINEAR,
     "pd-ssm": TransitionKind.NON_DIAGONAL_LINEAR,
     "lstm": TransitionKind.NON_DIAGONAL_NON_LINEAR,
+    "slstm": TransitionKind.NON_DIAGONAL_NON_LINEAR,
     "gru": TransitionKind.NON_DIAGONAL_NON_LINEAR,
     "elman": TransitionKind.NON_DIAGONAL_NON_LINEAR,
 }

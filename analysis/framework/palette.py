@@ -49,6 +49,7 @@ MODEL_LOOKS = {
     "pd-ssm": Look("#AA4499", "D"),
     "transformer": Look("#000000", "P", "--"),
     "lstm": Look("#009E73", "^", "--"),
+    "slstm": Look("#6699CC", "^", "--"),
     "gru": Look("#CC79A7", "v", "--"),
     "elman": Look("#117733", "<", "--"),
 }
@@ -69,6 +70,7 @@ MODEL_LABELS = {
     "pd-ssm": "PD-SSM",
     "transformer": "Transformer",
     "lstm": "LSTM",
+    "slstm": "sLSTM",
     "gru": "GRU",
     "elman": "Elman",
 }

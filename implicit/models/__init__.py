@@ -3,7 +3,7 @@
 - Implicit: `ImplicitMamba2`, `ImplicitMamba3`, `ImplicitDeltaNet`, `ImplicitGatedDeltaNet`,
   `ImplicitGatedDeltaProduct`, `ImplicitTransformer`.
 - Explicit: `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`, `GatedDeltaProduct`, `PDSSM`, `Transformer`,
-  `LSTM`, `GRU`, `Elman`.
+  `LSTM`, `SLSTM`, `GRU`, `Elman`.
 - By name: `MODELS`, `model_names`, `model_class`, `size_names`, `build_model`.
 - To write your own: `StepModel`, `SequenceModel`, `FixedPointModel`, `TorchRNN`, `ModelConfig`,
   `ModelOutput`.
@@ -31,6 +31,7 @@ from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.mamba3 import ImplicitMamba3, Mamba3
 from implicit.models.pd_ssm import PDSSM
 from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
+from implicit.models.slstm import SLSTM
 from implicit.models.step_model import StepModel
 from implicit.models.torch_rnn import TorchRNN
 from implicit.models.transformer import ImplicitTransformer, Transformer
@@ -40,6 +41,7 @@ __all__ = [
     "LSTM",
     "MODELS",
     "PDSSM",
+    "SLSTM",
     "DeltaNet",
     "Elman",
     "FixedPointModel",

@@ -28,6 +28,7 @@ from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.mamba3 import ImplicitMamba3, Mamba3
 from implicit.models.pd_ssm import PDSSM
+from implicit.models.slstm import SLSTM
 from implicit.models.transformer import ImplicitTransformer, Transformer
 
 Sizes = dict[str, Any]
@@ -52,6 +53,7 @@ MODELS: dict[str, type[SequenceModel]] = {
         PDSSM,
         Transformer,
         LSTM,
+        SLSTM,
         GRU,
         Elman,
     )

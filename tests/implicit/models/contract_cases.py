@@ -13,6 +13,7 @@ VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 6
 TIGHT = 1e-13
 VARIANTS: dict[str, dict[str, Any]] = {
     "lstm, 2 layers": {"layers": 2},
+    "slstm, 2 layers": {"layers": 2},
     "elman, 2 layers": {"layers": 2},
     "mamba2, 2 layers": {"layers": 2},
     "mamba2, no convolution": {"layers": 2, "d_conv": 1},

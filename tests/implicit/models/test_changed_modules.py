@@ -30,6 +30,7 @@ NAMES = (
     "pd-ssm",
     "transformer",
     "lstm, 2 layers",
+    "slstm, 2 layers",
     "gru",
     "elman",
 )
