@@ -68,6 +68,7 @@ from .repl import (
 )
 from .tasks import (
     Batch as Batch,
+    MatrixProducts as MatrixProducts,
     ModularArithmetic as ModularArithmetic,
     ObservedTask as ObservedTask,
     PartiallyObserved as PartiallyObserved,
@@ -76,6 +77,7 @@ from .tasks import (
     SequenceFile as SequenceFile,
     ShortcutAudit as ShortcutAudit,
     SmallPrograms as SmallPrograms,
+    SortedConnectivity as SortedConnectivity,
     SwappingBalls as SwappingBalls,
     Task as Task,
     TextFile as TextFile,

@@ -2,8 +2,10 @@
 
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.audit import ShortcutAudit, WindowAccuracy, shortcut_audit
+from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
+from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.named_tasks import TaskEntry
 from automata.tasks.observed import ObservedTask
 from automata.tasks.partially_observed import PartiallyObserved
@@ -20,6 +22,7 @@ __all__ = [
     "TASKS",
     "Batch",
     "Ceiling",
+    "MatrixProducts",
     "ModularArithmetic",
     "ObservedTask",
     "Part",
@@ -29,6 +32,7 @@ __all__ = [
     "SequenceFile",
     "ShortcutAudit",
     "SmallPrograms",
+    "SortedConnectivity",
     "Specification",
     "SwappingBalls",
     "Task",

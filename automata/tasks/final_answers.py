@@ -28,12 +28,12 @@ class FinalAnswer(Task):
     """A task that asks once, after the last token of a word."""
 
     @abstractmethod
-    def lengths(self, longest: int) -> IntArray:
-        """Return the lengths of words, in ascending order, none where there are none."""
+    def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+        """Return words of at most ``longest`` tokens, ``[words, …]``, their lengths and their answers.
 
-    @abstractmethod
-    def draw(self, lengths: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-        """Return words of these lengths, ``[words, longest]``, and their answers, ``[words]``."""
+        Raises:
+            InputError: no word is so short.
+        """
 
     @property
     def _answers_are_certain(self) -> bool:
@@ -42,17 +42,11 @@ class FinalAnswer(Task):
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
-        """Draw words; InputError if none is as short as ``length``, or a start is given."""
+        """Draw words; InputError if none is as short, or a start is given."""
         check_batch(batch_size, length, rng)
         if start is not None:
             self.start()
-        possible = self.lengths(length)
-        if not possible.size:
-            raise InputError(
-                f"length is {length}, and {self.name} has no word so short; give a greater length"
-            )
-        lengths = rng.choice(possible, batch_size)
-        words, answers = self.draw(lengths, rng)
+        words, lengths, answers = self.draw(batch_size, length, rng)
         tokens, targets = (np.zeros((batch_size, length), np.int64) for _ in range(2))
         tokens[:, : words.shape[1]] = words
         rows = np.arange(batch_size)
@@ -60,6 +54,15 @@ class FinalAnswer(Task):
         weights = np.zeros((batch_size, length), np.float32)
         weights[rows, lengths - 1] = 1
         return Batch(tokens, targets, weights, None if (lengths == length).all() else lengths)
+
+
+def _drawn_lengths(
+    possible: IntArray, count: int, longest: int, name: str, rng: np.random.Generator
+) -> IntArray:
+    """Return lengths, each as likely; InputError if there are none."""
+    if not possible.size:
+        raise InputError(f"length is {longest}, and {name} has no word so short; give a greater length")
+    return rng.choice(possible, count)
 
 
 class Recognition(FinalAnswer):
@@ -120,8 +123,9 @@ class Recognition(FinalAnswer):
         both = 1 + np.flatnonzero((accepted & rejected)[1:])
         return both if both.size else np.arange(1, longest + 1)
 
-    def draw(self, lengths: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-        """Return words of these lengths, and 1 for those that are accepted."""
+    def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+        """Return words, their lengths, and 1 for those that are accepted."""
+        lengths = _drawn_lengths(self.lengths(longest), count, longest, self.name, rng)
         accepted, rejected = (has[lengths] for has in self._has(int(lengths.max())))
         words = np.zeros((lengths.size, lengths.max()), np.int64)
         rows = np.flatnonzero(accepted)
@@ -140,7 +144,7 @@ class Recognition(FinalAnswer):
                     edited = wrong[edits > edit]
                     places = rng.integers(0, lengths[edited])
                     words[edited, places] = rng.integers(0, self.vocabulary_size, edited.size)
-        return words, self._accepted(words, lengths).astype(np.int64)
+        return words, lengths, self._accepted(words, lengths).astype(np.int64)
 
     @staticmethod
     def _fill(words: IntArray, rows: IntArray, found: IntArray) -> None:
@@ -244,10 +248,11 @@ class ModularArithmetic(FinalAnswer):
         counts = log_counts(self.grammar, longest)[:, self.grammar.initial_number]
         return np.flatnonzero(np.isfinite(counts))
 
-    def draw(self, lengths: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-        """Return expressions of these lengths and their values."""
+    def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+        """Return expressions, their lengths and their values."""
+        lengths = _drawn_lengths(self.lengths(longest), count, longest, self.name, rng)
         words = draw_words(self.grammar, lengths, rng)
-        return words, self.values(words, lengths)
+        return words, lengths, self.values(words, lengths)
 
     def values(self, words: IntArray, lengths: IntArray) -> IntArray:
         """Return the values of expressions, read from left to right with a sum and a product a bracket."""

@@ -19,8 +19,10 @@ from automata.monoids.groups import (
 from automata.monoids.monoid import Monoid, direct_product
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Task
+from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.partially_observed import PartiallyObserved, Target
 from automata.tasks.repl_language import Predict, ReplLanguage
 from automata.tasks.small_programs import SmallPrograms
@@ -182,6 +184,16 @@ def _sessions(
 
 
 OTHER_TASKS = (
+    TaskEntry(
+        "connectivity",
+        "is a node reachable from another along sorted single edges? in unary, asked at the end",
+        SortedConnectivity,
+    ),
+    TaskEntry(
+        "matrices-3-mod-5",
+        "first entry of the product of 3 by 3 matrices modulo 5, read entry by entry, after each",
+        MatrixProducts,
+    ),
     TaskEntry(
         "dyck-4-recognition",
         "are brackets balanced, at most 4 deep? asked after the last; half of the words are nearly so",

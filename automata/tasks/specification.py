@@ -21,6 +21,8 @@ A specification is JSON: the name of a registered task, or an object with one of
   for `automata.tasks.final_answers.Recognition`; beside it ``name``, ``description``.
 - ``arithmetic``: the numbers of `automata.tasks.final_answers.ModularArithmetic`; beside it ``name``,
   ``description``.
+- ``connectivity``: the numbers of `automata.tasks.connectivity.SortedConnectivity`; ``matrices``: those of
+  `automata.tasks.matrix_products.MatrixProducts`; beside them ``name``, ``description``.
 - ``word_problem``: the fields of `WordProblem`.
 
 ``hard_fraction`` may stand beside each that makes a word problem. What ``task.specification()`` gives holds
@@ -42,6 +44,7 @@ from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.monoid import Monoid
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.catbabi import CatBabi
+from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Specification, Task, with_specification
 from automata.tasks.json_formats import (
@@ -51,6 +54,7 @@ from automata.tasks.json_formats import (
     task_of_json,
     word_problem_of_json,
 )
+from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
@@ -284,6 +288,14 @@ _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "recognition": (_of_recognition, ("name", "description")),
     "arithmetic": (
         lambda given: ModularArithmetic(**_numbers(given, "arithmetic", _ARITHMETIC), **_labels(given)),
+        ("name", "description"),
+    ),
+    "connectivity": (
+        lambda given: SortedConnectivity(**_numbers(given, "connectivity", ("edges",)), **_labels(given)),
+        ("name", "description"),
+    ),
+    "matrices": (
+        lambda given: MatrixProducts(**_numbers(given, "matrices", ("size", "modulus")), **_labels(given)),
         ("name", "description"),
     ),
     "word_problem": (lambda given: word_problem_of_json(given["word_problem"]), ()),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.stats
@@ -14,7 +15,9 @@ from automata.machines.dfa import DFA
 from automata.machines.language import draw_words
 from automata.machines.named_dfas import dyck_dfa, parity_dfa
 from automata.machines.regular_expressions import regular_expression_dfa
+from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import FinalAnswer, ModularArithmetic, Recognition
+from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.specification import task_from
 
 LANGUAGES = ("(ab|ba)*", "a*b", "(a|b)*abb", "a?b{3}|(ab)*")
@@ -96,9 +99,40 @@ def test_brackets_are_as_deep_as_said_and_deep_ones_occur() -> None:
     assert set(depths) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("length", [13, 30, 90])
+def test_connected_nodes_are_those_that_networkx_finds(length: int) -> None:
+    words = asked(SortedConnectivity(), length, 600)
+    for word, answer in words:
+        pair, *texts = word.split(",")
+        start, end = map(len, pair.split("?"))
+        edges = [(len(first), len(second)) for first, second in (text.split(">") for text in texts)]
+        assert edges == sorted(edges)
+        assert len({first for first, _ in edges}) == len(edges)
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_edges_from(edges)
+        graph.add_nodes_from([start, end])
+        assert nx.has_path(graph, start, end) == bool(answer)
+        assert graph.in_degree(end) > 0  # so that this tells nothing
+    assert 0.4 < np.mean([answer for _, answer in words]) < 0.6
+
+
+def test_matrices_are_multiplied_in_their_order() -> None:
+    """In Python's integers, reduced at the end."""
+    task = task_from({"matrices": {"size": 3, "modulus": 7}})
+    batch = task.batch(5, 31, np.random.default_rng(0))
+    for tokens, targets, counted in zip(batch.tokens, batch.targets, batch.counted, strict=True):
+        assert np.flatnonzero(counted).tolist() == [8, 17, 26]
+        product = np.eye(3, dtype=object)
+        for matrix, place in zip(tokens[:27].reshape(3, 3, 3).astype(object), (8, 17, 26), strict=True):
+            product = product.dot(matrix)
+            assert targets[place] == product[0, 0] % 7
+
+
 @pytest.mark.parametrize(
     "source",
     [
+        "connectivity",
+        {"connectivity": {"edges": 0.5}},
         {"recognition": "(ab)*|c", "name": "short"},
         {"arithmetic": {"modulus": 3, "depth": 1}},
         "dyck-4-recognition",
@@ -110,7 +144,7 @@ def test_specifications_rebuild_the_same_words(source: Any) -> None:
     again = task_from(task.specification())
     assert isinstance(task, FinalAnswer)
     assert isinstance(again, FinalAnswer)
-    assert asked(task, 12) == asked(again, 12)
+    assert asked(task, 16) == asked(again, 16)
     assert (task.name, task.description) == (again.name, again.description)
 
 
@@ -122,6 +156,10 @@ def test_specifications_rebuild_the_same_words(source: Any) -> None:
             "the language of language is everything",
         ),
         (lambda: Recognition(regular_expression_dfa("[]", "ab")), "is empty|expression"),
+        (lambda: SortedConnectivity(0), "edges is 0; give a probability above 0"),
+        (lambda: SortedConnectivity().batch(1, 12, np.random.default_rng(0)), "length is 12, .* at least 13"),
+        (lambda: MatrixProducts(9), "size is 9; give at most 8"),
+        (lambda: MatrixProducts().batch(1, 8, np.random.default_rng(0)), "a matrix has 9 entries"),
         (lambda: ModularArithmetic(11), "modulus is 11; give at most 10"),
         (lambda: ModularArithmetic(5, 21), "depth is 21; give at most 20"),
         (lambda: ModularArithmetic(1), "modulus is 1; give at least 2"),

@@ -1,0 +1,125 @@
+"""Is a node of a graph reachable from another, where every node has at most one edge and edges are sorted?
+
+Deterministic graph connectivity is complete for logarithmic space. With node i written as i times ``1`` and the
+edges in ascending order, two counters solve it in one pass: where one is, and what is read.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from automata.checks import check_number, checked
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
+from automata.tasks.final_answers import FinalAnswer
+
+ONE, ARROW, COMMA, QUESTION = range(4)
+SHORTEST = 13
+"""Tokens of the shortest word of nodes that are apart: ``1?111,11>111``."""
+_LEAST_NODES = 3
+
+
+class SortedConnectivity(FinalAnswer):
+    """Reads ``s?t`` and then edges ``i>j`` with i < j, i ascending, after commas; nodes in unary.
+
+    A node has its edge with some probability, to a later node, each as likely. In half of the words the end t
+    is on the path that begins at s. In the others it is not, but behind s, and another edge leads to it.
+
+    Args:
+        edges: probability that a node has its edge.
+        name: a short name.
+        description: one sentence.
+
+    Raises:
+        InputError: the probability is not above 0 and at most 1.
+
+    Source:
+        Merrill et al. 2026, "Why Are Linear RNNs More Parallelizable?", arXiv 2603.03612, name the problem;
+        how words are written and drawn is ours.
+
+    Example:
+        >>> task = SortedConnectivity()
+        >>> batch = task.batch(1, 24, np.random.default_rng(82))
+        >>> "".join(task.token_names[token] for token in batch.tokens[0]), batch.targets.max().item()
+        ('111?1111,1>1111,111>1111', 1)
+    """
+
+    token_names = ("1", ">", ",", "?")
+    target_names = ("apart", "connected")
+
+    @checked
+    def __init__(
+        self, edges: float = 0.8, *, name: str = "connectivity", description: str | None = None
+    ) -> None:
+        self.edges = check_number("edges", edges)
+        if not 0 < self.edges <= 1:
+            raise InputError(f"edges is {edges}; give a probability above 0 and at most 1")
+        self.name = name
+        self.description = (
+            description or "is a node reachable from another along sorted single edges, in unary?"
+        )
+
+    def __repr__(self) -> str:
+        return f"<SortedConnectivity {self.name}: edges {self.edges}>"
+
+    def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+        """Return words, their lengths, and 1 for those whose nodes are connected."""
+        if longest < SHORTEST:
+            raise InputError(
+                f"length is {longest}, and {self.name} has not both answers in words so short; give at least "
+                f"{SHORTEST}"
+            )
+        words = np.zeros((count, longest), np.int64)
+        lengths, answers = np.empty(count, np.int64), rng.integers(0, 2, count)
+        for row in range(count):
+            word: list[int] = []
+            while not word or len(word) > longest:
+                word = self._word(
+                    self._nodes(int(rng.integers(SHORTEST, longest + 1)), rng), answers[row], rng
+                )
+            words[row, : len(word)], lengths[row] = word, len(word)
+        return words, lengths, answers
+
+    def _nodes(self, length: int, rng: np.random.Generator) -> int:
+        """Return a number of nodes whose words have about this length."""
+        # node i takes i ones, what it points to some (i + n) / 2, and both a sign
+        sizes = np.arange(_LEAST_NODES, 3 + int(np.sqrt(2 * length)))
+        typical = sizes + 3 + self.edges * (0.75 * sizes**2 + 2 * sizes)
+        fitting = int((typical <= length).sum())
+        return int(sizes[max(0, min(fitting - int(rng.integers(0, 2)), len(sizes) - 1))])
+
+    def _word(self, nodes: int, connected: int, rng: np.random.Generator) -> list[int]:
+        """Return a word, or none if the graph that is drawn has no such pair."""
+        following = {
+            node: int(rng.integers(node + 1, nodes + 1))
+            for node in range(1, nodes)
+            if rng.random() < self.edges
+        }
+        start = int(rng.integers(1, nodes))
+        path = reached(following, start)
+        choices = path[1:]
+        if not connected:
+            choices = sorted(node for node in {*following.values()} - {*path} if node > start)
+        if not choices:
+            return []
+        end = choices[rng.integers(len(choices))]
+        word = [ONE] * start + [QUESTION] + [ONE] * end
+        for node, target in following.items():
+            word += [COMMA] + [ONE] * node + [ARROW] + [ONE] * target
+        return word
+
+    def _fields(self) -> dict[str, Any]:
+        return {"connectivity": {"edges": self.edges}, "name": self.name, "description": self.description}
+
+
+def reached(following: dict[int, int], start: int) -> list[int]:
+    """Return the nodes of the path that begins at one, itself included.
+
+    Example:
+        >>> reached({1: 3, 2: 4, 3: 4}, 1)
+        [1, 3, 4]
+    """
+    path = [start]
+    while path[-1] in following:
+        path.append(following[path[-1]])
+    return path
