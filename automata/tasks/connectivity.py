@@ -1,7 +1,7 @@
 """Is a node of a graph reachable from another, where every node has at most one edge and edges are sorted?
 
-Deterministic graph connectivity is complete for logarithmic space. With node i written as i times ``1`` and the
-edges in ascending order, two counters solve it in one pass: where one is, and what is read.
+Deterministic graph connectivity is complete for logarithmic space. With node i written as i times ``1`` and
+the edges in ascending order, two counters solve it in one pass: where one is, and what is read.
 """
 
 from typing import Any
