@@ -28,5 +28,5 @@ def run_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
 
 @pytest.fixture
 def run_page(run_commands: Callable[[str], None]) -> Callable[[str], None]:
-    """Run the commands of a section of docs/extending.md."""
+    """Run the commands of a section of a guide."""
     return lambda title: run_commands(section(title))

@@ -11,14 +11,14 @@ from implicit.command_line import run_command
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+GUIDES = ("extending.md", "your_own_analysis.md", "your_own_model.md", "your_own_task.md")
 
 
 def section(title: str) -> str:
-    """The text below a heading, up to the next one of its level."""
-    match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE, flags=re.DOTALL | re.MULTILINE)
-    assert match, f"docs/extending.md has no section {title!r}"
-    return match.group(1)
+    """The text below a heading of one of the guides, up to the next one of its level."""
+    wanted = re.compile(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", flags=re.DOTALL | re.MULTILINE)
+    (found,) = [match[1] for name in GUIDES for match in [wanted.search(page(name))] if match]
+    return found
 
 
 def commands_in(text: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""docs/extending.md, "Your own analysis": as a command and from Python, with the right numbers."""
+"""docs/your_own_analysis.md, "Your own analysis": as a command and from Python, with the right numbers."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""docs/extending.md, "Your own task": its commands and its files do what the page says."""
+"""docs/your_own_task.md, "Your own task": its commands and its files do what the page says."""
 
 from collections.abc import Callable
 from importlib import import_module
