@@ -2,8 +2,8 @@
 
 Nothing in cross-entropy asks for a fixed point that is unique or quick to reach: trained on it alone, a model
 may answer right and still have several fixed points per token, or none at some. Penalising the Jacobian of
-the self-map at the fixed point makes both rarer (figures in docs/log.md). A second fixed point may be far
-away: distances up to the size of a latent ask for contraction there, too.
+the self-map at the fixed point makes both rarer (figures in docs/log_archive.md). A second fixed point may be
+far away: distances up to the size of a latent ask for contraction there, too.
 """
 
 import math

@@ -3,7 +3,7 @@
 A model trained on sequences of L tokens sees only states that L tokens can lead to. If its state drifts
 slowly, longer sequences lead it elsewhere, and it fails there. Starting some of the sequences from states
 that earlier ones ended in, without a gradient through them, shows it the states of long histories (figures in
-docs/log.md).
+docs/log_archive.md).
 """
 
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ FIGURE = hard_tokens(
         "d_state": 32,
         "head_size": 32,
         "length": 40,
-        # as trials of seed 0 chose it, which also set decays of the heads, left out here (docs/log.md)
+        # as trials of seed 0 chose it; they also set decays of the heads, left out here (docs/log_archive.md)
         "random_starts": 0.0,
         "loss_until_error": False,
         "contraction_weight": 0.015,
