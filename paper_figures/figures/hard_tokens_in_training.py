@@ -44,7 +44,7 @@ TRAINING = {
     "contraction_weight": 0.02,
     "contraction_scales": [0.1, 1.0],
     "contraction_power": 2.0,
-    # where nine of ten right sequences went on, most errors were at the first two tokens (docs/log_archive.md)
+    # where nine of ten right sequences went on, most errors were at the first two tokens: docs/log_archive.md
     "carried_share": 0.5,
     "carried_right": True,
     "carried_after": 900,
