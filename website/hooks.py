@@ -11,13 +11,28 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # MkDocs may have been started by its script
 
+from implicit_ssm import __version__  # noqa: E402
 from website.commands import commands_page  # noqa: E402
 from website.gallery import gallery_page, pictures  # noqa: E402
-from website.links import PAGES, relinked, with_indices  # noqa: E402
+from website.links import PAGES, relinked, with_formulas  # noqa: E402
 from website.names import names_pages  # noqa: E402
 from website.questions import questions_page  # noqa: E402
 
-WITH_FORMULAS = {"theory.md", "what_can_be_tracked.md", "error_control.md", "compiled_automata.md"}
+WITH_FORMULAS = {
+    "belief.md",
+    "compiled_automata.md",
+    "error_control.md",
+    "index.md",
+    "theory.md",
+    "what_can_be_tracked.md",
+    "when_modes_agree.md",
+}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Let every page say of which version it is."""
+    config.copyright = f"implicit-ssm {__version__}, Apache-2.0"
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -43,4 +58,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     path = page.file.src_uri
     if (ROOT / "docs" / path).is_file():
         markdown = relinked(markdown, f"docs/{path}")
-    return with_indices(markdown) if path in WITH_FORMULAS else markdown
+    return with_formulas(markdown) if path in WITH_FORMULAS else markdown

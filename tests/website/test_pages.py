@@ -7,7 +7,7 @@ from analysis.questions import QUESTIONS
 from paper_figures.registry import all_figures
 from website.commands import APART, GROUPS, commands_page, help_of
 from website.gallery import SHOWN, Picture, gallery_page
-from website.links import FOLDERS, PAGES, relinked, with_indices
+from website.links import FOLDERS, PAGES, relinked, with_formulas
 from website.names import names_pages, public_names
 from website.questions import questions_page
 
@@ -96,6 +96,9 @@ def test_links_out_of_docs_lead_to_pages() -> None:
 
 
 def test_formulas_have_indices_and_code_has_none() -> None:
-    assert with_indices("∂zT_s(z), T_σ, G_v") == "∂zT<sub>s</sub>(z), T<sub>σ</sub>, G<sub>v</sub>"
-    kept = "`a_i`, check_theorem1\n\n    J_ij = 1\n\n```python\nx_i = 1\n```\n"
-    assert with_indices(kept) == kept
+    assert with_formulas("∂zT_s(z), T_σ, G_v") == "∂zT<sub>s</sub>(z), T<sub>σ</sub>, G<sub>v</sub>"
+    assert with_formulas("Σ_{j<t} T_{σ_{t−1}}") == "Σ<sub>j&lt;t</sub> T<sub>σ<sub>t−1</sub></sub>"
+    kept = "`a_i`, check_theorem1\n\n```python\nx_i = 1\n\n    x_i = 2\n\n```\n"
+    assert with_formulas(kept) == kept
+    shown = '<div class="formula">J<sub>ij</sub> &lt; 1\nK<sub>v</sub></div>'
+    assert with_formulas("Then\n\n    J_ij < 1\n    K_v\n\nholds.\n") == f"Then\n\n{shown}\n\nholds.\n"
