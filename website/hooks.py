@@ -21,6 +21,8 @@ from website.questions import questions_page  # noqa: E402
 WITH_FORMULAS = {
     "belief.md",
     "compiled_automata.md",
+    "compiled_automata_measured.md",
+    "compiled_automata_proofs.md",
     "error_control.md",
     "index.md",
     "theory.md",

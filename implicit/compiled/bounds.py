@@ -1,4 +1,4 @@
-"""What is proved of a compiled model: docs/compiled_automata.md for its very weights."""
+"""What is proved of a compiled model: docs/compiled_automata_proofs.md for its very weights."""
 
 import math
 from dataclasses import dataclass

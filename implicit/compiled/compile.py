@@ -24,8 +24,8 @@ def compile_automaton(
     """Return an implicit Mamba-2 model of one layer that answers as an automaton does, on every word.
 
     In exact arithmetic that is proved for the model that is returned: `bounds_of` encloses the inequalities
-    of docs/compiled_automata.md for its very weights, and the model is refused if one of them fails. What
-    floats make of it is proved by `executed_bounds_of`, under assumptions on the arithmetic.
+    of docs/compiled_automata_proofs.md for its very weights, and the model is refused if one of them fails.
+    What floats make of it is proved by `executed_bounds_of`, under assumptions on the arithmetic.
 
     Args:
         automaton: a `DFA` (the answer is whether the word read so far is accepted), a `MealyMachine` (its

@@ -1,4 +1,4 @@
-"""The inequalities of docs/compiled_automata.md, section 3, in ball arithmetic."""
+"""The inequalities of docs/compiled_automata_proofs.md, section 3, in ball arithmetic."""
 
 from dataclasses import dataclass
 

@@ -26,9 +26,10 @@ which are bounded from above only, and lose towards 0. What results below 2⁻¹
 Whether the weights of a run are those of a compiled automaton: read channel by channel, exactly.
 
 It does not ask how the weights were made. A channel is told by what opens its gate, which latents it is
-written by, its bias and skip, and which latent it leads to. The program is that of docs/compiled_automata.md
-if, for every token, the open channels are: one for each state, written by the latents of the outcomes with
-that state, leading to the outcome of state and token; and one constant, leading to that of the first state.
+written by, its bias and skip, and which latent it leads to. The program is that of
+docs/compiled_automata_proofs.md if, for every token, the open channels are: one for each state, written by
+the latents of the outcomes with that state, leading to the outcome of state and token; and one constant,
+leading to that of the first state.
 """
 
 from collections import Counter

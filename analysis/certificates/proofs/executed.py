@@ -2,7 +2,7 @@
 
 The theorems on compiled automata are about real arithmetic, as all proofs of the other kinds are. Here the
 program itself is bounded, in all modes, under the assumptions of `theory.rigorous.float_format`;
-docs/compiled_automata.md, section 7.
+docs/compiled_automata_proofs.md, section 7.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The proof of docs/compiled_automata.md, attacked: each lemma at random and at extreme values, in float64.
+"""The proof of docs/compiled_automata_proofs.md, attacked: each lemma at random and extreme values, float64.
 
 The oracle is section 2 of the page written in NumPy, which is first held against the model itself.
 """

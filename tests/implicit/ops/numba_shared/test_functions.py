@@ -16,7 +16,7 @@ from implicit.ops.numba_shared.matrices import MOST_VECTORS, add_products, pack,
 
 DTYPES = [np.float32, np.float64]
 MOST_ULPS = 4
-"""What proofs about executed floats assume of functions of one number (docs/compiled_automata.md)."""
+"""What proofs about executed floats assume of functions of one number (docs/compiled_automata_proofs.md)."""
 exp, sigmoid, softplus = functions.exp, functions.sigmoid, functions.softplus
 
 
