@@ -26,6 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "automata.audit": "What accuracy on this task is no evidence of tracking?",
         "automata.babi": "Count the stories, questions and tokens of bAbI as catbAbI has them.",
         "automata.programs": "Does Python give the answers that puzzles and small programs say?",
+        "automata.tasks": "Write the words of a task, with their answers, as a CSV file.",
         "automata.repl": "Write Python sessions for other people's models; check that each is true.",
     },
     "Ask a trained model": {

@@ -1,4 +1,4 @@
-"""docs/your_own_analysis.md, "Your own figure": it is trained, judged and drawn, with fewer training steps."""
+"""docs/your_own_analysis.md: the figure is trained, judged and drawn, with fewer training steps."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/your_own_task.md, "Your own task: a file, an object, a class": each of them trains and says what it is."""
+"""docs/your_own_task.md, "A file, an object, a class": each of them trains and says what it is."""
 
 from collections.abc import Callable
 from importlib import import_module
