@@ -24,6 +24,7 @@ WITH_FORMULAS = {
     "compiled_automata_measured.md",
     "compiled_automata_proofs.md",
     "error_control.md",
+    "how_many_sweeps.md",
     "index.md",
     "theory.md",
     "what_can_be_tracked.md",
