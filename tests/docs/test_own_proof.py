@@ -1,4 +1,4 @@
-"""docs/extending.md, "Your own cell, proved": the example proves what the page says, in its words."""
+"""docs/your_own_proof.md: the example proves what the page says, in its words."""
 
 import json
 import re

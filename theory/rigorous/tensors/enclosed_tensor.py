@@ -326,6 +326,6 @@ def _known(index: Any) -> Any:
 
 def _no_form(name: str) -> InputError:
     return InputError(
-        f"torch.{name} has no form on balls; write it with functions that have, "
-        "which docs/extending.md lists, or give the cell's own form (theory.rigorous.EnclosedTransitions)"
+        f"torch.{name} has no form on balls; write it with functions that have, which "
+        "docs/your_own_proof.md lists, or give the cell's own form (theory.rigorous.EnclosedTransitions)"
     )
