@@ -26,6 +26,7 @@ WITH_FORMULAS = {
     "error_control.md",
     "how_many_sweeps.md",
     "index.md",
+    "theorem1_proved.md",
     "theory.md",
     "what_can_be_tracked.md",
     "when_modes_agree.md",

@@ -1,4 +1,4 @@
-"""Models of docs/extending.md and docs/your_own_model.md: they keep the contract, train, load and are analysed."""
+"""Models of docs/extending.md and docs/your_own_model.md keep the contract, train, load and are analysed."""
 
 import re
 from collections.abc import Callable
