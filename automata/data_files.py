@@ -8,7 +8,7 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from automata.checks import check_type, shown
 from automata.errors import InputError
@@ -63,20 +63,31 @@ def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE) -> bytes:
         OSError: the file cannot be opened, which every caller tells in its own words.
     """
     remedy = f"give a file of at most {most} bytes"
-    try:
-        opened = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
-    except ValueError as error:  # of a path that no file can have
-        raise InputError(f"{path} is no path of a file ({error}); {remedy}") from None
-    with opened as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise InputError(f"{path} is not a regular file; {remedy}")
-        if found.st_size > most:
+    with open_regular(path, remedy) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
             raise InputError(f"{path} is too large; {remedy}")
-        content = file.read(found.st_size + 1) or b""
-    if len(content) > found.st_size:
+        content = file.read(size + 1) or b""
+    if len(content) > size:
         raise InputError(f"{path} grows while it is read; {remedy}")
     return content
+
+
+def open_regular(path: str | os.PathLike[str], remedy: str = "give a regular file") -> BinaryIO:
+    """Open a regular file to read its bytes; devices and pipes, which may never end, are refused at once.
+
+    Raises:
+        InputError: the file is not regular, or no file can have the path.
+        OSError: the file cannot be opened, which every caller tells in its own words.
+    """
+    try:
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+    except ValueError as error:  # of a path that no file can have
+        raise InputError(f"{path} is no path of a file ({error}); {remedy}") from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise InputError(f"{path} is not a regular file; {remedy}")
+    return file
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -1,9 +1,10 @@
 """Configurations checked by pydantic, with every fault told as one sentence."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from automata.checks import check_type, shown
 from automata.errors import InputError, unknown_name
@@ -65,6 +66,23 @@ class CheckedConfig(BaseModel, metaclass=_OneSentence):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true where a number is asked for, which pydantic takes for 1: YAML reads ``yes`` so."""
+        if isinstance(value, bool) and info.field_name is not None:
+            kinds = _kinds(cls.model_fields[info.field_name].annotation)
+            if bool not in kinds and kinds & {int, float}:
+                raise InputError(f"{info.field_name} is {value}; give a number")
+        return value
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The types of a field's values, without containers, constraints and None."""
+    if get_origin(annotation) in (Union, UnionType):
+        return set().union(*map(_kinds, get_args(annotation)))
+    return _kinds(get_args(annotation)[0]) if get_origin(annotation) is Annotated else {annotation}
 
 
 def _sentence(

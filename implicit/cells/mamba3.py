@@ -130,7 +130,7 @@ class Mamba3Cell(Cell):
         before = state["value"][..., None] * state["key"][..., None, :]
         initial = state["ssm"] + shared[:, 0, :, None, None] * before
         # The scan multiplies its input by the step size, which here is the logarithm of the decay alone.
-        steps = (-log_decay).clamp(min=torch.finfo(dt.dtype).tiny)
+        steps = (-log_decay).clamp(min=smallest_step(dt.dtype))
         given, rates = value * (written / steps)[..., None], -torch.ones_like(self.D)
         y, ssm = ssd(given, steps, rates, turned(key, total), turned(query, total), initial)
         y = y - value * (later * (key * query).sum(-1))[..., None]  # the next token's share came too early
@@ -171,6 +171,17 @@ class Mamba3Cell(Cell):
     def _output(self, y: Tensor, value: Tensor, z: Tensor) -> Tensor:
         y = (y + self.D[:, None] * value).flatten(-2) * functional.silu(z)
         return project(self.out_proj, y)
+
+
+def smallest_step(dtype: torch.dtype) -> float:
+    """Return a log decay too small to be seen in a sum, by the square of which one can still divide.
+
+    Example:
+        >>> smallest_step(torch.float32), (1 / torch.tensor(smallest_step(torch.float32)) ** 2).isfinite()
+        (1.4210854715202004e-14, tensor(True))
+    """
+    wide = torch.promote_types(dtype, torch.float32)
+    return max(torch.finfo(wide).eps ** 2, torch.finfo(dtype).tiny)
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
 
 from automata.errors import InputError
-from implicit.checked_config import validated
+from implicit.checked_config import CheckedConfig, validated
 
 
 class Options(BaseModel):
@@ -60,3 +60,20 @@ def test_values_are_shortened_and_stay_on_one_line() -> None:
 
 def test_valid_values_are_converted() -> None:
     assert validated(Options, {"width": "3", "pair": ["1", "2"]}) == Options(width=3, pair=(1.0, 2.0))
+
+
+class Sizes(CheckedConfig):
+    width: PositiveInt | None = None
+    rate: float = Field(default=0.5, le=1)
+    wide: bool = False
+    names: str | PositiveInt = "bytes"
+
+
+@pytest.mark.parametrize(("name", "value"), [("width", True), ("rate", False), ("names", True)])
+def test_truth_is_no_number(name: str, value: bool) -> None:
+    with pytest.raises(InputError, match=f"{name} is {value}; give a number"):
+        Sizes(**{name: value})
+
+
+def test_truth_is_taken_where_it_is_asked_for() -> None:
+    assert Sizes(wide=True).wide

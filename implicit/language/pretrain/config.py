@@ -18,6 +18,8 @@ from implicit.language.sizes import language_config, published_config
 LARGEST_CONFIG = 2**20
 """Bytes of a YAML file."""
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+_NO_YAML = (yaml.YAMLError, ValueError, AttributeError, LookupError, TypeError, RecursionError)
+"""What the reader raises: of `!!bool x` a KeyError, of an empty `!!int` an IndexError."""
 Family = Literal["mamba2", "llama"]
 
 
@@ -185,7 +187,7 @@ class PretrainConfig(CheckedConfig):
     length: Annotated[int, Field(ge=2)] = Field(default=256, description="tokens of a window")
     sequences: PositiveInt = Field(default=16, description="windows of a step, of all processes together")
     accumulation: PositiveInt = Field(default=1, description="parts that a process takes its windows in")
-    steps: PositiveInt = Field(default=1000, description="updates")
+    steps: PositiveInt = Field(default=1000, le=2**53, description="updates")
     seed: int = Field(
         default=0, ge=0, lt=2**32, description="of the initial weights and the order of windows"
     )
@@ -262,7 +264,7 @@ def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> 
         raise InputError(f"{path} cannot be read ({error}); give a YAML file") from error
     try:
         values = yaml.load(text, _NoKeyTwice)
-    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
+    except _NO_YAML as error:
         raise InputError(f"{path} is no YAML ({' '.join(str(error).split())}); mend it") from error
     if not isinstance(values, dict):
         raise InputError(f"{path} holds no fields; give name: value, such as steps: 1000")
@@ -308,7 +310,7 @@ def _change(values: dict[str, Any], change: str) -> None:
         raise InputError(f"--set {change} has no '='; give NAME=VALUE, such as steps=100")
     try:
         value = yaml.load(text, _NoKeyTwice)
-    except (yaml.YAMLError, ValueError, AttributeError, RecursionError):
+    except _NO_YAML:
         raise InputError(f"--set {change} has a value that is no YAML; put it in quotes") from None
     *outer, last = name.split(".")
     for part in outer:

@@ -18,8 +18,9 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
+from automata.checks import check_memory
 from automata.errors import InputError
-from implicit.language.configuration import FixedPoints
+from implicit.language.configuration import FixedPoints, LanguageModelConfig
 from implicit.language.modeling import LanguageModel
 from implicit.language.pretrain.config import PretrainConfig, enter
 from implicit.language.pretrain.folder import TIMES, PretrainFolder, reading, writing
@@ -103,7 +104,7 @@ def pretrain(
 
     Raises:
         InputError: a text cannot be read or is too short, the folder holds another run, something damaged or
-            a process that trains, or it cannot be written.
+            a process that trains, it cannot be written, or the model is larger than memory.
         OSError: the folder cannot be written.
         FloatingPointError: the loss, the gradient, a weight that would be stored or the validation loss is
             not finite; the last checkpoint stays.
@@ -127,11 +128,12 @@ def _pretrain(
 ) -> dict[str, Any]:
     with accelerator.main_process_first():
         tokenizer = _tokenizer(config, folder)
+    model_config = config.model.build(vocabulary_size(tokenizer))
+    _check_memory(config, model_config)
     train, _ = encoded(config.train, tokenizer)
     held_out, held_out_bytes = encoded(config.validation, tokenizer)
     windows = Windows(train, config.length, "the training text")
     validation = Validation.of(accelerator, held_out, config.length, config.evaluation)
-    model_config = config.model.build(vocabulary_size(tokenizer))
     texts = {"train": digest(train), "validation": digest(held_out)}
     with accelerator.main_process_first():
         if accelerator.is_main_process:
@@ -182,6 +184,16 @@ def _pretrain(
                     print(f"stopped and stored at step {step}; run the same command again", file=sys.stderr)
                 raise SystemExit(EXIT_CODE)
     return _finish(run, tokenizer, held_out_bytes, len(held_out))
+
+
+def _check_memory(config: PretrainConfig, model: LanguageModelConfig) -> None:
+    """Refuse a model or a step that memory cannot hold, before a text is read or a folder is made."""
+    remedy = "give a smaller model.size or smaller model.fields"
+    check_memory("the model in float32", 4 * parameter_count(model), remedy)  # drawn on the CPU, everywhere
+    part = config.tokens_per_step // config.accumulation
+    check_memory(
+        f"a part of a step, of {part} tokens,", 8 * part, "give fewer sequences or more accumulation"
+    )
 
 
 def _tokenizer(config: PretrainConfig, folder: PretrainFolder) -> PreTrainedTokenizerBase:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from automata.data_files import data_file, without_repetition
+from automata.checks import check_memory
+from automata.data_files import data_file, open_regular, without_repetition
 from automata.errors import InputError
 from implicit.language.pretrain.config import Source
 
 END_OF_TEXT = "<|endoftext|>"
+BYTES_OF_A_TOKEN = 64
+"""Of a table that `tokenizers` makes as large as the tokens asked for; without memory for it, it aborts."""
 _BATCH = 1000
 """Documents that are encoded together."""
 
@@ -37,7 +42,8 @@ def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerF
     """Return a byte-level byte-pair encoding of so many tokens, or of all pairs if the text has no more.
 
     Raises:
-        InputError: fewer than 257 tokens are asked for: all bytes, and the end of a document.
+        InputError: fewer than 257 tokens are asked for: all bytes, and the end of a document; or more than
+            memory holds.
 
     Source:
         Sennrich et al. 2016, arXiv 1508.07909; on bytes as in GPT-2.
@@ -51,6 +57,7 @@ def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerF
         raise InputError(
             f"tokenizer is {size}; give at least 257 tokens, 256 bytes and the end of a document"
         )
+    check_memory(f"a tokenizer of {size} tokens", BYTES_OF_A_TOKEN * size, "give a smaller tokenizer")
     tokenizer = _on_bytes(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=size,
@@ -128,7 +135,7 @@ def documents(source: Source) -> Iterator[str]:
             if name.endswith(".jsonl"):
                 yield from _json_lines(data_file(name), source.field)
             else:
-                yield data_file(name).read_bytes().decode("utf-8-sig")
+                yield _whole(data_file(name)).decode("utf-8-sig")
         except OSError as error:
             raise InputError(f"{name} cannot be read ({error.strerror}); give a text file") from error
         except UnicodeDecodeError as error:
@@ -141,8 +148,14 @@ def documents(source: Source) -> Iterator[str]:
         yield from _rows(source)
 
 
+def _whole(path: Path) -> bytes:
+    with open_regular(path) as file:
+        check_memory(f"the text {path}", os.fstat(file.fileno()).st_size, "give .jsonl, read line by line")
+        return file.read()
+
+
 def _json_lines(path: Path, field: str) -> Iterator[str]:
-    with path.open(encoding="utf-8-sig") as file:
+    with TextIOWrapper(open_regular(path), encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -252,6 +265,7 @@ def _tokens_of(files: tuple[str, ...], size: int) -> NDArray[Any]:
     if len(files) != 1:
         raise InputError(f"{', '.join(files)} are several files with tokens among them; give one .npy file")
     try:
+        open_regular(data_file(files[0])).close()  # a pipe would be waited for
         tokens = np.load(data_file(files[0]), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(

@@ -58,12 +58,15 @@ def _forward(log_decay: Tensor) -> tuple[Tensor]:
 
 
 def _backward(inputs: Arguments, gradients: Arguments) -> Arguments:
-    """With a the sums of the log decays and B_ij = exp(a_i − a_j): ∂L/∂a_i = Σ_j (Ḃ ⊙ B)_ij − (Ḃ ⊙ B)_ji."""
+    """Add up what lies across step m: ∂L/∂log α_m = Σ_{i ≥ m > j} (Ḃ ⊙ B)_ij.
+
+    Row sums less column sums of Ḃ ⊙ B would be cheaper; but where a step erases the memory, and all of these
+    are tiny, they leave the rounding of entries that cancel.
+    """
     (log_decay,) = inputs
     (along,) = _forward(log_decay)
     along.mul_(gradients[0])
-    of_total = along.sum(2, keepdim=True) - along.sum(1)[..., None]
-    return (of_total.flip(1).cumsum(1).flip(1),)
+    return (along.flip(1).cumsum(1).flip(1).tril_(-1).sum(2, keepdim=True),)
 
 
 def _differences(log_decay: Tensor) -> Tensor:

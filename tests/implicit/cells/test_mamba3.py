@@ -86,3 +86,24 @@ def test_a_token_turns_and_shrinks_the_state() -> None:
     by_angle = [values[values.imag.argsort()] for values in (eigenvalues, expected)]
     # float64; the matrix is normal, so its eigenvalues are as exact as its entries.
     torch.testing.assert_close(*by_angle, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("low", [-60.0, -100.0])
+def test_a_token_that_takes_no_time_has_the_gradient_of_the_steps(low: float) -> None:
+    """Its Δ is 1e-26 or, in float32, almost 0: by its square nothing can be divided."""
+    cell = with_random_weights(Mamba3Cell(D_MODEL, d_state=8, head_size=4)).float()
+    inputs = random_tensor(1, 6, D_MODEL).float()
+    first = sum(cell.projection_sizes[:4])
+    injection = torch.zeros(1, 6, cell.injection_size)
+    injection[:, 2, first : first + cell.heads] = low
+    injection[:, 3, first : first + cell.heads] = 3.0
+    injection.requires_grad_()
+    outputs, _ = cell(inputs, cell.init_state(1), injection)
+    state, steps = cell.init_state(1), []
+    for t in range(6):
+        output, state = cell.step(inputs[:, t], state, injection[:, t])
+        steps.append(output)
+    expected = torch.stack(steps, dim=1)
+    torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)  # float32, sums of tens of terms
+    found, wanted = (torch.autograd.grad(y.sum(), injection)[0] for y in (outputs, expected))
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,18 @@ def test_the_command_trains_and_says_what_came_of_it(
         (["evaluation.tokens=3"], r"length is 16 and validation \(evaluation.tokens of it\) has 3 tokens"),
         (["steps"], "--set steps has no '='"),
         (["optimizer.learning_rate=fast"], "optimizer.learning_rate is fast"),
+        (["train.files=[{folder}/pipe.txt]"], r"pipe\.txt is not a regular file"),
+        (["validation.files=[{folder}/pipe.jsonl]"], r"pipe\.jsonl is not a regular file"),
+        (["train.files=[{folder}/pipe.npy]"], r"pipe\.npy is not a regular file"),
+        (["train.files=[/dev/zero]"], "/dev/zero is not a regular file"),
+        (["tokenizer=1000000000000"], "a tokenizer of 1000000000000 tokens needs at least"),
+        (["model.fields.hidden_size=1000000000"], "the model in float32 needs at least"),
+        (["model.fields.vocab_size=1000000000000"], "the model in float32 needs at least"),
+        (["sequences=1000000000000"], "a part of a step, of 16000000000000 tokens, needs at least"),
+        (["steps=" + "9" * 400], "steps is 999.*it should be less than or equal to"),
+        (["steps=yes"], "steps is True; give a number"),
+        (["steps=!!bool x"], "has a value that is no YAML"),
+        (["steps=!!int ''"], "has a value that is no YAML"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(
@@ -223,6 +236,8 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     (tmp_path / "surrogate.jsonl").write_text('{"text": "\\ud83d"}\n')
     (tmp_path / "deep.jsonl").write_text("[" * 100_000 + "\n")
     (tmp_path / "empty.npy").touch()
+    for ending in ("txt", "jsonl", "npy"):
+        os.mkfifo(tmp_path / f"pipe.{ending}")  # which nobody writes to
     with (tmp_path / "several.npy").open("wb") as file:
         np.savez(file, one=np.arange(3))
     given = [flag for change in changes for flag in ("--set", change.format(folder=tmp_path))]

@@ -273,3 +273,21 @@ def test_refuses_an_unknown_backend_and_an_empty_chunk() -> None:
         delta_rule(*random_arguments(), backend="chunk")
     with pytest.raises(InputError, match="chunk_size is 0"):
         delta_rule_chunked(*random_arguments(), chunk_size=0)
+
+
+@pytest.mark.parametrize("steps_per_token", [1, 2])
+def test_the_gradient_of_decays_that_erase_the_memory_is_not_rounding(steps_per_token: int) -> None:
+    """What lies across such a step is e^-200, whatever float32 makes of the sums on either side."""
+
+    def gradient(dtype: torch.dtype, backend: str) -> Tensor:
+        given = random_arguments(24, steps_per_token=steps_per_token, dtype=dtype)
+        assert given.log_decay is not None
+        given.log_decay[:, 10] = -200.0
+        y, _ = delta_rule(*given._replace(log_decay=given.log_decay.requires_grad_()), backend)
+        return torch.autograd.grad(y.square().sum(), given.log_decay)[0].double()
+
+    exact = gradient(torch.float64, "reference")
+    assert exact[:, 10].abs().max() < 1e-30
+    found = gradient(torch.float32, "chunked")
+    assert found[:, 10].abs().max() < 1e-12  # sums over a chunk, in float64
+    torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-4 * float(exact.abs().max()))
