@@ -86,6 +86,21 @@ def step_seed(seed: int, step: int) -> int:
     return int(sequence.generate_state(1)[0])
 
 
+def check_batch_memory(batch_size: int, length: int) -> None:
+    """Refuse a batch that is larger than memory.
+
+    Example:
+        >>> check_batch_memory(10**12, 32)
+        Traceback (most recent call last):
+        automata.errors.InputError: a batch of 1000000000000 sequences of length 32 needs at least ...
+    """
+    check_memory(
+        f"a batch of {batch_size} sequences of length {length}",
+        BYTES_PER_TOKEN * check_integer("batch_size", batch_size, 1) * check_integer("length", length, 1),
+        "give a shorter length or fewer sequences at a time",
+    )
+
+
 def draw_batch(
     task: Task,
     batch_size: int,
@@ -126,11 +141,7 @@ def draw_batch(
     """
     check_integer("seed", seed, 0)
     check_type("stream", stream, Stream, "give one such as Stream.TEST")
-    check_memory(
-        f"a batch of {batch_size} sequences of length {length}",
-        BYTES_PER_TOKEN * check_integer("batch_size", batch_size, 1) * check_integer("length", length, 1),
-        "give a shorter length or fewer sequences at a time",
-    )
+    check_batch_memory(batch_size, length)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(stream), *number)))
     part = task.part(_PARTS[stream])
     batch = part.batch(batch_size, length, rng, None if start is None else start.numpy())

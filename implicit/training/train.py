@@ -16,6 +16,7 @@ from implicit.runs.loading import Run, initial_model, load_run
 from implicit.training.initial import load_initial_weights
 from implicit.training.loop import Watch, majority_baselines, take_steps
 from implicit.training.state_passing import check_state_passing
+from implicit.training.streams import check_batch_memory
 from implicit.training.termination import noted_termination
 
 
@@ -89,6 +90,7 @@ def train(
     if folder.begun and folder.finished:
         folder.clear()
         return load_run(folder.path, allow_code=True)
+    check_batch_memory(config.batch_size, config.length)
     baselines = majority_baselines(config, built_task)
     if not folder.begun:
         folder.check_free()

@@ -43,6 +43,7 @@ FLAGS = {
     f"{NEW} --length 0": "length is 0; it should be greater than 0",
     f"{NEW} --length ten": "length is ten; it should be a valid integer",
     f"{NEW} --batch-size 1.5": "batch_size is 1.5",
+    f"{NEW} --batch-size 999999999999": "a batch of 999999999999 sequences of length 32 needs at least",
     f"{NEW} --learning-rate -0.1": "learning_rate is -0.1",
     f"{NEW} --betas 0.9 1": "betas holds 1.0; give two numbers",
     f"{NEW} --hard-fraction 2": "hard_fraction is 2; it should be less than",
