@@ -5,6 +5,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from automata.checks import check_type, shown
 from automata.errors import InputError, unknown_name
@@ -74,7 +75,7 @@ class CheckedConfig(BaseModel, metaclass=_OneSentence):
         if isinstance(value, bool) and info.field_name is not None:
             kinds = _kinds(cls.model_fields[info.field_name].annotation)
             if bool not in kinds and kinds & {int, float}:
-                raise InputError(f"{info.field_name} is {value}; give a number")
+                raise PydanticCustomError("number", "Input should be a number")
         return value
 
 

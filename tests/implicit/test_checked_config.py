@@ -71,7 +71,7 @@ class Sizes(CheckedConfig):
 
 @pytest.mark.parametrize(("name", "value"), [("width", True), ("rate", False), ("names", True)])
 def test_truth_is_no_number(name: str, value: bool) -> None:
-    with pytest.raises(InputError, match=f"{name} is {value}; give a number"):
+    with pytest.raises(InputError, match=f"{name} is {value}; it should be a number"):
         Sizes(**{name: value})
 
 
