@@ -36,6 +36,12 @@ def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None
     assert found.radius.max() < 1e-6
 
 
+@pytest.mark.parametrize("length", [60, 10**12])
+def test_more_words_than_memory_holds_are_refused_unread(length: int) -> None:
+    with pytest.raises(InputError, match=f"the set of all words of {length} tokens needs at least"):
+        all_words.analyse(load_run("parity-small"), length=length)
+
+
 def test_a_model_that_is_wrong_is_not_proved_right() -> None:
     run = load_run("parity-small")
     with torch.no_grad():

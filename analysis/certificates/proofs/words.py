@@ -41,6 +41,7 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
+from automata.checks import check_memory
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
 from implicit.enclosed.any_loop import EnclosedAnyLoop
@@ -61,6 +62,7 @@ SLACK = 1.01
 STATED_SHARE = 0.999
 """Of a margin that is proved, how much a certificate states, for the same reason."""
 STEPS_AT_ONCE = 512
+SHORTER = "give a smaller length, or prove --claim lengths"
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,6 +328,8 @@ def analyse(run: Run, settings: WordsSettings | None = None, **chosen: Any) -> F
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     loop = enclosed_loop(model)  # refuses what has no form on balls
+    words = task.vocabulary_size ** min(settings.length, 1000)
+    check_memory(f"the set of all words of {settings.length} tokens", 16 * loop.state_size * words, SHORTER)
     asked = asked_of(model, settings.tolerance, settings.dtype)
     followed = list(prove_levels(model, task, settings.length, stopping, errors_of(asked)))
     iteration, bundles = prove_attraction(loop, followed, asked, model.stopping)
