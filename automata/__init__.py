@@ -3,8 +3,10 @@
 The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``, where it is used).
 
 - Tasks: `make_task`, `task_names`, `describe_tasks`, `task_from`; `Task`, `Batch`, `WordProblem`,
-  `ObservedTask`, `PartiallyObserved`, `ReplLanguage`, `SwappingBalls`, `SmallPrograms`, `TextFile`; what
-  is no evidence of tracking: `shortcut_audit`, `ShortcutAudit`.
+  `ObservedTask`, `PartiallyObserved`, `ReplLanguage`, `SwappingBalls`, `SmallPrograms`, `TextFile`,
+  `Recognition`, `ModularArithmetic`, `SortedConnectivity`, `MatrixProducts`; what is no evidence of tracking:
+  `shortcut_audit`, `ShortcutAudit`.
+- Files of others: `SequenceFile`, `write_sequences`, `sequence_dataset`.
 - Automata: `DFA`, `MealyMachine`, `regular_expression_dfa`, `parity_dfa`, `modular_counter_dfa`,
   `flip_flop_dfa`, `cyclic_navigation_dfa`, `dyck_dfa`, `monoid_dfa`, `product`.
 - Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`, `word_of_rank`,

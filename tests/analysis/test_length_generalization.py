@@ -137,7 +137,9 @@ def test_what_is_stored_is_what_was_measured(make_run: Any) -> None:
     assert stored["interval"] == {
         length: length_generalization.wilson_interval(right[length], 6, 0.8) for length in (4, 12)
     }
-    whole = {length: 1 - np.mean([not all(row[:length]) for row in measured.correct]) for length in (4, 12)}
+    whole = {
+        length: 1 - float(np.mean([not all(row[:length]) for row in measured.correct])) for length in (4, 12)
+    }
     assert stored["sequence_accuracy"] == whole
     assert stored["sequence_interval"][4] == length_generalization.wilson_interval(whole[4], 6, 0.8)
     np.testing.assert_array_equal(stored["accuracy_by_position"], measured.correct.mean(axis=0))

@@ -176,7 +176,7 @@ def test_short_sequences_come_in_batches_of_as_many_tokens(
 ) -> None:
     """At the training length they are as many as ever, and go on from step to step, resumed or not."""
     shapes = []
-    draw = loop.draw_batch
+    draw = draw_batch
 
     def noted(*given: Any, **named: Any) -> Any:
         batch = draw(*given, **named)
