@@ -96,7 +96,7 @@ class WordsChecker(AnswersChecker):
         """Check a word by the number of its level and its row there."""
         levels, tokens = self.claim.levels, len(self.automaton.table[0])
         level = levels[index]
-        word = tuple(int(token) for token in np.unravel_index(row, (tokens,) * (index + 1)))
+        word = [row // tokens**place % tokens for place in range(index, -1, -1)]
         told = f"(word {' '.join(map(str, word))})"
         states = level.states.reshape(len(level.margins), -1)
         centre, radius = np.zeros(states.shape[1]), 0.0
