@@ -169,7 +169,7 @@ def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> M
     settings = settings_from(ModesSettings, chosen, settings)
     model = as_implicit(run)
     definition = copy.deepcopy(model).without_kernels()
-    bar = tqdm(settings.lengths, desc=printable(run.path.name), unit="length", leave=False, disable=None)
+    bar = tqdm(settings.lengths, desc=printable(run.name), unit="length", leave=False, disable=None)
     found = []
     for length in bar:
         batch = draw_batch(run.task, settings.sequences, length, settings.seed, Stream.TEST, length, 0)

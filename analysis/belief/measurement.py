@@ -298,9 +298,7 @@ def _measure(run: Run, settings: BeliefSettings, drawn: dict[str, _Drawn]) -> Ru
         probe = fitted_probe(model, features, fitted_to, settings)
         samples = FeatureSamples.empty(features, exact)
     unconverged = 0
-    reading = read_in_blocks(
-        model, exact.tokens, settings, with_states=not model.state_grows, label=run.path.name
-    )
+    reading = read_in_blocks(model, exact.tokens, settings, with_states=not model.state_grows, label=run.name)
     for block in reading:
         places = exact.places_in(block.rows, block.first, block.after)
         rows = exact.rows[places] - block.rows.start

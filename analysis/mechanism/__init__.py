@@ -294,7 +294,7 @@ def compare(
     for run, task in zip(several, tasks, strict=True):
         if task.table.shape != tasks[0].table.shape or (task.table != tasks[0].table).any():
             raise InputError(
-                f"run {run.path.name} is of {task.name} and {several[0].path.name} of {tasks[0].name}, which "
+                f"run {run.name} is of {task.name} and {several[0].name} of {tasks[0].name}, which "
                 "are not the same automaton; give runs of one"
             )
     symmetry = symmetry_of(tasks[0])

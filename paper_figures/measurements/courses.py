@@ -54,7 +54,7 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
     ended, weights = run.model.state_dict(), again.model.to(device).state_dict()
     if any(not torch.equal(ended[name], weights[name]) for name in ended):
         raise InputError(
-            f"training of {run.path.name} ended in other weights than those stored; train both with the same "
+            f"training of {run.name} ended in other weights than those stored; train both with the same "
             "number of threads on the same machine"
         )
     kept[again.metrics[-1]["step"]] = again.model

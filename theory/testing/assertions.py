@@ -174,10 +174,12 @@ def assert_theorem1(
         wrong = [check for check in report.checks if check.conditions[3].verdict is not Verdict.HOLDS]
     if wrong:
         # A verdict opposite to the expected one weighs more than an inconclusive one.
-        worst = min(wrong, key=lambda check: (check.conclusions is Verdict.INCONCLUSIVE, check.off_diagonal_mass))
+        worst = min(
+            wrong, key=lambda check: (check.conclusions is Verdict.INCONCLUSIVE, check.off_diagonal_mass)
+        )
         raise AssertionError(
             f"Theorem 1: the verdict is not {expected.value!r} at {len(wrong)} of {len(report.checks)} "
-            f"states; the worst is {worst.label}: {worst.conclusions.value}: {worst.reason}; {_describe(worst)}"
+            f"states; the worst is {worst.label}: {worst.conclusions}: {worst.reason}; {_describe(worst)}"
         )
     return report
 

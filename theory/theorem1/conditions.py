@@ -20,7 +20,7 @@ from theory.theorem1.probes import Probes
 
 
 class Verdict(StrEnum):
-    """What a measurement says of a statement; that of Theorem 1 does not apply where there is no fixed point."""
+    """What a measurement says of a statement; Theorem 1 does not apply where there is no fixed point."""
 
     HOLDS = "holds"
     FAILS = "fails"

@@ -185,7 +185,8 @@ class Theorem1Report:
 
     def __repr__(self) -> str:
         conditions = ", ".join(f"{name} {verdict}" for name, verdict in self.conditions.items())
-        return f"{self.sentence}.\n{self.kind_sentence}\nConditions: {conditions}."
+        measured = f"\nConditions: {conditions}." if any(check.has_latent for check in self.checks) else ""
+        return f"{self.sentence}.\n{self.kind_sentence}{measured}"
 
     @property
     def verdict(self) -> Verdict:

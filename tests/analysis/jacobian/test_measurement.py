@@ -22,7 +22,9 @@ def test_the_verdicts_of_the_three_models(make_run: Any) -> None:
     explicit = jacobian.analyse(make_run("mamba2"), states=6, length=12)
     lstm = jacobian.analyse(make_run("lstm"), states=6, length=12)
     assert implicit.verdict == "holds"
-    assert implicit.sentence.startswith("Non-diagonal and non-linear; the conclusions of Theorem 1 hold: of 6")
+    assert implicit.sentence.startswith(
+        "Non-diagonal and non-linear; the conclusions of Theorem 1 hold: of 6"
+    )
     assert explicit.report.reasons == {
         "does not apply: the transition is diagonal and linear, to within the measured error": 6
     }
