@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import RED
@@ -183,7 +183,7 @@ class RunFront:
 
 
 @dataclass(frozen=True, eq=False)
-class FrontSpeedAnalysis:
+class FrontSpeedAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison, ReportSection
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, powers_of_two, styled
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import (
@@ -174,7 +174,7 @@ def last_answers(asked: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, eq=False)
-class LengthAnalysis:
+class LengthAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

@@ -18,7 +18,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from tqdm import tqdm
 
 from analysis.framework.analysis import EachRunAnalysis
-from analysis.framework.finding import Finding, Rows
+from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import AnalysisSettings, settings_from
@@ -91,7 +91,7 @@ class LengthComparison:
 
 
 @dataclass(frozen=True, eq=False)
-class ModesAnalysis:
+class ModesAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

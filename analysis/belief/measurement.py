@@ -29,7 +29,7 @@ from analysis.belief.probe import Features, Probe
 from analysis.belief.reading import read_in_blocks
 from analysis.belief.settings import BeliefSettings
 from analysis.belief.statistics import Estimate
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import observed_task_of
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.settings import settings_from
@@ -199,7 +199,7 @@ class RunBelief:
 
 
 @dataclass(frozen=True, eq=False)
-class BeliefAnalysis:
+class BeliefAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

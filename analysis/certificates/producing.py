@@ -18,7 +18,7 @@ from analysis.certificates.certificate import (
     Claim,
     Unchecked,
 )
-from analysis.framework.finding import Finding, Rows
+from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import Need
 from analysis.framework.output import RunIdentity, json_ready
 from automata.errors import InputError
@@ -26,7 +26,7 @@ from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 
 
-class Found(ABC):
+class Found(Answer, ABC):
     """What a proof found of a run: claims, and the finding that tells them."""
 
     run: RunIdentity

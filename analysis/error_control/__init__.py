@@ -18,7 +18,7 @@ from analysis.error_control.pairs import Pairs, choose_pairs
 from analysis.error_control.spread import SHARE_BELOW, Horizon, Spread, measure_spread, visit_ratios
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS, RED
@@ -86,7 +86,7 @@ class ErrorControlSettings(SampleSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorControlAnalysis:
+class ErrorControlAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from analysis.framework.analysis import ReportSection, RunAnalysis
 from analysis.framework.figures import SMALLEST_TEXT, TEXT_WIDTH, legend_below, log_axis, new_panels, styled
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
@@ -56,7 +56,7 @@ class JacobianSettings(SampleSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class JacobianAnalysis:
+class JacobianAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

@@ -17,7 +17,7 @@ from pydantic import Field, PositiveInt
 from analysis.error_control.pairs import choose_pairs
 from analysis.framework.analysis import Comparison
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY
@@ -164,7 +164,7 @@ DECIDES = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class MechanismAnalysis:
+class MechanismAnalysis(Answer):
     """What `compare` returns.
 
     Attributes:

@@ -61,7 +61,7 @@ class ModelConfig(CheckedConfig):
         return {name: field for name, field in cls.model_fields.items() if name not in ALPHABETS}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelOutput:
     """What a model makes of a batch of sequences.
 
@@ -80,6 +80,11 @@ class ModelOutput:
     logits: Tensor
     state: State
     solution: SequenceSolution | None = None
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {[*part.shape]}" for name, part in self.state.items())
+        solved = "" if self.solution is None else f"\n  solution: {self.solution!r}"
+        return f"ModelOutput\n  logits: {[*self.logits.shape]}\n  state: {parts or 'none'}{solved}"
 
 
 class SequenceModel(nn.Module, ABC):

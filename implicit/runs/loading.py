@@ -24,7 +24,7 @@ STORED_RUNS = Path(__file__).parents[1] / "stored_runs"
 """Runs that come with the package, by name."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A model with its task: a finished training run, or what `Run.of` makes of a model in memory.
 
@@ -44,7 +44,9 @@ class Run:
         >>> with TemporaryDirectory() as folder:
         ...     train(recipe("parity", "lstm", steps=2, warmup_steps=1), Path(folder) / "run", progress=False)
         ...     run = load_run(Path(folder) / "run")
-        Run(...)
+        Run run: lstm on parity, 8,578 parameters
+          trained at length 32 with seed 0: 2 steps
+          validation accuracy ... at length 32
         >>> run.task, run.config.steps, run.metrics[-1]["step"], run.model.training
         (<WordProblem parity: 2 tokens, 2 states>, 2, 2, False)
     """
@@ -56,6 +58,19 @@ class Run:
     metrics: list[Metrics] = field(default_factory=list)
     in_memory: bool = False
     length_known: bool = True
+
+    def __repr__(self) -> str:
+        lines = [f"{self.config.model} on {self.task.name}, {self.model.parameter_count():,} parameters"]
+        if self.in_memory:
+            lines += ["a model in memory"]
+        elif self.config.compiled is not None:
+            lines += ["compiled, not trained"]
+        else:
+            steps = f"{self.metrics[-1]['step']:,} steps" if self.metrics else "not trained"
+            lines += [f"trained at length {self.config.length} with seed {self.config.seed}: {steps}"]
+        for length, measured in (self.metrics[-1] if self.metrics else {}).get("validation", {}).items():
+            lines += [f"validation accuracy {measured['accuracy']:.4f} at length {length}"]
+        return "\n  ".join([f"Run {self.name}: {lines[0]}", *lines[1:9]])
 
     @property
     def name(self) -> str:
