@@ -33,8 +33,9 @@ from implicit.config.references import named_code
 from implicit.config.run import TrainConfig
 from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import load_run
+from implicit.runs.loading import initial_model, load_run
 from implicit.runs.settings_file import read_settings
+from implicit.threads import add_threads_flag, chosen_threads
 from implicit.training.initial import begin_from
 from implicit.training.train import ShortCurriculumWarning, run_shortfall, train
 
@@ -80,7 +81,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = _new_config(fields, sizes)
     config = _with_initial_weights(config, arguments, fields, sizes)
     was_finished = folder.begun and folder.finished
-    with _short_curriculum_in_one_line():
+    threads = chosen_threads(arguments.threads, lambda: _parameters(config))
+    with threads, _short_curriculum_in_one_line():
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
     last, shortfall = run.metrics[-1], run_shortfall(run)
     accuracies = ", ".join(
@@ -92,6 +94,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
         + (f"; {shortfall}" if shortfall else "")
     )
+
+
+def _parameters(config: TrainConfig) -> int:
+    return initial_model(config, config.build_task()).parameter_count()
 
 
 _FINISHED_BEFORE = "was finished before, and nothing was trained (another --out begins a new run)"
@@ -159,6 +165,7 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
     parser.add_argument(
         "--device", default="cpu", help="where to train: cpu, cuda, cuda:1, ... (default: cpu)"
     )
+    add_threads_flag(parser)
     parser.add_argument("--tensorboard", action="store_true", help="write event files to FOLDER/tensorboard")
     parser.add_argument("--quiet", dest="progress", action="store_false", help="show no progress bar")
     tasks = parser.add_mutually_exclusive_group()
