@@ -5,6 +5,7 @@ the same machine, with the same versions and number of threads).
 """
 
 import argparse
+import json
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,9 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.list:
         _print_names()
         return
-    if arguments.out is None:
+    if arguments.out is None and not arguments.show_config:
         raise InputError("out is missing; give a run folder with --out")
-    folder = RunFolder(Path(arguments.out))
+    folder = RunFolder(Path(arguments.out or ""))
     fields: dict[str, Any] = {}
     for group in _FIELDS.values():
         fields.update(given_fields(arguments, group))
@@ -80,6 +81,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         config = _new_config(fields, sizes)
     config = _with_initial_weights(config, arguments, fields, sizes)
+    if arguments.show_config:
+        print("\n".join(f"{name} = {json.dumps(value)}" for name, value in config.flat().items()))
+        return
     was_finished = folder.begun and folder.finished
     threads = chosen_threads(arguments.threads, lambda: _parameters(config))
     with threads, _short_curriculum_in_one_line():
@@ -155,6 +159,9 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
         "--settings", metavar="FILE", help="JSON with fields and sizes by model, as of a paper; flags win"
     )
     parser.add_argument("--list", action="store_true", help="show the tasks and the models, then stop")
+    parser.add_argument(
+        "--show-config", action="store_true", help="print every value that would be used, then stop"
+    )
     parser.add_argument("--out", metavar="FOLDER", help="the run folder, made if it does not exist")
     parser.add_argument(
         "--resume",

@@ -27,13 +27,14 @@ from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpo
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Objective, objective
 from implicit.training.optimizers import make_optimizer
+from implicit.training.progress import ProgressLines, TrainingStep
 from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator, step_seed
 from implicit.training.tensorboard import TensorBoard
 from implicit.training.termination import EXIT_CODE
 
-Watch = Callable[[int, SequenceModel], None]
-"""Takes the number of a training step and the model after it, which it must leave as it is."""
+Callback = Callable[[TrainingStep], object]
+"""Takes a training step that was taken; training ends after it if this returns True."""
 _DRAWS = 64
 """Of the batch of a step, at most, until something is asked in one."""
 
@@ -46,14 +47,14 @@ def take_steps(
     show_progress: bool = False,
     tensorboard: bool = False,
     baselines: dict[int, float] | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
     asked_to_stop: Callable[[], bool] | None = None,
 ) -> None:
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
     The metrics of a step are stored before its checkpoint, and those after the checkpoint are measured again:
     whenever the process is killed, no line is lost and none comes twice. The model is on the device to train
-    on, with its initial weights, and holds the trained ones afterwards. ``watch`` is called, and
+    on, with its initial weights, and holds the trained ones afterwards. ``callback`` is called, and
     `asked_to_stop` asked, after each of these steps; the baselines are computed if None.
 
     Raises:
@@ -70,7 +71,8 @@ def take_steps(
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
-    began = time.monotonic() - done.seconds
+    began, first = time.monotonic() - done.seconds, done.step
+    lines = ProgressLines(config, model.parameter_count(), show=show_progress)
     hidden = None if show_progress else True  # tqdm reads None as "where there is no terminal"
     with (
         TensorBoard(folder.path / "tensorboard" if tensorboard else None, done.step) as board,
@@ -84,8 +86,6 @@ def take_steps(
             with seeded_code(step_seed(config.seed, step)) if own else nullcontext():
                 result, passed = _step(config, task, model, optimizer, phase, rate, step, passed)
             bar.update()
-            if watch is not None:
-                watch(step, model)
             growth = config.curriculum.grown(
                 done.growth, step, result.late_accuracy, config.length, config.steps
             )
@@ -93,20 +93,46 @@ def take_steps(
             seconds = time.monotonic() - began
             done = replace(done, step=step, tokens=tokens, seconds=seconds, growth=growth)
             last = config.last_step(growth)
-            if step % config.evaluation.every == 0 or step == last:
+            if lines.due:
+                lines.tell(step, step - first, last, result.loss.item(), result.accuracy)
+            ends = False
+            if callback is not None and not _measured_at(config, step, last):
+                ends = callback(_taken(step, phase, rate, result, model)) is True
+            if ends or _measured_at(config, step, last):
                 evaluations = _validate(config, task, model, phase, step)
                 metrics.append(_entry(config, model, phase, rate, result, evaluations, baselines, done))
+                if callback is not None and not ends:
+                    ends = callback(_taken(step, phase, rate, result, model, dict(metrics[-1]))) is True
+                if ends and step != last:
+                    metrics[-1]["ended_by"] = "callback"
                 folder.write_metrics(metrics)
                 board.write(metrics[-1])
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
-            if done.target_met == config.evaluation.patience or step == last:
+            if ends or done.target_met == config.evaluation.patience or step == last:
                 break
             stopped = asked_to_stop is not None and asked_to_stop()
             if stopped or step % config.checkpoint_every == 0:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, passed)
             if stopped:
                 raise SystemExit(EXIT_CODE)
+
+
+def _measured_at(config: TrainConfig, step: int, last: int) -> bool:
+    return step % config.evaluation.every == 0 or step == last
+
+
+def _taken(
+    step: int,
+    phase: Phase,
+    rate: float,
+    result: Objective,
+    model: SequenceModel,
+    metrics: Metrics | None = None,
+) -> TrainingStep:
+    penalties = {name: penalty.item() for name, penalty in result.penalties.items()}
+    loss = result.loss.item()
+    return TrainingStep(step, phase.length, loss, penalties, result.accuracy, rate, model, metrics)
 
 
 def majority_baselines(config: TrainConfig, task: Task) -> dict[int, float]:

@@ -14,7 +14,7 @@ from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from implicit.training.initial import load_initial_weights
-from implicit.training.loop import Watch, majority_baselines, take_steps
+from implicit.training.loop import Callback, majority_baselines, take_steps
 from implicit.training.state_passing import check_state_passing
 from implicit.training.termination import noted_termination
 
@@ -32,7 +32,7 @@ def train(
     *,
     task: TaskSource | None = None,
     model: AnyModel | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
 ) -> Run:
     """Train a model, or go on where an interrupted run of the same configuration stopped.
 
@@ -46,8 +46,9 @@ def train(
             or the object. The folder holds what rebuilds it; what is of your own code has to be importable.
         model: what to train in place of the configuration's model, with its own default sizes: a name,
             ``module:name``, or a subclass of `SequenceModel` at the top level of a module.
-        watch: called with the number of each training step taken and the model after it, which it must leave
-            as it is (a copy is its own); not called for steps that an earlier process took.
+        callback: called with each `TrainingStep` that is taken: its number, loss, accuracy, penalties, the
+            model and, where they were measured, the metrics. If it returns True, training ends there and the
+            run is finished; the last line of the metrics says so. Not called for steps of an earlier process.
 
     Returns:
         The finished run; if it was finished before, nothing is computed.
@@ -102,7 +103,7 @@ def train(
         else:
             folder.begin(config)
         if not folder.finished:
-            options = progress, tensorboard, baselines, watch
+            options = progress, tensorboard, baselines, callback
             with noted_termination() as asked_to_stop:  # after the last step, the run is finished first
                 take_steps(config, built_task, built_model, folder, *options, asked_to_stop)
                 folder.finish(built_model)
