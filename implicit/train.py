@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     was_finished = folder.begun and folder.finished
     threads = chosen_threads(arguments.threads, lambda: _parameters(config))
-    with threads, _short_curriculum_in_one_line():
+    with threads, _short_curriculum_in_one_line(), _unfinished_in_one_line(folder, config):
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
     last, shortfall = run.metrics[-1], run_shortfall(run)
     accuracies = ", ".join(
@@ -111,6 +111,18 @@ def _baseline(measured: Mapping[str, Any]) -> str:
     """What the most frequent answer reaches; runs of older versions do not tell."""
     baseline = measured.get("majority_baseline")
     return "" if baseline is None else f" (the most frequent answer: {baseline:.4f})"
+
+
+@contextmanager
+def _unfinished_in_one_line(folder: RunFolder, config: TrainConfig) -> Iterator[None]:
+    """Say of an interrupted run where it goes on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if folder.begun and not folder.finished:
+            where = f"step {folder.stored_step:,} of at most {config.steps:,} is stored"
+            print(f"{printable(folder.path)} is not finished: {where}", file=sys.stderr)
+        raise
 
 
 @contextmanager

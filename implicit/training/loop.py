@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
@@ -12,9 +12,10 @@ from torch import nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
+from automata.checks import check_number, check_type
 from automata.errors import InputError
 from automata.tasks.interface import Task
-from implicit.config.curriculum import Phase
+from implicit.config.curriculum import Growth, Phase
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
@@ -25,7 +26,7 @@ from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import seeded_code
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
-from implicit.training.objective import Objective, objective
+from implicit.training.objective import Loss, Objective, objective
 from implicit.training.optimizers import make_optimizer
 from implicit.training.progress import ProgressLines, TrainingStep
 from implicit.training.state_passing import PassedState
@@ -35,6 +36,44 @@ from implicit.training.termination import EXIT_CODE
 
 Callback = Callable[[TrainingStep], object]
 """Takes a training step that was taken; training ends after it if this returns True."""
+
+
+@dataclass(frozen=True)
+class OwnParts:
+    """What a caller of `implicit.train` gives in place of parts of the configuration.
+
+    Attributes:
+        optimizer: makes the optimiser of a model.
+        schedule: the learning rate of a step, counted from 1.
+        loss: in place of the weighted cross-entropy.
+    """
+
+    optimizer: Callable[[SequenceModel], Optimizer] | None = None
+    schedule: Callable[[int], float] | None = None
+    loss: Loss | None = None
+
+    @property
+    def given(self) -> str:
+        """The names of those that are given, as ``environment.json`` holds them."""
+        return " ".join(name for name, part in vars(self).items() if part is not None)
+
+    def make_optimizer(self, config: TrainConfig, model: SequenceModel) -> Optimizer:
+        """Return the optimiser.
+
+        Raises:
+            InputError: for a function that makes something else.
+        """
+        made = make_optimizer(config, model) if self.optimizer is None else self.optimizer(model)
+        check_type("what optimizer returns", made, Optimizer, "return a torch.optim.Optimizer")
+        return made
+
+    def learning_rate_at(self, config: TrainConfig, step: int, growth: Growth) -> float:
+        """Return the learning rate of a step."""
+        if self.schedule is None:
+            return config.learning_rate_at(step, growth)
+        return check_number("what schedule returns", self.schedule(step))
+
+
 _DRAWS = 64
 """Of the batch of a step, at most, until something is asked in one."""
 
@@ -49,6 +88,7 @@ def take_steps(
     baselines: dict[int, float] | None = None,
     callback: Callback | None = None,
     asked_to_stop: Callable[[], bool] | None = None,
+    own: OwnParts | None = None,
 ) -> None:
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
@@ -62,7 +102,8 @@ def take_steps(
         OSError: if the folder cannot be written.
         SystemExit: where asked to stop before the last step, with exit code 143; the step is stored.
     """
-    optimizer = make_optimizer(config, model)
+    own = own or OwnParts()
+    optimizer = own.make_optimizer(config, model)
     done, passed = Progress(), None
     if folder.checkpoint_file.is_file():
         sequences = config.sequences(config.length)
@@ -80,11 +121,10 @@ def take_steps(
     ):
         for step in range(done.step + 1, config.steps + 1):
             phase = config.curriculum.phase(step, config.length, done.growth)
-            rate = config.learning_rate_at(step, done.growth)
-            # Models of ours draw nothing in a step.
-            own = config.model not in MODELS
-            with seeded_code(step_seed(config.seed, step)) if own else nullcontext():
-                result, passed = _step(config, task, model, optimizer, phase, rate, step, passed)
+            rate = own.learning_rate_at(config, step, done.growth)
+            draws = config.model not in MODELS or own.given  # models and parts of ours draw nothing in a step
+            with seeded_code(step_seed(config.seed, step)) if draws else nullcontext():
+                result, passed = _step(config, task, model, optimizer, phase, rate, step, passed, own.loss)
             bar.update()
             growth = config.curriculum.grown(
                 done.growth, step, result.late_accuracy, config.length, config.steps
@@ -161,6 +201,7 @@ def _step(
     rate: float,
     step: int,
     passed: PassedState | None,
+    own_loss: Loss | None,
 ) -> tuple[Objective, PassedState | None]:
     """Take one training step; its batch depends on the seed, the step, and what is passed from the last."""
     noise = noise_generator(config.seed, step)
@@ -170,7 +211,7 @@ def _step(
         state, start = passed.go_on(model.init_state(len(passed.end)), beginning, phase.carried_share, noise)
         start = start.cpu()
     batch = _draw_asked(config, task, phase.length, step, start).to(model.device)
-    result = objective(model, batch, phase, noise, state)
+    result = objective(model, batch, phase, noise, state, own_loss)
     optimizer.zero_grad()
     result.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.gradient_clip or math.inf)

@@ -133,7 +133,10 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
         return process.returncode, errors
 
     sentence = "error: interrupted; run the same command again to go on\n"
-    assert start_and_send(signal.SIGINT, after=2) == (130, sentence)
+    code, said = start_and_send(signal.SIGINT, after=2)
+    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 100 is stored\n"
+    assert (code, said) == (130, where + sentence)
+    assert folder.stored_step in range(5, 100, 5)
     assert not folder.finished
     assert start_and_send(signal.SIGKILL, after=5) == (-signal.SIGKILL, "")
     assert folder.checkpoint_file.is_file()
