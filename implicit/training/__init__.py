@@ -2,7 +2,7 @@
 
 - Evaluation: `evaluate`, `Evaluation`, `Convergence`.
 - Data: `draw_batch`, `TokenBatch`, `Stream`.
-- What a callback of `train` is given: `TrainingStep`.
+- A step, as callbacks get it: `TrainingStep`.
 - Weights of a run to begin with: `begin_from`.
 - Warning: `ShortCurriculumWarning`.
 """
