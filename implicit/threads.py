@@ -50,7 +50,21 @@ def chosen_threads(given: str | None, parameters: Callable[[], int]) -> Iterator
         threads, why = 1, "enough for a small model; --threads takes more"
     if threads != before:
         print(f"threads: {threads}, {why}", file=sys.stderr)
-    torch.set_num_threads(threads)
+    with threads_taken(threads):
+        yield
+
+
+@contextmanager
+def threads_taken(number: int) -> Iterator[None]:
+    """Let PyTorch take so many threads, then as many as before.
+
+    Example:
+        >>> with threads_taken(1):
+        ...     torch.get_num_threads()
+        1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
     try:
         yield
     finally:

@@ -137,9 +137,7 @@ class WrappedModule(SequenceModel):
                 if name not in state:
                     raise InputError(f"layers names {name!r}; give entries of state, {', '.join(state)}")
         with torch.no_grad():
-            _, logits = self._called(
-                self.init_state(2), torch.zeros(2, dtype=torch.int64, device=self.device)
-            )
+            _, logits = self._tried(self.init_state(2), torch.zeros(2, dtype=torch.int64, device=self.device))
         self.config = ModelConfig(vocabulary_size=vocabulary_size, output_size=logits.shape[1])
 
     def init_state(self, batch_size: int) -> State:
@@ -172,10 +170,22 @@ class WrappedModule(SequenceModel):
             )
         return {name: after[name] for name in state}, logits
 
+    def _tried(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Call the step, and say in one sentence what is wrong if it raises."""
+        try:
+            return self._called(state, token)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"step raises {type(error).__name__} ({shown(str(error))}); it is called as "
+                "step(module, state, token), and takes weights from this module, which may be a float64 copy"
+            ) from error
+
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
         self.check_step(state, token)
-        return self._called(state, token)
+        return self._tried(state, token)
 
     def run(
         self,
@@ -187,7 +197,7 @@ class WrappedModule(SequenceModel):
     ) -> ModelOutput:
         """Read whole sequences, token by token; padding leaves the state as it is, and its logits are 0."""
         tokens, state, mask = self.begin(tokens, state, lengths)
-        return _read_in_turn(self._called, tokens, state, mask)
+        return _read_in_turn(self._tried, tokens, state, mask)
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token."""

@@ -79,7 +79,8 @@ def test_every_figure_of_the_report_exists(folder: Path) -> None:
         "mamba2",
         "implicit-mamba2",
         "lstm",
-        "fails: the transition is diagonal",
+        "does not apply: the transition is diagonal",
+        "Theorem 1 does not apply (no fixed point)",
         "How to reproduce",
     ):
         assert word in text

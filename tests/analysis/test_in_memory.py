@@ -114,6 +114,11 @@ def wrapped(step: Any, **more: Any) -> Any:
     return wrap(nn.Identity(), step, {"h": torch.zeros(1)}, vocabulary_size=2, **more)
 
 
+def closed_over(net: PlainGRU) -> Any:
+    zeros = {"hidden.0": torch.zeros(4)}
+    return wrap(net, lambda _, state, token: net.one(state, token), zeros, vocabulary_size=2)
+
+
 module: Any = nn.LSTM(2, 2)
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no task": (lambda: analysis.ask("jacobian", lstm()), "task is missing; .* as in task='parity'"),
@@ -137,6 +142,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "name": (lambda: Run.of(lstm(), "parity", name="a/b"), "name is 'a/b'; give one that a folder can have"),
     "length": (lambda: Run.of(lstm(), "parity", length=0), "length is 0"),
     "no module": (lambda: wrap(len, len, {}, vocabulary_size=2), "module is .* give a torch.nn.Module"),  # type: ignore[arg-type]
+    "a bound method": (
+        lambda: wrapped(PlainGRU(2, 2).one),
+        r"step raises TypeError \(.*step\(module, state, token\)",
+    ),
+    "weights of another module": (
+        lambda: analysis.ask("jacobian", closed_over(PlainGRU(2, 2, 4)), task="parity"),
+        r"step raises \w+Error \(.*takes weights from this module",
+    ),
     "nothing returned": (lambda: wrapped(lambda *_: None), r"step returns None; return \(state, logits\)"),
     "a part missing": (lambda: wrapped(lambda m, s, t: ({}, t[:, None])), "state entry 'h' .* is missing"),
     "logits": (lambda: wrapped(lambda m, s, t: (s, t)), r"have shape \[2\]; return \[batch, answers\]"),
