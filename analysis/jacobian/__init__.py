@@ -307,7 +307,9 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
             label=f"its threshold, {ERROR_MARGIN:.0f} × error",
         )
     axes.set(
-        title="conclusions at every state\nwith a fixed point",
+        title="measured at every\nvisited state"
+        if found.verdict is Verdict.DOES_NOT_APPLY
+        else "conclusions at every state\nwith a fixed point",
         xlabel="states, sorted by the measured value",
         ylabel="relative to ‖∂h'/∂h‖",
     )

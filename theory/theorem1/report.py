@@ -148,6 +148,19 @@ QUANTITIES = ("residual", "smallest_singular_value", "spectral_radius", "off_dia
 """The quantities that a report holds for every state."""
 
 
+def headline(kind: TransitionKind, verdict: Verdict, *, has_latent: bool) -> str:
+    """Return the kind of a transition and what Theorem 1 says of it, in the words that all pages use.
+
+    Example:
+        >>> headline(TransitionKind.NON_DIAGONAL_NON_LINEAR, Verdict.DOES_NOT_APPLY, has_latent=False)
+        'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
+    """
+    said = f"the conclusions of Theorem 1 {_VERBS.get(verdict)}"
+    if verdict is Verdict.DOES_NOT_APPLY:
+        said = f"Theorem 1 does not apply ({'C4 does not hold' if has_latent else 'no fixed point'})"
+    return f"{'of undetermined kind' if kind is TransitionKind.UNDETERMINED else kind}; {said}"
+
+
 @dataclass(frozen=True, repr=False)
 class Theorem1Report:
     """The outcome of :func:`theory.check_theorem1` over all visited states.
@@ -206,13 +219,8 @@ class Theorem1Report:
     @property
     def headline(self) -> str:
         """The kind of the transition and what Theorem 1 says of it, in the words that all pages use."""
-        verdict = self.with_fixed_point.verdict
-        said = f"the conclusions of Theorem 1 {_VERBS.get(verdict)}"
-        if verdict is Verdict.DOES_NOT_APPLY:
-            why = "C4 does not hold" if any(check.has_latent for check in self.checks) else "no fixed point"
-            said = f"Theorem 1 does not apply ({why})"
-        kind = self.kind.value
-        return f"{'of undetermined kind' if kind == TransitionKind.UNDETERMINED else kind}; {said}"
+        has_latent = any(check.has_latent for check in self.checks)
+        return headline(self.kind, self.with_fixed_point.verdict, has_latent=has_latent)
 
     @property
     def sentence(self) -> str:
