@@ -26,7 +26,7 @@ Example:
     >>> import implicit
     >>> implicit.load_run("parity").model(torch.tensor([[1, 0, 1, 1]])).argmax(-1)
     tensor([[1, 1, 0, 1]])
-    >>> model = implicit.GRU(implicit.GRU.config_class(vocabulary_size=2, output_size=2, d_model=8))
+    >>> model = implicit.GRU(vocabulary_size=2, output_size=2, d_model=8)
     >>> model.parameter_count()
     466
 """

@@ -88,7 +88,7 @@ def train(
     check_type("config", config, TrainConfig, "give a TrainConfig, such as recipe('parity', 'lstm')")
     check_type("out", out, (str, PathLike), "give the path of a run folder")
     own = OwnParts(optimizer, schedule, loss)
-    for name, part in vars(own).items():
+    for name, part in {"callback": callback, **vars(own)}.items():
         if part is not None and not callable(part):
             raise InputError(f"{name} is {shown(part)}; give a function")
     folder = RunFolder(Path(out))

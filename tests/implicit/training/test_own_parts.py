@@ -105,6 +105,7 @@ def test_an_interrupted_run_with_own_parts_goes_on_and_asks_for_the_same(
         ({"schedule": lambda _: "fast"}, "what schedule returns is 'fast'"),
         ({"loss": lambda logits, *_: logits}, "loss returns .*; return a tensor without axes"),
         ({"loss": 0.1}, "loss is 0.1; give a function"),
+        ({"callback": [1]}, r"callback is \[1\]; give a function"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(
