@@ -96,7 +96,7 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
     machine = run.task.machine()
     task = "a task without an automaton" if machine is None else described(machine)
     made = "trained" if run.config.compiled is None else "compiled"
-    names = [readable(name) for name in (run.path.resolve().name, run.task.name)]
+    names = [readable(name) for name in (run.name, run.task.name)]
     found = "; ".join(claim.verdict(config) for claim in certificate.claims)
     return (
         f"The certificate holds of {run.config.model} with weights of SHA-256 {identity['weights_sha256']}, "

@@ -27,7 +27,7 @@ from analysis.framework.figures import (
     powers_of_two,
     styled,
 )
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, MODE_LOOKS
@@ -146,7 +146,7 @@ class ModeConvergence:
 
 
 @dataclass(frozen=True, eq=False)
-class ConvergenceAnalysis:
+class ConvergenceAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

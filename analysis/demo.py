@@ -4,14 +4,12 @@ Trains an implicit Mamba-2 and two controls on parity at length 32, then runs al
 report. An interrupted demo goes on where it stopped: runs that are finished are not trained again.
 """
 
-import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
@@ -33,6 +31,7 @@ from implicit.command_line import CommandParser, add_config_flags, given_fields,
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.runs.loading import load_run
+from implicit.threads import threads_taken
 from implicit.train import train
 
 TASK = "parity"
@@ -86,7 +85,7 @@ def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Conso
     )
     with two_processes() as pool:
         controls = pool.submit(train_controls, folder, settings)
-        with one_thread():
+        with threads_taken(1):
             implicit_began = time.monotonic()
             train(demo_config(IMPLICIT, settings), folder / "runs" / IMPLICIT)
             parts = {f"training of {IMPLICIT}": time.monotonic() - implicit_began}
@@ -103,17 +102,6 @@ def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Conso
             report = collect(runs, fresh, settings, time.monotonic() - began, parts, command)
             write_report(report, fresh)
     return report
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread, then as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _command(argv: Sequence[str] | None) -> None:

@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import RED
@@ -183,7 +183,7 @@ class RunFront:
 
 
 @dataclass(frozen=True, eq=False)
-class FrontSpeedAnalysis:
+class FrontSpeedAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:
@@ -271,7 +271,7 @@ def _solved(
     assert output.solution is not None
     if output.solution.share_converged < 1:
         raise InputError(
-            f"run {run.path.name} has tokens that do not converge in {settings.max_iterations} iterations; "
+            f"run {run.name} has tokens that do not converge in {settings.max_iterations} iterations; "
             "give a larger max_iterations, or a run whose fixed points exist"
         )
     return output.solution.latents, output.state
@@ -290,7 +290,7 @@ def _sweep(
     image, damping, latents = model.problem(tokens, state).function, model.solver.damping, start
     scale = right.norm(dim=-1)
     errors: list[FloatArray] = []
-    bar = tqdm(desc=printable(f"{run.path.name}: sweeps"), unit="sweep", leave=False, disable=None)
+    bar = tqdm(desc=printable(f"{run.name}: sweeps"), unit="sweep", leave=False, disable=None)
     for _ in range(settings.max_iterations):
         errors.append(((latents - right).norm(dim=-1) / scale).numpy())
         if (errors[-1] < settings.level / 20).all():
@@ -300,7 +300,7 @@ def _sweep(
         bar.update()
     bar.close()
     raise InputError(
-        f"the sweeps of run {run.path.name} do not reach the sequential answer in {settings.max_iterations}; "
+        f"the sweeps of run {run.name} do not reach the sequential answer in {settings.max_iterations}; "
         "give a larger max_iterations, or a run whose modes agree (python -m analysis.agreement)"
     )
 
@@ -313,7 +313,7 @@ def _wall(run: Run, model: FixedPointModel, settings: FrontSpeedSettings) -> Flo
     differ = (labels[:, -1] != labels[:, -1].roll(1)).nonzero()[:count, 0]
     if len(differ) < count:
         raise InputError(
-            f"walls is {count}, but of {8 * count} pairs of prefixes for run {run.path.name} only "
+            f"walls is {count}, but of {8 * count} pairs of prefixes for run {run.name} only "
             f"{len(differ)} have different answers; give fewer walls, or the run of a task with more"
         )
     beginning = model.init_state(count)

@@ -22,10 +22,17 @@ from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison, ReportSection
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, powers_of_two, styled
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY, Look
-from analysis.framework.run_lines import RUN_LINES, breadths, draw_runs, group_looks, seed_groups
+from analysis.framework.run_lines import (
+    RUN_LINES,
+    breadths,
+    draw_runs,
+    group_looks,
+    mark_training_lengths,
+    seed_groups,
+)
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
 from automata.checks import printable
@@ -167,7 +174,7 @@ def last_answers(asked: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, eq=False)
-class LengthAnalysis:
+class LengthAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:
@@ -285,7 +292,7 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
     correct, counted, targets, converged, real = [], [], [], [], []
     firsts = range(0, settings.sequences, settings.batch_size)
     for index, first in enumerate(
-        tqdm(firsts, desc=printable(run.path.name), unit="batch", leave=False, disable=None)
+        tqdm(firsts, desc=printable(run.name), unit="batch", leave=False, disable=None)
     ):
         size = min(settings.batch_size, settings.sequences - first)
         drawn = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
@@ -366,10 +373,7 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
             for number, baseline in enumerate(() if axes is whole else sorted(baselines)):
                 label = "most frequent answer" if number == 0 else ""
                 axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=label)
-            trained = {result.run.training_length for result in found.runs if not result.run.compiled}
-            for number, length in enumerate(sorted(trained)):
-                label = "training length" if number == 0 else ""
-                axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
+            mark_training_lengths(axes, [result.run for result in found.runs])
             axes.set_ylim(-0.02, 1.05)
             legend_below(axes)
         by_length.set(title=f"last {REPORTED_TOKENS} tokens", ylabel="share of tokens right")

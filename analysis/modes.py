@@ -18,7 +18,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from tqdm import tqdm
 
 from analysis.framework.analysis import EachRunAnalysis
-from analysis.framework.finding import Finding, Rows
+from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import AnalysisSettings, settings_from
@@ -91,7 +91,7 @@ class LengthComparison:
 
 
 @dataclass(frozen=True, eq=False)
-class ModesAnalysis:
+class ModesAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:
@@ -169,7 +169,7 @@ def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> M
     settings = settings_from(ModesSettings, chosen, settings)
     model = as_implicit(run)
     definition = copy.deepcopy(model).without_kernels()
-    bar = tqdm(settings.lengths, desc=printable(run.path.name), unit="length", leave=False, disable=None)
+    bar = tqdm(settings.lengths, desc=printable(run.name), unit="length", leave=False, disable=None)
     found = []
     for length in bar:
         batch = draw_batch(run.task, settings.sequences, length, settings.seed, Stream.TEST, length, 0)

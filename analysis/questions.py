@@ -6,7 +6,10 @@ lists what else names it. The order is that of the report's sections.
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from torch import nn
 
 from analysis import (
     agreement,
@@ -27,6 +30,8 @@ from analysis import (
 from analysis.framework.analysis import Analysis, ReportSection
 from analysis.framework.settings import settings_from
 from automata.errors import InputError, unknown_name
+from automata.tasks.specification import TaskSource
+from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run, load_run
 
 QUESTIONS: tuple[Analysis[Any, Any], ...] = (
@@ -72,16 +77,20 @@ def section_of(analysis: Analysis[Any, Any]) -> ReportSection:
 
 def ask(
     question: str,
-    *runs: Run | str | os.PathLike[str],
+    *runs: Run | SequenceModel | str | os.PathLike[str],
+    task: TaskSource | None = None,
     out: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Any:
-    """Answer a question about runs and write its numbers and figures, as its command does.
+    """Answer a question about runs or models and write its numbers and figures, as its command does.
 
     Args:
         question: its name, such as ``"jacobian"``; ``python -m analysis`` lists them all.
-        runs: loaded runs, run folders or names of stored runs.
-        out: folder of the results; where the command puts them if None.
+        runs: loaded runs, run folders, names of stored runs, or models in memory.
+        task: what the models in memory were trained on: a name, a specification, or the object itself. For a
+            name or a training length of their own, give ``Run.of(model, task, name=..., length=...)``.
+        out: folder of the results; where the command puts them if None. About models in memory nothing is
+            written then.
         settings: of the question, by name: the flags of its command.
 
     Returns:
@@ -99,6 +108,13 @@ def ask(
         ['extraction.caption.txt', 'extraction.json', 'extraction.pdf', 'extraction.png']
         >>> answer.verdict
         'equivalent'
+
+        About a model in memory:
+
+        >>> from implicit import LSTM
+        >>> model = LSTM(LSTM.config_class(vocabulary_size=2, output_size=2, d_model=4))
+        >>> ask("jacobian", model, task="parity", states=4, length=8).report.headline
+        'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
     """
     analysis = question_named(question)
     if not runs:
@@ -106,6 +122,20 @@ def ask(
     if len(runs) > 1 and not analysis.takes_several:
         raise InputError(f"runs has {len(runs)} entries; {question} is asked of one run at a time")
     chosen = settings_from(analysis.settings, settings)
-    loaded = [run if isinstance(run, Run) else load_run(run) for run in runs]
-    answers, _ = analysis.ask(loaded, chosen, None if out is None else Path(out))
+    loaded = [_as_run(run, task) for run in runs]
+    with TemporaryDirectory() as nowhere:
+        in_memory = any(run.in_memory for run in loaded)
+        folder = Path(nowhere) if out is None and in_memory else None if out is None else Path(out)
+        answers, _ = analysis.ask(loaded, chosen, folder)
     return answers[0] if len(answers) == 1 else answers
+
+
+def _as_run(run: Any, task: TaskSource | None) -> Run:
+    """What is given, as a run."""
+    if isinstance(run, Run):
+        return run
+    if not isinstance(run, nn.Module):
+        return load_run(run)
+    if task is None:
+        raise InputError("task is missing; say what the model was trained on, as in task='parity'")
+    return Run.of(run, task)  # type: ignore[arg-type]

@@ -1,13 +1,13 @@
 """Implicit state-space models: the models, their training, and the run folders that keep them.
 
 - Train: `recipe`, `train`, `TrainConfig`, `evaluate`, `Evaluation`.
-- Load: `load_run`, `Run`.
+- Load: `load_run`, `Run`; `Run.of` for a model in memory.
 - Models: `ImplicitMamba2`, `ImplicitMamba3`, `ImplicitDeltaNet`, `ImplicitGatedDeltaNet`,
   `ImplicitGatedDeltaProduct`, `ImplicitTransformer`, `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`,
   `GatedDeltaProduct`, `PDSSM`, `Transformer`, `LSTM`, `SLSTM`, `GRU`, `Elman`.
 - Make one by name: `model_names`, `build_model`.
-- Write your own: `StepModel`, `SequenceModel`, `FixedPointModel`, `ModelConfig`, `ModelOutput`, `Cell`,
-  `CellSizes`, `explicit_model`, `implicit_model`.
+- Write your own: `wrap` (any module), `StepModel`, `SequenceModel`, `FixedPointModel`, `ModelConfig`,
+  `ModelOutput`, `Cell`, `CellSizes`, `explicit_model`, `implicit_model`.
 - How fixed points are sought: `Solve`, `Windowed`, `Stopping`, `DampedPicard`, `Anderson`, `Status`,
   `NotConvergedWarning`.
 - Gradient rules: `Phantom`, `Implicit`, `FactoredImplicit`, `Unrolled`.
@@ -26,7 +26,7 @@ Example:
     >>> import implicit
     >>> implicit.load_run("parity").model(torch.tensor([[1, 0, 1, 1]])).argmax(-1)
     tensor([[1, 1, 0, 1]])
-    >>> model = implicit.GRU(implicit.GRU.config_class(vocabulary_size=2, output_size=2, d_model=8))
+    >>> model = implicit.GRU(vocabulary_size=2, output_size=2, d_model=8)
     >>> model.parameter_count()
     466
 """

@@ -57,7 +57,7 @@ from .models.mamba3 import ImplicitMamba3 as ImplicitMamba3, Mamba3 as Mamba3
 from .models.pd_ssm import PDSSM as PDSSM
 from .models.registry import build_model as build_model, model_names as model_names
 from .models.slstm import SLSTM as SLSTM
-from .models.step_model import StepModel as StepModel
+from .models.step_model import StepModel as StepModel, wrap as wrap
 from .models.transformer import ImplicitTransformer as ImplicitTransformer, Transformer as Transformer
 from .modes import Solve as Solve, Windowed as Windowed
 from .runs.loading import Run as Run, load_run as load_run

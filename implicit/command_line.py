@@ -15,6 +15,30 @@ from automata.errors import InputError
 
 __all__ = ["BAD_INPUT", "CommandParser", "add_config_flags", "given_fields", "run_command"]
 
+_ALIASES = {"learning_rate": ("--lr",)}
+"""Short names that flags are known by everywhere."""
+_USUAL_NAMES = {
+    "--epochs": ("--steps",),
+    "--iterations": ("--steps",),
+    "--max-steps": ("--steps",),
+    "--bs": ("--batch-size",),
+    "--hidden-size": ("--d-model",),
+    "--hidden": ("--d-model",),
+    "--dim": ("--d-model",),
+    "--num-layers": ("--layers",),
+    "--n-layers": ("--layers",),
+    "--seq-len": ("--length",),
+    "--sequence-length": ("--length",),
+    "--output": ("--out",),
+    "--output-dir": ("--out",),
+    "--wd": ("--weight-decay",),
+    "--warmup": ("--warmup-steps",),
+    "--optimizer": ("--algorithm",),
+    "--clip": ("--gradient-clip",),
+    "--dataset": ("--task",),
+    "--num-threads": ("--threads",),
+}
+"""Names that other programs have, and the flag here."""
 _PLACEHOLDERS = {int: "N", float: "X", str: "NAME"}
 
 
@@ -47,7 +71,8 @@ class CommandParser(argparse.ArgumentParser):
             unknown = extra[0].split("=")[0]
             if not unknown.startswith("-"):
                 raise InputError(f"argument {unknown!r} is one too many; --help shows what is taken")
-            near = get_close_matches(unknown, self._option_string_actions, n=1)
+            usual = [flag for flag in _USUAL_NAMES.get(unknown, ()) if flag in self._option_string_actions]
+            near = usual or get_close_matches(unknown, self._option_string_actions, n=1)
             hint = f"the nearest is {near[0]}, and --help shows all" if near else "--help shows all"
             raise InputError(f"flag {unknown} is unknown; {hint}")
         return parsed
@@ -69,8 +94,10 @@ def add_config_flags(
     group = parser.add_argument_group(title)
     for name, field in fields.items():
         if name not in exclude:
-            flag = "--" + name.replace("_", "-")
-            group.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=_help(field), **_kind(field))
+            flags = "--" + name.replace("_", "-"), *_ALIASES.get(name, ())
+            group.add_argument(
+                *flags, dest=name, default=argparse.SUPPRESS, help=_help(field), **_kind(field)
+            )
 
 
 def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:

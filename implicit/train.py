@@ -5,6 +5,7 @@ the same machine, with the same versions and number of threads).
 """
 
 import argparse
+import json
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +34,9 @@ from implicit.config.references import named_code
 from implicit.config.run import TrainConfig
 from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import load_run
+from implicit.runs.loading import initial_model, load_run
 from implicit.runs.settings_file import read_settings
+from implicit.threads import add_threads_flag, chosen_threads
 from implicit.training.initial import begin_from
 from implicit.training.train import ShortCurriculumWarning, run_shortfall, train
 
@@ -58,9 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.list:
         _print_names()
         return
-    if arguments.out is None:
+    if arguments.out is None and not arguments.show_config:
         raise InputError("out is missing; give a run folder with --out")
-    folder = RunFolder(Path(arguments.out))
+    folder = RunFolder(Path(arguments.out or ""))
     fields: dict[str, Any] = {}
     for group in _FIELDS.values():
         fields.update(given_fields(arguments, group))
@@ -79,8 +81,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         config = _new_config(fields, sizes)
     config = _with_initial_weights(config, arguments, fields, sizes)
+    if arguments.show_config:
+        print("\n".join(f"{name} = {json.dumps(value)}" for name, value in config.flat().items()))
+        return
     was_finished = folder.begun and folder.finished
-    with _short_curriculum_in_one_line():
+    threads = chosen_threads(arguments.threads, lambda: _parameters(config))
+    with threads, _short_curriculum_in_one_line(), _unfinished_in_one_line(folder, config):
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
     last, shortfall = run.metrics[-1], run_shortfall(run)
     accuracies = ", ".join(
@@ -94,6 +100,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
+def _parameters(config: TrainConfig) -> int:
+    return initial_model(config, config.build_task()).parameter_count()
+
+
 _FINISHED_BEFORE = "was finished before, and nothing was trained (another --out begins a new run)"
 
 
@@ -101,6 +111,18 @@ def _baseline(measured: Mapping[str, Any]) -> str:
     """What the most frequent answer reaches; runs of older versions do not tell."""
     baseline = measured.get("majority_baseline")
     return "" if baseline is None else f" (the most frequent answer: {baseline:.4f})"
+
+
+@contextmanager
+def _unfinished_in_one_line(folder: RunFolder, config: TrainConfig) -> Iterator[None]:
+    """Say of an interrupted run where it goes on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if folder.begun and not folder.finished:
+            where = f"step {folder.stored_step:,} of at most {config.steps:,} is stored"
+            print(f"{printable(folder.path)} is not finished: {where}", file=sys.stderr)
+        raise
 
 
 @contextmanager
@@ -149,6 +171,9 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
         "--settings", metavar="FILE", help="JSON with fields and sizes by model, as of a paper; flags win"
     )
     parser.add_argument("--list", action="store_true", help="show the tasks and the models, then stop")
+    parser.add_argument(
+        "--show-config", action="store_true", help="print every value that would be used, then stop"
+    )
     parser.add_argument("--out", metavar="FOLDER", help="the run folder, made if it does not exist")
     parser.add_argument(
         "--resume",
@@ -159,6 +184,7 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
     parser.add_argument(
         "--device", default="cpu", help="where to train: cpu, cuda, cuda:1, ... (default: cpu)"
     )
+    add_threads_flag(parser)
     parser.add_argument("--tensorboard", action="store_true", help="write event files to FOLDER/tensorboard")
     parser.add_argument("--quiet", dest="progress", action="store_false", help="show no progress bar")
     tasks = parser.add_mutually_exclusive_group()

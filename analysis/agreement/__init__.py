@@ -26,7 +26,7 @@ from analysis.agreement.fixed_point_search import (
 )
 from analysis.framework.analysis import ReportSection, RunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import FINDING_LOOKS, GREY, RED
@@ -67,7 +67,7 @@ class AgreementSettings(SampleSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class AgreementAnalysis:
+class AgreementAnalysis(Answer):
     """The answer of `analyse`, with arrays ``[sequences, length]``.
 
     Attributes:

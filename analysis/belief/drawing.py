@@ -13,7 +13,7 @@ from analysis.belief.norms import shown_positions
 from analysis.belief.statistics import Bins, Estimate
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, powers_of_two, styled
 from analysis.framework.palette import GREY, Look
-from analysis.framework.run_lines import breadths, draw_runs, group_looks, seed_groups
+from analysis.framework.run_lines import breadths, draw_runs, group_looks, mark_training_lengths, seed_groups
 from automata.drawn_labels import in_legend
 
 FloatArray = NDArray[np.float64]
@@ -145,11 +145,8 @@ def _draw_mass(axes: Axes, runs: Sequence[RunBelief]) -> None:
 def _finish(found: BeliefAnalysis, panels: Sequence[Axes]) -> None:
     along, since, reveals, excess, decoded, norms = panels
     lengths = sorted({length for result in found.runs for length in result.lengths})
-    trained = sorted({result.run.training_length for result in found.runs})
     for axes in (along, excess, decoded, norms):
-        for number, length in enumerate(trained):
-            label = "training length" if number == 0 else ""
-            axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
+        mark_training_lengths(axes, [result.run for result in found.runs])
     divergence = "KL(exact ‖ model) (nats)"
     along.set(xlabel="tokens read", ylabel=divergence)
     since.set(xlabel="tokens since the last full reveal", ylabel=divergence)

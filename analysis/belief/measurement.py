@@ -29,7 +29,7 @@ from analysis.belief.probe import Features, Probe
 from analysis.belief.reading import read_in_blocks
 from analysis.belief.settings import BeliefSettings
 from analysis.belief.statistics import Estimate
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import observed_task_of
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.settings import settings_from
@@ -199,7 +199,7 @@ class RunBelief:
 
 
 @dataclass(frozen=True, eq=False)
-class BeliefAnalysis:
+class BeliefAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:
@@ -298,9 +298,7 @@ def _measure(run: Run, settings: BeliefSettings, drawn: dict[str, _Drawn]) -> Ru
         probe = fitted_probe(model, features, fitted_to, settings)
         samples = FeatureSamples.empty(features, exact)
     unconverged = 0
-    reading = read_in_blocks(
-        model, exact.tokens, settings, with_states=not model.state_grows, label=run.path.name
-    )
+    reading = read_in_blocks(model, exact.tokens, settings, with_states=not model.state_grows, label=run.name)
     for block in reading:
         places = exact.places_in(block.rows, block.first, block.after)
         rows = exact.rows[places] - block.rows.start

@@ -217,6 +217,10 @@ class Certificate(Part):
     unchecked: Unchecked
     sha256: str
 
+    def __repr__(self) -> str:
+        claims = ", ".join(claim.kind for claim in self.claims)
+        return f"Certificate: {claims}, of {self.run['model']} on {self.run['task']}, SHA-256 {self.sha256}"
+
     def seal(self) -> str:
         """Return the SHA-256 of everything but itself: it shows damage, not intent."""
         return seal(self.model_dump(mode="json"))

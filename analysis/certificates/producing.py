@@ -18,7 +18,7 @@ from analysis.certificates.certificate import (
     Claim,
     Unchecked,
 )
-from analysis.framework.finding import Finding, Rows
+from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import Need
 from analysis.framework.output import RunIdentity, json_ready
 from automata.errors import InputError
@@ -26,7 +26,7 @@ from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 
 
-class Found(ABC):
+class Found(Answer, ABC):
     """What a proof found of a run: claims, and the finding that tells them."""
 
     run: RunIdentity
@@ -105,7 +105,7 @@ class Proof(Generic[Settings, Outcome]):
 def certificate_of(run: Run, found: Found) -> Certificate:
     """Return what is proved of a run as a document for `analysis.check_certificate`."""
     if not found.claims:
-        raise InputError(f"of run {run.path.name} nothing is proved; a certificate needs a claim")
+        raise InputError(f"of run {run.name} nothing is proved; a certificate needs a claim")
     search = found.search
     return Certificate(
         format=FORMAT,
@@ -130,7 +130,8 @@ def stated(kind: type[Claim], run: Run) -> dict[str, str]:
 
 def identity_of(run: Run) -> dict[str, str | int | bool]:
     """Return what a certificate says of its run, and a checker verifies: all but the name of its folder."""
-    return {name: value for name, value in asdict(RunIdentity.of(run)).items() if name != "name"}
+    identity = asdict(RunIdentity.of(run)).items()
+    return {name: value for name, value in identity if name != "name" and value is not None}
 
 
 def automaton_of(run: Run) -> Automaton | None:

@@ -18,10 +18,11 @@ from analysis.error_control.pairs import Pairs, choose_pairs
 from analysis.error_control.spread import SHARE_BELOW, Horizon, Spread, measure_spread, visit_ratios
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS, RED
+from analysis.framework.run_lines import mark_training_lengths
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision, sample_sequences
@@ -85,7 +86,7 @@ class ErrorControlSettings(SampleSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorControlAnalysis:
+class ErrorControlAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:
@@ -245,9 +246,7 @@ def _draw_spread(axes: Axes, found: ErrorControlAnalysis) -> None:
     axes.plot(tokens, ratios[:, 2], color=COLORS[0], linestyle="--", label="90% are below")
     limit = found.spread.limit
     axes.axhline(limit, color=RED, linewidth=1, label=f"limit {limit:.2g}")
-    axes.axvline(
-        found.run.training_length, color=GREY, linewidth=0.8, linestyle="--", label="training length"
-    )
+    mark_training_lengths(axes, [found.run])
     axes.set(title="spread / distance of classes", xlabel="tokens read", ylabel="q")
     log_axis(axes)
 
@@ -266,9 +265,7 @@ def _draw_accuracy(axes: Axes, found: ErrorControlAnalysis) -> None:
     horizon = found.horizon
     if horizon.length is not None and horizon.length <= found.settings.length:
         axes.axvline(horizon.length, color=RED, linewidth=1, label=f"failure by q ({horizon.how})")
-    axes.axvline(
-        found.run.training_length, color=GREY, linewidth=0.8, linestyle="--", label="training length"
-    )
+    mark_training_lengths(axes, [found.run])
     axes.set(title="accuracy", xlabel="tokens read", ylabel="share of right answers", ylim=(-0.02, 1.05))
 
 

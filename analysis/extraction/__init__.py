@@ -22,7 +22,7 @@ from analysis.extraction.behaviour import Difference, Reader, first_difference, 
 from analysis.extraction.state_merging import Effort, Extraction, extract_machine
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
@@ -78,7 +78,7 @@ class ExtractionSettings(AnalysisSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ExtractionAnalysis:
+class ExtractionAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 - A question: `RunAnalysis` for one run, `EachRunAnalysis` for each of several, `Comparison` for several runs
   together. It gives its command, its files and, with a `ReportSection`, its place in the report.
-- Its answer tells what was found once, as a `Finding` with tables of `Rows`.
+- Its answer is an `Answer`: it tells what was found once, as a `Finding` with tables of `Rows`.
 - What it needs of a model: `Need`, `FIXED_POINTS`, `CONSTANT_STATE`, `BALL_ARITHMETIC`.
 - Its settings: `SampleSettings`, `settings_from`.
 - What it looks at: `sample_sequences`, `in_double_precision`.
@@ -13,7 +13,7 @@ Nothing here imports a question; `analysis.questions` lists them.
 
 from analysis.framework.analysis import Comparison, EachRunAnalysis, ReportSection, RunAnalysis
 from analysis.framework.figures import legend_below, new_figure, new_panels, save_figure, styled
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import BALL_ARITHMETIC, CONSTANT_STATE, FIXED_POINTS, Need
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
@@ -22,6 +22,7 @@ __all__ = [
     "BALL_ARITHMETIC",
     "CONSTANT_STATE",
     "FIXED_POINTS",
+    "Answer",
     "Comparison",
     "EachRunAnalysis",
     "Finding",

@@ -29,6 +29,7 @@ from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.runs.files import read_json, write_json
 from implicit.runs.loading import Run, load_run
+from implicit.threads import add_threads_flag, chosen_threads
 
 
 class Result(Protocol):
@@ -183,6 +184,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         parser = CommandParser(f"python -m analysis.{self.name}", self.description)
         add_runs_argument(parser, several=self.takes_several)
         add_output_flag(parser, self.where.format(name=self.name))
+        add_threads_flag(parser)
         add_config_flags(parser, self.settings, title="settings")
         if self.draw is not None:
             add_width_flag(parser)
@@ -191,7 +193,9 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         settings = validated(self.settings, given_fields(arguments, self.settings))
         runs = [load_run(run, allow_code=arguments.allow_code) for run in arguments.runs]
         out = None if arguments.out is None else Path(arguments.out)
-        outcomes, folders = self.ask(runs, settings, out, width)
+        largest = max(run.model.parameter_count() for run in runs)
+        with chosen_threads(arguments.threads, lambda: largest):
+            outcomes, folders = self.ask(runs, settings, out, width)
         shown = for_terminal(self.findings(runs, outcomes))
         print_tables(shown, self._files(folders), with_figure=self.draw is not None)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 from rich.table import Table
@@ -51,6 +52,14 @@ class Rows:
         escaped = ([cell.replace("|", "\\|") for cell in line] for line in lines)
         return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
+    def html(self) -> str:
+        """Return the table as HTML, with its title above and its note below."""
+        lines = [[f"<th>{escape(cell)}</th>" for cell in self.columns]]
+        lines += [[f"<td>{escape(cell)}</td>" for cell in row] for row in self.rows]
+        body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in lines)
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        return f"<table>{caption}{body}</table><p>{escape(self.note)}</p>"
+
     def paragraphs(self) -> list[str]:
         """Return title, table and note as Markdown, as far as they are there."""
         title = f"{self.title[:1].upper()}{self.title[1:]}:" if self.title else ""
@@ -99,6 +108,41 @@ class Finding:
 
 Findings = Mapping[str, Finding]
 """Findings by the name of the run."""
+
+MOST_LINES = 10
+
+
+class Answer:
+    """What an analysis returns: shown as what was found, with its tables in a notebook.
+
+    It has a `Finding` as ``finding`` with its ``run``, or ``findings`` by the names of runs.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__repr__ = Answer.__repr__  # type: ignore[method-assign]  # before a dataclass makes its own
+
+    def _found(self) -> Findings:
+        finding: Finding | None = getattr(self, "finding", None)
+        found: Findings = {self.run.name: finding} if finding else self.findings  # type: ignore[attr-defined]
+        return found
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{name}: {sentence}."
+            for name, finding in self._found().items()
+            for sentence in (finding.sentence, *finding.warnings)
+            if sentence
+        ]
+        return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"])
+
+    def _repr_html_(self) -> str:
+        found = self._found()
+        limits = dict.fromkeys(f"Limits: {finding.limits}" for finding in found.values() if finding.limits)
+        lines = [*repr(self).splitlines(), *limits]
+        return "".join(
+            [*(f"<p>{escape(line)}</p>" for line in lines), *(rows.html() for rows in merged_rows(found))]
+        )
 
 
 def merged_rows(findings: Findings) -> list[Rows]:

@@ -39,9 +39,7 @@ class Need:
         """
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         if not self.met_by(run.model):
-            raise InputError(
-                f"the model of run {run.path.name} is {run.config.model}, {self.lack}; {self.remedy}"
-            )
+            raise InputError(f"the model of run {run.name} is {run.config.model}, {self.lack}; {self.remedy}")
 
 
 ANY_MODEL = Need(lambda _model: True, "", "")
@@ -73,7 +71,7 @@ def word_problem_of(run: Run) -> WordProblem:
     """Return the task of a run as a word problem: a finite machine whose states are the answers."""
     if not isinstance(run.task, WordProblem):
         raise InputError(
-            f"run {run.path.name} was trained on {run.task.name}, which is no word problem; "
+            f"run {run.name} was trained on {run.task.name}, which is no word problem; "
             "give the run of one, such as parity, S3 or S5"
         )
     return run.task
@@ -91,7 +89,7 @@ def observed_task_of(run: Run) -> ObservedTask:
     check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
     if not isinstance(run.task, ObservedTask):
         raise InputError(
-            f"run {run.path.name} was trained on {run.task.name}, which has no hidden state with an exact "
+            f"run {run.name} was trained on {run.task.name}, which has no hidden state with an exact "
             "belief; give the run of a task such as lazy-swaps-3-reveals"
         )
     return run.task

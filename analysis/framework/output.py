@@ -34,8 +34,8 @@ class RunIdentity:
         task: name of the task.
         model: name of the model.
         parameters: number of trained numbers.
-        training_length: tokens per sequence in training.
-        seed: of the training run.
+        training_length: tokens per sequence in training; None if a model in memory does not say.
+        seed: of the training run; None of a model in memory.
         weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
         compiled: whether the weights were compiled from the task (`implicit.compiled`), not trained; then
             training length and seed say nothing.
@@ -45,8 +45,8 @@ class RunIdentity:
     task: str
     model: str
     parameters: int
-    training_length: int
-    seed: int
+    training_length: int | None
+    seed: int | None
     weights_sha256: str
     compiled: bool = False
 
@@ -58,8 +58,8 @@ class RunIdentity:
             task=printable(run.task.name),
             model=run.config.model,
             parameters=run.model.parameter_count(),
-            training_length=run.config.length,
-            seed=run.config.seed,
+            training_length=run.config.length if run.length_known else None,
+            seed=None if run.in_memory else run.config.seed,
             weights_sha256=weights_sha256(run.model),
             compiled=run.config.compiled is not None,
         )
@@ -69,7 +69,9 @@ class RunIdentity:
         """The run in the words of a figure's title."""
         if self.compiled:
             return f"{self.model} on {self.task}, compiled, not trained"
-        return f"{self.model} on {self.task}, trained at length {self.training_length} with seed {self.seed}"
+        length = "" if self.training_length is None else f", trained at length {self.training_length}"
+        seed = "" if self.seed is None else f" with seed {self.seed}"
+        return f"{self.model} on {self.task}{length}{seed}"
 
 
 def run_name(run: Run) -> str:
@@ -81,7 +83,7 @@ def run_name(run: Run) -> str:
         >>> print(run_name(replace(load_run("parity"), path=Path("runs/r\u200cb"))))
         r\u200cb
     """
-    return printable(run.path.resolve().name)
+    return printable(run.name)
 
 
 def weights_sha256(model: SequenceModel) -> str:
@@ -131,25 +133,27 @@ def require_different_names(runs: Sequence[Run]) -> None:
         >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> require_different_names([run, run])
         Traceback (most recent call last):
-        automata.errors.InputError: run name lazy-swaps-gated-deltanet is given twice; rename one ...
+        automata.errors.InputError: run name lazy-swaps-gated-deltanet is given twice; ...
     """
     seen = set()
     for run in runs:
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         name = run_name(run)
         if name in seen:
-            raise InputError(f"run name {name} is given twice; rename one of the run folders")
+            raise InputError(
+                f"run name {name} is given twice; rename a run folder, or give Run.of another name"
+            )
         seen.add(name)
 
 
 def default_folder(run: Run, analysis: str) -> Path:
     """Return where an analysis of a run writes unless told otherwise.
 
-    ``RUN/analysis/<analysis>``; for a run stored in the package ``out/<run>/<analysis>``. A link there that
-    leads out of the run folder is refused.
+    ``RUN/analysis/<analysis>``; for a run stored in the package, or a model in memory,
+    ``out/<run>/<analysis>``. A link there that leads out of the run folder is refused.
     """
-    if run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
-        return Path("out") / run.path.name / analysis
+    if run.in_memory or run.path.resolve().is_relative_to(STORED_RUNS.resolve()):
+        return Path("out") / run.name / analysis
     refuse_links(run.path, f"analysis/{analysis}")
     return run.path / "analysis" / analysis
 
@@ -188,7 +192,8 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
         ...         print(str(error).replace(folder, "out"))
         out is out, which holds jacobian.json of other weights (mine); give another folder with --out
     """
-    if any(file.resolve().is_relative_to(run.path.resolve()) for run in runs):
+    folders = [run.path.resolve() for run in runs if not run.in_memory]
+    if any(file.resolve().is_relative_to(folder) for folder in folders):
         return
     try:
         found = dict(_identities(json.loads(read_file(file))))

@@ -1,13 +1,13 @@
 """Runs that differ in their seed only: which these are, and how they are drawn together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.framework.output import RunIdentity
-from analysis.framework.palette import Look, distinct_looks, model_looks
+from analysis.framework.palette import GREY, Look, distinct_looks, model_looks
 from automata.drawn_labels import in_legend
 
 RUN_LINES = (
@@ -63,6 +63,22 @@ def breadths(count: int) -> list[float]:
         ([1.8], [3.2, 2.1, 1.0])
     """
     return [1.8] if count < 2 else [round(1.0 + 2.2 * (1 - place / (count - 1)), 3) for place in range(count)]
+
+
+def mark_training_lengths(axes: Axes, runs: Iterable[RunIdentity]) -> None:
+    """Draw a dashed line at every training length that is known; compiled models have none.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> axes = Figure().subplots()
+        >>> mark_training_lengths(axes, [RunIdentity("a", "parity", "lstm", 178, 32, 0, "0" * 64)])
+        >>> [line.get_label() for line in axes.lines]
+        ['training length']
+    """
+    lengths = {run.training_length for run in runs if run.training_length and not run.compiled}
+    for number, length in enumerate(sorted(lengths)):
+        label = "training length" if number == 0 else ""
+        axes.axvline(length, color=GREY, linewidth=0.8, linestyle="--", label=label)
 
 
 class OfRun(Protocol):

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from analysis.framework.analysis import ReportSection, RunAnalysis
 from analysis.framework.figures import SMALLEST_TEXT, TEXT_WIDTH, legend_below, log_axis, new_panels, styled
-from analysis.framework.finding import Finding, Rows, for_title
+from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
@@ -34,7 +34,7 @@ from analysis.jacobian.block_structure import (
     named_groups,
 )
 from implicit.runs.loading import Run
-from theory import State, Status, Theorem1Report, Transition, Verdict, check_theorem1, solve_fixed_point
+from theory import State, Theorem1Report, Transition, Verdict, check_theorem1, solve_fixed_point
 from theory.blocks import flatten
 from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conditions import STATEMENTS, combine
@@ -56,7 +56,7 @@ class JacobianSettings(SampleSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class JacobianAnalysis:
+class JacobianAnalysis(Answer):
     """What `analyse` returns.
 
     Attributes:
@@ -76,29 +76,14 @@ class JacobianAnalysis:
     spectra: dict[str, Spectrum]
 
     @property
-    def with_fixed_point(self) -> Theorem1Report:
-        """The checks of those states at which a fixed point was reached."""
-        return Theorem1Report(
-            tuple(check for check in self.report.checks if check.status is Status.CONVERGED)
-        )
-
-    @property
     def verdict(self) -> Verdict:
         """Of the run: that over all visited states with a fixed point, for Theorem 1 speaks of no others."""
-        return combine([check.verdict for check in self.with_fixed_point.checks])
+        return self.report.with_fixed_point.verdict
 
     @property
     def sentence(self) -> str:
         """The verdict with its counts."""
-        counts, without = self.report.counts, len(self.report.checks) - len(self.with_fixed_point.checks)
-        layers = max((len(check.layers) for check in self.report.checks), default=0)
-        blocks = ", in every layer's own block" if layers > 1 else ""
-        missing = f", of which {without} without a fixed point" if without else ""
-        return (
-            f"The conclusions of Theorem 1 {VERDICT_WORDS[self.verdict]}: of {len(self.report.checks)} "
-            f"visited states they hold at {counts['holds']}, fail at {counts['fails']} and are undecided at "
-            f"{counts['inconclusive']}{missing}{blocks}"
-        )
+        return self.report.sentence
 
     @property
     def finding(self) -> Finding:
@@ -119,13 +104,16 @@ class JacobianAnalysis:
         """What is measured at the states, its verdict, and the least, median and largest value."""
         couplings = [check.conditions[3].value for check in self.report.checks if check.layers]
         coupling = dict(zip(SPREAD, np.quantile(couplings, (0, 0.5, 1)), strict=True)) if couplings else {}
-        layers = [layer for check in self.with_fixed_point.checks for layer in check.layers]
+        layers = [layer for check in self.report.with_fixed_point.checks for layer in check.layers]
         conditions = summary["conditions"]
         quantities = [
             ("C1: residual ‖Φ(z*) − z*‖", conditions["C1"], summary["residual"]),
             ("C2: smallest singular value of I − ∂zΦ", conditions["C2"], summary["smallest_singular_value"]),
             ("C3: spectral radius of the iteration", conditions["C3"], summary["spectral_radius"]),
             ("C4: coupling", conditions["C4"], coupling),
+        ]
+        quantities = [
+            *(quantities if self.verdict is not Verdict.DOES_NOT_APPLY else []),
             (
                 "off-diagonal mass of J = ∂h'/∂h, over ‖J‖",
                 f"non-diagonal: {combine([layer.non_diagonal for layer in layers])}",
@@ -148,7 +136,7 @@ class JacobianAnalysis:
             **self.report.summary(),
             "verdict": self.verdict.value,
             "verdict_over_all_states": self.report.verdict.value,
-            "with_fixed_point": len(self.with_fixed_point.checks),
+            "with_fixed_point": len(self.report.with_fixed_point.checks),
             "sentence": self.sentence,
         }
 
@@ -171,9 +159,6 @@ LIMITS = (
 )
 SPREAD = ("min", "median", "max")
 
-VERDICT_WORDS = {Verdict.HOLDS: "hold", Verdict.FAILS: "fail", Verdict.INCONCLUSIVE: "are undecided"}
-"""Verdicts as verbs."""
-
 
 def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -> JacobianAnalysis:
     """Check Theorem 1 at visited states and look at the Jacobian there.
@@ -187,8 +172,8 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
         >>> from implicit.runs.loading import load_run
         >>> run = load_run("lazy-swaps-gated-deltanet")
         >>> found = analyse(run, states=4, length=8)
-        >>> found.verdict.value, found.report.reasons
-        ('fails', {'fails: the transition is linear, to within the measured error': 4})
+        >>> found.report.headline
+        'non-diagonal and linear; Theorem 1 does not apply (no fixed point)'
     """
     settings = settings_from(JacobianSettings, chosen, settings)
     CONSTANT_STATE.require(run)
@@ -322,7 +307,9 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
             label=f"its threshold, {ERROR_MARGIN:.0f} × error",
         )
     axes.set(
-        title="conclusions at every state\nwith a fixed point",
+        title="measured at every\nvisited state"
+        if found.verdict is Verdict.DOES_NOT_APPLY
+        else "conclusions at every state\nwith a fixed point",
         xlabel="states, sorted by the measured value",
         ylabel="relative to ‖∂h'/∂h‖",
     )

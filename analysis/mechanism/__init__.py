@@ -17,7 +17,7 @@ from pydantic import Field, PositiveInt
 from analysis.error_control.pairs import choose_pairs
 from analysis.framework.analysis import Comparison
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
-from analysis.framework.finding import Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY
@@ -164,7 +164,7 @@ DECIDES = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class MechanismAnalysis:
+class MechanismAnalysis(Answer):
     """What `compare` returns.
 
     Attributes:
@@ -294,7 +294,7 @@ def compare(
     for run, task in zip(several, tasks, strict=True):
         if task.table.shape != tasks[0].table.shape or (task.table != tasks[0].table).any():
             raise InputError(
-                f"run {run.path.name} is of {task.name} and {several[0].path.name} of {tasks[0].name}, which "
+                f"run {run.name} is of {task.name} and {several[0].name} of {tasks[0].name}, which "
                 "are not the same automaton; give runs of one"
             )
     symmetry = symmetry_of(tasks[0])

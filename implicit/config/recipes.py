@@ -11,6 +11,7 @@ from typing import Any
 from automata.errors import unknown_name
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.flat import flat_places, groups, nest
+from implicit.config.optimizer import OptimizerConfig
 from implicit.config.references import AnyModel, model_name, task_specification
 from implicit.config.run import TrainConfig
 from implicit.models.registry import Sizes, model_class, size_fields, size_names
@@ -137,7 +138,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         model: name of the model, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
             they win over the recipe. A whole group takes the place of the recipe's. Fewer steps than the
-            recipe's shorten its final phase in proportion.
+            recipe's shorten its final phase in proportion, and the warm-up takes a
+            quarter of them at most.
 
     Raises:
         InputError: for an unknown task, model or field, or a bad value.
@@ -169,6 +171,9 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     if "final_steps" in good and steps.isdecimal():
         share = min(int(steps), good["steps"]) / good["steps"]
         good["final_steps"] = max(1, int(share * good["final_steps"]))
+    if steps.isdecimal() and "optimizer" not in overrides:  # else the group has its own
+        usual = OptimizerConfig.model_fields["warmup_steps"].default
+        good["warmup_steps"] = min(usual, -(-int(steps) // 4))
     settings = nest(TrainConfig, good)
     fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
     every_size = {*size_fields(), *size_names(model)}

@@ -1,6 +1,6 @@
 """Everything that determines a training run: with it and a machine, the weights are determined."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationInfo, field_validator, model_validator
@@ -267,6 +267,11 @@ class TrainConfig(CheckedConfig):
             f"{ends}; raise steps to at least {self.curriculum.first_step_at(self.length)}, "
             "or start_length or length_growth, or lower length_growth_every"
         )
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """Show what is not the default, by its flat name, as `TrainConfig.of` takes it."""
+        usual = type(self).model_construct(task="", model="").flat()
+        return ((name, value) for name, value in self.flat().items() if usual.get(name, ...) != value)
 
     def flat(self) -> dict[str, Any]:
         """Return the values by their flat names."""

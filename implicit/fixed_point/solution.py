@@ -18,7 +18,7 @@ class NotConvergedWarning(UserWarning):
     """Outputs were computed from latents that are not fixed points."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """The latents that a solver ended with, and for each token how it got there.
 
@@ -44,7 +44,10 @@ class Solution:
     iterations: Tensor
     residual: Tensor
     status: Tensor
-    earlier: Tensor | None = field(default=None, kw_only=True, repr=False)
+    earlier: Tensor | None = field(default=None, kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {[*self.value.shape]}: {self.message()}"
 
     @property
     def converged(self) -> Tensor:

@@ -5,7 +5,7 @@
 - Explicit: `Mamba2`, `Mamba3`, `DeltaNet`, `GatedDeltaNet`, `GatedDeltaProduct`, `PDSSM`, `Transformer`,
   `LSTM`, `SLSTM`, `GRU`, `Elman`.
 - By name: `MODELS`, `model_names`, `model_class`, `size_names`, `build_model`.
-- To write your own: `StepModel`, `SequenceModel`, `FixedPointModel`, `TorchRNN`, `ModelConfig`,
+- To write your own: `wrap`, `StepModel`, `SequenceModel`, `FixedPointModel`, `TorchRNN`, `ModelConfig`,
   `ModelOutput`.
 
 The sizes of a model are the fields of its ``config_class``.
@@ -32,7 +32,7 @@ from implicit.models.mamba3 import ImplicitMamba3, Mamba3
 from implicit.models.pd_ssm import PDSSM
 from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
 from implicit.models.slstm import SLSTM
-from implicit.models.step_model import StepModel
+from implicit.models.step_model import StepModel, wrap
 from implicit.models.torch_rnn import TorchRNN
 from implicit.models.transformer import ImplicitTransformer, Transformer
 
@@ -65,4 +65,5 @@ __all__ = [
     "model_class",
     "model_names",
     "size_names",
+    "wrap",
 ]

@@ -9,10 +9,11 @@
 | ``output``  | logits, the state after the last real token, and the fixed points of an implicit model   |
 """
 
-from abc import ABC, abstractmethod
+import inspect
+from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from pydantic import PositiveInt
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from implicit.caller import warn_caller
-from implicit.checked_config import CheckedConfig
+from implicit.checked_config import CheckedConfig, validated
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Stopping
 from implicit.models.input_checks import (
     as_column,
@@ -61,7 +62,7 @@ class ModelConfig(CheckedConfig):
         return {name: field for name, field in cls.model_fields.items() if name not in ALPHABETS}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelOutput:
     """What a model makes of a batch of sequences.
 
@@ -81,8 +82,24 @@ class ModelOutput:
     state: State
     solution: SequenceSolution | None = None
 
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {[*part.shape]}" for name, part in self.state.items())
+        solved = "" if self.solution is None else f"\n  solution: {self.solution!r}"
+        return f"ModelOutput\n  logits: {[*self.logits.shape]}\n  state: {parts or 'none'}{solved}"
 
-class SequenceModel(nn.Module, ABC):
+
+class _BySizes(ABCMeta):
+    """Lets a model be made from its sizes by name, in place of a configuration that holds them."""
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:
+        made_of = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
+        if args or "config" in values or made_of != ["config"]:
+            return super().__call__(*args, **values)
+        config_class: type[ModelConfig] = cls.config_class  # type: ignore[attr-defined]
+        return super().__call__(validated(config_class, values, field="size"))
+
+
+class SequenceModel(nn.Module, metaclass=_BySizes):
     """A model that reads tokens and predicts, after each of them, a class.
 
     `run` over a sequence equals the scan of `step` over its tokens, from any state, in one call or cut
@@ -104,6 +121,8 @@ class SequenceModel(nn.Module, ABC):
         >>> state, logits = model.step(model.init_state(3), torch.tensor([0, 1, 1]))
         >>> logits.shape, model(torch.tensor([[0, 1, 1, 0]])).shape
         (torch.Size([3, 2]), torch.Size([1, 4, 2]))
+        >>> LSTM(vocabulary_size=2, output_size=2, d_model=4).config == model.config
+        True
         >>> first = model.run(torch.tensor([[0, 1]]))
         >>> model.run(torch.tensor([[1, 0]]), first.state).logits.shape
         torch.Size([1, 2, 2])

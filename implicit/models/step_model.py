@@ -1,4 +1,4 @@
-"""A model that is written as one step of its state: runs, padding and transitions follow from it.
+"""A model that is written as one step of its state, or wrapped: runs, padding and transitions follow.
 
 | code     | meaning                                                                     |
 |----------|-----------------------------------------------------------------------------|
@@ -8,12 +8,17 @@
 """
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from automata.checks import check_integer, check_type, shown
+from automata.errors import InputError
 from implicit.cells import keep_where
-from implicit.models.interface import ModelOutput, SequenceModel
+from implicit.cells.plain import like
+from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory.transition import State
 from theory.transition_batch import TransitionBatch
@@ -67,8 +72,7 @@ class StepModel(SequenceModel):
         """Read one token."""
         self.check_tokens(token[:, None])
         self.check_state(state, len(token))
-        after = self.update(state, self.embed(token))
-        return after, self.read(after)
+        return self._advance(state, self.embed(token))
 
     def run(
         self,
@@ -80,15 +84,11 @@ class StepModel(SequenceModel):
     ) -> ModelOutput:
         """Read whole sequences; padding leaves the state as it is, and its logits are 0."""
         tokens, state, mask = self.begin(tokens, state, lengths)
-        logits = []
-        for t, inputs in enumerate(self.embed(tokens).unbind(1)):
-            after = self.update(state, inputs)
-            scores = self.read(after)
-            if mask is not None:
-                after, scores = keep_where(mask[:, t], after, state), scores * mask[:, t, None]
-            state = after
-            logits.append(scores)
-        return ModelOutput(torch.stack(logits, dim=1), state)
+        return _read_in_turn(self._advance, self.embed(tokens), state, mask)
+
+    def _advance(self, state: State, inputs: Tensor) -> tuple[State, Tensor]:
+        after = self.update(state, inputs)
+        return after, self.read(after)
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token."""
@@ -99,3 +99,174 @@ class StepModel(SequenceModel):
             latent_size=0,
             layer_states=self.layer_states,
         )
+
+
+Step = Callable[[Any, State, Tensor], tuple[State, Tensor]]
+"""(module, state, token) ↦ (next state, logits), for a batch: token int64 ``[batch]``."""
+
+
+class WrappedModule(SequenceModel):
+    """Any module under the interface of every model; `wrap` makes it, which says what the arguments are.
+
+    The module is not copied: what its training changes is changed here, too.
+    """
+
+    description = "a module of one's own, wrapped"
+    config_class = ModelConfig
+
+    def __init__(
+        self,
+        module: nn.Module,
+        step: Step,
+        state: Mapping[str, Tensor],
+        vocabulary_size: int,
+        layers: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        check_type("module", module, nn.Module, "give a torch.nn.Module")
+        check_integer("vocabulary_size", vocabulary_size, 1)
+        check_type("state", state, Mapping, "give named tensors without a batch axis")
+        for name, part in state.items():
+            check_type(f"state entry {name!r}", part, Tensor, "give a tensor without a batch axis")
+        super().__init__(ModelConfig(vocabulary_size=vocabulary_size, output_size=1))
+        self.name = type(module).__name__  # type: ignore[misc]
+        self.module, self._step = module, step
+        self._initial = {name: part.detach().clone() for name, part in state.items()}
+        self.layer_states = tuple(map(tuple, [state] if layers is None else layers))
+        for names in self.layer_states:
+            for name in names:
+                if name not in state:
+                    raise InputError(f"layers names {name!r}; give entries of state, {', '.join(state)}")
+        with torch.no_grad():
+            _, logits = self._tried(self.init_state(2), torch.zeros(2, dtype=torch.int64, device=self.device))
+        self.config = ModelConfig(vocabulary_size=vocabulary_size, output_size=logits.shape[1])
+
+    def init_state(self, batch_size: int) -> State:
+        """Return the state before the first token, the same for every sequence."""
+        check_integer("batch_size", batch_size, 0)
+        weights = like(self)
+        parts = {
+            name: part.to(weights) if part.is_floating_point() else part.to(weights.device)
+            for name, part in self._initial.items()
+        }
+        return {name: part.expand(batch_size, *part.shape) for name, part in parts.items()}
+
+    def _called(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Call the step, and refuse what is no state and no logits."""
+        found = self._step(self.module, dict(state), token)
+        if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Tensor)):
+            raise InputError(f"step returns {shown(found)}; return (state, logits)")
+        after, logits = found
+        check_type("the state that step returns", after, Mapping, "return named tensors")
+        for name, part in state.items():
+            if name not in after or after[name].shape != part.shape or after[name].dtype != part.dtype:
+                given = f"{after[name].dtype} {[*after[name].shape]}" if name in after else "missing"
+                raise InputError(
+                    f"state entry {name!r} that step returns is {given}; "
+                    f"return {part.dtype} {[*part.shape]}, batch first, as it is given"
+                )
+        if logits.ndim != 2 or len(logits) != len(token):
+            raise InputError(
+                f"logits that step returns have shape {[*logits.shape]}; return [batch, answers]"
+            )
+        return {name: after[name] for name in state}, logits
+
+    def _tried(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Call the step, and say in one sentence what is wrong if it raises."""
+        try:
+            return self._called(state, token)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"step raises {type(error).__name__} ({shown(str(error))}); it is called as "
+                "step(module, state, token), and takes weights from this module, which may be a float64 copy"
+            ) from error
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        """Read one token."""
+        self.check_step(state, token)
+        return self._tried(state, token)
+
+    def run(
+        self,
+        tokens: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,  # noqa: ARG002
+        *,
+        lengths: Tensor | None = None,
+    ) -> ModelOutput:
+        """Read whole sequences, token by token; padding leaves the state as it is, and its logits are 0."""
+        tokens, state, mask = self.begin(tokens, state, lengths)
+        return _read_in_turn(self._tried, tokens, state, mask)
+
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        """Return (Φ, G) without a latent at every token."""
+        self.check_positions(tokens)
+
+        def advance(latent: Tensor, state: State, inputs: State) -> tuple[Tensor, State]:
+            batched = {name: part[None] for name, part in state.items()}
+            after, _ = self._called(batched, inputs["token"][None])
+            return latent, {name: part[0] for name, part in after.items()}
+
+        return TransitionBatch(
+            advance=advance,
+            inputs={"token": tokens.flatten()},
+            latent_size=0,
+            layer_states=self.layer_states,
+        )
+
+
+def wrap(
+    module: nn.Module,
+    step: Step,
+    state: Mapping[str, Tensor],
+    *,
+    vocabulary_size: int,
+    layers: Sequence[Sequence[str]] | None = None,
+) -> WrappedModule:
+    """Return any recurrent module as a model that every question can be asked of.
+
+    Args:
+        module: the network, with whatever layers; cells and networks of `torch.nn` are fine. It stays the
+            same object, so that it can be trained on.
+        step: a function of (module, state, token) that returns (next state, logits) for a batch: token int64
+            ``[batch]``, parts of the state ``[batch, …]``, logits ``[batch, answers]``. It takes the module
+            from its first argument, for questions work on a copy in float64.
+        state: before the first token, named tensors without a batch axis.
+        vocabulary_size: tokens are 0 … vocabulary_size − 1.
+        layers: the parts of each layer's state; all of them as one layer if None.
+
+    Raises:
+        InputError: for what is no module or no state, or a step that returns something else.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.embedding, self.cell = nn.Embedding(2, 4), nn.GRUCell(4, 4)
+        ...         self.head = nn.Linear(4, 2)
+        >>> def step(net, state, token):
+        ...     h = net.cell(net.embedding(token), state["h"])
+        ...     return {"h": h}, net.head(h)
+        >>> model = wrap(Net(), step, {"h": torch.zeros(4)}, vocabulary_size=2)
+        >>> model(torch.tensor([[1, 0, 1]])).shape
+        torch.Size([1, 3, 2])
+    """
+    return WrappedModule(module, step, state, vocabulary_size, layers)
+
+
+def _read_in_turn(
+    advance: Callable[[State, Tensor], tuple[State, Tensor]],
+    inputs: Tensor,
+    state: State,
+    mask: Tensor | None,
+) -> ModelOutput:
+    """Read inputs ``[batch, length, …]`` one after the other; where the mask is False, nothing happens."""
+    logits = []
+    for t, one in enumerate(inputs.unbind(1)):
+        after, scores = advance(state, one)
+        if mask is not None:
+            after, scores = keep_where(mask[:, t], after, state), scores * mask[:, t, None]
+        state = after
+        logits.append(scores)
+    return ModelOutput(torch.stack(logits, dim=1), state)

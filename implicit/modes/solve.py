@@ -97,7 +97,7 @@ def _offers(value: object, *methods: str) -> bool:
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SequenceSolution(Solution):
     """The fixed points of a batch of sequences, and what they took.
 

@@ -28,6 +28,7 @@ from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     TEMPORARY_SUFFIX,
+    declared_tensors,
     leftovers,
     read_json,
     read_stored,
@@ -73,6 +74,15 @@ class RunFolder:
     def finished(self) -> bool:
         """Whether the run here has its final weights."""
         return self.weights_file.is_file()
+
+    @property
+    def stored_step(self) -> int:
+        """The step that an unfinished run goes on from; 0 without a readable checkpoint."""
+        try:
+            _, metadata = declared_tensors(self.checkpoint_file)
+            return int(json.loads(metadata["progress"])["step"])
+        except (InputError, KeyError, TypeError, ValueError):
+            return 0
 
     def read_values(self) -> dict[str, Any]:
         """Return the configuration of the run as data: nothing that it names is imported.
@@ -136,8 +146,10 @@ class RunFolder:
             refuse_links(self.path, written)
         return held(self.path, lambda: self.begun)
 
-    def begin(self, config: TrainConfig) -> None:
+    def begin(self, config: TrainConfig, own: str = "") -> None:
         """Make the folder with its configuration, or leave everything as it was.
+
+        ``own`` names the parts of training that were given as functions, which no configuration holds.
 
         Raises:
             InputError: if the path is a file or a folder with other files.
@@ -147,7 +159,8 @@ class RunFolder:
         made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_json(self.environment_file, {**describe_environment(), "seed": config.seed})
+            parts = {"own": own} if own else {}
+            write_json(self.environment_file, {**describe_environment(), "seed": config.seed, **parts})
             self.write_metrics([])
             # Last, for it is what makes the folder a run.
             write_json(self.config_file, config.as_json())
@@ -159,12 +172,18 @@ class RunFolder:
                     folder.rmdir()
             raise
 
-    def check_same(self, config: TrainConfig) -> None:
-        """Refuse to go on with another configuration than the one the run was begun with.
+    def check_same(self, config: TrainConfig, own: str = "") -> None:
+        """Refuse to go on with another configuration, or other own parts, than the run was begun with.
 
         Raises:
             InputError: naming the first field that differs, with both values; or for a compiled run.
         """
+        before = read_json(self.environment_file).get("own", "") if self.environment_file.is_file() else ""
+        if before != own and not self.finished:
+            raise InputError(
+                f"{before or 'no part'} of training was given as a function when {self.path} was begun, and "
+                f"{own or 'none'} now; give the same"
+            )
         stored = self.read_config(allow_code=named_code(config.as_json()))
         if stored.compiled is not None and config.compiled is None:
             raise InputError(

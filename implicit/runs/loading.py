@@ -1,18 +1,20 @@
-"""A finished training run, read back from its folder or from those stored in the package."""
+"""What questions are asked of: a model with its task, read back from a run folder or given in memory."""
 
+import copy
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from torch import Tensor, nn
 
-from automata.checks import check_type
+from automata.checks import check_integer, check_type
 from automata.errors import InputError, unknown_name
-from automata.tasks.interface import Task
-from automata.tasks.specification import TaskSource
+from automata.tasks.interface import Specification, Task
+from automata.tasks.specification import TaskSource, task_from
 from implicit.config.run import TrainConfig
-from implicit.models.interface import SequenceModel
+from implicit.models.interface import ALPHABETS, SequenceModel
 from implicit.models.registry import MODELS, build_model, build_on_meta
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
@@ -22,16 +24,18 @@ STORED_RUNS = Path(__file__).parents[1] / "stored_runs"
 """Runs that come with the package, by name."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A finished training run.
+    """A model with its task: a finished training run, or what `Run.of` makes of a model in memory.
 
     Attributes:
-        path: its folder.
-        config: what determined it.
+        path: its folder; of a model in memory a name, where nothing lies.
+        config: what determined it. Of a model in memory task, model, sizes and length alone say something.
         model: the trained model, in the dtype that it was trained in, in evaluation mode.
         task: what it was trained on.
         metrics: one entry per evaluation, in order.
+        in_memory: whether it is a model in memory.
+        length_known: whether the training length in the configuration is that of the model.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -40,7 +44,9 @@ class Run:
         >>> with TemporaryDirectory() as folder:
         ...     train(recipe("parity", "lstm", steps=2, warmup_steps=1), Path(folder) / "run", progress=False)
         ...     run = load_run(Path(folder) / "run")
-        Run(...)
+        Run run: lstm on parity, 8,578 parameters
+          trained at length 32 with seed 0: 2 steps
+          validation accuracy ... at length 32
         >>> run.task, run.config.steps, run.metrics[-1]["step"], run.model.training
         (<WordProblem parity: 2 tokens, 2 states>, 2, 2, False)
     """
@@ -49,7 +55,80 @@ class Run:
     config: TrainConfig
     model: SequenceModel
     task: Task
-    metrics: list[Metrics]
+    metrics: list[Metrics] = field(default_factory=list)
+    in_memory: bool = False
+    length_known: bool = True
+
+    def __repr__(self) -> str:
+        lines = [f"{self.config.model} on {self.task.name}, {self.model.parameter_count():,} parameters"]
+        if self.in_memory:
+            lines += ["a model in memory"]
+        elif self.config.compiled is not None:
+            lines += ["compiled, not trained"]
+        else:
+            steps = f"{self.metrics[-1]['step']:,} steps" if self.metrics else "not trained"
+            lines += [f"trained at length {self.config.length} with seed {self.config.seed}: {steps}"]
+        for length, measured in (self.metrics[-1] if self.metrics else {}).get("validation", {}).items():
+            lines += [f"validation accuracy {measured['accuracy']:.4f} at length {length}"]
+        return "\n  ".join([f"Run {self.name}: {lines[0]}", *lines[1:9]])
+
+    @property
+    def name(self) -> str:
+        """What the run is called in results: the name of its folder."""
+        return self.path.resolve().name
+
+    @classmethod
+    def of(cls, model: SequenceModel, task: TaskSource, *, name: str = "", length: int | None = None) -> Self:
+        """Return a model in memory as questions take it: a copy, on the CPU and in evaluation mode.
+
+        Args:
+            model: any `SequenceModel`; `implicit.wrap` makes one of another module.
+            task: what it was trained on: a name, ``module:name``, a specification, or the object itself.
+            name: what to call it in results; the model's name if empty.
+            length: tokens per sequence in training, to which some questions compare. If None, they use 32
+                and show no training length.
+
+        Raises:
+            InputError: for what is no `SequenceModel`, or a task of another number of tokens or answers.
+
+        Example:
+            >>> from implicit.models.lstm import LSTM
+            >>> model = LSTM(LSTM.config_class(vocabulary_size=2, output_size=2))
+            >>> run = Run.of(model, "parity", name="mine")
+            >>> run.name, run.in_memory, run.model is model
+            ('mine', True, False)
+        """
+        wrap = "wrap another module with implicit.wrap(module, step, state, vocabulary_size=...)"
+        check_type("model", model, SequenceModel, f"give a SequenceModel, or {wrap}")
+        built = task_from(task)
+        sizes = model.config.model_dump()
+        for size in ALPHABETS:
+            if sizes.pop(size) != getattr(built, size):
+                raise InputError(
+                    f"{size} of the model is {getattr(model.config, size)}, but that of task {built.name} is "
+                    f"{getattr(built, size)}; give the task that the model was trained on"
+                )
+        if Path(name).name != name:
+            raise InputError(f"name is {name!r}; give one that a folder can have")
+        called = getattr(model, "name", type(model).__name__)
+        if called in MODELS and type(model) is not MODELS[called]:
+            called = type(model).__name__  # a subclass that has its parent's name
+        config = TrainConfig.model_construct(task=_described(built), model=called, sizes=sizes)
+        if length is not None:
+            config = config.model_copy(update={"length": check_integer("length", length, 1)})
+        try:
+            copied = copy.deepcopy(model).cpu().eval()
+        except RuntimeError as error:
+            raise InputError(f"model cannot be copied ({error}); detach the tensors that it holds") from None
+        return cls(Path(name or called), config, copied, built, [], True, length is not None)
+
+
+def _described(task: Task) -> Specification:
+    """What rebuilds a task, or its name if nothing does."""
+    try:
+        return task.specification()
+    except InputError:
+        return task.name
 
 
 def load_run(
@@ -131,7 +210,7 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
 def untrained_run(config: TrainConfig) -> Run:
     """Return the run of a configuration before its first update: initial weights, no folder, no metrics."""
     task = config.build_task()
-    return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task, [])
+    return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task)
 
 
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

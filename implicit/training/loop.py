@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
@@ -12,9 +12,10 @@ from torch import nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
+from automata.checks import check_number, check_type
 from automata.errors import InputError
 from automata.tasks.interface import Task
-from implicit.config.curriculum import Phase
+from implicit.config.curriculum import Growth, Phase
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
@@ -25,15 +26,54 @@ from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import seeded_code
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
-from implicit.training.objective import Objective, objective
+from implicit.training.objective import Loss, Objective, objective
 from implicit.training.optimizers import make_optimizer
+from implicit.training.progress import ProgressLines, TrainingStep
 from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator, step_seed
 from implicit.training.tensorboard import TensorBoard
 from implicit.training.termination import EXIT_CODE
 
-Watch = Callable[[int, SequenceModel], None]
-"""Takes the number of a training step and the model after it, which it must leave as it is."""
+Callback = Callable[[TrainingStep], object]
+"""Takes a training step that was taken; training ends after it if this returns True."""
+
+
+@dataclass(frozen=True)
+class OwnParts:
+    """What a caller of `implicit.train` gives in place of parts of the configuration.
+
+    Attributes:
+        optimizer: makes the optimiser of a model.
+        schedule: the learning rate of a step, counted from 1.
+        loss: in place of the weighted cross-entropy.
+    """
+
+    optimizer: Callable[[SequenceModel], Optimizer] | None = None
+    schedule: Callable[[int], float] | None = None
+    loss: Loss | None = None
+
+    @property
+    def given(self) -> str:
+        """The names of those that are given, as ``environment.json`` holds them."""
+        return " ".join(name for name, part in vars(self).items() if part is not None)
+
+    def make_optimizer(self, config: TrainConfig, model: SequenceModel) -> Optimizer:
+        """Return the optimiser.
+
+        Raises:
+            InputError: for a function that makes something else.
+        """
+        made = make_optimizer(config, model) if self.optimizer is None else self.optimizer(model)
+        check_type("what optimizer returns", made, Optimizer, "return a torch.optim.Optimizer")
+        return made
+
+    def learning_rate_at(self, config: TrainConfig, step: int, growth: Growth) -> float:
+        """Return the learning rate of a step."""
+        if self.schedule is None:
+            return config.learning_rate_at(step, growth)
+        return check_number("what schedule returns", self.schedule(step))
+
+
 _DRAWS = 64
 """Of the batch of a step, at most, until something is asked in one."""
 
@@ -46,14 +86,15 @@ def take_steps(
     show_progress: bool = False,
     tensorboard: bool = False,
     baselines: dict[int, float] | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
     asked_to_stop: Callable[[], bool] | None = None,
+    own: OwnParts | None = None,
 ) -> None:
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
     The metrics of a step are stored before its checkpoint, and those after the checkpoint are measured again:
     whenever the process is killed, no line is lost and none comes twice. The model is on the device to train
-    on, with its initial weights, and holds the trained ones afterwards. ``watch`` is called, and
+    on, with its initial weights, and holds the trained ones afterwards. ``callback`` is called, and
     `asked_to_stop` asked, after each of these steps; the baselines are computed if None.
 
     Raises:
@@ -61,7 +102,8 @@ def take_steps(
         OSError: if the folder cannot be written.
         SystemExit: where asked to stop before the last step, with exit code 143; the step is stored.
     """
-    optimizer = make_optimizer(config, model)
+    own = own or OwnParts()
+    optimizer = own.make_optimizer(config, model)
     done, passed = Progress(), None
     if folder.checkpoint_file.is_file():
         sequences = config.sequences(config.length)
@@ -70,7 +112,8 @@ def take_steps(
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
-    began = time.monotonic() - done.seconds
+    began, first = time.monotonic() - done.seconds, done.step
+    lines = ProgressLines(config, model.parameter_count(), show=show_progress)
     hidden = None if show_progress else True  # tqdm reads None as "where there is no terminal"
     with (
         TensorBoard(folder.path / "tensorboard" if tensorboard else None, done.step) as board,
@@ -78,14 +121,11 @@ def take_steps(
     ):
         for step in range(done.step + 1, config.steps + 1):
             phase = config.curriculum.phase(step, config.length, done.growth)
-            rate = config.learning_rate_at(step, done.growth)
-            # Models of ours draw nothing in a step.
-            own = config.model not in MODELS
-            with seeded_code(step_seed(config.seed, step)) if own else nullcontext():
-                result, passed = _step(config, task, model, optimizer, phase, rate, step, passed)
+            rate = own.learning_rate_at(config, step, done.growth)
+            draws = config.model not in MODELS or own.given  # models and parts of ours draw nothing in a step
+            with seeded_code(step_seed(config.seed, step)) if draws else nullcontext():
+                result, passed = _step(config, task, model, optimizer, phase, rate, step, passed, own.loss)
             bar.update()
-            if watch is not None:
-                watch(step, model)
             growth = config.curriculum.grown(
                 done.growth, step, result.late_accuracy, config.length, config.steps
             )
@@ -93,20 +133,46 @@ def take_steps(
             seconds = time.monotonic() - began
             done = replace(done, step=step, tokens=tokens, seconds=seconds, growth=growth)
             last = config.last_step(growth)
-            if step % config.evaluation.every == 0 or step == last:
+            if lines.due:
+                lines.tell(step, step - first, last, result.loss.item(), result.accuracy)
+            ends = False
+            if callback is not None and not _measured_at(config, step, last):
+                ends = callback(_taken(step, phase, rate, result, model)) is True
+            if ends or _measured_at(config, step, last):
                 evaluations = _validate(config, task, model, phase, step)
                 metrics.append(_entry(config, model, phase, rate, result, evaluations, baselines, done))
+                if callback is not None and not ends:
+                    ends = callback(_taken(step, phase, rate, result, model, dict(metrics[-1]))) is True
+                if ends and step != last:
+                    metrics[-1]["ended_by"] = "callback"
                 folder.write_metrics(metrics)
                 board.write(metrics[-1])
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
-            if done.target_met == config.evaluation.patience or step == last:
+            if ends or done.target_met == config.evaluation.patience or step == last:
                 break
             stopped = asked_to_stop is not None and asked_to_stop()
             if stopped or step % config.checkpoint_every == 0:
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, passed)
             if stopped:
                 raise SystemExit(EXIT_CODE)
+
+
+def _measured_at(config: TrainConfig, step: int, last: int) -> bool:
+    return step % config.evaluation.every == 0 or step == last
+
+
+def _taken(
+    step: int,
+    phase: Phase,
+    rate: float,
+    result: Objective,
+    model: SequenceModel,
+    metrics: Metrics | None = None,
+) -> TrainingStep:
+    penalties = {name: penalty.item() for name, penalty in result.penalties.items()}
+    loss = result.loss.item()
+    return TrainingStep(step, phase.length, loss, penalties, result.accuracy, rate, model, metrics)
 
 
 def majority_baselines(config: TrainConfig, task: Task) -> dict[int, float]:
@@ -135,6 +201,7 @@ def _step(
     rate: float,
     step: int,
     passed: PassedState | None,
+    own_loss: Loss | None,
 ) -> tuple[Objective, PassedState | None]:
     """Take one training step; its batch depends on the seed, the step, and what is passed from the last."""
     noise = noise_generator(config.seed, step)
@@ -144,7 +211,7 @@ def _step(
         state, start = passed.go_on(model.init_state(len(passed.end)), beginning, phase.carried_share, noise)
         start = start.cpu()
     batch = _draw_asked(config, task, phase.length, step, start).to(model.device)
-    result = objective(model, batch, phase, noise, state)
+    result = objective(model, batch, phase, noise, state, own_loss)
     optimizer.zero_grad()
     result.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.gradient_clip or math.inf)

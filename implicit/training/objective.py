@@ -1,11 +1,13 @@
 """What is minimised: the weighted cross-entropy of the targets, and penalties if the phase has any."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from automata.checks import shown
 from automata.errors import InputError
 from implicit.config.curriculum import TRAINING_WINDOWS, Phase
 from implicit.models.interface import SequenceModel
@@ -13,6 +15,9 @@ from implicit.modes import SequenceSolution, Solve
 from implicit.penalties import Solved
 from implicit.training.streams import TokenBatch
 from theory.transition import State
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(logits ``[batch, length, answers]``, targets and weights ``[batch, length]``) ↦ a scalar with gradient."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,16 @@ def objective(
     phase: Phase,
     noise: torch.Generator | None = None,
     state: State | None = None,
+    own_loss: Loss | None = None,
 ) -> Objective:
     """Compute the loss of a batch; an implicit model is solved and differentiated as the phase says.
 
     The batch is on the device of the model. Noise draws random starts and the directions of the penalties.
-    The state before the first token is the initial one if None.
+    The state before the first token is the initial one if None; an own loss takes the place of the weighted
+    cross-entropy.
+
+    Raises:
+        InputError: for a loss that is no scalar tensor.
 
     Example:
         >>> from implicit.config.curriculum import Curriculum
@@ -97,7 +107,9 @@ def objective(
         late = batch.counted & _last_third(batch)
         accuracy = float(right[batch.counted].double().mean())
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
-    loss = weighted_cross_entropy(output.logits, batch.targets, weights)
+    loss = (own_loss or weighted_cross_entropy)(output.logits, batch.targets, weights)
+    if own_loss is not None and not (isinstance(loss, Tensor) and loss.ndim == 0):
+        raise InputError(f"loss returns {shown(loss)}; return a tensor without axes, with its gradient")
     everywhere = (right | ~late).all(dim=1)
     return Objective(loss, penalties, accuracy, late_accuracy, everywhere, output.state, solution)
 

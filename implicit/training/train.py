@@ -1,20 +1,24 @@
 """Training from its configuration to the finished run."""
 
 import warnings
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
 import torch
+from torch.optim import Optimizer
 
-from automata.checks import check_type
+from automata.checks import check_type, shown
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
 from implicit.config.references import AnyModel
 from implicit.config.run import TrainConfig
+from implicit.models.interface import SequenceModel
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from implicit.training.initial import load_initial_weights
-from implicit.training.loop import Watch, majority_baselines, take_steps
+from implicit.training.loop import Callback, OwnParts, majority_baselines, take_steps
+from implicit.training.objective import Loss
 from implicit.training.state_passing import check_state_passing
 from implicit.training.streams import check_batch_memory
 from implicit.training.termination import noted_termination
@@ -33,7 +37,10 @@ def train(
     *,
     task: TaskSource | None = None,
     model: AnyModel | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
+    optimizer: Callable[[SequenceModel], Optimizer] | None = None,
+    schedule: Callable[[int], float] | None = None,
+    loss: Loss | None = None,
 ) -> Run:
     """Train a model, or go on where an interrupted run of the same configuration stopped.
 
@@ -47,8 +54,14 @@ def train(
             or the object. The folder holds what rebuilds it; what is of your own code has to be importable.
         model: what to train in place of the configuration's model, with its own default sizes: a name,
             ``module:name``, or a subclass of `SequenceModel` at the top level of a module.
-        watch: called with the number of each training step taken and the model after it, which it must leave
-            as it is (a copy is its own); not called for steps that an earlier process took.
+        callback: called with each `TrainingStep` that is taken: its number, loss, accuracy, penalties, the
+            model and, where they were measured, the metrics. If it returns True, training ends there and the
+            run is finished; the last line of the metrics says so. Not called for steps of an earlier process.
+        optimizer: makes the optimiser of the model, in place of the configuration's. The learning rate of all
+            its groups is the schedule's.
+        schedule: the learning rate of a step, from 1, in place of the configuration's warm-up and decay.
+        loss: a function of logits, targets and weights, as `weighted_cross_entropy`, in its place. Penalties
+            are added to it.
 
     Returns:
         The finished run; if it was finished before, nothing is computed.
@@ -75,6 +88,10 @@ def train(
     """
     check_type("config", config, TrainConfig, "give a TrainConfig, such as recipe('parity', 'lstm')")
     check_type("out", out, (str, PathLike), "give the path of a run folder")
+    own = OwnParts(optimizer, schedule, loss)
+    for name, part in {"callback": callback, **vars(own)}.items():
+        if part is not None and not callable(part):
+            raise InputError(f"{name} is {shown(part)}; give a function")
     folder = RunFolder(Path(out))
     given = {"task": task, "model": model}
     config = config.updated(**{field: value for field, value in given.items() if value is not None})
@@ -86,7 +103,7 @@ def train(
     for penalty in config.curriculum.penalties().values():
         penalty.check(built_model)
     if folder.begun:
-        folder.check_same(config)
+        folder.check_same(config, own.given)
     if folder.begun and folder.finished:
         folder.clear()
         return load_run(folder.path, allow_code=True)
@@ -100,13 +117,15 @@ def train(
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
     with folder.held():
         if folder.begun:
-            folder.check_same(config)  # it may have been begun, or finished, since it was looked at
+            folder.check_same(
+                config, own.given
+            )  # it may have been begun, or finished, since it was looked at
         else:
-            folder.begin(config)
+            folder.begin(config, own.given)
         if not folder.finished:
-            options = progress, tensorboard, baselines, watch
+            options = progress, tensorboard, baselines, callback
             with noted_termination() as asked_to_stop:  # after the last step, the run is finished first
-                take_steps(config, built_task, built_model, folder, *options, asked_to_stop)
+                take_steps(config, built_task, built_model, folder, *options, asked_to_stop, own)
                 folder.finish(built_model)
     run = load_run(folder.path, allow_code=True)
     if config.shortfall() is None and (shortfall := run_shortfall(run)):  # else it was said before

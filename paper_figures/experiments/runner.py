@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from filelock import Timeout
 from tqdm import tqdm
 
 from analysis.framework.output import check_writable, json_ready
 from automata.errors import InputError, unknown_name
+from implicit.threads import threads_taken
 from implicit.training.train import available_device
 from paper_figures.experiments.grid import Experiment, Measurement, Point
 from paper_figures.experiments.store import Outcome, Store
@@ -153,14 +153,9 @@ class Work:
     def __call__(self) -> None:
         """Do what is left as soon as nobody else does it, with one thread, on which the weights depend."""
         available_device(self.device)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            with self.store.lock(self.point):
-                if not self.ended:
-                    self._train_and_measure()
-        finally:
-            torch.set_num_threads(threads)
+        with threads_taken(1), self.store.lock(self.point):
+            if not self.ended:
+                self._train_and_measure()
 
     def checkpoint(self) -> "DelayedSubmission":
         """Tell submitit to submit the same when SLURM ends the job: what is done lies on disk."""

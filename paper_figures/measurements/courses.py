@@ -18,6 +18,7 @@ from implicit.checked_config import CheckedConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run, initial_model
 from implicit.train import train
+from implicit.training.progress import TrainingStep
 from paper_figures.measurements.iterations import MODES, training_course
 from paper_figures.measurements.lengths import accuracy
 
@@ -45,16 +46,16 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
     if 0 in steps:
         kept[0] = initial_model(run.config, run.task).to(device)
 
-    def keep(step: int, model: SequenceModel) -> None:
-        if step in steps:
-            kept[step] = copy.deepcopy(model)
+    def keep(taken: TrainingStep) -> None:
+        if taken.step in steps:
+            kept[taken.step] = copy.deepcopy(taken.model)
 
     with tempfile.TemporaryDirectory() as folder:
-        again = train(run.config, Path(folder) / "run", progress=False, device=str(device), watch=keep)
+        again = train(run.config, Path(folder) / "run", progress=False, device=str(device), callback=keep)
     ended, weights = run.model.state_dict(), again.model.to(device).state_dict()
     if any(not torch.equal(ended[name], weights[name]) for name in ended):
         raise InputError(
-            f"training of {run.path.name} ended in other weights than those stored; train both with the same "
+            f"training of {run.name} ended in other weights than those stored; train both with the same "
             "number of threads on the same machine"
         )
     kept[again.metrics[-1]["step"]] = again.model

@@ -41,8 +41,8 @@ def test_the_script_of_the_page_reaches_its_result(
         assert found["verdict"] == "equivalent"
         assert len(found["automaton"]["answers"]) == 4
     theorem1 = json.loads((out / "theorem1/jacobian.json").read_text())["result"]["theorem1"]
-    assert theorem1["verdict"] == "holds"
-    assert "non-diagonal and non-linear" in theorem1["kind_sentence"]
+    assert theorem1["verdict"] == "does not apply"
+    assert theorem1["headline"] == "non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)"
 
     (table,) = re.findall(r"^\| file \|.*?\n\n", PAGE, flags=re.DOTALL | re.MULTILINE)
     for file in re.findall(r"^\| `([^`]+)`", table, flags=re.MULTILINE):

@@ -82,6 +82,15 @@ def test_the_own_gru_is_the_gru_of_torch(run_commands: Callable[[str], None]) ->
     assert_agree(own.states(tokens)["h"][:, 1:], outputs.detach())
 
 
+def test_a_network_of_ones_own_is_trained_and_asked_in_memory(
+    run_commands: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert quoted("own_loop.py") in page("your_own_model.md")
+    import_module("own_loop").main(steps=2)
+    printed = capsys.readouterr().out
+    assert "non-linear; Theorem 1 does not apply (no fixed point); measured at 3 visited states." in printed
+
+
 def test_the_page_of_thirty_lines_runs(run_commands: Callable[[str], None]) -> None:
     text = page("your_own_model.md")
     assert quoted("own_gru.py") in text

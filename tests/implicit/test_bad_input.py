@@ -49,7 +49,7 @@ FLAGS = {
     f"{NEW} --hard-fraction 2": "hard_fraction is 2; it should be less than",
     f"{NEW} --task S5-transpositions --hard-fraction 0.5": "S5-transpositions has no identity",
     f"{NEW} --seed -1": "seed is -1; it should be greater than or equal to 0",
-    f"{NEW} --steps 10": "warmup_steps is 100; give at most steps, 10",
+    f"{NEW} --steps 10 --warmup-steps 100": "warmup_steps is 100; give at most steps, 10",
     f"{NEW} --device gpu": "device is 'gpu', which is not to be had here; choose",
     f"{NEW} --d-model 0": "d_model is 0; it should be greater than 0",
     f"{NEW} --d-state 8": "size of lstm 'd_state' is unknown",

@@ -13,6 +13,7 @@ from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.loading import initial_model
 from implicit.train import train
+from implicit.training.progress import TrainingStep
 
 CONFIG = TrainConfig.of(
     task="parity",
@@ -48,12 +49,12 @@ def test_training_with_dropout_is_that_of_its_seed(tmp_path: Path) -> None:
     torch.rand(3)
     assert weights(train(CONFIG, tmp_path / "two", progress=False).model) == first
 
-    def stop(step: int, _: SequenceModel) -> None:
-        if step == 3:
+    def stop(taken: TrainingStep) -> None:
+        if taken.step == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(CONFIG, tmp_path / "three", progress=False, watch=stop)
+        train(CONFIG, tmp_path / "three", progress=False, callback=stop)
     torch.rand(3)
     assert weights(train(CONFIG, tmp_path / "three", progress=False).model) == first
 

@@ -166,7 +166,8 @@ def foretold(said: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def theorem1(holds: int) -> Mapping[str, Any]:
-    return {"theorem1": {"counts": {"holds": holds}, "states": 64}}
+    kind = "non-diagonal and non-linear" if holds else "diagonal and linear"
+    return {"theorem1": {"counts": {"holds": holds}, "states": 64, "kind": kind}}
 
 
 def held(said: int) -> Mapping[str, Any]:

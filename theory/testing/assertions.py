@@ -155,28 +155,31 @@ def assert_theorem1(
     Example:
         >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
         >>> states = [{"h": torch.ones(2).double()}, {"h": torch.zeros(2).double()}]
-        >>> assert_theorem1(linear, states, expected="fails").verdict.value
-        'fails'
+        >>> assert_theorem1(linear, states, expected="fails").kind.value
+        'diagonal and linear'
         >>> assert_theorem1(linear, states)
         Traceback (most recent call last):
         ...
         theory.testing.not_applicable.NotApplicableError: not applicable: the transition has no latent ...
     """
-    if expected not in list(Verdict):
-        raise unknown_name("expected", str(expected), [verdict.value for verdict in Verdict])
+    known = [verdict.value for verdict in Verdict if verdict is not Verdict.DOES_NOT_APPLY]
+    if expected not in known:
+        raise unknown_name("expected", str(expected), known)
     expected = Verdict(expected)
     report = check_theorem1(transition, states, **options)
-    wrong = [check for check in report.checks if check.verdict is not expected]
+    wrong = [check for check in report.checks if check.conclusions is not expected]
     if wrong or expected is not Verdict.FAILS:
         _require_latent(transition, "Theorem 1")
     if not wrong and expected is Verdict.HOLDS:
         wrong = [check for check in report.checks if check.conditions[3].verdict is not Verdict.HOLDS]
     if wrong:
         # A verdict opposite to the expected one weighs more than an inconclusive one.
-        worst = min(wrong, key=lambda check: (check.verdict is Verdict.INCONCLUSIVE, check.off_diagonal_mass))
+        worst = min(
+            wrong, key=lambda check: (check.conclusions is Verdict.INCONCLUSIVE, check.off_diagonal_mass)
+        )
         raise AssertionError(
             f"Theorem 1: the verdict is not {expected.value!r} at {len(wrong)} of {len(report.checks)} "
-            f"states; the worst is {worst.label}: {worst.verdict.value}: {worst.reason}; {_describe(worst)}"
+            f"states; the worst is {worst.label}: {worst.conclusions}: {worst.reason}; {_describe(worst)}"
         )
     return report
 

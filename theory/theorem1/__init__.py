@@ -4,6 +4,7 @@ from theory.theorem1.check import check_theorem1
 from theory.theorem1.conclusions import LayerConclusion
 from theory.theorem1.conditions import Condition, Verdict
 from theory.theorem1.kinds import LayerKind, TransitionKind
+from theory.theorem1.of_model import check
 from theory.theorem1.report import StateCheck, Theorem1Report
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "Theorem1Report",
     "TransitionKind",
     "Verdict",
+    "check",
     "check_theorem1",
 ]

@@ -88,7 +88,7 @@ def check_theorem1(
         {'holds: the transition is non-diagonal and non-linear': 2}
         >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
         >>> check_theorem1(linear, states).reasons
-        {'fails: the transition is diagonal and linear, to within the measured error': 2}
+        {'does not apply: the transition is diagonal and linear, to within the measured error': 2}
 
         A step of the delta rule with k along (1, 1) is of a third kind.
 
@@ -140,7 +140,7 @@ def _check_in_any_units(
     if not measured.fixed_point.converged:
         return own
     units = Units.of(measured.transition, measured.state, others, measured.fixed_point.latent)
-    if own.verdict is Verdict.HOLDS and units.are_similar:
+    if own.conclusions is Verdict.HOLDS and units.are_similar:
         return own
     begin = None if start is None else start / units.latent
     scaled = MeasuredState.at(

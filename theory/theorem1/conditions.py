@@ -20,11 +20,12 @@ from theory.theorem1.probes import Probes
 
 
 class Verdict(StrEnum):
-    """What a measurement says of a statement."""
+    """What a measurement says of a statement; Theorem 1 does not apply where there is no fixed point."""
 
     HOLDS = "holds"
     FAILS = "fails"
     INCONCLUSIVE = "inconclusive"
+    DOES_NOT_APPLY = "does not apply"
 
 
 def judge(value: float, error: float, rounding: float = 0.0) -> Verdict:
@@ -53,11 +54,10 @@ def judge(value: float, error: float, rounding: float = 0.0) -> Verdict:
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of "all of them": fails if one fails, holds if every one holds."""
-    if Verdict.FAILS in verdicts:
-        return Verdict.FAILS
-    if not verdicts or Verdict.INCONCLUSIVE in verdicts:
-        return Verdict.INCONCLUSIVE
-    return Verdict.HOLDS
+    for verdict in (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.DOES_NOT_APPLY):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.HOLDS if verdicts else Verdict.INCONCLUSIVE
 
 
 STATEMENTS = {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from theory.status import Status
 from theory.theorem1.conclusions import LayerConclusion
-from theory.theorem1.conditions import Condition, Verdict, combine
+from theory.theorem1.conditions import STATEMENTS, Condition, Verdict, combine
 from theory.theorem1.kinds import LayerKind, TransitionKind, layer_kind, overall_kind
 
 STATEMENT = (
@@ -40,7 +40,7 @@ class StateCheck:
         >>> conditions = tuple(vacuous(name, 0.0) for name in ("C1", "C2", "C3", "C4"))
         >>> check = StateCheck(Status.CONVERGED, conditions, (LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9),))
         >>> check.verdict.value, check.reason
-        ('fails', 'the transition is linear, to within the measured error')
+        ('does not apply', 'the transition is linear, to within the measured error')
         >>> check.off_diagonal_mass
         0.5
     """
@@ -53,7 +53,20 @@ class StateCheck:
     seed: int | None = None
 
     @property
+    def has_latent(self) -> bool:
+        """Whether the model seeks a fixed point at all: one that does not has nothing to demand in C1."""
+        return not (self.conditions[0].verdict is Verdict.HOLDS and math.isnan(self.conditions[0].threshold))
+
+    @property
     def verdict(self) -> Verdict:
+        """That of the theorem; it does not apply without a latent, or to conclusions that lack C4."""
+        by_fixed_point = self.has_latent and self.conditions[3].verdict is Verdict.HOLDS
+        if not self.has_latent or (self.conclusions is Verdict.HOLDS and not by_fixed_point):
+            return Verdict.DOES_NOT_APPLY
+        return self.conclusions
+
+    @property
+    def conclusions(self) -> Verdict:
         """Whether the transition is non-diagonal and non-linear in every layer, on the ground of C1 to C3."""
         if any(condition.verdict is not Verdict.HOLDS for condition in self.conditions[:3]):
             return Verdict.INCONCLUSIVE
@@ -75,18 +88,18 @@ class StateCheck:
             "diagonal": combine([layer.non_diagonal for layer in self.layers]),
             "linear": combine([layer.non_linear for layer in self.layers]),
         }
-        if self.verdict is Verdict.FAILS:
+        if self.conclusions is Verdict.FAILS:
             failed = [name for name, verdict in properties.items() if verdict is Verdict.FAILS]
             where = " in at least one layer" if len(self.layers) > 1 else ""
             return f"the transition is {' and '.join(failed)}{where}, to within the measured error"
-        if self.verdict is Verdict.INCONCLUSIVE:
+        if self.conclusions is Verdict.INCONCLUSIVE:
             missing = [f"non-{name}" for name, verdict in properties.items() if verdict is not Verdict.HOLDS]
             why = self.note or self._why_open
             return f"it is not decided whether the transition is {' and '.join(missing)}: {why}"
         established = "the transition is non-diagonal and non-linear"
         if any(layer.unvisited for layer in self.layers):
             established += ", the latter shown at a state that was not visited"
-        if c4.verdict is not Verdict.HOLDS:
+        if self.has_latent and c4.verdict is not Verdict.HOLDS:
             return (
                 f"{established}, but not by a fixed point (C4 does not hold): Theorem 1 does not speak of it"
             )
@@ -129,11 +142,26 @@ class StateCheck:
         return min((layer.nonlinearity for layer in self.layers), default=math.nan)
 
 
+_VERBS = {Verdict.HOLDS: "hold", Verdict.FAILS: "fail", Verdict.INCONCLUSIVE: "are undecided"}
+
 QUANTITIES = ("residual", "smallest_singular_value", "spectral_radius", "off_diagonal_mass", "nonlinearity")
 """The quantities that a report holds for every state."""
 
 
-@dataclass(frozen=True)
+def headline(kind: TransitionKind, verdict: Verdict, *, has_latent: bool) -> str:
+    """Return the kind of a transition and what Theorem 1 says of it, in the words that all pages use.
+
+    Example:
+        >>> headline(TransitionKind.NON_DIAGONAL_NON_LINEAR, Verdict.DOES_NOT_APPLY, has_latent=False)
+        'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
+    """
+    said = f"the conclusions of Theorem 1 {_VERBS.get(verdict)}"
+    if verdict is Verdict.DOES_NOT_APPLY:
+        said = f"Theorem 1 does not apply ({'C4 does not hold' if has_latent else 'no fixed point'})"
+    return f"{'of undetermined kind' if kind is TransitionKind.UNDETERMINED else kind}; {said}"
+
+
+@dataclass(frozen=True, repr=False)
 class Theorem1Report:
     """The outcome of :func:`theory.check_theorem1` over all visited states.
 
@@ -141,15 +169,17 @@ class Theorem1Report:
         checks: one for each state.
 
     Example:
+        Of a model that seeks no fixed point:
+
         >>> from theory.theorem1.conditions import vacuous
         >>> conditions = tuple(vacuous(name, 0.0) for name in ("C1", "C2", "C3", "C4"))
         >>> layers = (LayerConclusion(("h",), 0.5, 1e-9, 0.25, 1e-9),)
         >>> report = Theorem1Report((StateCheck(Status.CONVERGED, conditions, layers),))
         >>> merged = Theorem1Report.merge([report, report])
         >>> merged.verdict.value, len(merged.checks), merged.values("nonlinearity")
-        ('holds', 2, array([0.25, 0.25]))
-        >>> merged.kind.value
-        'non-diagonal and non-linear'
+        ('does not apply', 2, array([0.25, 0.25]))
+        >>> merged.headline
+        'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
         >>> merged.summary()["off_diagonal_mass"]
         {'min': 0.5, 'median': 0.5, 'max': 0.5}
     """
@@ -166,10 +196,62 @@ class Theorem1Report:
         """The theorem in words."""
         return STATEMENT
 
+    def __repr__(self) -> str:
+        conditions = ", ".join(f"{name} {verdict}" for name, verdict in self.conditions.items())
+        measured = f"\nConditions: {conditions}." if any(check.has_latent for check in self.checks) else ""
+        return f"{self.sentence}.\n{self.kind_sentence}{measured}"
+
     @property
     def verdict(self) -> Verdict:
-        """Holds if it holds at every state, fails if it fails at one, else inconclusive."""
+        """Holds if it holds at every state, fails if it fails at one, else inconclusive or not applicable."""
         return combine([check.verdict for check in self.checks])
+
+    @property
+    def conclusions(self) -> Verdict:
+        """Whether the transition is non-diagonal and non-linear at every state, by whatever means."""
+        return combine([check.conclusions for check in self.checks])
+
+    @property
+    def with_fixed_point(self) -> "Theorem1Report":
+        """The checks of those states at which a fixed point was reached; the theorem speaks of no others."""
+        return Theorem1Report(tuple(check for check in self.checks if check.status is Status.CONVERGED))
+
+    @property
+    def headline(self) -> str:
+        """The kind of the transition and what Theorem 1 says of it, in the words that all pages use."""
+        has_latent = any(check.has_latent for check in self.checks)
+        return headline(self.kind, self.with_fixed_point.verdict, has_latent=has_latent)
+
+    @property
+    def sentence(self) -> str:
+        """The headline with its counts, without a full stop."""
+        counts, total = self.counts, len(self.checks)
+        headline = self.headline[:1].upper() + self.headline[1:]
+        layers = max((len(check.layers) for check in self.checks), default=0)
+        blocks = ", in every layer's own block" if layers > 1 else ""
+        if not any(check.has_latent for check in self.checks):
+            return f"{headline}; measured at {total} visited states{blocks}"
+        without = total - len(self.with_fixed_point.checks)
+        missing = f", of which {without} without a fixed point" if without else ""
+        beside = counts[Verdict.DOES_NOT_APPLY]
+        lacking = f", and at {beside} do not come from a fixed point" if beside else ""
+        return (
+            f"{headline}: of {total} visited states they hold at {counts['holds']}, fail at "
+            f"{counts['fails']} and are undecided at {counts['inconclusive']}{missing}{lacking}{blocks}"
+        )
+
+    @property
+    def conditions(self) -> dict[str, Verdict]:
+        """Whether C1 to C4 hold at every state; they do not apply to a model without a latent."""
+        return {
+            name: combine(
+                [
+                    check.conditions[index].verdict if check.has_latent else Verdict.DOES_NOT_APPLY
+                    for check in self.checks
+                ]
+            )
+            for index, name in enumerate(STATEMENTS)
+        }
 
     @property
     def counts(self) -> dict[str, int]:
@@ -234,16 +316,14 @@ class Theorem1Report:
         """
         result: dict[str, Any] = {
             "verdict": self.verdict.value,
+            "headline": self.headline,
             "kind": self.kind.value,
             "kind_sentence": self.kind_sentence,
             "layer_kinds": [layer.as_dict() for layer in self.layer_kinds],
             "states": len(self.checks),
             "counts": self.counts,
             "reasons": self.reasons,
-            "conditions": {
-                name: combine([check.conditions[index].verdict for check in self.checks]).value
-                for index, name in enumerate(("C1", "C2", "C3", "C4"))
-            },
+            "conditions": {name: verdict.value for name, verdict in self.conditions.items()},
         }
         for quantity in QUANTITIES:
             values = self.values(quantity)

@@ -155,7 +155,7 @@ class LengthsSettings(IterationSettings):
 
 def for_run(settings: LengthsSettings, run: Run) -> LengthsSettings:
     """Return settings in which those that were not chosen are the ones of a stored run, if it has its own."""
-    own = OF_STORED_RUNS.get(run.path.name, {}) if run.path.parent == STORED_RUNS else {}
+    own = OF_STORED_RUNS.get(run.name, {}) if run.path.parent == STORED_RUNS else {}
     return settings.model_copy(update={n: own[n] for n in own if n not in settings.model_fields_set})
 
 

@@ -97,7 +97,7 @@ def analyse(run: Run, settings: ExecutedSettings | None = None, **chosen: Any) -
     began = time.monotonic()
     if run.config.compiled is None or not isinstance(run.model, ImplicitModel):
         raise InputError(
-            f"run {run.path.name} is not compiled, and of trained weights nothing is proved in floats; "
+            f"run {run.name} is not compiled, and of trained weights nothing is proved in floats; "
             "give the run of python -m implicit.compile"
         )
     bounds = executed_bounds_of(

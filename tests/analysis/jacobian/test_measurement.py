@@ -1,5 +1,6 @@
 import dataclasses
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,22 @@ def test_the_verdicts_of_the_three_models(make_run: Any) -> None:
     explicit = jacobian.analyse(make_run("mamba2"), states=6, length=12)
     lstm = jacobian.analyse(make_run("lstm"), states=6, length=12)
     assert implicit.verdict == "holds"
-    assert explicit.verdict == "fails"
+    assert implicit.sentence.startswith(
+        "Non-diagonal and non-linear; the conclusions of Theorem 1 hold: of 6"
+    )
     assert explicit.report.reasons == {
-        "fails: the transition is diagonal and linear, to within the measured error": 6
+        "does not apply: the transition is diagonal and linear, to within the measured error": 6
     }
-    # Non-linear and dense, but not by a fixed point: the reason says that the theorem does not speak of it.
-    assert lstm.verdict == "holds"
-    assert all("not by a fixed point" in reason for reason in lstm.report.reasons)
+    assert lstm.report.reasons == {"does not apply: the transition is non-diagonal and non-linear": 6}
+    for found, kind in ((explicit, "diagonal and linear"), (lstm, "non-diagonal and non-linear")):
+        words = f"{kind}; Theorem 1 does not apply (no fixed point)"
+        stored = found.numbers()
+        assert stored["theorem1"]["headline"] == words
+        assert words in found.sentence[0].lower() + found.sentence[1:]
+        assert found.finding.verdict == stored["theorem1"]["verdict"] == "does not apply"
+        assert {state["verdict"] for state in stored["states"]} == {"does not apply"}
+        assert not [row for rows in found.finding.rows for row in rows.rows if row[0].startswith("C")]
+        assert not re.search(r"hold|fail", " ".join((found.sentence, repr(found.report))))
 
 
 KINDS = {
@@ -116,7 +126,7 @@ def test_states_without_a_fixed_point_are_counted_and_do_not_decide(make_run: An
     run = make_run("implicit-mamba2", contracting=True)
     found = jacobian.analyse(run, states=6, length=12, max_iterations=2)
     assert len(found.report.checks) == 6
-    assert found.report.counts == {"holds": 0, "fails": 0, "inconclusive": 6}
+    assert found.report.counts == {"holds": 0, "fails": 0, "inconclusive": 6, "does not apply": 0}
     assert found.verdict == "inconclusive"
     assert "6 without a fixed point" in found.sentence
     assert found.blocks is None

@@ -3,10 +3,13 @@
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from implicit.models.interface import ALPHABETS, SequenceModel
 from implicit.models.registry import MODELS, size_names
+from implicit.models.step_model import wrap
 from tests.small_models import small_sizes
+from theory.transition import State
 
 VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 6
 # Relative tolerance of a solve in float64: little above what rounding allows, 64 units of 2e-16.
@@ -28,10 +31,31 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "implicit-mamba2, MLP": {"mlp_size": 6},
     "implicit-gated-deltanet, 2 layers": {"layers": 2, "negative_eigenvalues": True},
 }
-CASES = {**{name: {} for name in MODELS}, **VARIANTS}
+WRAPPED = "a network of torch.nn, wrapped"
+CASES = {**{name: {} for name in MODELS}, **VARIANTS, WRAPPED: {}}
+
+
+class PlainGRU(nn.Module):
+    """A network as users have it: embedding, `torch.nn.GRU`, head."""
+
+    def __init__(self, vocabulary_size: int = VOCABULARY, answers: int = CLASSES, size: int = 4) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, size)
+        self.gru = nn.GRU(size, size, batch_first=True)
+        self.head = nn.Linear(size, answers)
+
+    def one(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        output, hidden = self.gru(self.embedding(token)[:, None], state["hidden.0"][None].contiguous())
+        return {"hidden.0": hidden[0]}, self.head(output[:, 0])
+
+    def wrapped(self) -> SequenceModel:
+        zeros = {"hidden.0": torch.zeros(self.gru.hidden_size)}
+        return wrap(self, PlainGRU.one, zeros, vocabulary_size=self.embedding.num_embeddings)
 
 
 def build_case(case: str) -> SequenceModel:
+    if case == WRAPPED:
+        return PlainGRU().wrapped()
     model = MODELS[case.split(",")[0]]
     sizes = small_sizes(model.name)
     if "rtol" in size_names(model.name):  # 5e-6: a little above what rounding allows in float32

@@ -23,6 +23,7 @@ from implicit.runs.loading import initial_model, load_run
 from implicit.seeded import Seeded
 from implicit.train import train
 from implicit.training.initial import begin_from
+from implicit.training.progress import TrainingStep
 from tests.small_models import small_sizes
 from tests.solving import solved
 
@@ -97,12 +98,12 @@ def test_a_run_goes_on_in_its_own_dtype(tmp_path: Path, default_dtype: Callable[
     config = small("implicit-mamba2", checkpoint_every=1, carried_share=0.5, **small_sizes("implicit-mamba2"))
     expected = train(config, tmp_path / "whole", progress=False).model(tokens)
 
-    def stop(step: int, _: SequenceModel) -> None:
-        if step == 2:
+    def stop(taken: TrainingStep) -> None:
+        if taken.step == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", progress=False, watch=stop)
+        train(config, tmp_path / "run", progress=False, callback=stop)
     default_dtype(torch.float64)
     assert torch.equal(train(config, tmp_path / "run", progress=False).model(tokens), expected)
 

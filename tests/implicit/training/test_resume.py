@@ -15,6 +15,7 @@ from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import load_run
 from implicit.train import train
+from implicit.training.progress import TrainingStep
 
 ROOT = Path(__file__).parents[3]
 FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
@@ -132,7 +133,10 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
         return process.returncode, errors
 
     sentence = "error: interrupted; run the same command again to go on\n"
-    assert start_and_send(signal.SIGINT, after=2) == (130, sentence)
+    code, said = start_and_send(signal.SIGINT, after=2)
+    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 100 is stored\n"
+    assert (code, said) == (130, where + sentence)
+    assert folder.stored_step in range(5, 100, 5)
     assert not folder.finished
     assert start_and_send(signal.SIGKILL, after=5) == (-signal.SIGKILL, "")
     assert folder.checkpoint_file.is_file()
@@ -146,17 +150,17 @@ def test_command_is_interrupted_then_killed_then_resumed(config: TrainConfig, tm
 
 
 def test_sigterm_stores_the_step(config: TrainConfig, tmp_path: Path) -> None:
-    def stop(step: int, _: object) -> None:
+    def stop(taken: TrainingStep) -> None:
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-        if step == 3:
+        if taken.step == 3:
             os.kill(os.getpid(), signal.SIGTERM)
 
     rare = config.updated(checkpoint_every=100)
     with pytest.raises(SystemExit, match="143"):
-        train(rare, tmp_path / "stopped", progress=False, watch=stop)
+        train(rare, tmp_path / "stopped", progress=False, callback=stop)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     steps: list[int] = []
-    train(rare, tmp_path / "stopped", progress=False, watch=lambda step, _: steps.append(step))
+    train(rare, tmp_path / "stopped", progress=False, callback=lambda taken: steps.append(taken.step))
     assert steps[0] == 4
     train(rare, tmp_path / "uninterrupted", progress=False)
     assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
@@ -169,12 +173,12 @@ def test_sigterm_in_the_last_step_finishes_the_run(
     """Also where that is the last one because the target is met, and while its evaluation is going on."""
     short = config.updated(**{"bounded_steps": 0, "evaluate_every": 3, "checkpoint_every": 100, **changes})
 
-    def stop(step: int, _: object) -> None:
-        if step == 3:
+    def stop(taken: TrainingStep) -> None:
+        if taken.step == 3:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(SystemExit, match="143"):
-        train(short, tmp_path / "stopped", progress=False, watch=stop)
+        train(short, tmp_path / "stopped", progress=False, callback=stop)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert train(short, tmp_path / "uninterrupted", progress=False).metrics[-1]["step"] == 3
     assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")

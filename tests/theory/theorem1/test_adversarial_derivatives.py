@@ -175,7 +175,7 @@ DERIVATIVES: dict[str, Case] = {
 )
 def test_the_word_for(transition: Transition, states: list[State], verdict: str, kind: str) -> None:
     report = check_theorem1(transition, states)
-    assert (report.verdict.value, report.kind.value) == (verdict, kind), report.kind_sentence
+    assert (report.conclusions.value, report.kind.value) == (verdict, kind), report.kind_sentence
 
 
 def test_a_derivative_that_differences_deny_is_named() -> None:

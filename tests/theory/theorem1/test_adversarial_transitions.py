@@ -250,7 +250,7 @@ TABLE = NON_LINEARITY | KINDS
 def test_the_word_for(transition: Transition, states: list[State], verdict: str, kind: str) -> None:
     # what is drawn decides at which states a bump is met that no visited state shows
     report = check_theorem1(transition, states, seed=0)
-    assert (report.verdict.value, report.kind.value) == (verdict, kind), report.kind_sentence
+    assert (report.conclusions.value, report.kind.value) == (verdict, kind), report.kind_sentence
 
 
 def test_what_finitely_many_evaluations_leave_open_is_said() -> None:

@@ -78,11 +78,11 @@ def test_explicit_selective_ssm_fails(make_states: MakeStates) -> None:
         layer_states=(("h",),),
     )
     report = check_theorem1(explicit, make_states(6, 4))
-    assert report.verdict is Verdict.FAILS
+    assert report.conclusions is Verdict.FAILS
     summary = report.summary()
     assert summary["off_diagonal_mass"]["max"] == 0
     assert summary["nonlinearity"]["max"] == 0
-    assert summary["conditions"] == {"C1": "holds", "C2": "holds", "C3": "holds", "C4": "fails"}
+    assert summary["conditions"] == dict.fromkeys(("C1", "C2", "C3", "C4"), "does not apply")
 
 
 def test_two_explicit_layers_are_linear_layer_by_layer(make_states: MakeStates) -> None:
@@ -95,7 +95,7 @@ def test_two_explicit_layers_are_linear_layer_by_layer(make_states: MakeStates) 
     stacked = Transition(lambda z, s: z, update, 0, (("h",), ("g",)))
     states = [{"h": state["h"], "g": state["h"].flip(0)} for state in make_states(4, 3)]
     report = check_theorem1(stacked, states)
-    assert report.verdict is Verdict.FAILS
+    assert report.conclusions is Verdict.FAILS
     assert [layer.nonlinearity for layer in report.checks[0].layers] == [0, 0]
 
 
@@ -111,8 +111,8 @@ def test_lstm_is_non_diagonal_and_non_linear_though_the_theorem_says_nothing_of_
     lstm = Transition(lambda z, s: z, update, 0, (("hidden", "cell"),))
     states = [dict(zip(("hidden", "cell"), pair, strict=True)) for pair in torch.randn(3, 2, 4).double()]
     report = check_theorem1(lstm, states)
-    assert report.verdict is Verdict.HOLDS
-    assert "Theorem 1 does not speak of it" in next(iter(report.reasons))
+    assert (report.verdict, report.conclusions) == (Verdict.DOES_NOT_APPLY, Verdict.HOLDS)
+    assert report.headline == "non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)"
     assert [condition.verdict.value for condition in report.checks[0].conditions][3] == "fails"
 
 
@@ -183,7 +183,7 @@ def test_summary_is_json_and_ignores_what_was_not_measured(
     merged = Theorem1Report.merge([good, unreached])
     summary = json.loads(json.dumps(merged.summary(), allow_nan=False))
     assert summary["states"] == 6
-    assert summary["counts"] == {"holds": 3, "fails": 0, "inconclusive": 3}
+    assert summary["counts"] == {"holds": 3, "fails": 0, "inconclusive": 3, "does not apply": 0}
     assert summary["verdict"] == "inconclusive"
     for quantity in QUANTITIES[1:]:
         values = good.values(quantity)

@@ -117,8 +117,8 @@ def test_the_mass_of_the_delta_rule_is_that_of_its_closed_form() -> None:
         assert check.off_diagonal_mass == pytest.approx(mass.item(), rel=1e-14)  # a dozen roundings
         assert check.nonlinearity == 0
         assert check.layers[0].secant_defect < 1e-14  # rounding of sums of a few numbers of order one
-    assert report.verdict is Verdict.FAILS
-    assert "fails: the transition is linear, to within the measured error" in report.reasons
+    assert report.verdict is Verdict.DOES_NOT_APPLY
+    assert "does not apply: the transition is linear, to within the measured error" in report.reasons
 
 
 def test_one_token_off_the_axes_makes_the_model_non_diagonal() -> None:
@@ -200,7 +200,7 @@ def test_the_secant_defect_of_tanh_is_its_closed_form() -> None:
     for check in report.checks:
         assert check.nonlinearity == 0
         assert check.layers[0].secant_defect == pytest.approx(math.tanh(1) / slope - 1, rel=1e-14)
-        assert check.verdict is Verdict.FAILS  # one state is always diagonal
+        assert check.conclusions is Verdict.FAILS  # one state is always diagonal
         assert check.reason == "the transition is diagonal, to within the measured error"
 
 

@@ -68,11 +68,11 @@ def test_who_knows_the_seed_can_hide_a_wrong_derivative() -> None:
     transition = explicit(lambda h: h.tanh() / 2 + wrong(h))
     states = random_states(WIDE)
     fooled = check_theorem1(transition, states[:1], alternatives=states, seed=7)
-    assert fooled.verdict is Verdict.HOLDS
+    assert fooled.conclusions is Verdict.HOLDS
     assert fooled.checks[0].layers[0].off_diagonal_error < 1e-9
     for _ in range(5):
         report = check_theorem1(transition, states[:1], alternatives=states)
-        assert report.verdict is Verdict.INCONCLUSIVE
+        assert report.conclusions is Verdict.INCONCLUSIVE
         assert report.checks[0].layers[0].off_diagonal_error > 0.1
 
 

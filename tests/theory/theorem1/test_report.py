@@ -44,7 +44,7 @@ def test_one_failing_state_decides_over_holding_and_open_ones() -> None:
     assert Theorem1Report((holds, open_)).verdict is Verdict.INCONCLUSIVE
     report = Theorem1Report((holds, holds, open_, fails))
     assert report.verdict is Verdict.FAILS
-    assert report.counts == {"holds": 2, "fails": 1, "inconclusive": 1}
+    assert report.counts == {"holds": 2, "fails": 1, "inconclusive": 1, "does not apply": 0}
     assert next(iter(report.reasons)) == "holds: the transition is non-diagonal and non-linear"
 
 

@@ -1,0 +1,81 @@
+"""What training tells while it runs: a bar on a terminal; elsewhere a line every half minute."""
+
+import sys
+import time
+from dataclasses import dataclass
+
+from implicit.config.run import TrainConfig
+from implicit.models.interface import SequenceModel
+from implicit.runs.folder import Metrics
+
+SECONDS = 30.0
+"""Between two lines."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingStep:
+    """A training step that was taken, as a callback of `implicit.train` is given it.
+
+    Attributes:
+        step: its number, from 1.
+        length: tokens per sequence.
+        loss: without the penalties, in nats.
+        penalties: weighted, by name.
+        accuracy: of the batch.
+        learning_rate: of the step.
+        model: after the step; it must be left as it is, a copy is its own.
+        metrics: what ``metrics.jsonl`` got at this step; None between evaluations.
+    """
+
+    step: int
+    length: int
+    loss: float
+    penalties: dict[str, float]
+    accuracy: float
+    learning_rate: float
+    model: SequenceModel
+    metrics: Metrics | None
+
+
+class ProgressLines:
+    """Lines on standard error, the first of which says what is trained; none on a terminal or if not shown.
+
+    Example:
+        >>> lines = ProgressLines(TrainConfig.of(task="parity", model="lstm"), 178, show=False)
+        >>> lines.due
+        False
+    """
+
+    def __init__(self, config: TrainConfig, parameters: int, *, show: bool) -> None:
+        self._shown = show and not sys.stderr.isatty()
+        self._config, self._parameters, self._told = config, parameters, False
+        self._began = self._last = time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a line."""
+        return self._shown and time.monotonic() - self._last >= SECONDS
+
+    def tell(self, step: int, taken: int, last: int, loss: float, accuracy: float) -> None:
+        """Print a line: the step, of which this process took so many, and the time left at most."""
+        config, self._last = self._config, time.monotonic()
+        if not self._told:
+            task = config.task if isinstance(config.task, str) else "a task of its own"
+            print(
+                f"training {config.model} ({self._parameters:,} parameters) on {task}: up to "
+                f"{config.steps:,} steps of {config.batch_size} sequences of {config.length} tokens, "
+                f"learning rate {config.optimizer.learning_rate:g}, seed {config.seed}",
+                file=sys.stderr,
+            )
+        self._told = True
+        left = (self._last - self._began) / taken * (last - step)
+        print(
+            f"step {step:,} of at most {last:,}: loss {loss:.4f}, accuracy {accuracy:.4f}, "
+            f"up to {_duration(left)} left",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

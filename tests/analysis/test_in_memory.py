@@ -1,0 +1,171 @@
+"""Questions about models in memory: the same answers as of a run folder, and nothing on the disk."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import analysis
+from analysis.check_certificate import CheckSettings, check_certificate
+from analysis.framework.output import json_ready
+from automata import make_task
+from automata.errors import InputError
+from implicit import GRU, LSTM, Run, load_run, wrap
+from implicit.models.torch_rnn import TorchRNNConfig
+from tests.implicit.models.contract_cases import PlainGRU
+
+SMALL: dict[str, dict[str, Any]] = {
+    "jacobian": {"states": 2, "sequences": 2, "length": 6},
+    "length_generalization": {"lengths": [4, 8], "sequences": 4},
+    "extraction": {"sequences": 8, "length": 8, "fresh_words": 4},
+    "error_control": {"sequences": 8, "length": 16, "block": 8, "pairs": 4, "follow": 16},
+    "convergence": {"sequences": 2, "length": 8},
+    "all_words": {"length": 2},
+}
+OF_THE_RUN = {"run", "runs", "seconds", "training_length", "search"}
+
+
+def without_names(numbers: Any) -> Any:
+    """The numbers without what a model in memory does not know of itself."""
+    if isinstance(numbers, Mapping):
+        return {key: without_names(value) for key, value in numbers.items() if key not in OF_THE_RUN}
+    return numbers
+
+
+SIZES = TorchRNNConfig(vocabulary_size=2, output_size=2, d_model=4)
+
+
+def lstm() -> Any:
+    torch.manual_seed(0)
+    return LSTM(SIZES)
+
+
+@pytest.mark.parametrize("question", SMALL)
+def test_the_answer_is_that_of_the_run_folder_and_nothing_is_written(
+    question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stored = load_run("parity-small")
+    in_memory = Run.of(stored.model, stored.task, name=stored.name, length=stored.config.length)
+    found = analysis.ask(question, in_memory, **SMALL[question])
+    assert list(tmp_path.iterdir()) == []
+    expected = analysis.ask(question, stored, out=tmp_path, **SMALL[question])
+    one, other = (without_names(json_ready(answer.numbers())) for answer in (found, expected))
+    assert one == other
+
+
+def test_what_is_written_names_the_model_and_no_seed(tmp_path: Path) -> None:
+    found = analysis.ask("jacobian", lstm(), task="parity", out=tmp_path, **SMALL["jacobian"])
+    run = json.loads((tmp_path / "jacobian.json").read_text())["run"]
+    assert (run["name"], run["model"], run["training_length"], run["seed"]) == ("lstm", "lstm", None, None)
+    assert found.run.title == "lstm on parity"
+    assert (tmp_path / "jacobian.png").is_file()
+
+
+def test_a_network_of_torch_that_is_wrapped_has_the_answer_of_ours_with_the_same_weights() -> None:
+    """The oracle is `implicit.GRU`, whose step is written out in plain operations."""
+    torch.manual_seed(0)
+    theirs = PlainGRU(2, 2, 4)
+    ours = GRU(SIZES)
+    ours.load_state_dict(theirs.state_dict())
+    one, other = (
+        analysis.ask("jacobian", model, task="parity", **SMALL["jacobian"])
+        for model in (theirs.wrapped(), ours)
+    )
+    assert one.report.headline == "non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)"
+    for quantity in ("off_diagonal_mass", "nonlinearity"):
+        # float64, the same few operations in another order
+        assert one.report.values(quantity) == pytest.approx(other.report.values(quantity), rel=1e-10)
+    extracted = [
+        analysis.ask("extraction", model, task="parity", **SMALL["extraction"])
+        for model in (theirs.wrapped(), ours)
+    ]
+    assert extracted[0].sentence == extracted[1].sentence
+
+
+def test_what_is_asked_is_a_copy_and_training_goes_on() -> None:
+    model = lstm().train()
+    run = Run.of(model, "parity")
+    before = run.model(torch.tensor([[1, 0]]))
+    with torch.no_grad():
+        model.head.weight.zero_()
+    assert model.training
+    assert not run.model.training
+    torch.testing.assert_close(run.model(torch.tensor([[1, 0]])), before, rtol=0, atol=0)
+
+
+def test_a_certificate_of_a_model_in_memory_is_checked_against_it() -> None:
+    stored = load_run("parity-small")
+    run = Run.of(stored.model, make_task("parity"))
+    certificate = analysis.certify.certify(run, claim="words", length=2)
+    assert {"seed", "training_length"}.isdisjoint(certificate.run)
+    assert "answers to all 6 words" in check_certificate(certificate, run, CheckSettings(processes=1))
+
+
+class Named(LSTM):
+    """A subclass of one's own that has its parent's name."""
+
+
+def wrapped(step: Any, **more: Any) -> Any:
+    return wrap(nn.Identity(), step, {"h": torch.zeros(1)}, vocabulary_size=2, **more)
+
+
+def closed_over(net: PlainGRU) -> Any:
+    zeros = {"hidden.0": torch.zeros(4)}
+    return wrap(net, lambda _, state, token: net.one(state, token), zeros, vocabulary_size=2)
+
+
+module: Any = nn.LSTM(2, 2)
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "no task": (lambda: analysis.ask("jacobian", lstm()), "task is missing; .* as in task='parity'"),
+    "a module": (
+        lambda: analysis.ask("jacobian", module, task="parity"),
+        r"model is .*; .* implicit.wrap\(module",
+    ),
+    "another task": (
+        lambda: analysis.ask("jacobian", lstm(), task="S3"),
+        "vocabulary_size of the model is 2, .* S3 is 6",
+    ),
+    "no such task": (lambda: analysis.ask("jacobian", lstm(), task="partiy"), "did you mean 'parity'"),
+    "no fixed points": (
+        lambda: analysis.ask("convergence", lstm(), task="parity"),
+        "lstm, which has no fixed",
+    ),
+    "the same name": (
+        lambda: analysis.ask("length_generalization", lstm(), lstm(), task="parity"),
+        "lstm is given twice; .*Run.of another name",
+    ),
+    "name": (lambda: Run.of(lstm(), "parity", name="a/b"), "name is 'a/b'; give one that a folder can have"),
+    "length": (lambda: Run.of(lstm(), "parity", length=0), "length is 0"),
+    "no module": (lambda: wrap(len, len, {}, vocabulary_size=2), "module is .* give a torch.nn.Module"),  # type: ignore[arg-type]
+    "a bound method": (
+        lambda: wrapped(PlainGRU(2, 2).one),
+        r"step raises TypeError \(.*step\(module, state, token\)",
+    ),
+    "weights of another module": (
+        lambda: analysis.ask("jacobian", closed_over(PlainGRU(2, 2, 4)), task="parity"),
+        r"step raises \w+Error \(.*takes weights from this module",
+    ),
+    "nothing returned": (lambda: wrapped(lambda *_: None), r"step returns None; return \(state, logits\)"),
+    "a part missing": (lambda: wrapped(lambda m, s, t: ({}, t[:, None])), "state entry 'h' .* is missing"),
+    "logits": (lambda: wrapped(lambda m, s, t: (s, t)), r"have shape \[2\]; return \[batch, answers\]"),
+    "layers": (
+        lambda: wrapped(lambda m, s, t: (s, t[:, None]), layers=["g"]),
+        "layers names 'g'; give entries of state, h",
+    ),
+}
+
+
+@pytest.mark.parametrize(("ask", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(ask: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ask()
+
+
+def test_a_subclass_does_not_pass_for_its_parent() -> None:
+    run = Run.of(Named(SIZES), "parity")
+    assert (run.config.model, run.name) == ("Named", "Named")
