@@ -49,7 +49,7 @@ MODEL_LOOKS = {
     "pd-ssm": Look("#AA4499", "D"),
     "transformer": Look("#000000", "P", "--"),
     "lstm": Look("#009E73", "^", "--"),
-    "slstm": Look("#6699CC", "^", "--"),
+    "slstm": Look("#607D8B", ">", "--"),
     "gru": Look("#CC79A7", "v", "--"),
     "elman": Look("#117733", "<", "--"),
 }
