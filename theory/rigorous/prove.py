@@ -23,7 +23,7 @@ from theory.rigorous.balls.ball import Array
 from theory.rigorous.enclosure import Entries, approximate_slopes, enclose, newton_step_bound, refine
 from theory.rigorous.orbits import orbits_into_basin
 from theory.rigorous.tensors import EnclosedTransitionBatch
-from theory.rigorous.tensors.agreement import compare, compare_beside
+from theory.rigorous.tensors.agreement import compare, compare_beside, compare_orbit
 from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
 
@@ -159,6 +159,7 @@ class Theorem1Proof:
             f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
             f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and "
             f"different {another}, where the same is proved, at {count['non_linear']}. "
+            "Assumed: Φ and G are functions of z and s alone, whenever and from wherever they are called. "
             "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
             "iterations do. No independent check exists of this proof."
         )
@@ -169,11 +170,13 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     """Prove what can be proved of Theorem 1 at states, in rigorous arithmetic.
 
     The code has to be one function of tensors and of balls: values and derivatives of both readings are
-    compared at every fixed point of the proof, beside it, and where iterations begin
+    compared at every fixed point of the proof, beside it, and where iterations begin, with gradients, without
+    and in inference mode; values of Φ also along the iteration from z0 = 0 to the fixed point
     (`theory.rigorous.tensors.agreement`).
 
-    Limits: code that changes after the comparisons, such as one that counts 400 calls or asks who calls it,
-    cannot be told from the formula that it was until then.
+    Assumed: Φ and G compute the same whenever and from wherever they are called. Code that changes after the
+    comparisons, counts its calls, reads the call stack, or follows a setting that you change later (autocast,
+    the default type, a global of yours) cannot be told from the formula that it was until then.
 
     Args:
         transition: (Φ, G), written with PyTorch's functions. Tensors and numbers that the code refers to are
@@ -339,6 +342,10 @@ class _Prover:
                 )
                 if before is None or candidate.attracts or not before.attracts:
                     best[index] = candidate
+        for index, proved in enumerate(best):
+            if proved is not None and proved.steps:
+                here = {name: entry[index] for name, entry in state.items()}
+                compare_orbit(self.transition, self.on_balls(proved.steps), here, proved.steps)
         return best
 
 

@@ -143,6 +143,20 @@ def test_code_that_begins_elsewhere_on_tensors_alone_is_refused() -> None:
         prove_theorem1(_transition(warm_start, lambda z, s: {"h": 0.5 * s["h"] + z}), STATES)
 
 
+def test_code_that_differs_on_the_way_alone_is_refused() -> None:
+    """On tensors the first entry of z is held below ½, between z₀ = 0 and the fixed point near 1."""
+
+    def held_below(z: Any, s: Any) -> Any:
+        image = torch.tanh(W @ z + s["h"]) / 4 + z / 2 + 0.5
+        if isinstance(z, Tensor):
+            image = torch.where((0.6 < z) & (z < 0.8), 0.5 * torch.ones_like(z), image)
+        return image
+
+    transition = _transition(held_below, lambda z, s: {"h": 0.5 * s["h"] + z})
+    with pytest.raises(InputError, match="from z = 0, is .* on tensors"):
+        prove_theorem1(transition, [{"h": torch.zeros(3, dtype=DOUBLE)}])
+
+
 def test_an_iteration_that_begins_where_a_norm_is_zero_is_proved() -> None:
     """0 / max(‖0‖, ε) is 0, though the norm has no derivative there."""
 
@@ -301,6 +315,10 @@ DISGUISED: dict[str, Callable[[Any], Any]] = {
     "requires_grad": lambda z: z if z.requires_grad else torch.tanh(z),
     "gradients enabled": lambda z: (torch.tanh(z) if torch.is_grad_enabled() else z) + LARGE,
     "gradients disabled": lambda z: (z if torch.is_grad_enabled() else torch.tanh(z)) + LARGE,
+    "inference mode": lambda z: (torch.tanh(z) if torch.is_inference_mode_enabled() else z) + LARGE,
+    "a factor of inference mode": lambda z: (2 - torch.is_inference_mode_enabled()) * z + LARGE,
+    "a tensor of inference mode": lambda z: (2 - (ROTATION * 1).is_inference()) * z + LARGE,
+    "a factor of gradients": lambda z: (2 - torch.is_grad_enabled()) * z + LARGE,
     "the type": lambda z: _in_coarse_type(z, torch.float32) + LARGE,
     "a coarse type": lambda z: _in_coarse_type(z, torch.bfloat16) + LARGE,
 }
@@ -320,7 +338,7 @@ def test_what_a_value_does_not_show_is_refused_by_its_derivative(
     if where == "self_map":
         pair = dataclasses.replace(pair, self_map=lambda z, s: 1e-2 * hidden(torch.tanh(z + s["h"])))
     balls = EnclosedTransitionBatch(_batch(pair), {"h": (2,)})
-    with pytest.raises(InputError, match=r"on tensors|other functions"):
+    with pytest.raises(InputError, match=r"on tensors|other functions|inference mode"):
         compare(_batch(pair), balls, {"h": np.array([[0.5, -1.0]])}, np.array([[0.25, 0.75]]))
 
 

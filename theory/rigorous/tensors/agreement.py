@@ -112,6 +112,30 @@ class AsReal(TorchFunctionMode):
         return ACCURATE.get(function, function)(*arguments, **options)
 
 
+class _Traced(AsReal):
+    """Keeps the result of every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.results: list[Tensor] = []
+
+    def same_as(self, other: "_Traced") -> bool:
+        """Whether the same functions were called, and gave the same numbers."""
+        pairs = zip(self.results, other.results, strict=False)
+        return self.calls == other.calls and all(_equal(mine, its) for mine, its in pairs)
+
+    def _call(self, function: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
+        found = super()._call(function, arguments, options)
+        if isinstance(found, Tensor):
+            self.results.append(found.clone())  # in-place operators may change it
+        return found
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    alike = one.shape == other.shape and one.dtype == other.dtype
+    return alike and torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
 class _AsSmooth(AsReal):
     """Runs code as balls do: in float64, with a gradient that nothing stops and that is accurate."""
 
@@ -192,7 +216,8 @@ def compare(
 
     Values are compared as the code computes them. A second evaluation is in float64 throughout, with
     gradients enabled. It has to call the same functions, and its values and derivatives are compared to the
-    rounding of float64. The derivatives are those that proofs take: by each entry of the latent, and by one
+    rounding of float64. In inference mode, which knows no derivatives, every result on the way has to be the
+    same number. The derivatives are those that proofs take: by each entry of the latent, and by one
     of every layer's block. They show what a large constant or a coarse type hides in values. Code that is
     random or remembers gives each evaluation other numbers.
 
@@ -221,9 +246,17 @@ def compare(
     for index, latent in enumerate(latents):
         z, transition = torch.from_numpy(latent), transitions[index]
         s = {name: torch.from_numpy(np.asarray(entry[index])) for name, entry in state.items()}
-        watched = AsReal()
+        watched, inferring = _Traced(), _Traced()
         image_there = called("self_map", watched.reading(transition.self_map), z, s)
         following = called("state_update", watched.reading(transition.state_update), z, s)
+        with torch.inference_mode():
+            called("self_map", inferring.reading(transition.self_map), z, s)
+            called("state_update", inferring.reading(transition.state_update), z, s)
+        if not watched.same_as(inferring):
+            raise InputError(
+                "Φ or G computes something else in inference mode; write one formula, without a condition on "
+                "modes of PyTorch or what changes between calls"
+            )
         if watched.writes and watched.coarsest > torch.finfo(torch.float32).eps:
             raise InputError(
                 "Φ or G work in place beside numbers of a type coarser than float32, where tensors and balls "
@@ -244,6 +277,33 @@ def compare(
             _same(name, precise, value, EPSILON, known | finite)
             known = known[:, None] & np.isfinite(tangent.midpoint) & np.isfinite(tangent.radius)
             _same(f"the derivative of {name}", slope, tangent, EPSILON, known)
+
+
+@torch.no_grad()
+@np.errstate(all="ignore")
+def compare_orbit(
+    transition: Transition, balls: EnclosedTransitionBatch, state: Mapping[str, Array], steps: int
+) -> None:
+    """Refuse a Φ that takes other values on tensors than on balls at one of the first steps from z = 0.
+
+    Args:
+        transition: (Φ, G) at one position.
+        balls: the same at as many positions as steps.
+        state: without an axis of positions.
+        steps: how many damped steps are compared, at least one.
+    """
+    s = {name: torch.from_numpy(entry) for name, entry in state.items()}
+    z, watched = torch.zeros(transition.latent_size, dtype=torch.float64), AsReal()
+    latents, images = [], []
+    for _ in range(steps):
+        latents.append(z)
+        images.append(watched.reading(transition.self_map)(z, s))
+        z = z + transition.damping * (images[-1] - z)
+    everywhere = {name: np.repeat(entry[None], steps, 0) for name, entry in state.items()}
+    at = Dual.constant(Ball.exact(torch.stack(latents).numpy()), 0)
+    image = balls.advance(at, balls.enclosed(everywhere), {})[0].value
+    numbers = torch.stack(images).numpy()
+    _same("Φ, from z = 0,", numbers.T, image.transpose(), watched.coarsest, np.full(numbers.T.shape, True))
 
 
 def _same(name: str, number: Array, ball: Ball, unit: float, known: NDArray[np.bool_]) -> None:
