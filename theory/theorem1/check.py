@@ -54,7 +54,7 @@ def check_theorem1(
 
     Reports of several tokens are joined by :meth:`theory.Theorem1Report.merge`.
 
-    Limits: "diagonal" and "linear" speak of the evaluations that were made.
+    Limits: "diagonal" and "linear" speak of the evaluations that were made, which depend on the seed.
     :func:`theory.theorem1.other_entries.look_at_other_entries` says which couplings these find for certain.
 
     Args:

@@ -25,7 +25,9 @@ VISITED = {False: 16, True: 4}
 HALVES = {False: 8, True: 4}
 """How many random halves of the entries move there, besides the sets that part every two entries."""
 BESIDE = {False: 48, True: 12}
-"""How many random states entries are moved to, each time a random half."""
+"""How many random states entries are moved to: random halves, or all parting sets to the near quarter."""
+NEAREST = -13.0
+"""The binary logarithm of the shortest of these ways, as a share of the distances between states."""
 TRIED = 6
 """How many moves are measured in full until one is established."""
 FAILED = 3
@@ -46,9 +48,10 @@ def look_at_other_entries(
     """Return by how much an entry of h' changes where its own does not move, relative to its size.
 
     Entries move to A visited states: all, sets that part every two entries, H random halves, and all
-    complements. A half and its complement move to each of B random states. These are at most
+    complements. A half and its complement move to each of 3 B/4 random states, and the parting sets to each
+    of B/4 that are near. These are at most
 
-        A (1 + 2 D + 2 H) + 3 B
+        A (1 + 2 D + 2 H) + B (5 + D) / 2
 
     evaluations of h', with D = ⌈log₂ n⌉, or D = n up to 8 entries, and A, H, B = 16, 8, 48. With a latent
     each one is a search for a fixed point, and A, H, B = 4, 4, 12.
@@ -56,7 +59,9 @@ def look_at_other_entries(
     Limits: on the way to a visited state each entry has moved or has not. A change of h'_i on one of the A
     ways is found for certain in three cases: it depends on one or two other entries; on whether all of some
     moved; on whether any of some moved. Another dependence on k entries is missed with a probability of at
-    most (1 − 2^−k)^H. What shows in no mixture of two visited states is found by chance only.
+    most (1 − 2^−k)^H. The near states are 2^−2 to 2^−13 of the distances away, or 2^−5 to 2^−13, by equal
+    factors: what couples two entries around the state itself shows at one of them. What else shows in no
+    mixture of two visited states is found by chance only: another seed may find another kind.
 
     Returns:
         A change that stands out, with its error, and the defect of the secant to that place; NaN where
@@ -180,9 +185,13 @@ def _moves(origin: Origin, vectors: Tensor) -> Iterator[tuple[Tensor, Tensor, bo
         yield here + way, torch.cat([sets, ~sets]), True
     spread = steps.square().mean(0).sqrt() if len(steps) else torch.ones_like(here)
     factor, wide = probes.gaussian(2, beside, here, purpose=10)
-    far = probes.gaussian(beside, size, here, purpose=11) * spread * wide.exp2()[:, None]
+    lengths = wide.exp2()
+    near = lengths[2::4]
+    near[:] = torch.linspace(-1.0, NEAREST, len(near) + 1)[1:].exp2()
+    away = probes.gaussian(beside, size, here, purpose=11) * spread * lengths[:, None]
     for index, half in enumerate(halves[:beside]):
-        way = far[index]
+        way = away[index]
         if len(ways) and index % 2:
             way = ways[index // 2 % len(ways)] * (factor[index].sigmoid() if index % 4 == 1 else 1.0)
-        yield here + way, torch.stack([half, ~half]), False
+        sets = parting if index % 4 == 2 else half[None]
+        yield here + way, torch.cat([sets, ~sets]), False
