@@ -1,6 +1,7 @@
 """Checks of a user's Φ and G: what they return, and that torch.func can differentiate them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -53,6 +54,17 @@ def validate_maps(transition: Transition, state: State) -> None:
     """
     names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
     latent = state[names[0]].new_zeros(transition.latent_size)
+    _check_returned(transition, state, latent, names)
+    block = BlockMap(transition, state, names)
+    if transition.latent_size:
+        _check_derivative("self_map", lambda z: block.self_map(z, block.vector), latent)
+        _check_derivative("self_map", lambda v: block.self_map(latent, v), block.vector, reverse=True)
+        _check_derivative("state_update", lambda z: block.state_update(z, block.vector), latent)
+    _check_derivative("state_update", lambda v: block.state_update(latent, v), block.vector)
+
+
+def _check_returned(transition: Transition, state: State, latent: Tensor, names: Sequence[str]) -> None:
+    """Raise unless Φ and G return what they should at a point, and change nothing that they are given."""
     image = called("self_map", transition.self_map, latent, state) if transition.latent_size else latent
     check_image(image, latent)
     following = called("state_update", transition.state_update, latent, state)
@@ -67,12 +79,20 @@ def validate_maps(transition: Transition, state: State) -> None:
                 f"state_update returns entry {name!r} as {found.dtype} of shape {tuple(found.shape)}; "
                 f"return {wanted.dtype} of shape {tuple(wanted.shape)}, as in the state"
             )
-    block = BlockMap(transition, state, names)
-    if transition.latent_size:
-        _check_derivative("self_map", lambda z: block.self_map(z, block.vector), latent)
-        _check_derivative("self_map", lambda v: block.self_map(latent, v), block.vector, reverse=True)
-        _check_derivative("state_update", lambda z: block.state_update(z, block.vector), latent)
-    _check_derivative("state_update", lambda v: block.state_update(latent, v), block.vector)
+
+
+@contextmanager
+def differentiating(
+    transition: Transition, state: State, latent: Tensor, names: Sequence[str]
+) -> Iterator[None]:
+    """Check what Φ and G return before they are differentiated, and say so where that cannot be done."""
+    with torch.no_grad():
+        _check_returned(transition, state, latent, names)
+    try:
+        yield
+    except RuntimeError as error:
+        validate_maps(transition, state)  # which of the two it is, and why
+        raise without_derivative("self_map or state_update", error) from error
 
 
 def called(

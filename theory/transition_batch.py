@@ -8,6 +8,8 @@ states picked at random.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,12 +75,15 @@ class TransitionBatch:
     def at(self, inputs: TokenInputs) -> Transition:
         """Return (Φ, G) of the token with these inputs, without an axis of positions."""
         return Transition(
-            self_map=lambda latent, state: self.advance(latent, state, inputs)[0],
-            state_update=lambda latent, state: self.advance(latent, state, inputs)[1],
+            self_map=partial(self._part, 0, inputs),
+            state_update=partial(self._part, 1, inputs),
             latent_size=self.latent_size,
             layer_states=self.layer_states,
             damping=self.damping,
         )
+
+    def _part(self, part: int, inputs: TokenInputs, latent: Tensor, state: State) -> Any:
+        return self.advance(latent, state, inputs)[part]
 
     @torch.no_grad()
     def states_along(self, state: State, latents: Tensor) -> State:

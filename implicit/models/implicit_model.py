@@ -209,21 +209,21 @@ class ImplicitModel(CellStack, FixedPointModel):
         self.require_constant_state()
         self.check_positions(tokens)
         positions = tokens.reshape(1, -1)
-        names = [f"injection.{layer}" for layer in range(self.config.layers)]
         injections = [injection[0].detach() for injection in self._inject(positions)]
-
-        def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
-            batched = {name: tensor[None] for name, tensor in state.items()}
-            stream, following = self.advance(latent[None], [inputs[name] for name in names], batched)
-            return self.latent_norm(stream)[0], {name: tensor[0] for name, tensor in following.items()}
-
         return TransitionBatch(
-            advance=advance,
-            inputs=dict(zip(names, injections, strict=True)),
+            advance=self._advance_one,
+            inputs={f"injection.{layer}": injection for layer, injection in enumerate(injections)},
             latent_size=self.config.d_model,
             layer_states=self.layer_states,
             damping=self.config.damping,
         )
+
+    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        """Φ and G without an axis of sequences."""
+        batched = {name: tensor[None] for name, tensor in state.items()}
+        injections = [inputs[f"injection.{layer}"] for layer in range(self.config.layers)]
+        stream, following = self.advance(latent[None], injections, batched)
+        return self.latent_norm(stream)[0], {name: tensor[0] for name, tensor in following.items()}
 
     def _inject(self, tokens: Tensor) -> list[Tensor]:
         """The injection of every layer, ``[batch, length, injection_size]``, the same in all iterations."""

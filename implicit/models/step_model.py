@@ -21,7 +21,7 @@ from implicit.cells.plain import like
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory.transition import State
-from theory.transition_batch import TransitionBatch
+from theory.transition_batch import TokenInputs, TransitionBatch
 
 
 class StepModel(SequenceModel):
@@ -94,11 +94,14 @@ class StepModel(SequenceModel):
         """Return (Φ, G) without a latent at every token."""
         self.check_tokens(tokens.reshape(1, -1))
         return TransitionBatch(
-            advance=lambda latent, state, inputs: (latent, self.update(state, inputs["embedded"])),
+            advance=self._advance_one,
             inputs={"embedded": self.embed(tokens.flatten()).detach()},
             latent_size=0,
             layer_states=self.layer_states,
         )
+
+    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        return latent, self.update(state, inputs["embedded"])
 
 
 Step = Callable[[Any, State, Tensor], tuple[State, Tensor]]

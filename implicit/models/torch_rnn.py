@@ -22,7 +22,7 @@ from implicit.cells.plain import like
 from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory.transition import State
-from theory.transition_batch import TransitionBatch
+from theory.transition_batch import TokenInputs, TransitionBatch
 
 
 class TorchRNNConfig(ModelConfig):
@@ -157,7 +157,7 @@ class TorchRNN(SequenceModel):
                 "no step; remove them, or make the change permanent in its weights"
             )
         return TransitionBatch(
-            advance=lambda latent, state, inputs: (latent, self._advance(inputs["embedding"], state)),
+            advance=self._advance_one,
             inputs={"embedding": self.embedding(tokens.flatten()).detach()},
             latent_size=0,
             layer_states=tuple(
@@ -174,6 +174,9 @@ class TorchRNN(SequenceModel):
             return False
         stepped = self._advance(embedded[:, 0], state)
         return all(torch.allclose(stepped[name], part, rtol=1e-3, atol=1e-4) for name, part in called.items())
+
+    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        return latent, self._advance(inputs["embedding"], state)
 
     def _advance(self, inputs: Tensor, state: State) -> State:
         """Step all layers."""

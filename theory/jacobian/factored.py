@@ -17,10 +17,11 @@ from torch import Tensor
 
 from automata.checks import checked
 from automata.errors import InputError
-from theory.blocks import BlockMap, random_signs, real_entries, slices, validate
+from theory.blocks import BlockMap, check_image, random_signs, real_entries, slices, validate
 from theory.derivatives import MAX_CHUNK_ENTRIES, jacobian
 from theory.fixed_point import check_latent
 from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
+from theory.pure_maps import called, differentiating, without_derivative
 from theory.transition import State, Transition
 
 
@@ -186,13 +187,22 @@ class FullStateJacobian:
 def latent_jacobian(transition: Transition, state: State, latent: Tensor) -> Tensor:
     """Return ∂zΦ at a latent, shape ``[latent_size, latent_size]``.
 
+    Raises:
+        InputError: if Φ raises, changes what it is given, or cannot be differentiated.
+
     Example:
         >>> transition = Transition(lambda z, s: z**2 / 2, lambda z, s: s, 2, (("h",),))
         >>> latent_jacobian(transition, {}, torch.tensor([0.25, 0.5]))
         tensor([[0.2500, 0.0000],
                 [0.0000, 0.5000]])
     """
-    return jacobian(lambda z: transition.self_map(z, state), latent)
+    if transition.latent_size:
+        with torch.no_grad():
+            check_image(called("self_map", transition.self_map, latent, state), latent)
+    try:
+        return jacobian(lambda z: transition.self_map(z, state), latent)
+    except RuntimeError as error:
+        raise without_derivative("self_map", error) from error
 
 
 def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tuple[FactoredJacobian, ...]:
@@ -204,7 +214,8 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
         latent: the fixed point z*; elsewhere the formula has no meaning.
 
     Raises:
-        InputError: if the state cannot be used, or if I − ∂zΦ is singular.
+        InputError: if the state cannot be used, if Φ or G raises, changes what it is given or cannot be
+            differentiated, or if I − ∂zΦ is singular.
 
     Example:
         Φ = a z + b h and G = λ h + c z have z* = b h / (1 − a) and h' = (λ + c b / (1 − a)) h.
@@ -222,14 +233,15 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
     validate(transition, state)
     check_latent("latent", latent, transition)
     names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
-    left, right = _latent_factors(BlockMap(transition, state, names), latent)
     offsets = slices({name: state[name] for name in names})
     result = []
-    for layer in transition.layer_states:
-        index = torch.cat([torch.arange(offsets[name].start, offsets[name].stop) for name in layer])
-        block = BlockMap(transition, state, layer)
-        direct, error = _direct_term(block, latent)
-        result.append(FactoredJacobian(direct, left[index], right[:, index], error))
+    with differentiating(transition, state, latent, names):
+        left, right = _latent_factors(BlockMap(transition, state, names), latent)
+        for layer in transition.layer_states:
+            index = torch.cat([torch.arange(offsets[name].start, offsets[name].stop) for name in layer])
+            block = BlockMap(transition, state, layer)
+            direct, error = _direct_term(block, latent)
+            result.append(FactoredJacobian(direct, left[index], right[:, index], error))
     return tuple(result)
 
 
@@ -242,7 +254,7 @@ def full_state_jacobian(transition: Transition, state: State, latent: Tensor) ->
         latent: the fixed point z*.
 
     Raises:
-        InputError: if the state cannot be used, or if I − ∂zΦ is singular.
+        InputError: as `layer_jacobians`.
 
     Example:
         A window that feeds the state: h' = 2 h + w and w' = w / 2.
@@ -261,8 +273,9 @@ def full_state_jacobian(transition: Transition, state: State, latent: Tensor) ->
     validate(transition, state)
     check_latent("latent", latent, transition)
     block = BlockMap(transition, state, real_entries(state))
-    left, right = _latent_factors(block, latent)
-    direct = jacobian(lambda vector: block.state_update(latent, vector), block.vector)
+    with differentiating(transition, state, latent, block.names):
+        left, right = _latent_factors(block, latent)
+        direct = jacobian(lambda vector: block.state_update(latent, vector), block.vector)
     return FullStateJacobian(direct + left @ right, slices({name: state[name] for name in block.names}))
 
 

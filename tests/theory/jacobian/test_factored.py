@@ -226,3 +226,62 @@ def test_where_much_cancels_between_the_factors_norms_are_those_of_the_entries()
     assert nearly.off_diagonal_norm() == 0
     assert (on_diagonal - small).off_diagonal_norm() == 0
     assert small.off_diagonal_norm() == 1e-9
+
+
+def _halved_in_place(z: Tensor, s: State) -> State:
+    s["h"].mul_(0.5)
+    return {"h": s["h"] + z, "w": s["w"]}
+
+
+def _held_in_place(z: Tensor, s: State) -> State:
+    s["w"] += 1  # no entry of a layer: nothing is differentiated by it
+    return {"h": s["h"] / 2 + z, "w": s["w"]}
+
+
+def _raises(z: Tensor, s: State) -> Tensor:
+    raise KeyError("gate")
+
+
+def _phi(z: Tensor, s: State) -> Tensor:
+    return z / 4 + s["h"]
+
+
+def _update(z: Tensor, s: State) -> State:
+    return {"h": s["h"] / 2 + z, "w": s["w"]}
+
+
+IMPURE: dict[str, tuple[Callable[..., Tensor], Callable[..., State], str]] = {
+    "G in place": (_phi, _halved_in_place, "state_update changes its state entry 'h' in place"),
+    "G in place, elsewhere": (_phi, _held_in_place, "state_update changes its state entry 'w' in place"),
+    "through NumPy": (
+        _phi,
+        lambda z, s: {**s, "h": torch.from_numpy(s["h"].numpy() / 2)},
+        "state_update cannot be differentiated",
+    ),
+    "shape of G": (_phi, lambda z, s: {**s, "h": s["h"][:1]}, "state_update returns entry 'h'"),
+    "name of G": (_phi, lambda z, s: {"g": z}, "state entry 'h' is unknown"),
+}
+IMPURE_SELF_MAP: dict[str, tuple[Callable[..., Tensor], str]] = {
+    "in place": (lambda z, s: z.mul_(0.1).add_(s["h"]), "self_map changes its latent in place"),
+    "raises": (_raises, "self_map raised KeyError"),
+    "shape": (lambda z, s: z[:1], "self_map returns torch.float64 of shape"),
+    "through NumPy": (lambda z, s: torch.from_numpy(z.numpy() / 2), "self_map cannot be differentiated"),
+}
+
+
+@pytest.mark.parametrize("name", [*IMPURE, *(f"Φ: {name}" for name in IMPURE_SELF_MAP)])
+def test_code_without_a_jacobian_is_named_in_one_sentence(name: str) -> None:
+    state = {name: torch.ones(2, dtype=torch.float64) for name in ("h", "w")}
+    latent = torch.zeros(2, dtype=torch.float64)
+    functions: list[Callable[..., object]] = [layer_jacobians, full_state_jacobian]
+    if name in IMPURE:
+        self_map, update, sentence = IMPURE[name]
+    else:
+        self_map, sentence = IMPURE_SELF_MAP[name.removeprefix("Φ: ")]
+        update, functions = _update, [*functions, latent_jacobian]
+    transition = Transition(self_map, update, 2, (("h",),))
+    for function in functions:
+        with pytest.raises(InputError, match=sentence):
+            function(transition, state, latent)
+    assert not latent.any()
+    assert all(bool((entry == 1).all()) for entry in state.values())
