@@ -1,10 +1,11 @@
 """One token's fixed point z* = Φ(z*; s) in float64, to the rounding level of Φ itself.
 
 The iteration is the model's own, z ← (1 − τ) z + τ Φ(z); Newton steps only polish what it has found. What
-counts as converged is measured, not chosen: the residual must lie within one decade of the change that one
-unit in the last place of z and s makes to Φ.
+counts as converged is measured, not chosen: the residual, and that of every entry by itself, must lie within
+one decade of the change that one unit in the last place of z and s makes to Φ.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -90,16 +91,25 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
         latent: the latent z.
         scale: the norm of numbers that met on the way to z, when larger than z itself.
     """
+    return _level(_changes(transition, state, latent), latent, scale)
+
+
+def _level(changes: Tensor, latent: Tensor, scale: float) -> float:
+    return changes.norm(dim=1).max().item() + EPSILON * max(latent.norm().item(), scale)
+
+
+def _changes(transition: Transition, state: State, latent: Tensor) -> Tensor:
+    """What rounding changes of Φ, by the two estimates of `rounding_level`, ``[8, latent_size]``."""
     probes = 4
     image = transition.self_map(latent, state)
     names = real_entries(state)
     vector = flatten(state, names)
     latents = last_place_displacements(latent, probes)
     vectors = last_place_displacements(vector, probes, seed=1)
-    change = 0.0
+    changes = []
     for nearby_latent, nearby_vector in zip(latents, vectors, strict=True):
         nearby_state = replace(state, names, nearby_vector)
-        change = max(change, (transition.self_map(nearby_latent, nearby_state) - image).norm().item())
+        changes.append(transition.self_map(nearby_latent, nearby_state) - image)
     for latent_signs, signs in zip(
         random_signs(probes, latent.numel(), latent, seed=2),
         random_signs(probes, vector.numel(), vector, seed=3),
@@ -111,8 +121,8 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
             )
             for step in (_DISPLACED_SHARE, -_DISPLACED_SHARE)
         ]
-        change = max(change, (displaced[0] - 2 * image + displaced[1]).norm().item() / 2)
-    return change + EPSILON * max(latent.norm().item(), scale)
+        changes.append((displaced[0] - 2 * image + displaced[1]) / 2)
+    return torch.stack(changes)
 
 
 def largest_residual(level: float, scale: float) -> float:
@@ -175,7 +185,8 @@ def solve_fixed_point(
     The iteration stops when the residual is within one decade of the rounding level. Newton steps follow,
     also after the last allowed iteration if the residual is then below √ε times the largest norm met on the
     way; they are accepted only if they stay within ε^¼ times that norm, so that they cannot leave for another
-    fixed point.
+    fixed point. Both compare norms, in which one large entry hides a small one: while an entry's residual is
+    more than a decade above what rounding does to that entry, the iteration goes on, and nothing has converged.
 
     Args:
         transition: the pair (Φ, G), in float64.
@@ -198,7 +209,9 @@ def solve_fixed_point(
     latent = _first_latent(transition, state, start)
     if transition.latent_size == 0:
         return FixedPoint(latent, 0.0, 0.0, 0, 0.0, Status.CONVERGED)
-    scale, level, residual, iteration = latent.norm().item(), math.nan, math.inf, 0
+    scale, level, residual = latent.norm().item(), math.nan, math.inf
+    sizes = latent.abs()
+    allowed: Tensor | None = None  # up to which residual each entry is at rest, once that is known
     for iteration in range(1, max_iterations + 1):
         # what Φ would write into z, it would take from the difference
         own = transition.self_map
@@ -208,27 +221,57 @@ def solve_fixed_point(
         residual = defect.norm().item()
         if not math.isfinite(residual):
             return FixedPoint(latent, residual, level, iteration, 0.0, Status.NON_FINITE)
-        scale = max(scale, image.norm().item())
+        scale, sizes = max(scale, image.norm().item()), torch.maximum(sizes, image.abs())
         if math.isnan(level) and residual <= math.sqrt(EPSILON) * scale:
             level = rounding_level(transition, state, latent, scale)
-        if residual <= largest_residual(level, scale):
-            break
+        if residual <= largest_residual(level, scale) and (
+            allowed is None or bool((defect.abs() <= allowed).all())
+        ):
+            first = allowed is None
+            found, allowed = _polished(transition, state, latent, level, scale, sizes)
+            if found.converged or found.residual > found.threshold or not first:
+                return dataclasses.replace(found, iterations=iteration)
         latent = latent + transition.damping * defect
-    residual = (transition.self_map(latent, state) - latent).norm().item()
-    distance = 0.0
-    if residual <= math.sqrt(EPSILON) * scale:
+    found, _ = _polished(transition, state, latent, level, scale, sizes)
+    return dataclasses.replace(found, iterations=iteration)
+
+
+def _polished(
+    transition: Transition, state: State, latent: Tensor, level: float, scale: float, sizes: Tensor
+) -> tuple[FixedPoint, Tensor]:
+    """Take Newton steps if the residual is small; return also up to which residual each entry is at rest.
+
+    Args:
+        transition: the pair (Φ, G).
+        state: the state s.
+        latent: the last iterate.
+        level: its rounding level, if known.
+        scale: the largest norm met on the way.
+        sizes: the largest number that each entry was on the way.
+    """
+    defect, distance, allowed = transition.self_map(latent, state) - latent, 0.0, torch.zeros_like(latent)
+    at_rest = False
+    if defect.norm().item() <= math.sqrt(EPSILON) * scale:
         try:
             slope = jacobian(lambda z: transition.self_map(z, state), latent)
         except RuntimeError as error:
             raise without_derivative("self_map", error) from error
-        polished, polished_residual = refine(transition, state, latent, slope)
-        moved = (polished - latent).norm().item()
-        if moved <= EPSILON**0.25 * scale:
-            latent, residual, distance = polished, polished_residual, moved
-        level = rounding_level(transition, state, latent, scale)
-    converged = residual <= largest_residual(level, scale)
+        polished, _ = refine(transition, state, latent, slope)
+        steps = [(polished, (polished - latent).norm().item()), (latent, 0.0)]
+        # With the slopes, as a few displacements may cancel in an entry.
+        known = EPSILON * (slope.abs().nan_to_num(0, 0, 0) @ sizes + sizes)
+        for latent, distance in steps if steps[0][1] <= EPSILON**0.25 * scale else steps[1:]:  # noqa: B007
+            defect = transition.self_map(latent, state) - latent
+            changes = _changes(transition, state, latent)
+            level = _level(changes, latent, scale)
+            allowed = ERROR_MARGIN * (changes.abs().amax(0) + known)
+            at_rest = bool((defect.abs() <= allowed).all())
+            if at_rest:  # else a step has spread a large entry's rounding to a small one
+                break
+    residual = defect.norm().item()
+    converged = at_rest and residual <= largest_residual(level, scale)
     status = Status.CONVERGED if converged else Status.MAX_ITERATIONS
-    return FixedPoint(latent, residual, level, iteration, distance, status)
+    return FixedPoint(latent, residual, level, 0, distance, status), allowed
 
 
 def _first_latent(transition: Transition, state: State, start: Tensor | None) -> Tensor:

@@ -133,6 +133,42 @@ def test_the_noise_of_a_random_self_map_is_not_its_rounding(seed: int) -> None:
         assert solve_fixed_point(dropped, STATE).status is Status.MAX_ITERATIONS
 
 
+DRIFTS: dict[str, Callable[[Tensor, State], Tensor]] = {
+    "beside a large entry": lambda z, s: torch.stack([z[0] + 1e-9, z[1] / 2 + 1e8]),
+    "slowly": lambda z, s: torch.stack([z[0] + 1e-25, z[1] / 2 + 1e8]),
+    "through another entry": lambda z, s: torch.stack([z[0] + 1e-9, z[1] / 2 + 1e8, z[0] / 2]),
+    "to and fro": lambda z, s: torch.stack([1e-9 - z[0], z[1] / 2 + 1e8]),
+}
+
+
+@pytest.mark.parametrize("self_map", DRIFTS.values(), ids=DRIFTS)
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_an_entry_that_never_stops_is_seen_beside_a_large_one(
+    self_map: Callable[[Tensor, State], Tensor], start: float
+) -> None:
+    size = len(self_map(torch.zeros(3, dtype=torch.float64), STATE))
+    found = solve_fixed_point(
+        self_map_only(self_map, size), STATE, torch.full((size,), start).double(), max_iterations=300
+    )
+    at_rest = self_map(found.latent, STATE)[0] == found.latent[0]
+    assert found.status is (Status.CONVERGED if at_rest else Status.MAX_ITERATIONS)
+
+
+@pytest.mark.parametrize("contraction", [0.3, 0.9, 0.99])
+def test_entries_of_all_sizes_converge_as_each_does_alone(contraction: float) -> None:
+    """z ← D M D⁻¹ z + D b, with units D of 1e-12 to 1e12: the fixed point is D times that of M and b."""
+    generator = torch.Generator().manual_seed(0)
+    slope = torch.randn(8, 8, generator=generator, dtype=torch.float64)
+    slope *= contraction / torch.linalg.matrix_norm(slope, 2)
+    offset = torch.randn(8, generator=generator, dtype=torch.float64)
+    units = 10.0 ** torch.linspace(-12, 12, 8, dtype=torch.float64)
+    found = solve_fixed_point(self_map_only(lambda z, s: units * (slope @ (z / units) + offset), 8), STATE)
+    expected = units * torch.linalg.solve(torch.eye(8, dtype=torch.float64) - slope, offset)
+    assert found.status is Status.CONVERGED
+    # the rounding of Φ, 10 ε of an entry, times a condition number of at most 1 / (1 − contraction)
+    torch.testing.assert_close(found.latent / expected, torch.ones_like(expected), rtol=1e-12, atol=0)
+
+
 def test_wrong_start_is_refused() -> None:
     transition = self_map_only(lambda z, s: z.cos())
     with pytest.raises(InputError, match=r"start has shape \(2,\)"):
