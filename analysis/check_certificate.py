@@ -22,8 +22,8 @@ from analysis.certificates.checking import MOST_WORK, Context, Visit, check
 from analysis.certificates.naming import described, readable
 from analysis.certificates.producing import automaton_of, identity_of
 from analysis.framework.visited_states import choose_positions, sample_batch
-from automata.checks import printable, shown
-from automata.errors import InputError
+from automata.checks import shown
+from automata.errors import InputError, printable
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command

@@ -33,8 +33,7 @@ from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import RED
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, sample_sequences
-from automata.checks import printable
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve

@@ -35,8 +35,8 @@ from analysis.framework.run_lines import (
 )
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
-from automata.checks import printable
 from automata.drawn_labels import in_legend
+from automata.errors import printable
 from automata.tasks.interface import Task
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve

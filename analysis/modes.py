@@ -24,7 +24,7 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
 from analysis.length_generalization import last_answers
-from automata.checks import printable
+from automata.errors import printable
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Solve
 from implicit.runs.loading import Run

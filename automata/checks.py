@@ -38,9 +38,15 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
-def printable(text: object) -> str:
-    """Return a text with all that is no visible letter or space escaped; a name may be a stranger's."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text))
+def repeated(values: Iterable[Hashable]) -> Hashable:
+    """Return the first of the values that is there twice, in one pass; there has to be one.
+
+    Example:
+        >>> repeated(["a", "b", "a", "b"])
+        'a'
+    """
+    seen: set[Hashable] = set()
+    return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
 
 
 def check_type(field: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:

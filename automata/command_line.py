@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from automata.checks import printable
-from automata.errors import InputError
+from automata.errors import InputError, printable
 
 BAD_INPUT = 2
 INTERRUPTED = 130

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from automata.checks import check_type, shown
+from automata.checks import check_type, repeated, shown
 from automata.errors import InputError
 
 LARGEST_FILE = 2**30
@@ -137,9 +137,7 @@ def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object of these pairs, for ``json.loads(object_pairs_hook=…)``; refuse a key twice."""
     content = dict(pairs)
     if len(content) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise InputError(f"holds the key {shown(twice)} twice in one object")
+        raise InputError(f"holds the key {shown(repeated(key for key, _ in pairs))} twice in one object")
     return content
 
 

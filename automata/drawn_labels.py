@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from automata.checks import printable
+from automata.errors import printable
 
 if TYPE_CHECKING:
     from matplotlib.text import Text

@@ -8,7 +8,7 @@ class InputError(ValueError):
     """A fault in what the caller gave, told in one sentence: the field, its value, and the remedy.
 
     Every package raises it for bad input, and every command turns it into that sentence on standard error
-    and exit code 2.
+    and exit code 2. What is no visible letter stands there escaped: names and texts may be a stranger's.
 
     Example:
         >>> try:
@@ -16,29 +16,49 @@ class InputError(ValueError):
         ... except ValueError as error:
         ...     print(error)
         length is 0; give a length of at least 1
+        >>> print(InputError("name is \u202etxet; give another"))
+        name is \u202etxet; give another
     """
 
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(printable(sentence.replace("\n", " ")))
 
-def unknown_name(field: str, value: object, known: Iterable[str]) -> InputError:
+
+def printable(text: object) -> str:
+    """Return a text with all that is no visible letter or space escaped; a name may be a stranger's."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text))
+
+
+def unknown_name(field: str, value: object, known: Iterable[str], listed: str = "") -> InputError:
     """Return the error for a name that is not in a registry, with the nearest known name if one is near.
 
     Args:
         field: what the name stands for, such as ``"task"``.
         value: the name that was given; what is no text is near to none.
         known: the names that exist.
+        listed: the sentence that says where all of them are listed, if they are many; in place of them the
+            nearest stand.
 
     Example:
         >>> print(unknown_name("task", "partiy", ["parity", "S5"]))
         task 'partiy' is unknown; did you mean 'parity'? Known: S5, parity
         >>> print(unknown_name("task", "zzz", ["parity", "S5"]))
         task 'zzz' is unknown; known: S5, parity
+        >>> names = [f"Z{order}" for order in range(2, 99)]
+        >>> print(unknown_name("task", "Z100", names, "names() lists all"))
+        task 'Z100' is unknown; did you mean 'Z10'? names() lists all
     """
     names = sorted(known)
-    near = get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    most = 3 if listed else 1
+    near = get_close_matches(value, names, n=most) if isinstance(value, str) else []
     if not near and isinstance(value, str):  # difflib is case-sensitive: 's5' is near to 'S5' for a person
         folded = {name.casefold(): name for name in names}
-        near = [folded[match] for match in get_close_matches(value.casefold(), folded, n=1)]
+        near = [folded[match] for match in get_close_matches(value.casefold(), folded, n=most)]
     said = repr(value) if isinstance(value, str) else " ".join(repr(value).split())[:60]
+    everything = ", ".join(names)
     if near:
-        return InputError(f"{field} {said} is unknown; did you mean {near[0]!r}? Known: {', '.join(names)}")
-    return InputError(f"{field} {said} is unknown; known: {', '.join(names)}")
+        meant = " or ".join(filter(None, (", ".join(map(repr, near[:-1])), repr(near[-1]))))
+        return InputError(
+            f"{field} {said} is unknown; did you mean {meant}? {listed or f'Known: {everything}'}"
+        )
+    return InputError(f"{field} {said} is unknown; {listed or f'known: {everything}'}")

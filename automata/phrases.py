@@ -1,6 +1,7 @@
 """Texts made of few phrases: a reversible tokenizer whose table is written down."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from automata.checks import check_integer, check_type
@@ -37,9 +38,10 @@ class PhraseTokenizer:
         self.names: tuple[str, ...] = (END, *phrases)
         if len(self.names) == 1:
             raise InputError("phrases is empty; give at least one")
+        counts = Counter(self.names)
         for name in self.names[1:]:
             check_type("phrases: one entry", name, str, "give texts")
-            if not name or name == END or self.names.count(name) > 1:
+            if not name or name == END or counts[name] > 1:
                 raise InputError(
                     f"phrases holds {name!r}, which is empty, stands twice or is the name of the end; give "
                     "different texts"

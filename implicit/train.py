@@ -18,8 +18,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Table
 
-from automata.checks import printable
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from automata.tasks.registry import TASKS
 from implicit.command_line import (
     CommandParser,

@@ -185,8 +185,8 @@ def solve_fixed_point(
     The iteration stops when the residual is within one decade of the rounding level. Newton steps follow,
     also after the last allowed iteration if the residual is then below √ε times the largest norm met on the
     way; they are accepted only if they stay within ε^¼ times that norm, so that they cannot leave for another
-    fixed point. Both compare norms, in which one large entry hides a small one: while an entry's residual is
-    more than a decade above what rounding does to that entry, the iteration goes on, and nothing has converged.
+    fixed point. Both compare norms, in which a large entry hides a small one: while the residual of an entry
+    is more than a decade above what rounding does to that entry, the iteration goes on and has not converged.
 
     Args:
         transition: the pair (Φ, G), in float64.

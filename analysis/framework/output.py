@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from analysis.framework.finding import Findings
-from automata.checks import check_type, printable
+from automata.checks import check_type
 from automata.data_files import read_file
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import refuse_links, tensor_bytes

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.framework.figures import COLUMN_WIDTH, TEXT_WIDTH
-from automata.checks import printable
+from automata.errors import printable
 from implicit.command_line import CommandParser, add_allow_code_flag
 
 

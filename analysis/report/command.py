@@ -21,7 +21,7 @@ from analysis.report.tasks import (
     tasks_of,
     two_processes,
 )
-from automata.checks import printable
+from automata.errors import printable
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.runs.loading import load_run

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_memory, checked, shown
+from automata.checks import check_memory, checked, repeated, shown
 from automata.errors import InputError
 from automata.monoids.cayley import (
     IntArray,
@@ -70,7 +70,7 @@ class Monoid:
                 f"element_names has {len(names)} entries; give one for each of the {order} elements"
             )
         if len(set(names)) != order:
-            twice = next(name for index, name in enumerate(names) if name in names[:index])
+            twice = repeated(names)
             raise InputError(f"element_names holds {twice!r} twice; give every element its own name")
         identity = find_identity(checked)
         if identity is None:

@@ -75,7 +75,7 @@ def transformation_closure(
 
     Raises:
         InputError: the array is not ``[k, n]``, an entry is outside 0 … n-1, or there are more elements than
-            ``largest_order``.
+            ``largest_order``, as soon as that is known.
 
     Example:
         Two resets generate, with the identity, three maps:
@@ -93,19 +93,31 @@ def transformation_closure(
     outside = maps[(maps < 0) | (maps >= degree)]
     if outside.size:
         raise InputError(f"generators maps to {outside[0]}; give entries in 0 … {degree - 1}")
+    too_many = InputError(
+        f"largest_order is {largest_order} and the generators have more products than that; "
+        "raise it or give fewer generators"
+    )
+    distinct: dict[bytes, int] = {}  # generators that are the same map share a column
+    columns = np.array([distinct.setdefault(step.tobytes(), len(distinct)) for step in maps])
+    if len(distinct) > largest_order:
+        raise too_many
+    symbols = np.unique(columns, return_index=True)[1].tolist()  # of each column the first
     elements = [np.arange(degree)]
     numbers = {elements[0].tobytes(): 0}
     words: list[tuple[int, ...]] = [()]
-    steps: list[list[int]] = []  # steps[x][a] is the number of x·generator a: the right Cayley graph
-    for number in range(largest_order + 1):
-        if number == len(elements):
-            break
+    steps: list[
+        list[int]
+    ] = []  # steps[x][c] is the number of x·generator of column c: the right Cayley graph
+    number = 0
+    while number < len(elements):
         row = []
-        for symbol, step in enumerate(maps):
-            current = elements[number]
+        for symbol in symbols:
+            current, step = elements[number], maps[symbol]
             product = current[step] if composition == "functions" else step[current]
             key = product.tobytes()
             if key not in numbers:
+                if len(elements) == largest_order:
+                    raise too_many
                 if len(elements) * degree > _MOST_ENTRIES:
                     raise InputError(
                         f"generators are maps of {degree} and have too many products; give smaller maps"
@@ -115,17 +127,13 @@ def transformation_closure(
                 words.append((*words[number], symbol))
             row.append(numbers[key])
         steps.append(row)
-    else:
-        raise InputError(
-            f"largest_order is {largest_order} and the generators have more products than that; "
-            "raise it or give fewer generators"
-        )
-    right = np.array(steps, dtype=np.int64).reshape(len(elements), len(maps))
+        number += 1
+    right = np.array(steps, dtype=np.int64).reshape(len(elements), len(symbols))
     table = np.empty((len(elements), len(elements)), dtype=np.int64)
     table[:, 0] = np.arange(len(elements))
     prefixes = {word: number for number, word in enumerate(words)}
     for number, word in enumerate(words[1:], start=1):  # x·(w·a) = (x·w)·a: no product is ever composed again
-        table[:, number] = right[table[:, prefixes[word[:-1]]], word[-1]]
+        table[:, number] = right[table[:, prefixes[word[:-1]]], columns[word[-1]]]
     return np.stack(elements), table, words
 
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import checked, shown
+from automata.checks import checked, repeated, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray, integer_array
@@ -124,7 +124,7 @@ class ProbabilisticAutomaton:
                         "one as a text"
                     )
             if len(set(value_names[reveal])) < len(numbers):
-                name = next(name for name in value_names[reveal] if value_names[reveal].count(name) > 1)
+                name = repeated(value_names[reveal])
                 alike = " and ".join(shown(value) for value in numbers if str(value) == name)
                 raise InputError(
                     f"reveal {reveal!r} shows {alike}, which have one name, {name!r}; give different values "

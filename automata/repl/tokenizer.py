@@ -22,7 +22,7 @@ A task has those tokens only that its format needs.
 
 from collections.abc import Iterable, Sequence
 
-from automata.checks import check_integer, check_type
+from automata.checks import check_integer, check_type, repeated
 from automata.errors import InputError
 from automata.phrases import PhraseTokenizer
 from automata.repl.commands import PROMPT, VARIABLES
@@ -59,8 +59,7 @@ class ReplTokenizer(PhraseTokenizer):
             check_type("signs: one entry", sign, str, "give texts")
         names = (*signs, *VARIABLES[:variables], *map(str, range(1, variables + 1)))
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"signs makes {twice!r} a token twice; name each once")
+            raise InputError(f"signs makes {repeated(names)!r} a token twice; name each once")
         super().__init__(names)
 
     @property

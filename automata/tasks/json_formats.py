@@ -35,13 +35,13 @@ from typing import Any
 
 import numpy as np
 
-from automata.checks import shown
+from automata.checks import repeated, shown
 from automata.data_files import read_file, strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
 from automata.machines.language import states_with_finite_future
 from automata.monoids.monoid import Monoid
-from automata.monoids.transformations import one_line_name, transformation_closure
+from automata.monoids.transformations import LARGEST_ORDER, one_line_name, transformation_closure
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import Task
 from automata.tasks.partially_observed import PartiallyObserved
@@ -216,6 +216,12 @@ def _element(monoid: Monoid, token: Any) -> int:
 
 def _of_generators(content: Content, name: str, description: str) -> Task:
     rows = _need(content["generators"], "generators", list)
+    token_names = content.get("token_names")
+    if token_names is None and len(rows) > LARGEST_ORDER:
+        raise InputError(
+            f"generators holds {len(rows)} rows, which repeat each other or have more than {LARGEST_ORDER} "
+            "products; give fewer"
+        )
     lengths = {len(_need(row, "generators", list)) for row in rows}
     if len(lengths) != 1 or lengths == {0}:
         raise InputError(
@@ -229,9 +235,6 @@ def _of_generators(content: Content, name: str, description: str) -> Task:
                     f"generators holds {shown(row)}; give one-line forms with numbers in 1 … {degree}"
                 )
     maps = np.array(rows) - 1
-    elements, table, words = transformation_closure(maps, composition="functions")
-    numbers = {element.tobytes(): number for number, element in enumerate(elements)}
-    token_names = content.get("token_names")
     given = (
         [one_line_name(row) for row in maps] if token_names is None else _names(token_names, "token_names")
     )
@@ -239,6 +242,11 @@ def _of_generators(content: Content, name: str, description: str) -> Task:
         raise InputError(
             f"token_names has {len(given)} entries; give one for each of the {len(rows)} generators"
         )
+    if len(set(given)) < len(given):
+        field = "generators" if token_names is None else "token_names"
+        raise InputError(f"{field} holds {repeated(given)!r} twice; name each once")
+    elements, table, words = transformation_closure(maps, composition="functions")
+    numbers = {element.tobytes(): number for number, element in enumerate(elements)}
     return WordProblem(
         table[:, [numbers[row.tobytes()] for row in maps]],
         words.index(()),

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import checked
+from automata.checks import checked, repeated
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -102,9 +102,9 @@ class PartiallyObserved(ObservedTask):
         # [reveals, states]: the number, in value_names, of what a reveal shows
         self._shown = np.array(shown, dtype=np.int64).reshape(len(automaton.reveals), len(automaton.states))
         self.token_names = (*automaton.token_names, *(f"={value}" for value in self.value_names))
-        for token in self.token_names:
-            if self.token_names.count(token) > 1:
-                raise InputError(f"token {token!r} is both a value and an action or a reveal; rename one")
+        if len(set(self.token_names)) < len(self.token_names):
+            twice = repeated(self.token_names)
+            raise InputError(f"token {twice!r} is both a value and an action or a reveal; rename one")
         self.target_names = self.value_names if target == "reveals" else automaton.states
         self.name = name
         asked = "the value of every reveal" if target == "reveals" else "the hidden state after every token"

@@ -8,6 +8,8 @@ from automata.tasks.word_problem import WordProblem
 
 TASKS = {entry.name: entry for entry in (*WORD_PROBLEMS, *OTHER_TASKS)}
 """The registry, by name."""
+LISTED = "python -m implicit.train --list and automata.task_names() list all"
+"""Where the names stand."""
 
 
 def registered_task(name: str, hard_fraction: float | None = None) -> Task:
@@ -26,7 +28,7 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
     """
     check_type("task", name, str, "give a name such as 'parity'; automata.task_names() lists them")
     if name not in TASKS:
-        raise unknown_name("task", name, TASKS)
+        raise unknown_name("task", name, TASKS, LISTED)
     entry = TASKS[name]
     fraction = 1.0 if hard_fraction is None else check_number("hard_fraction", hard_fraction)
     options = {} if fraction == 1 else {"hard_fraction": fraction}
@@ -57,7 +59,7 @@ def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
         >>> make_task("partiy")
         Traceback (most recent call last):
         ...
-        automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? Known: ...
+        automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? ... list all
     """
     task = registered_task(name, hard_fraction)
     if not isinstance(task, WordProblem):

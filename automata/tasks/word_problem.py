@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_memory, checked
+from automata.checks import check_memory, checked, repeated
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
@@ -104,8 +104,7 @@ class WordProblem(Task):
             )
         for field, names in (("token_names", token_names), ("state_names", state_names)):
             if len(set(names)) < len(names):
-                twice = next(entry for position, entry in enumerate(names) if entry in names[:position])
-                raise InputError(f"{field} holds {twice!r} twice; name each once")
+                raise InputError(f"{field} holds {repeated(names)!r} twice; name each once")
         state_count, vocabulary_size = steps.shape
         for field, numbers, bound in (
             ("table", steps.ravel().tolist(), state_count),

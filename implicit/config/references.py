@@ -8,7 +8,7 @@ from typing import Any
 
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Specification
-from automata.tasks.registry import task_names
+from automata.tasks.registry import LISTED, task_names
 from automata.tasks.specification import TaskSource, is_pinned, specification_from_text, task_from
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
@@ -37,7 +37,7 @@ def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
     if isinstance(task, str):
         if ":" not in task:
             if task not in task_names():
-                raise unknown_name("task", task, task_names())
+                raise unknown_name("task", task, task_names(), LISTED)
             return task, None
         task = {"object": task}
     if is_pinned(task):

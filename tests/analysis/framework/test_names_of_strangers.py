@@ -18,8 +18,8 @@ from analysis.framework.palette import Look
 from analysis.framework.run_lines import draw_runs
 from analysis.framework.terminal import Terminal
 from analysis.report import ReportSettings, markdown, tasks_of
-from automata.checks import printable
 from automata.drawing import draw_cayley_graph, draw_dfa_or_table, draw_transition_table
+from automata.errors import printable
 from automata.machines.dfa import DFA
 from automata.monoids.monoid import Monoid
 from implicit.runs.loading import STORED_RUNS, load_run

@@ -65,3 +65,12 @@ def test_what_is_no_word_problem_is_refused_as_one() -> None:
 def test_unknown_name() -> None:
     with pytest.raises(InputError, match="did you mean 'S5'"):
         make_task("s5")
+
+
+def test_an_unknown_name_gets_the_nearest_and_where_all_are() -> None:
+    near = "did you mean 'A5-generators', 'A5-generatorsxM' or 'S5-generators'"
+    for name, sentence in (("A5generators", near), ("no such task", "list all")):
+        with pytest.raises(InputError, match=sentence) as refusal:
+            make_task(name)
+        assert "list all" in str(refusal.value)
+        assert len(str(refusal.value)) < 200

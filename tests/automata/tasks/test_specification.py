@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from automata import (
 from automata.errors import InputError
 from automata.machines import count_words, regular_expression_dfa
 from automata.tasks.interface import Task
+from automata.tasks.json_formats import task_of_json
 from automata.tasks.partially_observed import PartiallyObserved
-from automata.tasks.specification import specification_from_text, task_from
+from automata.tasks.specification import TaskSource, specification_from_text, task_from
 
 PARITY = {
     "transitions": {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}},
@@ -404,6 +406,73 @@ def test_a_text_that_begins_like_json_is_read_as_json() -> None:
 def test_a_monoid_too_large_is_refused() -> None:
     with pytest.raises(InputError, match="largest_order"):
         task_from({"automaton": {"generators": [[2, 3, 4, 5, 6, 7, 8, 1], [2, 1, 3, 4, 5, 6, 7, 8]]}})
+
+
+MANY = 100_000
+"""Entries of a list, far more than a list that is compared each with each can have."""
+LARGE: dict[str, tuple[dict[str, Any], str]] = {
+    "generators": ({"generators": [[*range(1, 10)]] * MANY}, "generators holds 100000 rows"),
+    "generators that repeat": ({"generators": [[1, 2], [2, 1]] * 2000}, "generators holds '12' twice"),
+    "generators of too many": (
+        {"generators": [[*np.random.default_rng(seed).permutation(10) + 1] for seed in range(3000)]},
+        "more products",
+    ),
+    "token names": (
+        {"generators": [[2, 1]] * MANY, "token_names": [*map(str, range(MANY - 1)), "99998"]},
+        "token_names holds '99998' twice",
+    ),
+    "actions": (
+        {
+            "states": ["p"],
+            "initial": [1],
+            "actions": {f"a{n}": [[1]] for n in range(MANY // 2)},
+            "reveals": {"=x": ["x"]},
+        },
+        "token '=x' is both a value and",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_long_lists_are_refused_in_time(name: str) -> None:
+    content, sentence = LARGE[name]
+    content = json.loads(json.dumps(content, default=int))
+    began = time.process_time()
+    with pytest.raises(InputError, match=sentence):
+        task_of_json(content, "file", "large")
+    # a second is what some loops over the list take; comparing each with each takes minutes
+    assert time.process_time() - began < 5
+
+
+def test_repeated_generators_with_names_are_tokens_that_do_the_same() -> None:
+    rows = [[2, 1, 3], [1, 3, 2], [2, 1, 3]]
+    task = task_of_json({"generators": rows, "token_names": ["a", "b", "c"]}, "file", "S3")
+    once = task_of_json({"generators": rows[:2]}, "file", "S3")
+    assert isinstance(task, WordProblem)
+    assert isinstance(once, WordProblem)
+    assert np.array_equal(task.table, once.table[:, [0, 1, 0]])
+    assert task.state_names == once.state_names
+
+
+@pytest.mark.parametrize("letter", ["\u202e", "\u2066", "\u200b", "\x1b", "\udcff", "\u2028"])
+def test_no_letter_that_is_not_seen_reaches_a_message(letter: str) -> None:
+    sources: list[TaskSource] = [
+        f"regex:a{letter})",
+        f"regex:(a{letter}",
+        {"regex": f"a(?P<{letter}>a)"},
+        {"regex": "ab", "alphabet": f"a{letter}"},
+        f"file:{letter}",
+        f"object:{letter}:x",
+        f"text:/no/{letter}",
+        f"{letter}parity",
+        {f"{letter}": 1},
+        {"automaton": {"transitions": {letter: {"a": 1}}, "initial": letter}},
+        {"automaton": {"generators": [[1, 2], [2, 1]], "token_names": [letter, letter]}},
+    ]
+    for source in sources:
+        with pytest.raises(InputError) as refusal:
+            task_from(source)
+        assert str(refusal.value).isprintable(), source
 
 
 def test_monoids_are_word_problems_of_all_their_elements() -> None:
