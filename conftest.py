@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Generator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-SLOW = frozenset(Path(__file__).with_name("tests").joinpath("slow.txt").read_text(encoding="utf-8").split())
+ROOT = Path(__file__).parent
+PACKAGES = ("automata", "theory", "implicit", "analysis", "paper_figures", "benchmarks", "website")
+SLOW = frozenset(ROOT.joinpath("tests", "slow.txt").read_text(encoding="utf-8").split())
 """Files, and tests without their parameters, that take a tenth of a second or more."""
 
 NEED_TRITON = [
@@ -33,6 +36,17 @@ collect_ignore_glob = [
     *([] if find_spec("numba") else NEED_NUMBA),
     *([] if find_spec("mkdocs") else NEED_MKDOCS),
 ]
+
+
+def pytest_collect_file(file_path: Path) -> None:
+    """Import the package of a file before the file.
+
+    With ``--import-mode=importlib`` pytest would import the package on its way, and then run a file that the
+    package has imported a second time: half the program would have the first classes, half the second.
+    """
+    parts = file_path.relative_to(ROOT).parts[:-1] if file_path.is_relative_to(ROOT) else ()
+    if file_path.suffix == ".py" and parts and parts[0] in PACKAGES:
+        import_module(".".join(parts))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,10 @@ The contracts are import-linter's; theirs about circles compares siblings at eve
 is a module that imports its own package while the package's ``__init__`` imports it.
 """
 
+import subprocess
+import sys
+from pathlib import Path
+
 import grimp
 import networkx
 import pytest
@@ -43,3 +47,27 @@ def test_no_module_imports_itself_through_others(package: str, imports: "network
 
 def test_a_circle_would_be_found() -> None:
     assert circles(networkx.DiGraph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])) == [["a", "b", "c"]]
+
+
+ONCE = """
+import implicit.language
+import implicit.language.modeling
+
+def test_once():
+    assert implicit.language.LanguageModel is implicit.language.modeling.LanguageModel
+"""
+
+
+def test_pytest_runs_no_module_a_second_time(tmp_path: Path) -> None:
+    """Its own import of a file runs it anew, if the package of the file has imported it just before."""
+    (tmp_path / "test_once.py").write_text(ONCE)
+    options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-k", "test_once"]
+    files = ["implicit/language/modeling.py", str(tmp_path / "test_once.py")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
