@@ -51,7 +51,7 @@ from implicit.language.configuration import (
 from implicit.language.padding import Reading
 from implicit.language.prompt import read_prompt
 from implicit.language.quiet import quiet
-from implicit.language.stored_size import check_stored_size
+from implicit.language.stored_size import check_stored_size, check_texts
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
 from implicit.models.mamba2 import Mamba2
@@ -93,6 +93,10 @@ class LanguageModelOutput(ModelOutput):
     attentions: None = None
 
 
+_ON_DISK = (
+    "weights lie on the disk or elsewhere until a module is called, and the layers here are run rather than "
+    "called; load the whole model onto one device"
+)
 _HANDED_ON = frozenset(("cache_position", "token_type_ids", "max_length_q", "max_length_k"))
 """What `transformers` may give to any model, and no model here reads."""
 _BORDERS = frozenset(("cu_seq_lens_q", "cu_seq_lens_k"))
@@ -172,19 +176,33 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         """Read a model as `transformers` does; of a folder with hashes, files that changed are refused.
 
         Raises:
-            InputError: a file is missing or not as it was written, or the configuration in the folder asks
-                for many weights that its files do not hold.
+            InputError: a file is missing, too large or not as it was written; the configuration in the folder
+                asks for many weights that its files do not hold; a weight is no floating-point number or not
+                finite; or some modules would lie on the disk.
         """
         if pretrained_model_name_or_path is not None:
             folder = Path(pretrained_model_name_or_path) / (options.get("subfolder") or "")
             if folder.is_dir():
+                check_texts(folder)
                 variant = f"[.]{re.escape(options['variant'])}" if options.get("variant") else ""
                 files = rf"model(-\d+-of-\d+)?{variant}(-\d+-of-\d+)?[.]safetensors"
                 check_hashes(folder, files)
                 if options.get("state_dict") is None and not options.get("ignore_mismatched_sizes"):
                     check_stored_size(cls, folder, options.get("config"))
-        model: Self = super().from_pretrained(pretrained_model_name_or_path, *others, **options)
-        return model
+        try:
+            found = super().from_pretrained(pretrained_model_name_or_path, *others, **options)
+        except ValueError as fault:  # of accelerate, for modules of which a part is on the disk
+            if "on the meta device" not in str(fault):
+                raise
+            raise InputError(_ON_DISK) from None
+        model: Self = found[0] if isinstance(found, tuple) else found
+        for name, weight in model.named_parameters():
+            known = weight.is_floating_point() and weight.element_size() > 1 and not weight.is_meta
+            if known and not bool(weight.isfinite().all()):
+                raise InputError(
+                    f"weight {name!r} of {pretrained_model_name_or_path} holds NaN or infinity; restore it"
+                )
+        return found
 
     def save_pretrained(
         self,
@@ -324,10 +342,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         read: list[StackOutput] = []
         streams: list[list[Tensor]] = []
         if any(part.is_meta for part in self.model.parameters()):
-            raise InputError(
-                "weights lie on the disk or elsewhere until a module is called, and the layers here are run "
-                "rather than called; load the whole model onto one device"
-            )
+            raise InputError(_ON_DISK)
         for rows in reading.rows:
             here = solve
             if solve is not None:

@@ -9,11 +9,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 from automata.errors import InputError
+from implicit.language.stored_size import check_texts
 from implicit.training.train import available_device
 
-LARGEST_TEXT = 2**28
-"""Bytes of a configuration or of the tokenizer."""
-_READ_WHOLE = (".json", ".txt", ".model", ".jinja")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
 
@@ -36,9 +34,7 @@ def check_model_folder(folder: Path) -> None:
         raise InputError(
             f"model is {folder}, which has no tokenizer; write one there with tokenizer.save_pretrained"
         )
-    for file in folder.iterdir():
-        if file.suffix in _READ_WHOLE and file.is_file() and file.stat().st_size > LARGEST_TEXT:
-            raise InputError(f"{file} is too large; give a file of at most {LARGEST_TEXT} bytes")
+    check_texts(folder)
 
 
 def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]:

@@ -197,11 +197,14 @@ def _sha256(path: Path) -> str:
 def _read_hashes(folder: Path) -> dict[str, list[str]]:
     """The hashes that files may have, the newest first; none in folders of older versions.
 
-    There are none in a file of the same name in another form either: it is the user's.
+    There are none in JSON of another form either: it is the user's. What is no JSON may be a damaged file of
+    ours, and is refused.
     """
-    if not (folder / HASHES).is_file():
+    file = folder / HASHES
+    if not file.is_file():
         return {}
-    hashes = read_json(folder / HASHES)
+    remedy = f"restore it, or delete it if it holds no hashes of {folder} or you changed the files yourself"
+    hashes = strict_json(read_stored(file), str(file), remedy)
     return hashes if _is_ours(hashes) else {}
 
 
@@ -214,8 +217,9 @@ def _is_ours(hashes: Any) -> bool:
 
 def _write_hashes(folder: Path, hashes: dict[str, list[str]]) -> None:
     file = folder / HASHES
-    if file.exists() and not _is_ours(read_json(file)):
-        raise InputError(f"{file} holds something else than the hashes of {folder}; move it away")
+    remedy = f"holds something else than the hashes of {folder}; move it away"
+    if file.exists() and not _is_ours(strict_json(read_stored(file), str(file), f"it {remedy}")):
+        raise InputError(f"{file} {remedy}")
     write_json(file, hashes)
 
 

@@ -4,11 +4,13 @@ import json
 import math
 import shutil
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -84,6 +86,49 @@ def test_a_users_own_file_of_hashes_stays(content: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"sha256.json holds something else than the hashes of .*; move it"):
         write_hashes(tmp_path, "*.safetensors")
     assert (tmp_path / "sha256.json").read_text() == content
+
+
+@pytest.mark.parametrize("content", [b"", b"0123  model.safetensors\n", b"\xff", b"{"])
+def test_hashes_that_are_no_json_are_refused_and_left(content: bytes, tmp_path: Path) -> None:
+    """A damaged file of ours is no reason to trust the weights; that of a user says how to go on."""
+    model, file = small_model(IMPLICIT[0]), tmp_path / "sha256.json"
+    model.save_pretrained(tmp_path)
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"is not valid JSON .*; restore it, or delete it if"):
+        AutoModelForCausalLM.from_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"is not valid JSON .*; move it away"):
+        write_hashes(tmp_path, "*.safetensors")
+    model.save_pretrained(tmp_path)
+    assert file.read_bytes() == content
+
+
+DAMAGES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
+    "NaN": (lambda weight: weight * torch.nan, "holds NaN or infinity; restore it"),
+    "infinity": (lambda weight: weight / 0, "holds NaN or infinity; restore it"),
+    "integers": (lambda weight: weight.long(), "is torch.int64; restore it"),
+    "truth values": (lambda weight: weight > 0, "is torch.bool; restore it"),
+    "complex numbers": (lambda weight: weight + 1j, "is torch.complex64; restore it"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_weights_that_are_no_finite_numbers_are_refused_without_hashes(damage: str, tmp_path: Path) -> None:
+    change, sentence = DAMAGES[damage]
+    small_model(IMPLICIT[0]).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    name = next(name for name in weights if "in_proj" in name)
+    save_file({**weights, name: change(weights[name])}, tmp_path / "model.safetensors", {"format": "pt"})
+    for read in (AutoModelForCausalLM, MODELS[IMPLICIT[0]]):
+        with pytest.raises(InputError, match=f"{name.removeprefix('model.')}' .*{sentence}"):
+            read.from_pretrained(tmp_path)
+
+
+def test_a_configuration_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    small_model(IMPLICIT[0]).save_pretrained(tmp_path)
+    with (tmp_path / "config.json").open("ab") as file:
+        file.truncate(2**33)
+    with pytest.raises(InputError, match=r"config\.json is too large; give a file of at most"):
+        MODELS[IMPLICIT[0]].from_pretrained(tmp_path)
 
 
 def test_hashes_are_those_of_the_variant_that_is_read(tmp_path: Path) -> None:
