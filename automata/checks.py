@@ -14,6 +14,7 @@ from automata.errors import InputError, unknown_name
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Named = TypeVar("Named", bound=Hashable)
 
 _LONGEST_VALUE = 60
 _PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, type(None))
@@ -38,14 +39,14 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
-def repeated(values: Iterable[Hashable]) -> Hashable:
+def repeated(values: Iterable[Named]) -> Named:
     """Return the first of the values that is there twice, in one pass; there has to be one.
 
     Example:
         >>> repeated(["a", "b", "a", "b"])
         'a'
     """
-    seen: set[Hashable] = set()
+    seen: set[Named] = set()
     return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
 
 
