@@ -70,7 +70,7 @@ def test_weights_on_the_disk_are_refused_in_a_sentence(name: str, tmp_path: Path
 def test_a_part_on_the_disk_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
     small_model(name).save_pretrained(tmp_path)
     for places in ({"model": "disk", "lm_head": "cpu"}, {"model": "cpu", "lm_head": "disk"}):
-        with pytest.raises(InputError, match="weights lie on the disk or elsewhere|model has hooks"):
+        with pytest.raises(InputError, match=r"weights lie on the disk or elsewhere|model has hooks"):
             MODELS[name].from_pretrained(tmp_path, device_map=places)(tokens_of(1, 3))
 
 
