@@ -23,7 +23,7 @@ from analysis.certificates.naming import described, readable
 from analysis.certificates.producing import automaton_of, identity_of
 from analysis.framework.visited_states import choose_positions, sample_batch
 from automata.checks import shown
-from automata.errors import InputError, printable
+from automata.errors import InputError, printable, printable_lines
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -157,7 +157,7 @@ def _command(argv: Sequence[str] | None) -> None:
     began = time.monotonic()
     content = read_json(Path(arguments.certificate))
     certificate = parse_certificate(content)
-    print(check_certificate(certificate, run, settings))
+    print(printable_lines(check_certificate(certificate, run, settings)))
     print(f"Checked in {time.monotonic() - began:.0f} s.")
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from automata.command_line import Parser, exit_code
-from automata.errors import InputError
+from automata.errors import InputError, printable_lines
 from automata.tasks.audit import REPORTED_TOKENS, shortcut_audit
 from automata.tasks.specification import specification_from_text, task_from
 
@@ -44,7 +44,7 @@ def command(argv: Sequence[str] | None = None) -> None:
         sequences=given.sequences,
         rng=np.random.default_rng(given.seed),
     )
-    print(audit.table())
+    print(printable_lines(audit.table()))
 
 
 main = partial(exit_code, command)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from automata.errors import printable
+from automata.errors import printable_lines
 
 if TYPE_CHECKING:
     from matplotlib.text import Text
@@ -21,11 +21,11 @@ def show_plainly(*texts: "Text") -> None:
         False
     """
     for text in texts:
-        lines = text.get_text().split("\n")
-        if any(lines) and not lines[0].startswith("$\\mathdefault{"):  # labels of ticks are empty at first
+        given = text.get_text()
+        if given.strip("\n") and not given.startswith("$\\mathdefault{"):  # of ticks, at first empty
             text.set_parse_math(False)
             text.set_usetex(False)
-            text.set_text("\n".join(map(printable, lines)))
+            text.set_text(printable_lines(given))
 
 
 def in_legend(name: object) -> str:

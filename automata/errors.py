@@ -29,6 +29,11 @@ def printable(text: object) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text))
 
 
+def printable_lines(text: str) -> str:
+    """Return a text of several lines, each of them printable."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def unknown_name(field: str, value: object, known: Iterable[str], listed: str = "") -> InputError:
     """Return the error for a name that is not in a registry, with the nearest known name if one is near.
 

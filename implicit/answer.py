@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError, printable, unknown_name
 from implicit.command_line import CommandParser, add_allow_code_flag, run_command
 from implicit.fixed_point import Stopping
 from implicit.models.interface import warn_unless_converged
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         word = (name for line in sys.stdin for name in line.split())
     before = ""
     for answer in answers(load_run(arguments.run, allow_code=arguments.allow_code), word, rtol):
-        print(before + answer, end="", flush=True)
+        print(before + printable(answer), end="", flush=True)
         before = " "
     print()
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.framework.figures import COLUMN_WIDTH, TEXT_WIDTH
-from automata.errors import printable
+from automata.errors import printable_lines
 from implicit.command_line import CommandParser, add_allow_code_flag
 
 
@@ -50,8 +50,7 @@ class Terminal(Console):
     def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
         """Escape what is not printable in all that is rendered, cells of tables as well."""
         for segment in super().render(*arguments, **options):
-            lines = "\n".join(map(printable, segment.text.split("\n")))
-            yield segment if segment.control else segment._replace(text=lines)
+            yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
 
 
 def print_tables(tables: Iterable[Table | Text | str], written: Sequence[Path], *, with_figure: bool) -> None:

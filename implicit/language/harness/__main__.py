@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from automata.data_files import DATA_VARIABLE
-from automata.errors import InputError
+from automata.errors import InputError, printable_lines
 from implicit.command_line import CommandParser, run_command
 from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES
 from implicit.language.harness.evaluation import HarnessOptions, evaluate_folder, results_table
@@ -59,7 +59,7 @@ def command(argv: Sequence[str] | None = None) -> None:
     if out is not None and out.is_dir():
         raise InputError(f"out is {out}, which is a folder; give a file")
     found = evaluate_folder(given.model, settings)
-    print(results_table(found))
+    print(printable_lines(results_table(found)))
     account = found["fixed_points"]
     if account is not None:
         print(

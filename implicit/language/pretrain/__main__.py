@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transformers.utils.logging import disable_progress_bar
 
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from implicit.command_line import CommandParser, run_command
 from implicit.language.pretrain.config import read_config
 from implicit.language.pretrain.loop import make_accelerator, pretrain
@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if accelerator.is_main_process:
         perplexity = "beyond float64" if found["perplexity"] is None else f"{found['perplexity']:.2f}"
         print(
-            f"{given.out} is finished: {found['parameters']:,} parameters, {found['tokens']:,} tokens, "
-            f"{found['seconds']:.0f} s; perplexity {perplexity} "
+            f"{printable(given.out)} is finished: {found['parameters']:,} parameters, "
+            f"{found['tokens']:,} tokens, {found['seconds']:.0f} s; perplexity {perplexity} "
             f"({found['validation_loss']:.4f} nats per token) on {found['validation_tokens']:,} tokens"
         )
 

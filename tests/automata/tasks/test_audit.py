@@ -197,6 +197,11 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "best on the last 2 tokens" in out
 
 
+def test_the_command_shows_no_sign_that_is_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    command(["regex:(a\u202e|b)*", "--sequences", "16", "--length", "16"])
+    assert "\u202e" not in capsys.readouterr().out
+
+
 def test_a_task_with_one_answer_is_known_without_a_token() -> None:
     result = shortcut_audit(WordProblem([[0]], 0, "a", ["q"]), 5, windows=[0, 3])
     assert [entry.accuracy for entry in result.windows] == [1, 1]
