@@ -205,18 +205,17 @@ class WrappedModule(SequenceModel):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token."""
         self.check_positions(tokens)
-
-        def advance(latent: Tensor, state: State, inputs: State) -> tuple[Tensor, State]:
-            batched = {name: part[None] for name, part in state.items()}
-            after, _ = self._called(batched, inputs["token"][None])
-            return latent, {name: part[0] for name, part in after.items()}
-
         return TransitionBatch(
-            advance=advance,
+            advance=self._advance_one,
             inputs={"token": tokens.flatten()},
             latent_size=0,
             layer_states=self.layer_states,
         )
+
+    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        batched = {name: part[None] for name, part in state.items()}
+        after, _ = self._called(batched, inputs["token"][None])
+        return latent, {name: part[0] for name, part in after.items()}
 
 
 def wrap(
