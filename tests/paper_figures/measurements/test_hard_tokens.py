@@ -72,7 +72,7 @@ def test_effort_by_hand() -> None:
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return load_run("s3-recipe")
+    return load_run("s3")
 
 
 def test_with_one_budget_everywhere_it_is_the_sequential_mode_with_that_limit(run: Run) -> None:

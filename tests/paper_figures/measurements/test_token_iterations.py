@@ -34,7 +34,7 @@ SMALL = TokenSettings(tolerances=(1e-2, 1e-4), lengths=(3, 6, 12), sequences=4, 
 @pytest.fixture(scope="module")
 def run() -> Run:
     """S3, in float64, so that a count does not hang on a rounding."""
-    stored = load_run("s3-recipe")
+    stored = load_run("s3")
     return Run(stored.path, stored.config, in_double_precision(stored.model), stored.task, stored.metrics)
 
 
@@ -201,7 +201,7 @@ def test_only_the_free_phase_tells_what_a_tolerance_takes() -> None:
 
 
 def test_training_is_told_as_it_was_recorded(untrained: Callable[[Point], Run]) -> None:
-    stored = load_run("s3-recipe")
+    stored = load_run("s3")
     course = training_course(stored)
     assert [entry["step"] for entry in course] == [entry["step"] for entry in stored.metrics]
     assert course[-1]["iterations"] == stored.metrics[-1]["mean_iterations"]
