@@ -16,19 +16,19 @@ from website.commands import anchor
 
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "length_generalization": ("parity", {"lengths": [32, 64, 128, 256], "sequences": 32}),
-    "jacobian": ("parity", {"states": 4, "sequences": 4, "length": 16}),
-    "agreement": ("parity", {"sequences": 2, "length": 32}),
-    "convergence": ("parity", {"sequences": 4, "length": 32}),
-    "front_speed": ("parity-small", {"sequences": 2, "length": 32, "walls": 8, "window": 16}),
-    "extraction": ("parity-small", {"sequences": 16, "length": 16, "fresh_words": 16}),
-    "mechanism": ("s3", {"sequences": 4, "length": 16, "pairs": 16, "follow": 8, "states": 4}),
+    "jacobian": ("parity-small", {"states": 6, "sequences": 3, "length": 16}),
+    "agreement": ("parity", {"sequences": 4, "length": 16, "examples": 3, "starts": 4}),
+    "convergence": ("parity", {"sequences": 3, "length": 16}),
+    "front_speed": ("parity-small", {"sequences": 3, "length": 48, "walls": 16, "window": 16}),
+    "extraction": ("s3", {"sequences": 32, "length": 24, "fresh_words": 8, "times": 2}),
+    "mechanism": ("s3", {"sequences": 4, "length": 8, "pairs": 6, "follow": 4, "states": 2}),
     "belief": (
         "lazy-swaps-gated-deltanet",
-        {"sequences": 32, "multiples": [1, 2, 4, 8], "probe_sequences": 64, "probe_validation": 16},
+        {"sequences": 6, "multiples": [1, 2, 4], "probe_sequences": 16, "probe_validation": 4},
     ),
-    "error_control": ("parity-small", {"sequences": 16, "length": 64, "pairs": 8, "follow": 8}),
+    "error_control": ("parity-small", {"sequences": 16, "length": 48, "block": 8, "pairs": 6, "follow": 8}),
 }
-"""For each analysis whose figure takes seconds, a stored run and the settings."""
+"""For each analysis whose figure takes seconds, a stored run and the settings; tests draw them too."""
 
 
 @dataclass(frozen=True)

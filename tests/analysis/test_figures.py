@@ -24,6 +24,7 @@ from automata.tasks.specification import task_from
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model, load_run
 from tests.small_models import small_sizes
+from website.gallery import SHOWN
 
 SUM_ORDER = 1e-12
 """Means are sums of the same numbers in another order."""
@@ -41,18 +42,7 @@ def runs_with_a_belief() -> list[Run]:
     return runs
 
 
-SMALL: dict[str, tuple[str, dict[str, Any]]] = {
-    "convergence": ("parity", {"sequences": 3, "length": 16}),
-    "agreement": ("parity", {"sequences": 4, "length": 16, "examples": 3, "starts": 4}),
-    "extraction": ("s3", {"sequences": 32, "length": 24, "fresh_words": 8, "times": 2}),
-    "belief": (STORED, {"sequences": 6, "multiples": (1, 2), "probe_sequences": 16, "probe_validation": 4}),
-    "error_control": ("parity-small", {"sequences": 16, "length": 48, "block": 8, "pairs": 6, "follow": 8}),
-    "front_speed": ("parity-small", {"sequences": 3, "length": 48, "walls": 16, "window": 16}),
-    "mechanism": ("s3", {"sequences": 4, "length": 8, "pairs": 6, "follow": 4, "states": 2}),
-    "jacobian": ("parity", {"sequences": 3, "length": 16, "states": 6}),
-    "length_generalization": ("parity", {"sequences": 4, "lengths": (16, 64)}),
-    "all_words": ("parity-small", {"length": 3}),
-}
+SMALL = {**SHOWN, "all_words": ("parity-small", {"length": 3})}
 """A run and settings for every analysis with a figure; a cover is drawn in test_all_lengths."""
 
 
