@@ -27,7 +27,7 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, load_run
 from tests.analysis.lines import Content, Forgery, Lines, check_as, drop, entry, line_of, put
 
-LENGTH = 4
+LENGTH = 3
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,12 @@ def larger_margins(content: Content) -> None:
 
 
 def margin_below_zero(content: Content) -> None:
-    _edit(content, 3, "margins", 6, lambda _: -1.0)
+    _edit(content, 2, "margins", 6, lambda _: -1.0)
     content["margin"] = (-1.0).hex()
 
 
 def smaller_state_radius(content: Content) -> None:
-    _edit(content, 3, "state_radii", 5, lambda radius: radius * 1e-6)
+    _edit(content, 2, "state_radii", 5, lambda radius: radius * 1e-6)
 
 
 def swapped_words(content: Content) -> None:
@@ -82,7 +82,7 @@ def swapped_words(content: Content) -> None:
 
 
 def other_bundle(content: Content) -> None:
-    row = content["levels"][3]["bundle_of"]
+    row = content["levels"][2]["bundle_of"]
     row[5] = next(bundle for bundle in row if bundle != row[5])
 
 
@@ -100,11 +100,11 @@ FALSE: dict[str, Forgery] = {
     "word count": (put("words", lambda old: old + 2), "words"),
     "larger margin in the summary": (put("margin", (7.0).hex()), "margin"),
     "larger margins": (larger_margins, "levels[0].margins[0]"),
-    "margin below zero": (margin_below_zero, "levels[3].margins[6]"),
-    "smaller state radius": (smaller_state_radius, "levels[3].state_radii[5]"),
+    "margin below zero": (margin_below_zero, "levels[2].margins[6]"),
+    "smaller state radius": (smaller_state_radius, "levels[2].state_radii[5]"),
     "negative state radius": (
-        entry("levels.3.state_radii", 5, lambda radius: -radius),
-        "levels[3].state_radii[5]",
+        entry("levels.2.state_radii", 5, lambda radius: -radius),
+        "levels[2].state_radii[5]",
     ),
     "moved state": (
         entry("levels.2.states", 3 * 18 + 11, lambda entry: entry + 0.001),
@@ -130,7 +130,7 @@ FALSE: dict[str, Forgery] = {
     "larger latent radius": (entry("levels.1.latent_radii", 2, lambda _: 10.0), "levels[1].latent_radii[2]"),
     "endless latent radius": (entry("levels.1.latent_radii", 2, lambda _: np.inf), "levels[1].latent_radii"),
     "missing bundle": (drop("levels.2.bundle_of.-1"), "levels[2].bundle_of"),
-    "other bundle": (other_bundle, "levels[3].bundle_of[5]"),
+    "other bundle": (other_bundle, "levels[2].bundle_of[5]"),
     "decimal margin": (put("margin", 6.0), "margin"),
     "added field": (put("levels.1.remark", "trust me"), "levels[1].remark"),
 }
@@ -155,7 +155,7 @@ def test_a_false_line_is_named_even_under_a_new_seal(
 
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
-    _edit(Lines(changed), 3, "state_radii", 5, lambda radius: radius * 2)
+    _edit(Lines(changed), 2, "state_radii", 5, lambda radius: radius * 2)
     with pytest.raises(RefusedError, match="sha256"):
         _check(changed, run)
     changed["sha256"] = seal(changed)
@@ -227,7 +227,7 @@ def test_what_a_worker_process_refuses_is_told_as_in_one(
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(changed))
     assert check_certificate.main([str(path), "parity-small", "--processes", "2"]) == 1
-    line = "levels[3].state_radii[5]: is less than the distance of the state (word 0 1 0 1)"
+    line = "levels[2].state_radii[5]: is less than the distance of the state (word 1 0 1)"
     assert capsys.readouterr().err == f"refused: claims[0].{line}\n"
 
 
