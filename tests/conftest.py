@@ -13,10 +13,20 @@ from implicit.runs import environment
 Main = Callable[[Sequence[str] | None], None]
 
 
-def _contents(folder: Path) -> dict[str, bytes | None]:
-    """Every path below a folder with the bytes of what is a file."""
+LARGE = 2**26
+"""Bytes of a file that is not read, as it may be gigabytes of a hole: its size and its times tell."""
+
+
+def _contents(folder: Path) -> dict[str, object]:
+    """Every path below a folder with what a file holds."""
+
+    def content(path: Path) -> object:
+        status = path.stat()
+        large = status.st_size > LARGE
+        return (status.st_size, status.st_mtime_ns, status.st_ctime_ns) if large else path.read_bytes()
+
     return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        str(path.relative_to(folder)): content(path) if path.is_file() else None
         for path in sorted(folder.rglob("*"))
         if not path.is_symlink()
     }
