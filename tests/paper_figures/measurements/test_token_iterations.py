@@ -192,7 +192,7 @@ def test_a_task_that_does_not_ask_for_the_state_is_refused(run: Run, monkeypatch
 
 def test_only_the_free_phase_tells_what_a_tolerance_takes() -> None:
     """Plain JSON: 500 updates through four unrolled self-iterations, then 1,000 free; recorded every 100."""
-    stored = load_run("parity")
+    stored = load_run("parity-deltanet")
     lines = [json.loads(line) for line in (stored.path / "metrics.jsonl").read_text().splitlines()]
     recorded = {line["step"]: line["mean_iterations"] for line in lines}
     assert [recorded[step] for step in range(100, 501, 100)] == [4.0] * 5
