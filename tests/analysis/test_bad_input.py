@@ -160,6 +160,8 @@ OTHER_CASES: list[tuple[Main, list[str], str]] = [
     (convergence.main, ["GROWING"], "is transformer, which has no fixed points"),
     (agreement.main, ["GROWING"], "is transformer, which has no fixed points"),
     (certify.main, ["GROWING"], "is transformer, of which there is no ball-arithmetic form"),
+    (certify.main, ["RUN", "--states", "0"], "states is 0"),
+    (certify.main, ["RUN", "--stats", "4"], "the nearest is --states"),
     (all_words.main, ["GROWING"], "is transformer, which has no fixed points"),
     (all_words.main, ["DELTA"], "of implicit-gated-deltanet rounding is not bounded"),
     (extraction.main, ["REPL"], "was trained on repl-3-reveals, which is no word problem; give"),

@@ -148,27 +148,3 @@ def test_the_same_certificate_twice(make_run: Any) -> None:
     run = make_run("implicit-mamba2", contracting=True)
     first, second = (certify.certify(run, **FEW).model_dump(mode="json") for _ in range(2))
     assert first["claims"] == second["claims"]
-
-
-CASES: list[tuple[list[str], str]] = [
-    (["LSTM"], "is lstm, of which there is no ball-arithmetic form"),
-    (["no/such/run"], "run no/such/run does not exist"),
-    (["RUN", "--states", "0"], "states is 0"),
-    (["RUN", "--stats", "4"], "the nearest is --states"),
-    (["RUN", "--out", "/dev/null/there"], "/dev/null is not a folder"),
-    ([], "required: RUN"),
-]
-
-
-@pytest.mark.parametrize(("argv", "sentence"), CASES)
-def test_bad_input(
-    make_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], sentence: str
-) -> None:
-    places = {"LSTM": str(make_run("lstm").path), "RUN": str(make_run("implicit-mamba2").path)}
-    before = sorted(tmp_path.rglob("*"))
-    assert certify.main([places.get(argument, argument) for argument in argv]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    assert sentence in error
-    assert sorted(tmp_path.rglob("*")) == before
