@@ -19,13 +19,7 @@ from automata.checks import checked, repeated
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from automata.tasks.interface import (
-    Batch,
-    Ceiling,
-    check_at_least_one,
-    check_batch,
-    starts,
-)
+from automata.tasks.interface import Batch, Ceiling, check_at_least_one, check_batch, starts
 from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
 
 Target = Literal["reveals", "states"]

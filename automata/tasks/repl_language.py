@@ -13,12 +13,7 @@ from automata.repl.permutations import Actions
 from automata.repl.sampling import Sessions, sample_sessions
 from automata.repl.session_format import Initial, SessionFormat, Spacing
 from automata.repl.token_tables import TokenTables, token_tables
-from automata.tasks.interface import (
-    Batch,
-    Ceiling,
-    check_at_least_one,
-    check_batch,
-)
+from automata.tasks.interface import Batch, Ceiling, check_at_least_one, check_batch
 from automata.tasks.repl_beliefs import SessionBeliefs
 
 Predict = Literal["all", "reveals", "values"]

@@ -7,20 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import checked
-from automata.programs.balls import (
-    Swapped,
-    ball_tokenizer,
-    check_balls,
-    final_places,
-    sample_swaps,
-)
-from automata.tasks.interface import (
-    Batch,
-    Task,
-    check_at_least_one,
-    check_batch,
-    last_places,
-)
+from automata.programs.balls import Swapped, ball_tokenizer, check_balls, final_places, sample_swaps
+from automata.tasks.interface import Batch, Task, check_at_least_one, check_batch, last_places
 
 Asked = Literal["all", "values"]
 """Which next tokens are asked: every one, or the answers."""

@@ -14,14 +14,7 @@ from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
-from automata.tasks.interface import (
-    Batch,
-    Task,
-    check_at_least_one,
-    check_batch,
-    last_places,
-    starts,
-)
+from automata.tasks.interface import Batch, Task, check_at_least_one, check_batch, last_places, starts
 from automata.tasks.transition_table import (
     FloatArray,
     allowed_tokens,

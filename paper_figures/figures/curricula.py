@@ -35,10 +35,7 @@ FIGURE = pf.Figure(
             },
         },
     ),
-    measure=(
-        accuracy_at(32, 512, sequences=256),
-        AGREEMENT,
-    ),
+    measure=(accuracy_at(32, 512, sequences=256), AGREEMENT),
     panels=[
         pf.Marks("accuracy@512", "accuracy,\n512 tokens", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1)),
         pf.Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),

@@ -31,10 +31,7 @@ FIGURE = pf.Figure(
         },
         seeds={"recipe": 5, None: 3},
     ),
-    measure=(
-        accuracy_at(40, 256, 1024, sequences=512, rtol=0.01),
-        AGREEMENT,
-    ),
+    measure=(accuracy_at(40, 256, 1024, sequences=512, rtol=0.01), AGREEMENT),
     panels=[
         pf.Marks(
             "accuracy@1024", "accuracy,\n1,024 tokens", chance=(1 / 120,), xlim=(-0.08, 1.08), ticks=(0, 1)

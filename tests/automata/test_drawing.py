@@ -10,13 +10,7 @@ from matplotlib.patches import Circle, FancyArrowPatch
 from automata.drawing import draw_cayley_graph, draw_dfa, draw_dfa_or_table, draw_transition_table
 from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.machines.named_dfas import (
-    dyck_dfa,
-    flip_flop_dfa,
-    modular_counter_dfa,
-    monoid_dfa,
-    parity_dfa,
-)
+from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, monoid_dfa, parity_dfa
 from automata.monoids.groups import symmetric_group
 from automata.monoids.monoid import Monoid
 

@@ -141,11 +141,7 @@ class ArbLayer:
         )
 
     def output(
-        self,
-        found: Coefficients,
-        h: Rows,
-        place: tuple[int, int] | None,
-        h_slopes: list[Rows] | None = None,
+        self, found: Coefficients, h: Rows, place: tuple[int, int] | None, h_slopes: list[Rows] | None = None
     ) -> tuple[Vector, Rows]:
         """Return v and its derivatives.
 

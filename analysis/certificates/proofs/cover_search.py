@@ -166,22 +166,13 @@ class SizedLoop(EnclosedLoop, Protocol):
 
 
 def find_cover(
-    step: Step,
-    loop: SizedLoop,
-    task: WordProblem,
-    settings: LengthsSettings,
-    errors: StepErrors,
+    step: Step, loop: SizedLoop, task: WordProblem, settings: LengthsSettings, errors: StepErrors
 ) -> tuple[ClosedCover | None, str]:
     """Return a cover with what is proved of it, or why there is none."""
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(
-            step,
-            np.zeros(loop.state_size),
-            task.initial_state,
-            task.table,
-            tolerance,
-            settings.sets,
+            step, np.zeros(loop.state_size), task.initial_state, task.table, tolerance, settings.sets
         )
 
     def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:

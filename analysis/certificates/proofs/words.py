@@ -144,11 +144,7 @@ def prove_attraction(
 
 
 def prove_levels(
-    model: FixedPointModel,
-    task: WordProblem,
-    length: int,
-    stopping: Stopping,
-    errors: StepErrors = EXACT,
+    model: FixedPointModel, task: WordProblem, length: int, stopping: Stopping, errors: StepErrors = EXACT
 ) -> Iterator[ProvedLevel]:
     """Follow all words, one length after the other, as long as some are proved right."""
     loop = enclosed_loop(model)

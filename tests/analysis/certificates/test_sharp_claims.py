@@ -209,11 +209,7 @@ def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0
 
 @pytest.mark.parametrize(
     ("name", "line", "weaker"),
-    [
-        ("latent_radius", "latents[0][0]", 1),
-        ("image", "targets[0][0]", 1),
-        ("margin", "margin", -1),
-    ],
+    [("latent_radius", "latents[0][0]", 1), ("image", "targets[0][0]", 1), ("margin", "margin", -1)],
 )
 def test_a_step_between_sets_is_accepted_up_to_the_truth(name: str, line: str, weaker: int) -> None:
     room: Any = {"latent_radius": 5.0, "image": 50.0, "margin": 0.1}
@@ -315,10 +311,7 @@ def test_places_are_those_of_a_matrix_for_each_layer() -> None:
     checker = PairChecker.__new__(PairChecker)
     checker.model, checker.shapes = Family(), {"ssm.0": (1, 1)}  # type: ignore[assignment]
     assert is_accepted(lambda: checker._check_implicit(pair_of(), [], "pair"), "")
-    for changed, line in (
-        ({"places": []}, "pair.places"),
-        ({"places": [(0, 1)]}, "pair.places[0]"),
-    ):
+    for changed, line in (({"places": []}, "pair.places"), ({"places": [(0, 1)]}, "pair.places[0]")):
         assert not is_accepted(partial(checker._check_implicit, pair_of(**changed), [], "pair"), line)
 
 

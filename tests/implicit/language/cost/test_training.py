@@ -6,12 +6,7 @@ import pytest
 
 from automata.errors import InputError
 from implicit.language import published_config
-from implicit.language.cost import (
-    Evaluation,
-    TrainingCost,
-    published_phases,
-    tokens_per_second,
-)
+from implicit.language.cost import Evaluation, TrainingCost, published_phases, tokens_per_second
 from implicit.language.cost.__main__ import main
 from implicit.language.cost.tables import Device, PublishedCost
 from implicit.language.cost.training import highest_utilisation

@@ -4,14 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from implicit.language.pretrain import (
-    ModelChoice,
-    Phase,
-    PretrainConfig,
-    Source,
-    make_accelerator,
-    pretrain,
-)
+from implicit.language.pretrain import ModelChoice, Phase, PretrainConfig, Source, make_accelerator, pretrain
 from implicit.language.pretrain.config import Evaluation
 from tests.implicit.language.small_language_models import config_of
 

@@ -6,12 +6,7 @@ from torch import Tensor
 
 from implicit.ops.gated_norm import gated_norm
 from tests.implicit.ops.conftest import with_gradients
-from tests.implicit.ops.gated_norm.test_triton_kernels import (
-    EPSILON,
-    Case,
-    arguments,
-    by_pytorch,
-)
+from tests.implicit.ops.gated_norm.test_triton_kernels import EPSILON, Case, arguments, by_pytorch
 
 
 # float64 rounding; float32 against float64, inputs rounded to 6e-8 and a norm of at least 0.1.

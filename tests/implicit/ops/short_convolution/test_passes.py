@@ -5,11 +5,7 @@ import torch
 
 from implicit.ops.short_convolution import short_convolution
 from tests.implicit.ops.conftest import with_gradients
-from tests.implicit.ops.short_convolution.test_triton_kernels import (
-    Case,
-    arguments,
-    by_pytorch,
-)
+from tests.implicit.ops.short_convolution.test_triton_kernels import Case, arguments, by_pytorch
 
 
 # float64 rounding of sums of 27 terms; float32 against float64, inputs rounded to 6e-8.
