@@ -42,10 +42,6 @@ PROOFS = _found_proofs()
 def proof_of(run: Run, claim: str) -> Proof[Any, Any]:
     """Return the proof of a claim for the model of a run.
 
-    Args:
-        run: what something is to be proved of.
-        claim: the name of a kind.
-
     Raises:
         InputError: for an unknown claim, or a model of which it cannot be proved.
 
@@ -91,15 +87,7 @@ Outcome = TypeVar("Outcome", bound=Found)
 
 @dataclass(frozen=True, kw_only=True)
 class Proving(RunAnalysis[Any, Any]):
-    """The command for one claim.
-
-    Attributes:
-        claim: its name; None for an old command, which is for one claim alone.
-
-    Example:
-        >>> Proving.takes_several
-        False
-    """
+    """The command for one claim; ``claim`` is None for an old command, which is for one claim alone."""
 
     claim: str | None = None
 
@@ -125,17 +113,7 @@ class Proving(RunAnalysis[Any, Any]):
 
 
 def command_of(claim: str, name: str = "certify", *, old: bool = False) -> Proving:
-    """Return the command for a claim.
-
-    Args:
-        claim: the name of its kind.
-        name: of the command.
-        old: whether it is one of its own, an alias for one release.
-
-    Example:
-        >>> command_of("words", "all_words", old=True).settings.__name__
-        'WordsSettings'
-    """
+    """Return the command for a claim; an ``old`` one has a name of its own, an alias for one release."""
     several = PROOFS[claim]
     first = several[0]
     met = [proof.needs.met_by for proof in several]

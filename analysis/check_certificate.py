@@ -106,20 +106,10 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
 
 
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
-    """Return the places of the pairs that settings stand for, with the words before them.
-
-    Args:
-        task: of the run.
-        settings: those of the certificate.
+    """Return the places of the pairs that settings of a certificate stand for, with the words before them.
 
     Raises:
         RefusedError: for settings with which no sequences can be drawn.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> settings = {"sequences": 2, "length": 4, "seed": 0, "states": 2}
-        >>> visited_pairs(make_task("parity"), settings)
-        [Visit(sequence=1, position=3, token=0, word=(...)), Visit(...)]
     """
     if set(settings) != set(LIMITS):
         raise RefusedError("settings", f"are not {', '.join(LIMITS)}")

@@ -71,9 +71,7 @@ class ConvergenceSettings(SampleSettings):
 class RecordingPicard:
     """Damped Picard iteration that keeps the relative residual of every token at every step.
 
-    Attributes:
-        picard: the iteration.
-        runs: one list per solve, with ``[batch, tokens]`` residuals for every step.
+    ``runs`` holds a list for each solve, with ``[batch, tokens]`` residuals for every step.
 
     Example:
         >>> from implicit.fixed_point import FixedPointProblem, solve
@@ -147,13 +145,7 @@ class ModeConvergence:
 
 @dataclass(frozen=True, eq=False)
 class ConvergenceAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        modes: by name of the mode.
-    """
+    """What `analyse` returns; ``modes`` are by name."""
 
     run: RunIdentity
     settings: ConvergenceSettings

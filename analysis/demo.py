@@ -58,12 +58,7 @@ def demo_config(model: str, settings: DemoSettings) -> TrainConfig:
 
 
 def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
-    """Train the controls one after the other, without progress bars, and return the seconds of each.
-
-    Raises:
-        InputError: if the folder holds other runs.
-        OSError: if it cannot be written.
-    """
+    """Train the controls one after the other, without progress bars, and return the seconds of each."""
     seconds = {}
     for model in CONTROLS:
         began = time.monotonic()
@@ -73,12 +68,7 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
 
 
 def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
-    """Train, analyse, and write the report.
-
-    Raises:
-        InputError: if the folder holds runs of another configuration.
-        OSError: if it cannot be written.
-    """
+    """Train, analyse, and write the report."""
     began = time.monotonic()
     console.print(
         f"Training {IMPLICIT} on {TASK}; in a second process {' and '.join(CONTROLS)}", highlight=False

@@ -72,11 +72,9 @@ def arrivals(errors: NDArray[np.float64], level: float) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Arrivals at the tokens of several sequences, and the speed that they show.
+    """Arrivals at the tokens of several sequences, ``[B, L]`` sweeps, and the speed that they show.
 
-    Attributes:
-        arrivals: sweeps, ``[B, L]``.
-        begin: tokens that are left out at the beginning, where the front forms.
+    The front forms in the first ``begin`` tokens, which are left out.
     """
 
     arrivals: NDArray[np.int64]
@@ -131,16 +129,11 @@ class FrontSpeedSettings(AnalysisSettings):
 
 @dataclass(frozen=True, eq=False)
 class RunFront:
-    """What was found of one run.
+    """What was found of one run: the fronts of whole sequences and of walls in windows of few tokens.
 
-    Attributes:
-        run: which run.
-        measured: the front in whole sequences.
-        wall: walls in windows of few tokens.
-        radii: |ω| of the linear response.
-        exponents: the largest growth per token of it on each circle.
-        spectral_radius: the largest of one token's damped iteration.
-        errors: of the first sequence, relative, ``[sweeps, length]``.
+    ``exponents`` are the largest growths per token of the linear response on circles of ``radii`` |ω|,
+    ``spectral_radius`` the largest of one token's damped iteration, ``errors`` those of the first
+    sequence, relative, ``[sweeps, length]``.
     """
 
     run: RunIdentity
@@ -183,12 +176,7 @@ class RunFront:
 
 @dataclass(frozen=True, eq=False)
 class FrontSpeedAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        settings: what was chosen.
-        runs: one entry per run.
-    """
+    """What `analyse` returns, one entry per run."""
 
     settings: FrontSpeedSettings
     runs: tuple[RunFront, ...]

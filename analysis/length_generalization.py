@@ -76,20 +76,15 @@ class LengthSettings(AnalysisSettings):
 
 
 def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return a confidence interval for the mean of independent values in [0, 1].
+    """Return a confidence interval for the mean of ``count`` independent values in [0, 1].
 
     There is one value per sequence: the share of its last ten tokens that are right. Their errors come
-    together, so that the sequences are the independent units. A variable in [0, 1] with mean p has variance
-    at most p (1 − p), that of a coin; the interval for a coin is therefore wide enough. It does not shrink
-    to a point at 100%.
+    together, so that the sequences are the independent units. A variable in [0, 1] with mean p has
+    variance at most p (1 − p), that of a coin; the interval for a coin is therefore wide enough. It does
+    not shrink to a point at 100%.
 
     Source:
         Wilson 1927, "Probable inference, the law of succession, and statistical inference".
-
-    Args:
-        mean: of the values.
-        count: how many values.
-        confidence: level.
 
     Example:
         >>> [round(bound, 4) for bound in wilson_interval(1.0, 512)]
@@ -103,14 +98,10 @@ def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class RunAccuracy:
-    """What one run got right.
+    """What one run got right, ``[sequences, longest length]``.
 
-    Attributes:
-        run: which run.
-        correct: ``[sequences, longest length]``.
-        share_converged: by length, of all real tokens; None for a model without fixed points.
-        baseline: by length, the accuracy of giving the most frequent answer always.
-        counted: where something is asked, ``[sequences, longest length]``; None for everywhere.
+    ``share_converged``, of all real tokens, and ``baseline``, the accuracy of always giving the most
+    frequent answer, are by length. ``counted`` says where something is asked; None for everywhere.
     """
 
     run: RunIdentity
@@ -175,12 +166,7 @@ def last_answers(asked: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class LengthAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        settings: what was chosen.
-        runs: one entry per run.
-    """
+    """What `analyse` returns, one entry per run."""
 
     settings: LengthSettings
     runs: tuple[RunAccuracy, ...]

@@ -46,13 +46,9 @@ class ModesSettings(AnalysisSettings):
 
 @dataclass(frozen=True)
 class ModeAnswers:
-    """What one way to solve makes of the sequences of one length.
+    """What one mode makes of the sequences of one length, and the seconds that reading them took, once.
 
-    Attributes:
-        mode: that found the fixed points.
-        accuracy: over the last ten answers that are asked for.
-        share_converged: of the real tokens.
-        seconds: that reading all sequences took, once.
+    Accuracy is over the last ten answers that are asked for, ``share_converged`` of the real tokens.
     """
 
     mode: str
@@ -63,14 +59,9 @@ class ModeAnswers:
 
 @dataclass(frozen=True)
 class LengthComparison:
-    """The two ways at one length.
+    """The two ways at one length, ``called`` as ``model(tokens)`` and ``sequential`` in plain PyTorch.
 
-    Attributes:
-        length: in tokens.
-        tokens: how many real ones were compared.
-        equal: the share of them from which both decode the same answer.
-        called: ``model(tokens)``.
-        sequential: the sequential mode, in plain PyTorch.
+    ``equal`` is the share of the ``tokens`` real ones from which both decode the same answer.
 
     Example:
         >>> answers = ModeAnswers("sequential", accuracy=1.0, share_converged=1.0, seconds=0.5)
@@ -92,13 +83,7 @@ class LengthComparison:
 
 @dataclass(frozen=True, eq=False)
 class ModesAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        lengths: one entry per length.
-    """
+    """What `analyse` returns, one entry per length."""
 
     run: RunIdentity
     settings: ModesSettings

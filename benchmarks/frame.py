@@ -90,16 +90,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Headline:
-    """One line of the summary: how many times as much one contender takes as another, in one case.
+    """One line of the summary: how many times as much ``more`` takes as ``less``, in the case that
+    ``where`` singles out.
 
-    Attributes:
-        question: what is compared, and where.
-        more: the contender that is expected to take more.
-        less: the one that is expected to take less.
-        where: parameters that single out the case.
-        quantity: ``"seconds"``, compared turn by turn, or a count of both contenders.
-        per: a count of both that the quantity is divided by, such as the sweeps; empty for none.
-        aim: what the ratio should be, in words; empty if nothing was aimed at.
+    The quantity is ``"seconds"``, compared turn by turn, or a count of both, divided by the count ``per``
+    where there is one. ``aim`` says in words what the ratio should be.
     """
 
     question: str

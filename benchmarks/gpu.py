@@ -34,14 +34,10 @@ PACKAGES = ("triton", "mamba-ssm", "flash-linear-attention")
 
 @dataclass(frozen=True)
 class Step:
-    """One process and where its report goes.
+    """One process, ``python -m module``, with all flags but ``--out``, which names its report if it
+    ``reports``.
 
-    Attributes:
-        name: in the results.
-        module: run with ``python -m``.
-        arguments: all flags but the one that names the report.
-        quick: in their place when only the working is to be seen.
-        reports: whether it writes JSON to the file named by ``--out``.
+    ``quick`` stands in place of the arguments when only the working is to be seen.
     """
 
     name: str

@@ -62,12 +62,8 @@ INTERPRETED = Sizes(batch=2, length=9, d_model=12, head_size=8, d_state=5)
 
 @dataclass(frozen=True)
 class Op:
-    """One op with its arguments, as each contender runs it.
-
-    Attributes:
-        inputs: tensors in the order of the op, sliced as the cell slices them.
-        names: theirs.
-        contenders: the op by the name of who runs it; the definition among them.
+    """One op with its inputs, sliced as the cell slices them, as each contender runs it, the definition
+    among them.
     """
 
     inputs: tuple[Tensor, ...]

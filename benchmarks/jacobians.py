@@ -40,12 +40,8 @@ TOLERANCE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class VisitedSequence:
-    """A sequence with the state before each of its tokens.
-
-    Attributes:
-        model: with one layer, in float64.
-        tokens: ``[length]``.
-        states: ``[length, …]`` each.
+    """A sequence ``[length]`` with the state before each of its tokens, of a model of one layer in
+    float64.
     """
 
     model: FixedPointModel

@@ -34,13 +34,8 @@ Latents = Callable[[], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A sequence problem with what a right answer to it is.
-
-    Attributes:
-        problem: Φ of all tokens together.
-        start: z₀, ``[batch, length, features]``.
-        head: logits of latents.
-        decoded: what the sequential mode decodes, ``[batch, length]``.
+    """A sequence problem, Φ of all tokens together from ``start`` ``[batch, length, features]``, with what
+    the sequential mode decodes by ``head``, ``[batch, length]``.
     """
 
     problem: FixedPointProblem

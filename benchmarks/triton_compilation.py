@@ -232,13 +232,11 @@ def convolution_launches(
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels with the sizes that they are compiled for.
+    """Kernels with the sizes, called ``names``, that they are compiled for, each in both dtypes and for
+    every target.
 
-    Attributes:
-        names: of the sizes.
-        sizes: every case, each in both dtypes and for every target.
-        quick: number of the case, dtype and targets, of those that the test suite compiles.
-        launches: names and launches of one case on a target.
+    ``quick`` has case, dtype and targets of those that the test suite compiles; ``launches`` the launches
+    of a case.
     """
 
     names: tuple[str, ...]

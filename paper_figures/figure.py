@@ -108,14 +108,11 @@ def _plain(settings: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the panels of a figure are arranged, on a page and in a column.
+    """How the panels of a figure are arranged, on a page 6.75 inches wide and in a column of 3.3.
 
-    Attributes:
-        columns: panels beside each other, on a page 6.75 inches wide and in a column of 3.3.
-        height: of the figure in inches, on a page and in a column.
-        share: which axes the panels have in common, as `matplotlib.figure.Figure.subplots` takes them.
-        legend: columns of the legend below all panels, on a page and in a column; None for no legend.
-        keys: entries of the legend, if not the rows.
+    ``share`` says which axes panels have in common, as `matplotlib.figure.Figure.subplots` takes it;
+    ``legend`` how many columns the legend below has, None for no legend; ``keys`` its entries, if not the
+    rows.
     """
 
     columns: tuple[int, int] = (3, 3)

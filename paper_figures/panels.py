@@ -211,11 +211,9 @@ class Marks:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A panel of a figure's own, for what no other kind can show.
+    """A panel of a figure's own: the function draws on axes if every row has a run that ended well.
 
-    Attributes:
-        function: draws on axes, as `Panel.draw`; it is called if every row has a run that ended well.
-        settings: passed on to `matplotlib.axes.Axes.set`.
+    The settings go to `matplotlib.axes.Axes.set`.
     """
 
     function: Callable[[Axes, Rows], None]

@@ -41,15 +41,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class Row:
-    """Runs that differ in their seed only.
-
-    Attributes:
-        label: what they are called in the figure.
-        settings: what they share.
-        runs: those that were measured.
-        failed: seeds of the others.
-        look: their colour, marker and dashes.
-    """
+    """Runs that differ in their seed only, the seeds of those that failed, and how they are drawn."""
 
     label: str
     settings: Settings

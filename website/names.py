@@ -54,13 +54,7 @@ PACKAGES: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class PublicName:
-    """A name that a package offers.
-
-    Attributes:
-        package: that offers it.
-        name: as it is called there.
-        page: the package on whose page it stands.
-    """
+    """A name that a package offers, and the package on whose page it stands."""
 
     package: str
     name: str

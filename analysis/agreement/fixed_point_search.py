@@ -22,14 +22,10 @@ from theory.theorem1.conditions import damped_slope, spectral_radius
 
 @dataclass(frozen=True)
 class FoundFixedPoint:
-    """One fixed point of one token.
+    """One fixed point of one token, how many starts ended in it, and which named ones.
 
-    Attributes:
-        answer: the class that the model decodes from it.
-        spectral_radius: of the damped iteration there; below 1 it attracts.
-        smallest_singular_value: of I − ∂zΦ there.
-        starts: how many starts ended in it.
-        reached_by: names of the starts that were given a name and ended in it.
+    ``answer`` is the class decoded from it, ``spectral_radius`` that of the damped iteration (below 1 it
+    attracts), ``smallest_singular_value`` that of I − ∂zΦ.
     """
 
     answer: int

@@ -78,13 +78,7 @@ def fitted_probe(
 
 @dataclass(frozen=True, eq=False)
 class FeatureSamples:
-    """The features of states at the kept positions of sequences.
-
-    Attributes:
-        features: how they are read.
-        exact: the sequences.
-        found: ``[sequences, kept, features]``.
-    """
+    """The features of states at the kept positions, ``[sequences, kept, features]``."""
 
     features: Features
     exact: ExactSequences

@@ -39,11 +39,8 @@ SMOOTHING = 1e-6
 class Features:
     """The numbers that a probe reads from a state: all of its parts, in the order of their names.
 
-    Attributes:
-        size: how many.
-        dtype: in which they are read.
-        buckets: of a random projection, to which feature each entry is added, ``[entries]``; None without.
-        signs: with which sign, ``[entries]``; None without.
+    Of a random projection ``buckets`` says to which of ``size`` features each entry is added, and
+    ``signs`` with which sign, ``[entries]``; both are None without one.
     """
 
     size: int

@@ -19,15 +19,11 @@ _LONGEST_BLOCK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What a model makes of some tokens of some sequences.
+    """What a model makes of some tokens, from position ``first`` on, of the sequences ``rows``.
 
-    Attributes:
-        rows: which sequences.
-        first: the position of the first token.
-        logits: after each token, ``[sequences, tokens, output_size]``.
-        states: before the first token and after each, every part ``[sequences, tokens + 1, …]``; None if
-            they are not asked for.
-        unconverged: tokens without a converged fixed point.
+    Logits are ``[sequences, tokens, output_size]``. States, None if they are not asked for, are those
+    before the first token and after each, ``[sequences, tokens + 1, …]``. ``unconverged`` counts tokens
+    without a converged fixed point.
     """
 
     rows: slice

@@ -17,17 +17,7 @@ RED = "#C00000"
 
 @dataclass(frozen=True)
 class Look:
-    """How something with a meaning is drawn.
-
-    Attributes:
-        color: of lines, markers and bands.
-        marker: at the measured places.
-        dashes: of lines.
-
-    Example:
-        >>> MODEL_LOOKS["lstm"]
-        Look(color='#009E73', marker='^', dashes='--')
-    """
+    """The colour, the marker at measured places and the dashes of something with a meaning."""
 
     color: str
     marker: str = ""

@@ -24,14 +24,10 @@ TIGHT_RTOL = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class VisitedState:
-    """A state that a sequence leads to, and the token that the sequence reads next.
+    """A state that a sequence leads to, float64 without a batch axis, and the token that is read in it.
 
-    Attributes:
-        sequence: number of the sequence.
-        position: of the token in the sequence, from 0: how many tokens were read before.
-        token: the token that is read in this state.
-        state: without a batch axis, float64.
-        reached: whether the fixed points of all tokens before it converged.
+    ``position`` counts the tokens before it; ``reached`` says whether the fixed points of all of them
+    converged.
     """
 
     sequence: int

@@ -30,13 +30,9 @@ FULL_STATE_LIMIT = 4096
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the state.
+    """Rows and columns ``start`` to ``stop`` of a part of the state.
 
-    Attributes:
-        label: for figures.
-        kind: ``"state"`` for what Theorem 1 speaks of, ``"window"`` for the rest.
-        start: its first row and column in the matrix.
-        stop: the one after its last.
+    ``kind`` is ``"state"`` for what Theorem 1 speaks of, ``"window"`` for the rest.
     """
 
     label: str

@@ -106,15 +106,11 @@ class Codes:
         return float(means[number].var() / squared.var())
 
     def turned_by(self, following: IntArray) -> float:
-        """Return how well one orthogonal matrix moves every code onto that of another state.
+        """Return the share of the variance of codes that one orthogonal matrix moves onto others.
 
-        Args:
-            following: the state whose code it is to be moved onto, for every state; a permutation.
-
-        Returns:
-            The share of the variance that it explains, in the principal directions that hold 95% of it (the
-            fit is that of Procrustes). Codes in as many directions as there are states can nearly always be
-            turned so; in few directions that says that a representation moves them.
+        ``following`` is a permutation of the states. The matrix, of Procrustes, is in the principal
+        directions that hold 95% of the variance. Codes in as many directions as there are states can
+        nearly always be turned so; in few directions that says that a representation moves them.
         """
         lengths, directions = np.linalg.eigh(self.gram)
         least = lengths[::-1][self.directions_for(0.95) - 1]

@@ -47,9 +47,8 @@ def _is_least(name: str) -> bool:
 class Executed:
     """What was seen of the claims over many executions: the boxes that hold all of it.
 
-    Attributes:
-        directions: of latents that are answered from: what the right outcome has of the unit vector, and the
-            others together, ``[latents, 2]``.
+    Of the directions of latents that are answered from, ``[latents, 2]``, the first number is what the
+    right outcome has of the unit vector, the second the others together.
     """
 
     boxes: dict[str, float]

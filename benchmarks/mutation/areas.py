@@ -13,11 +13,9 @@ from automata.errors import unknown_name
 
 @dataclass(frozen=True)
 class Area:
-    """Some modules with their tests.
+    """Some modules with their tests: files or folders from the root of the repository.
 
-    Attributes:
-        modules: files or folders of the package, from the root of the repository.
-        tests: test files or folders; the examples in the modules are run in any case.
+    The examples in the modules are run in any case.
     """
 
     modules: tuple[str, ...]

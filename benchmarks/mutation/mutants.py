@@ -35,15 +35,11 @@ _ARGUMENTS_LEFT_OUT = {"description", "help", "metavar", "strict"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault in one file.
+    """One fault in one file, made by one of mutmut's operators.
 
-    Attributes:
-        file: from the root of the repository.
-        operator: the name of mutmut's operator that made it.
-        line: where it starts in the original, from 1.
-        change: the lines that differ, as a diff without context.
-        name: the file and a digest of the fault; it stays the same while other parts of the file change.
-        source: the whole mutated file.
+    ``line`` is where it starts in the original, from 1; ``change`` the lines that differ, as a diff
+    without context; ``source`` the whole mutated file. The name, of file and digest, stays the same while
+    other parts of the file change.
     """
 
     file: str

@@ -20,13 +20,9 @@ AIM = 0.9
 class Score:
     """What became of the mutants of an area.
 
-    Attributes:
-        mutants: all that were tried.
-        killed: those that some test noticed.
-        timed_out: those that made the tests take too long, which is noticed as well.
-        survived: those that no test noticed, and that are not equivalent.
-        equivalent: those that behave as the original does wherever it matters; each has its reason.
-        at_once: those that were noticed when they were first tried, before tests were written for others.
+    What takes the tests too long is noticed as well. Equivalent ones behave as the original does wherever
+    it matters, each for a reason that is stored. ``at_once`` counts those noticed before tests were
+    written for others.
     """
 
     mutants: int

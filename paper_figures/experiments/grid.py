@@ -165,13 +165,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Something that is measured of a finished run.
+    """Numbers, as JSON takes them, that ``measure(run, settings)`` takes of a finished run.
 
-    Attributes:
-        name: of the measurement, and of its files.
-        measure: takes the run and the settings; returns numbers as JSON takes them.
-        settings: what was chosen; part of what the result is known by.
-        keep: names of the values that a figure keeps, or ``{name: new name}``; all if None.
+    The settings are part of what the result is known by. ``keep`` names the values that a figure keeps, or
+    maps them to new names; all if None.
     """
 
     name: str
@@ -206,15 +203,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Grids of training runs, and what is measured of each.
+    """Grids of training runs, a point that two share being one, and what is measured of each.
 
-    Attributes:
-        name: of the experiment.
-        grids: one or several; a point that two of them share is one point.
-        measurements: taken of every run.
-        data: files that are not in the package and that the runs read, as `automata.data_files` names them.
-        overrides: settings for all points, such as those of a paper, with ``sizes`` by model. They replace
-            what points have in common, the task among it; what tells points apart stays.
+    ``data`` are files that are not in the package, as `automata.data_files` names them. ``overrides`` for
+    all points, such as a paper's with ``sizes`` by model, replace what points have in common, the task
+    among it.
     """
 
     name: str

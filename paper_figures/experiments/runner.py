@@ -122,14 +122,7 @@ def _do(name: str, works: Sequence["Work"], jobs: int, submitit: Any, *, batch: 
 
 @dataclass(frozen=True)
 class Work:
-    """One run, to be trained and measured; submitit can take it to another process.
-
-    Attributes:
-        point: settings of the run.
-        measurements: taken of it.
-        store: where it goes.
-        device: where to train and to measure.
-    """
+    """One run, to be trained, measured and stored; submitit can take it to another process."""
 
     point: Point
     measurements: tuple[Measurement, ...]

@@ -33,13 +33,7 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one point.
-
-    Attributes:
-        point: the point.
-        records: of the training and of the measurements, by name; what did not end yet is left out.
-        complete: whether nothing is left to do.
-    """
+    """What came of one point: records by name, without what did not end yet."""
 
     point: Point
     records: Mapping[str, Record]

@@ -38,12 +38,10 @@ class AnswerSettings(CheckedConfig):
 
 
 class Answers(NamedTuple):
-    """What a run answers in a batch of texts.
+    """What a run answers in a batch of texts, on the CPU, without columns that are padding in all of them.
 
-    Attributes:
-        batch: the texts, without columns that are padding in all of them, on the CPU.
-        right: where the likeliest answer is the target, bool ``[texts, length]``.
-        share_converged: of the fixed points; None of an explicit model.
+    ``right`` is where the likeliest answer is the target, bool ``[texts, length]``; ``share_converged`` of
+    an explicit model is None.
     """
 
     batch: TokenBatch

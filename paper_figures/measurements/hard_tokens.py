@@ -43,10 +43,8 @@ class HardTrainingSettings(CheckedConfig):
 def accuracy_by_limit(run: Run, settings: HardTrainingSettings) -> dict[str, Any]:
     """Measure accuracy with every limit, in both modes, and what the tokens take without one.
 
-    Returns:
-        ``tested``, by the probability of a hard token: the accuracy by mode and limit; for the sequential
-        mode without a limit the mean self-iterations of all, of easy and of hard tokens, the share of tokens
-        that took more than each limit, the share that converged, and the accuracy at shorter lengths.
+    Returned is ``tested``, by the probability of a hard token; without a limit the sequential mode tells
+    of iterations, convergence and shorter lengths, too.
     """
     model, task = as_implicit(run), word_problem_of(run)
     limits = {**{str(limit): limit for limit in settings.limits}, NO_LIMIT: settings.no_limit}
