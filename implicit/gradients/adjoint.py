@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.fixed_point import FixedPointProblem
+from implicit.ops.hand_written_passes import is_transformed
 
 
 def with_gradient_of(value: Tensor, path: Tensor) -> Tensor:
@@ -44,17 +46,47 @@ class _WithGradientOf(torch.autograd.Function):
         return of_path
 
 
+def linearised(problem: FixedPointProblem, value: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return z* as a leaf and its image; None under ``torch.func`` and in forward mode, which know no leaves.
+
+    Example:
+        >>> leaf, image = linearised(FixedPointProblem(torch.cos), torch.zeros(1, 1, 1))
+        >>> transposed_product(image, leaf, torch.ones(1, 1, 1)).item()
+        -0.0
+    """
+    if is_transformed(()):
+        return None
+    leaf = value.detach().requires_grad_()
+    image = problem.function(leaf)
+    return None if is_transformed((image,)) else (leaf, image)
+
+
 def transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
     """Return Jᵀ v with J the derivative of the image in the leaf, once more for every call."""
     # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
     return torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
 
 
+class _FirstDerivative(torch.autograd.Function):
+    """v as it is, which depends on all that Φ depends on and must not be taken for a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, image: Tensor) -> Tensor:  # noqa: ARG004
+        return v.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: ARG004
+        raise InputError(
+            "a second derivative is asked for; the implicit gradient has first ones only, give "
+            "Solve(gradient=Phantom(...)) or Unrolled(...) for more"
+        )
+
+
 def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
     """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v, of the adjoint.
 
     Raises:
-        InputError: in a backward pass with ``create_graph=True``.
+        InputError: where a gradient that was taken with ``create_graph=True`` is differentiated once more.
 
     Example:
         >>> b = torch.ones(1, requires_grad=True)
@@ -65,11 +97,9 @@ def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Te
     def solve_adjoint(gradient: Tensor | None) -> Tensor | None:
         if gradient is None:  # what autograd passes for an undefined gradient
             return None
-        if torch.is_grad_enabled():  # v would be taken for a constant
-            raise InputError(
-                "create_graph is True; Implicit has first derivatives only, use Unrolled for more"
-            )
-        return adjoint_of(gradient)
+        with torch.no_grad():
+            v = adjoint_of(gradient)
+        return _FirstDerivative.apply(v, image) if torch.is_grad_enabled() else v
 
     # The hook must not see the backward passes of the adjoint itself, so it sits behind the image.
     attached = with_gradient_of(value, image)

@@ -9,7 +9,8 @@ from automata.checks import check_number
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
-from implicit.gradients.adjoint import transposed_product, with_adjoint
+from implicit.gradients.adjoint import linearised, transposed_product, with_adjoint
+from implicit.gradients.rules import by_all_steps
 
 
 @dataclass(frozen=True)
@@ -52,23 +53,25 @@ class FactoredImplicit:
     def attach(
         self,
         problem: FixedPointProblem,
-        solver: Solver,  # noqa: ARG002
-        stopping: Stopping,  # noqa: ARG002
+        solver: Solver,
+        stopping: Stopping,
         solution: Solution,
     ) -> Solution:
         """Hook in the solve of the adjoint.
 
         Raises:
-            InputError: for a problem that does not solve its adjoint system; in a backward pass with
-                ``create_graph=True``.
+            InputError: for a problem that does not solve its adjoint system; where the gradient is
+                differentiated once more, outside of ``torch.func``.
         """
         solve_adjoint = problem.solve_adjoint
         if solve_adjoint is None:
             raise InputError(f"gradient is {self}; this problem has no factors for it, give Implicit here")
         if not torch.is_grad_enabled():
             return solution
-        leaf = solution.value.detach().requires_grad_()
-        image = problem.function(leaf)
+        linear = linearised(problem, solution.value)
+        if linear is None:
+            return by_all_steps(problem, solver, stopping, solution)
+        leaf, image = linear
 
         def adjoint_of(gradient: Tensor) -> Tensor:
             v, left = solve_adjoint(leaf.detach(), gradient)
