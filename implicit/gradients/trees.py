@@ -100,6 +100,10 @@ def fixed_point(
         >>> found.value["z"].backward(); round(a.grad.item(), 3)
         -0.297
     """
+    if not callable(function):
+        raise InputError(f"function is {shown(function)}; give a function of z, such as torch.cos")
+    stopping = Stopping() if stopping is None else stopping
+    check_type("stopping", stopping, Stopping, "give Stopping(rtol=..., max_iterations=...)")
     leaves, structure = pytree.tree_flatten(start)
     if not leaves:
         raise InputError("start holds no tensor; give z₀, a tensor or a pytree of tensors")
@@ -141,7 +145,7 @@ def fixed_point(
     found = solve_with_gradient(
         FixedPointProblem(lambda z: flat(function(tree(z)))),
         DampedPicard() if solver is None else solver,
-        Stopping() if stopping is None else stopping,
+        stopping,
         flat(start).detach(),
         Implicit() if gradient is None else gradient,
     )

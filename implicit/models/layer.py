@@ -203,8 +203,8 @@ class ExplicitLayer(FeatureLayer):
         >>> from implicit.cells import DeltaNetCell
         >>> layer = ExplicitLayer([DeltaNetCell(8), DeltaNetCell(8)])
         >>> output, state = layer(torch.randn(2, 7, 8))
-        >>> output.shape, len(state)
-        (torch.Size([2, 7, 8]), 2)
+        >>> output.shape, "memory.1" in state
+        (torch.Size([2, 7, 8]), True)
     """
 
     def __init__(
