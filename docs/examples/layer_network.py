@@ -9,7 +9,7 @@ from implicit.cells import Mamba2Cell
 
 
 class Network(nn.Module):
-    """Embedding, a layer that iterates a Mamba-2 cell to a fixed point, and a head; all but one of PyTorch."""
+    """Embedding, a Mamba-2 cell that is iterated to a fixed point, and head."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()

@@ -110,8 +110,8 @@ OWN_CELL: Settings = {
     "contraction_power": 2.0,
     "evaluate_every": 100,
 }
-"""For stacks of a cell of the user's, which no kernel runs. Short sequences first, all tokens of them together:
-windows take up to seven times as long where few tokens have fixed points yet (docs/extending.md)."""
+"""For stacks of a user's cell, which no kernel runs: short sequences first, and all of their tokens together.
+Windows take up to seven times as long where few tokens have fixed points yet (docs/extending.md)."""
 
 S5_SIZES: Sizes = {"d_model": 96, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4}
 
