@@ -46,8 +46,8 @@ from theory.transition import State
 MOST_FACTORED = 64
 """Features up to which the default gradient takes a matrix per token where no kernel solves it.
 
-A backward pass of 8 sequences of 64 tokens of untrained layers, which contract well, takes 0.15 s by factors and
-0.03 to 0.06 iterated at 64 features, and 1.0 to 6.9 s and 0.07 at 256 (leaky cell, Gated DeltaNet)."""
+A backward pass of 8 sequences of 64 tokens of untrained layers, which contract well, takes 0.15 s by factors
+and 0.03 to 0.06 iterated at 64 features, and 1.0 to 6.9 s and 0.07 at 256 (leaky cell, Gated DeltaNet)."""
 
 
 _ADJOINT = Stopping(rtol=1e-4, max_iterations=1000)
