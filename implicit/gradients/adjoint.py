@@ -1,6 +1,8 @@
 """Tools of all gradient rules: derivatives put onto a value, products with Jᵀ, the adjoint's hook."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,23 +48,49 @@ class _WithGradientOf(torch.autograd.Function):
         return of_path
 
 
-def linearised(problem: FixedPointProblem, value: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return z* as a leaf and its image; None under ``torch.func`` and in forward mode, which know no leaves.
+def image_of(problem: FixedPointProblem, value: Tensor) -> Tensor | None:
+    """Return Φ(z*) with z* held fixed; None under ``torch.func`` and in forward mode, which know no hooks.
 
     Example:
-        >>> leaf, image = linearised(FixedPointProblem(torch.cos), torch.zeros(1, 1, 1))
-        >>> transposed_product(image, leaf, torch.ones(1, 1, 1)).item()
-        -0.0
+        >>> b = torch.ones(1, requires_grad=True)
+        >>> image_of(FixedPointProblem(lambda z: z / 2 + b), torch.zeros(1)).requires_grad
+        True
     """
     if is_transformed(()):
         return None
-    leaf = value.detach().requires_grad_()
-    image = problem.function(leaf)
-    return None if is_transformed((image,)) else (leaf, image)
+    image = problem.function(value.detach())
+    return None if is_transformed((image,)) else image
 
 
-def transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
-    """Return Jᵀ v with J the derivative of the image in the leaf, once more for every call."""
+def transposed_products(
+    problem: FixedPointProblem, value: Tensor
+) -> Callable[[], Callable[[Tensor], Tensor]]:
+    """Return what evaluates Φ at z* in a backward pass, and then gives v ↦ Jᵀ v with J = ∂zΦ there.
+
+    Autocast is then as it is now. Until then nothing is kept, so that checkpointing has nothing to repeat.
+
+    Example:
+        >>> begin = transposed_products(FixedPointProblem(torch.cos), torch.ones(1, 1, 1))
+        >>> begin()(torch.ones(1, 1, 1))
+        tensor([[[-0.8415]]])
+    """
+    device = value.device.type
+    known = torch.amp.is_autocast_available(device)
+    enabled = known and torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if enabled else None
+
+    def begin() -> Callable[[Tensor], Tensor]:
+        leaf = value.detach().requires_grad_()
+        with torch.enable_grad(), torch.autocast(device, dtype, enabled) if known else nullcontext():
+            image = problem.function(leaf)
+        if not image.requires_grad:  # Φ is constant
+            return torch.zeros_like
+        return partial(_transposed_product, image, leaf)
+
+    return begin
+
+
+def _transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
     # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
     return torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
 

@@ -9,7 +9,7 @@ from automata.checks import check_number
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
-from implicit.gradients.adjoint import linearised, transposed_product, with_adjoint
+from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
 from implicit.gradients.rules import by_all_steps
 
 
@@ -68,15 +68,17 @@ class FactoredImplicit:
             raise InputError(f"gradient is {self}; this problem has no factors for it, give Implicit here")
         if not torch.is_grad_enabled():
             return solution
-        linear = linearised(problem, solution.value)
-        if linear is None:
+        image = image_of(problem, solution.value)
+        if image is None:
             return by_all_steps(problem, solver, stopping, solution)
-        leaf, image = linear
+        if not image.requires_grad:
+            return solution
+        products, latent = transposed_products(problem, solution.value), solution.value.detach()
 
         def adjoint_of(gradient: Tensor) -> Tensor:
-            v, left = solve_adjoint(leaf.detach(), gradient)
+            v, left = solve_adjoint(latent, gradient)
             if left is None:
-                left = (gradient + transposed_product(image, leaf, v) - v).norm(dim=-1)
+                left = (gradient + products()(v) - v).norm(dim=-1)
             exact = left <= self.rtol * v.norm(dim=-1)  # not where v is not finite
             if not bool(exact.all()):
                 message = (

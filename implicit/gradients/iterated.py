@@ -15,7 +15,7 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
-from implicit.gradients.adjoint import linearised, transposed_product, with_adjoint
+from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
 from implicit.gradients.rules import by_all_steps
 
 _ADJOINT_DEPENDENCE = {
@@ -67,15 +67,18 @@ class Implicit:
         """
         if not torch.is_grad_enabled():
             return solution
-        linear = linearised(problem, solution.value)
-        if linear is None:
+        image = image_of(problem, solution.value)
+        if image is None:
             return by_all_steps(problem, solver, stopping, solution)
-        leaf, image = linear
+        if not image.requires_grad:
+            return solution
+        products = transposed_products(problem, solution.value)
 
         def adjoint_of(gradient: Tensor) -> Tensor:
+            product = products()
             backward = solve(
                 FixedPointProblem(
-                    lambda v: gradient + transposed_product(image, leaf, v),
+                    lambda v: gradient + product(v),
                     _ADJOINT_DEPENDENCE[problem.dependence],
                 ),
                 self.solver or solver,

@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -17,8 +18,6 @@ from implicit.models.layer import FeatureLayer
 
 D, BATCH, LENGTH = 8, 3, 6
 TIGHT = Solve(stopping=Stopping(rtol=1e-13))
-# Float64, solved to 1e-13 over a contraction.
-AGREE = {"rtol": 1e-10, "atol": 1e-10}
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +26,11 @@ def _float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+def assert_agree(one: Any, other: Any) -> None:
+    """In float64, solved to 1e-13 over a contraction."""
+    torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
 def mamba() -> Cell:
@@ -61,11 +65,11 @@ def test_a_sequence_cut_or_padded_gives_what_it_gives_in_one(layer: FeatureLayer
     assert whole.shape == x.shape
     first, between = layer(x[:, :2])
     second, after = layer(x[:, 2:], between)
-    torch.testing.assert_close(torch.cat([first, second], 1), whole, **AGREE)
-    torch.testing.assert_close(after, state, **AGREE)
+    assert_agree(torch.cat([first, second], 1), whole)
+    assert_agree(after, state)
     real = torch.arange(LENGTH) < lengths[:, None]
     padded = layer(x.masked_fill(~real[..., None], torch.nan), lengths=lengths)[0]
-    torch.testing.assert_close(padded, whole.masked_fill(~real[..., None], 0), **AGREE)
+    assert_agree(padded, whole.masked_fill(~real[..., None], 0))
 
 
 def test_gradients_in_features_state_and_weights_are_exact(layer: FeatureLayer) -> None:
@@ -118,7 +122,7 @@ def test_compiled_and_checkpointed_networks_learn_as_the_network(layer: FeatureL
     checkpointed = lambda x: checkpoint(network, x, use_reentrant=False)  # noqa: E731
     for answer in (compiled, checkpointed):
         for found, one in zip(gradients_of(network, answer), expected, strict=True):
-            torch.testing.assert_close(found, one, **AGREE)
+            assert_agree(found, one)
 
 
 @pytest.mark.filterwarnings("ignore:rtol is .* which bfloat16 cannot resolve:UserWarning")
