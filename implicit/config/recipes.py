@@ -105,6 +105,7 @@ OWN_CELL: Settings = {
     "final_steps": 200,
     "free_mode": "simultaneous",
     "free_max_iterations": 200,
+    "evaluation_max_iterations": 1000,
     "contraction_weight": 0.05,
     "contraction_scales": (0.1, 1.0),
     "contraction_power": 2.0,
