@@ -8,18 +8,20 @@
 - Make one by name: `model_names`, `build_model`.
 - Write your own: `wrap` (any module), `StepModel`, `SequenceModel`, `FixedPointModel`, `ModelConfig`,
   `ModelOutput`, `Cell`, `CellSizes`, `explicit_model`, `implicit_model`.
+- Layers for a network of your own: `ImplicitLayer`, `ExplicitLayer`.
 - How fixed points are sought: `Solve`, `Windowed`, `Stopping`, `DampedPicard`, `Anderson`, `Status`,
   `NotConvergedWarning`.
 - Gradient rules: `Phantom`, `Implicit`, `FactoredImplicit`, `Unrolled`.
 - Sizes of models: `ImplicitMamba2Config`, `Mamba2Config`, `LSTMConfig`.
 - Sub-packages: `cells` (recurrent layers), `models` (the models), `modes` (in which order tokens are
-  solved), `fixed_point` (solvers), `gradients` (gradient rules), `ops` (operations with fast forms and
-  kernels), `enclosed` (models on balls, for proofs), `config` (what determines a run), `penalties`
-  (terms of the loss), `training` (the loop), `runs` (run folders), `compiled` (models computed from
-  automata).
+  solved), `fixed_point` (solvers; ``fixed_point(f, z0)`` solves any function), `gradients` (gradient rules),
+  `ops` (operations with fast forms and kernels), `enclosed` (models on balls, for proofs), `config` (what
+  determines a run), `penalties` (terms of the loss), `training` (the loop), `runs` (run folders),
+  `compiled` (models computed from automata).
 
 The names are imported when they are first used, so that ``import implicit`` stays light. ``train`` is
-both the function that trains and the module of the command ``python -m implicit.train``, which can be called.
+both the function that trains and the module of the command ``python -m implicit.train``, which can be called;
+so is ``fixed_point`` both a function and a package.
 
 Example:
     >>> import torch

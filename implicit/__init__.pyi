@@ -4,7 +4,6 @@ from . import cells as cells
 from . import compiled as compiled
 from . import config as config
 from . import enclosed as enclosed
-from . import fixed_point as fixed_point
 from . import gradients as gradients
 from . import models as models
 from . import modes as modes
@@ -27,6 +26,7 @@ from .gradients import (
     Implicit as Implicit,
     Phantom as Phantom,
     Unrolled as Unrolled,
+    fixed_point as fixed_point,
 )
 from .models.delta_rule import (
     DeltaNet as DeltaNet,
@@ -46,6 +46,7 @@ from .models.interface import (
     ModelOutput as ModelOutput,
     SequenceModel as SequenceModel,
 )
+from .models.layer import ExplicitLayer as ExplicitLayer, ImplicitLayer as ImplicitLayer
 from .models.lstm import LSTM as LSTM, LSTMConfig as LSTMConfig
 from .models.mamba2 import (
     ImplicitMamba2 as ImplicitMamba2,

@@ -14,7 +14,8 @@ from implicit.config.flat import flat_places, groups, nest
 from implicit.config.optimizer import OptimizerConfig
 from implicit.config.references import AnyModel, model_name, task_specification
 from implicit.config.run import TrainConfig
-from implicit.models.registry import Sizes, model_class, size_fields, size_names
+from implicit.models.registry import MODELS, Sizes, model_class, size_fields, size_names
+from implicit.models.stack import CellStack
 
 Settings = dict[str, Any]
 
@@ -93,6 +94,26 @@ RECIPES: dict[str, Settings] = {
     "S5-generators": GENERATORS,
 }
 
+OWN_CELL: Settings = {
+    **BY_ACCURACY,
+    "steps": 2500,
+    "length": 24,
+    "learning_rate": 3e-3,
+    "start_length": 2,
+    "length_growth": 2,
+    "growth_accuracy": 0.9,
+    "final_steps": 200,
+    "free_mode": "simultaneous",
+    "free_max_iterations": 200,
+    "evaluation_max_iterations": 1000,
+    "contraction_weight": 0.05,
+    "contraction_scales": (0.1, 1.0),
+    "contraction_power": 2.0,
+    "evaluate_every": 100,
+}
+"""For stacks of a user's cell, which no kernel runs: short sequences first, and all of their tokens together.
+Windows take up to seven times as long where few tokens have fixed points yet (docs/extending.md)."""
+
 S5_SIZES: Sizes = {"d_model": 96, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4}
 
 RECIPE_SIZES: dict[str, Sizes] = {
@@ -164,6 +185,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     sizes.update(overrides.pop("sizes", {}))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
     good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, FALLBACK))
+    if known in ("parity", "S3") and model not in MODELS and issubclass(model_class(model), CellStack):
+        good = dict(OWN_CELL)
     told = "carried_share" in overrides or "curriculum" in overrides  # then nothing needs the task's data
     if not told and (model_class(model).state_grows or not task_from(specification).continues):
         good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task

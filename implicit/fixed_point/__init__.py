@@ -1,4 +1,12 @@
-"""Fixed points: the problem, the solvers, the loop and the result, each an object of its own."""
+"""Fixed points: the problem, the solvers, the loop and the result, each an object of its own.
+
+The package can be called: ``implicit.fixed_point(f, z0)`` is `implicit.gradients.fixed_point`.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 from implicit.fixed_point.anderson import Anderson
 from implicit.fixed_point.loop import Stopping, solve, unroll
@@ -22,3 +30,14 @@ __all__ = [
     "solve",
     "unroll",
 ]
+
+
+class _CallablePackage(ModuleType):
+    """This package, whose name within `implicit` is that of a function, too, as in `implicit.train`."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        # The function needs gradient rules, which stand above this package and import it.
+        return import_module("implicit.gradients").fixed_point(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

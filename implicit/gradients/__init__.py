@@ -4,5 +4,15 @@ from implicit.gradients.factored import FactoredImplicit
 from implicit.gradients.iterated import Implicit
 from implicit.gradients.rules import GradientRule, Phantom, Unrolled
 from implicit.gradients.solve import solve_with_gradient
+from implicit.gradients.trees import TreeSolution, fixed_point
 
-__all__ = ["FactoredImplicit", "GradientRule", "Implicit", "Phantom", "Unrolled", "solve_with_gradient"]
+__all__ = [
+    "FactoredImplicit",
+    "GradientRule",
+    "Implicit",
+    "Phantom",
+    "TreeSolution",
+    "Unrolled",
+    "fixed_point",
+    "solve_with_gradient",
+]

@@ -1,12 +1,16 @@
 """Tools of all gradient rules: derivatives put onto a value, products with Jᵀ, the adjoint's hook."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.fixed_point import FixedPointProblem
+from implicit.ops.hand_written_passes import is_transformed
 
 
 def with_gradient_of(value: Tensor, path: Tensor) -> Tensor:
@@ -44,17 +48,73 @@ class _WithGradientOf(torch.autograd.Function):
         return of_path
 
 
-def transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
-    """Return Jᵀ v with J the derivative of the image in the leaf, once more for every call."""
+def image_of(problem: FixedPointProblem, value: Tensor) -> Tensor | None:
+    """Return Φ(z*) with z* held fixed; None under ``torch.func`` and in forward mode, which know no hooks.
+
+    Example:
+        >>> b = torch.ones(1, requires_grad=True)
+        >>> image_of(FixedPointProblem(lambda z: z / 2 + b), torch.zeros(1)).requires_grad
+        True
+    """
+    if is_transformed(()):
+        return None
+    image = problem.function(value.detach())
+    return None if is_transformed((image,)) else image
+
+
+def transposed_products(
+    problem: FixedPointProblem, value: Tensor
+) -> Callable[[], Callable[[Tensor], Tensor]]:
+    """Return what evaluates Φ at z* in a backward pass, and then gives v ↦ Jᵀ v with J = ∂zΦ there.
+
+    Autocast is then as it is now. Until then nothing is kept, so that checkpointing has nothing to repeat.
+
+    Example:
+        >>> begin = transposed_products(FixedPointProblem(torch.cos), torch.ones(1, 1, 1))
+        >>> begin()(torch.ones(1, 1, 1))
+        tensor([[[-0.8415]]])
+    """
+    device = value.device.type
+    known = torch.amp.is_autocast_available(device)
+    enabled = known and torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if enabled else None
+
+    def begin() -> Callable[[Tensor], Tensor]:
+        leaf = value.detach().requires_grad_()
+        with torch.enable_grad(), torch.autocast(device, dtype, enabled) if known else nullcontext():
+            image = problem.function(leaf)
+        if not image.requires_grad:  # Φ is constant
+            return torch.zeros_like
+        return partial(_transposed_product, image, leaf)
+
+    return begin
+
+
+def _transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
     # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
     return torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
+
+
+class _FirstDerivative(torch.autograd.Function):
+    """v as it is, which depends on all that Φ depends on and must not be taken for a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, image: Tensor) -> Tensor:  # noqa: ARG004
+        return v.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: ARG004
+        raise InputError(
+            "a second derivative is asked for; the implicit gradient has first ones only, give "
+            "Solve(gradient=Phantom(...)) or Unrolled(...) for more"
+        )
 
 
 def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
     """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v, of the adjoint.
 
     Raises:
-        InputError: in a backward pass with ``create_graph=True``.
+        InputError: where a gradient that was taken with ``create_graph=True`` is differentiated once more.
 
     Example:
         >>> b = torch.ones(1, requires_grad=True)
@@ -65,11 +125,9 @@ def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Te
     def solve_adjoint(gradient: Tensor | None) -> Tensor | None:
         if gradient is None:  # what autograd passes for an undefined gradient
             return None
-        if torch.is_grad_enabled():  # v would be taken for a constant
-            raise InputError(
-                "create_graph is True; Implicit has first derivatives only, use Unrolled for more"
-            )
-        return adjoint_of(gradient)
+        with torch.no_grad():
+            v = adjoint_of(gradient)
+        return _FirstDerivative.apply(v, image) if torch.is_grad_enabled() else v
 
     # The hook must not see the backward passes of the adjoint itself, so it sits behind the image.
     attached = with_gradient_of(value, image)

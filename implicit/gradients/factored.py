@@ -9,7 +9,8 @@ from automata.checks import check_number
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
-from implicit.gradients.adjoint import transposed_product, with_adjoint
+from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
+from implicit.gradients.rules import by_all_steps
 
 
 @dataclass(frozen=True)
@@ -52,28 +53,32 @@ class FactoredImplicit:
     def attach(
         self,
         problem: FixedPointProblem,
-        solver: Solver,  # noqa: ARG002
-        stopping: Stopping,  # noqa: ARG002
+        solver: Solver,
+        stopping: Stopping,
         solution: Solution,
     ) -> Solution:
         """Hook in the solve of the adjoint.
 
         Raises:
-            InputError: for a problem that does not solve its adjoint system; in a backward pass with
-                ``create_graph=True``.
+            InputError: for a problem that does not solve its adjoint system; where the gradient is
+                differentiated once more, outside of ``torch.func``.
         """
         solve_adjoint = problem.solve_adjoint
         if solve_adjoint is None:
             raise InputError(f"gradient is {self}; this problem has no factors for it, give Implicit here")
         if not torch.is_grad_enabled():
             return solution
-        leaf = solution.value.detach().requires_grad_()
-        image = problem.function(leaf)
+        image = image_of(problem, solution.value)
+        if image is None:
+            return by_all_steps(problem, solver, stopping, solution)
+        if not image.requires_grad:
+            return solution
+        products, latent = transposed_products(problem, solution.value), solution.value.detach()
 
         def adjoint_of(gradient: Tensor) -> Tensor:
-            v, left = solve_adjoint(leaf.detach(), gradient)
+            v, left = solve_adjoint(latent, gradient)
             if left is None:
-                left = (gradient + transposed_product(image, leaf, v) - v).norm(dim=-1)
+                left = (gradient + products()(v) - v).norm(dim=-1)
             exact = left <= self.rtol * v.norm(dim=-1)  # not where v is not finite
             if not bool(exact.all()):
                 message = (

@@ -15,7 +15,8 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
-from implicit.gradients.adjoint import transposed_product, with_adjoint
+from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
+from implicit.gradients.rules import by_all_steps
 
 _ADJOINT_DEPENDENCE = {
     Dependence.OWN: Dependence.OWN,
@@ -32,7 +33,8 @@ class Implicit:
 
         dL/dθ = gᵀ dz*/dθ = gᵀ (I − J)^{-1} ∂θΦ = vᵀ ∂θΦ     with     v = g + Jᵀ v,
 
-    and v is found by the same loop, solvers and status as z* itself.
+    and v is found by the same loop, solvers and status as z* itself. Under ``torch.func`` and in forward
+    mode damped steps from z* are differentiated in place of that, as many as lead to it from zero.
 
     Attributes:
         solver: the solver of the adjoint; the forward one if None.
@@ -61,17 +63,22 @@ class Implicit:
         """Hook in the solve of the adjoint, which warns when it happens and does not converge.
 
         Raises:
-            InputError: in a backward pass with ``create_graph=True``.
+            InputError: where the gradient is differentiated once more, outside of ``torch.func``.
         """
         if not torch.is_grad_enabled():
             return solution
-        leaf = solution.value.detach().requires_grad_()
-        image = problem.function(leaf)
+        image = image_of(problem, solution.value)
+        if image is None:
+            return by_all_steps(problem, solver, stopping, solution)
+        if not image.requires_grad:
+            return solution
+        products = transposed_products(problem, solution.value)
 
         def adjoint_of(gradient: Tensor) -> Tensor:
+            product = products()
             backward = solve(
                 FixedPointProblem(
-                    lambda v: gradient + transposed_product(image, leaf, v),
+                    lambda v: gradient + product(v),
                     _ADJOINT_DEPENDENCE[problem.dependence],
                 ),
                 self.solver or solver,

@@ -20,7 +20,16 @@ import torch
 
 from automata.checks import check_integer, check_number
 from automata.errors import InputError
-from implicit.fixed_point import FixedPointProblem, Solution, Solver, Stopping
+from implicit.caller import warn_caller
+from implicit.fixed_point import (
+    DampedPicard,
+    FixedPointProblem,
+    NotConvergedWarning,
+    Solution,
+    Solver,
+    Stopping,
+    solve,
+)
 from implicit.gradients.adjoint import with_gradient_of
 
 
@@ -145,3 +154,22 @@ class Phantom:
         for _ in range(self.steps):
             latent = latent + damping * (problem.function(latent) - latent)
         return replace(solution, value=with_gradient_of(solution.value, latent))
+
+
+def by_all_steps(
+    problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
+) -> Solution:
+    """Give a solution the gradient of as many damped steps from it as lead to it from zero.
+
+    As the steps find the fixed point to the tolerance, so their derivatives find the implicit gradient: of
+    every order, in forward mode and under the transforms of ``torch.func``, where no adjoint can be solved.
+    Memory grows with the steps.
+    """
+    picard = DampedPicard(getattr(solver, "damping", 0.8))
+    with torch.no_grad():
+        again = solve(problem, picard, stopping, torch.zeros_like(solution.value))
+    if not bool(again.converged.all()):
+        warn_caller(f"the implicit gradient is not exact: {again.message()}", NotConvergedWarning)
+    return Phantom(int(again.iterations.max())).attach(
+        problem, picard, stopping, replace(solution, earlier=None)
+    )

@@ -316,7 +316,7 @@ class FixedPointModel(SequenceModel):
     def forward(self, tokens: Tensor, state: State | None = None, *, lengths: Tensor | None = None) -> Tensor:
         """Return the logits of `run`; a `NotConvergedWarning` tells if some token has no fixed point.
 
-        Their default gradient is biased; ``run(tokens, solve=Solve(gradient=Implicit()))`` has the exact one.
+        Their gradient is exact; ``run(tokens, solve=Solve(gradient=...))`` has others.
         """
         output = self.run(tokens, state, lengths=lengths)
         warn_unless_converged(output)

@@ -41,38 +41,23 @@ class StackConfig(ModelConfig):
     )
 
 
-class CellStack(SequenceModel):
-    """Embedding, cells with their norms, and head; the parameter names are those of every stack.
-
-    Class attributes:
-        cell_class: the class of all cells.
+class Layers(nn.Module):
+    """Cells with a norm before each, and an MLP after each or none; they read features, not tokens.
 
     Attributes:
         residual: whether a layer adds its input.
-        embedding_norm: before the injections; None in an explicit model.
-        injections: of the embedding into every layer; none in an explicit model.
-        latent_norm: after the last layer of an implicit model; None in an explicit one.
+        mixers: the cells.
+        mixer_norms: the norm before each cell.
+        mlps: an MLP with its norm after each cell, or none.
         gradient_checkpointing: whether `sweep` keeps for the backward pass what enters each layer only, and
             computes the rest once more in it: less memory, more time, the same gradients.
     """
 
-    cell_class: ClassVar[type[Cell]]
-    config: StackConfig
     residual: bool
-    embedding: nn.Embedding
-    embedding_norm: RMSNorm | None
     mixers: nn.ModuleList
-    injections: nn.ModuleList
     mixer_norms: nn.ModuleList
     mlps: nn.ModuleList
-    latent_norm: RMSNorm | None
-    head: nn.Linear
     gradient_checkpointing: bool = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "cell_class" in cls.__dict__:
-            cls.state_grows = cls.cell_class.state_grows
 
     @property
     def cells(self) -> list[Cell]:
@@ -100,29 +85,13 @@ class CellStack(SequenceModel):
             for part, tensor in cell.init_state(batch_size).items()
         }
 
-    def _make_cells(self) -> nn.ModuleList:
-        sizes = {name: getattr(self.config, name) for name in self.cell_class.sizes_class.model_fields}
-        return nn.ModuleList(self.cell_class(self.config.d_model, **sizes) for _ in range(self.config.layers))
-
-    def _make_norms(self) -> nn.ModuleList:
-        return nn.ModuleList(RMSNorm(self.config.d_model) for _ in range(self.config.layers))
-
-    def _make_mlps(self) -> nn.ModuleList:
-        """One MLP with its norm per layer, or none."""
-        if not self.config.mlp_size:
-            return nn.ModuleList()
-        return nn.ModuleList(
-            nn.Sequential(RMSNorm(self.config.d_model), SwiGLU(self.config.d_model, self.config.mlp_size))
-            for _ in range(self.config.layers)
-        )
-
     def sweep(
         self, stream: Tensor, injections: Injections, state: State, mask: Tensor | None = None
     ) -> tuple[Tensor, State]:
         """Run all layers once over whole sequences; return the stream and the state after the last token."""
         following: State = {}
         checkpointed = self.gradient_checkpointing and torch.is_grad_enabled()
-        for layer in range(self.config.layers):
+        for layer in range(len(self.mixers)):
             given = layer, stream, of_layer(state, layer), injections[layer], mask
             if checkpointed:
                 stream, after = checkpoint(self._sweep_layer, *given, use_reentrant=False)
@@ -157,7 +126,7 @@ class CellStack(SequenceModel):
             # What hooks do to the state shows where the cell is called.
             found = Cell.states(cell, *given) if has_hooks(cell) else cell.states(*given)
             states.update(in_layer(found, layer))
-            if layer + 1 < self.config.layers:
+            if layer + 1 < len(self.mixers):
                 output = cell(*given)[0]
                 stream = self._after_cell(stream, output, layer)
         return states
@@ -165,10 +134,58 @@ class CellStack(SequenceModel):
     def _after_cell(self, stream: Tensor, output: Tensor, layer: int) -> Tensor:
         """Add the output of a cell to the stream, and that of the MLP after it, if there is one."""
         stream = self._add(stream, output)
-        return stream + self.mlps[layer](stream) if self.config.mlp_size else stream
+        return stream + self.mlps[layer](stream) if self.mlps else stream
 
     def _add(self, stream: Tensor, output: Tensor) -> Tensor:
         return stream + output if self.residual else output
+
+
+class CellStack(Layers, SequenceModel):
+    """Embedding, cells with their norms, and head; the parameter names are those of every stack.
+
+    Class attributes:
+        cell_class: the class of all cells.
+
+    Attributes:
+        embedding_norm: before the injections; None in an explicit model.
+        injections: of the embedding into every layer; none in an explicit model.
+        latent_norm: after the last layer of an implicit model; None in an explicit one.
+    """
+
+    cell_class: ClassVar[type[Cell]]
+    config: StackConfig
+    embedding: nn.Embedding
+    embedding_norm: RMSNorm | None
+    injections: nn.ModuleList
+    latent_norm: RMSNorm | None
+    head: nn.Linear
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "cell_class" in cls.__dict__:
+            cls.state_grows = cls.cell_class.state_grows
+
+    def _make_cells(self) -> nn.ModuleList:
+        sizes = {name: getattr(self.config, name) for name in self.cell_class.sizes_class.model_fields}
+        return nn.ModuleList(self.cell_class(self.config.d_model, **sizes) for _ in range(self.config.layers))
+
+    def _make_norms(self) -> nn.ModuleList:
+        return norms_of(self.config.d_model, self.config.layers)
+
+    def _make_mlps(self) -> nn.ModuleList:
+        return mlps_of(self.config.d_model, self.config.layers, self.config.mlp_size)
+
+
+def norms_of(width: int, layers: int) -> nn.ModuleList:
+    """Make a norm per layer."""
+    return nn.ModuleList(RMSNorm(width) for _ in range(layers))
+
+
+def mlps_of(width: int, layers: int, mlp_size: int) -> nn.ModuleList:
+    """Make an MLP with its norm per layer, or none."""
+    if not mlp_size:
+        return nn.ModuleList()
+    return nn.ModuleList(nn.Sequential(RMSNorm(width), SwiGLU(width, mlp_size)) for _ in range(layers))
 
 
 def _causal(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from implicit.cells import Cell, RMSNorm, SwiGLU
-from implicit.models.stack import CellStack, of_layer
+from implicit.models.stack import Layers, of_layer
 from theory.transition import State
 
 
@@ -34,7 +34,7 @@ def has_derivative(cell: type[Cell]) -> bool:
 
 
 def push_forward(
-    stack: CellStack, stream: Tensor, injections: Sequence[Tensor], state: State
+    stack: Layers, stream: Tensor, injections: Sequence[Tensor], state: State
 ) -> tuple[Tensor, Tensor]:
     """Return what all layers make of single tokens, before the last norm, and its derivative in the stream.
 

@@ -30,8 +30,7 @@ class Solve:
             chooses one whose answer, where tokens converge, is that of the sequential mode.
         stopping: tolerance and limit; those that the model is configured with if None.
         solver: how the next iterate is made; damped Picard with the configured damping if None.
-        gradient: how the solution is differentiated; `Phantom` if None, which is biased. No rule changes a
-            value.
+        gradient: how the solution is differentiated; exactly if None. No rule changes a value.
         start: z₀, ``[batch, length, features]``; zero if None.
         windows: options of the windowed mode, which ``"auto"`` then takes wherever no kernel runs.
         state_after: whether the state after the last token is wanted. In modes that solve several tokens

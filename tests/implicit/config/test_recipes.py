@@ -10,6 +10,7 @@ from implicit.config.curriculum import Curriculum
 from implicit.config.recipes import FALLBACK, FALLBACK_SIZES, RECIPES, recipe
 from implicit.models.registry import MODELS, build_model, size_names
 from implicit.training.train import train
+from tests.docs.page import EXAMPLES
 
 
 # Every model, with the tasks in turn; every task of the recipes, with one model.
@@ -60,3 +61,15 @@ def test_fewer_steps_shorten_the_final_phase_in_proportion(tmp_path: Path) -> No
     assert recipe("S3", "lstm", steps=9000, final_steps=7).curriculum.final_steps == 7
     run = train(recipe("S3", "lstm", steps=1, warmup_steps=1), tmp_path / "run", progress=False)
     assert [entry["step"] for entry in run.metrics] == [1]
+
+
+def test_a_cell_of_the_users_and_its_twin_train_alike_by_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tokens together, for no kernel runs them; what is no cell keeps the recipe of the task."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    explicit, twin, step = (
+        recipe("S3", name) for name in ("leaky_cell:Leaky", "leaky_cell:ImplicitLeaky", "own_gru:OwnGRU")
+    )
+    assert explicit.curriculum == twin.curriculum
+    assert twin.curriculum.free_mode == "simultaneous"
+    assert step.curriculum == recipe("S3", "lstm").curriculum
+    assert recipe("A4", "leaky_cell:ImplicitLeaky").curriculum == recipe("A4", "mamba2").curriculum

@@ -100,6 +100,29 @@ def test_phantom_gradients_of_any_mode_and_order_are_those_of_the_steps() -> Non
     assert torch.func.vmap(torch.func.grad(value))(torch.ones(2)).tolist() == [2, 2]
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
+@pytest.mark.parametrize("rule", [Implicit(), Implicit(solver=DampedPicard(0.7))])
+def test_the_implicit_gradient_under_transforms_of_torch(rule: GradientRule) -> None:
+    """z = c z / 3 + c has z = 3 c / (3 − c), z' = 9 / (3 − c)² and z'' = 18 / (3 − c)³."""
+
+    def value(c: Tensor) -> Tensor:
+        problem = FixedPointProblem(lambda z: c * z / 3 + c)
+        start = torch.zeros(1, 1, 1, dtype=torch.float64)
+        return solve_with_gradient(problem, PICARD, Stopping(rtol=1e-14), start, rule).value.sum()
+
+    one = torch.ones((), dtype=torch.float64)
+    expected = (
+        pytest.approx(1.5, rel=1e-12),
+        pytest.approx(9 / 4, rel=1e-12),
+        pytest.approx(18 / 8, rel=1e-10),
+    )
+    assert tuple(part.item() for part in torch.func.jvp(value, (one,), (one,))[:2]) == expected[:2]
+    assert torch.func.grad(value)(one).item() == expected[1]
+    assert torch.func.grad(torch.func.grad(value))(one).item() == expected[2]
+
+
 def test_a_phantom_step_that_overflows_leaves_the_value_and_shows_in_the_gradient() -> None:
     c = torch.tensor(1e30, requires_grad=True)
     problem = FixedPointProblem(lambda z: (z - 1) * c * c + 1)

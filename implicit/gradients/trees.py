@@ -1,0 +1,157 @@
+"""The fixed point of a function that is all one has: any pytree of tensors, solved and differentiated."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from automata.checks import check_type, shown
+from automata.errors import InputError
+from implicit.caller import warn_caller
+from implicit.fixed_point import (
+    DampedPicard,
+    FixedPointError,
+    FixedPointProblem,
+    NotConvergedWarning,
+    Solver,
+    Status,
+    Stopping,
+)
+from implicit.gradients.iterated import Implicit
+from implicit.gradients.rules import GradientRule
+from implicit.gradients.solve import solve_with_gradient
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSolution:
+    """What `fixed_point` ended with, and how it got there.
+
+    Attributes:
+        value: z, of the structure of the start; a fixed point only where the status says so.
+        iterations: evaluations of f, ``[batch]``, or ``[1]`` where there is no batch.
+        residual: ‖f(z) − z‖ over all tensors together, likewise.
+        status: `Status` codes, likewise.
+    """
+
+    value: Any
+    iterations: Tensor
+    residual: Tensor
+    status: Tensor
+
+    @property
+    def converged(self) -> Tensor:
+        """Which fixed points were reached, bool."""
+        return self.status == Status.CONVERGED
+
+    def message(self) -> str:
+        """Say for the worst status how many solves ended with it, and the remedy."""
+        worst = Status(int(self.status.max()))
+        return f"{int((self.status == worst).sum())} of {len(self.status)}: {worst.sentence}"
+
+    def require_converged(self) -> "TreeSolution":
+        """Return self if all fixed points were reached.
+
+        Raises:
+            FixedPointError: otherwise, with the message.
+        """
+        if not bool(self.converged.all()):
+            raise FixedPointError(f"no fixed point reached for {self.message()}")
+        return self
+
+
+def fixed_point(
+    function: Callable[[Any], Any],
+    start: Any,
+    *,
+    stopping: Stopping | None = None,
+    solver: Solver | None = None,
+    gradient: GradientRule | None = None,
+    batched: bool = False,
+) -> TreeSolution:
+    """Find z = f(z) from a start, with the implicit gradient in all that f depends on.
+
+    Parameters of modules and tensors that f closes over get their gradients; the start gets none, since the
+    fixed point does not depend on it. A `NotConvergedWarning` tells where none was reached.
+
+    Args:
+        function: f, from a pytree of tensors (nested tuples, lists, dictionaries) to one like it. It must
+            not write into its argument.
+        start: z₀, of floating-point tensors of one dtype and device.
+        stopping: tolerance and limit, of all tensors together; ``Stopping()`` if None.
+        solver: how the next iterate is made; ``DampedPicard()`` if None.
+        gradient: how the solution is differentiated; ``Implicit()``, exact to the tolerance, if None.
+        batched: whether the first axis of every tensor counts independent problems, each of which stops by
+            itself; f must not mix them.
+
+    Raises:
+        InputError: for a start without such tensors, or an f that does not return what it is given.
+
+    Example:
+        z = cos(a z), whose derivative in a is −z sin(a z) / (1 + a sin(a z)).
+
+        >>> a = torch.ones((), requires_grad=True)
+        >>> found = fixed_point(lambda z: {"z": torch.cos(a * z["z"])}, {"z": torch.zeros(())})
+        >>> round(found.value["z"].item(), 3), found.converged.tolist()
+        (0.739, [True])
+        >>> found.value["z"].backward(); round(a.grad.item(), 3)
+        -0.297
+    """
+    if not callable(function):
+        raise InputError(f"function is {shown(function)}; give a function of z, such as torch.cos")
+    stopping = Stopping() if stopping is None else stopping
+    check_type("stopping", stopping, Stopping, "give Stopping(rtol=..., max_iterations=...)")
+    leaves, structure = pytree.tree_flatten(start)
+    if not leaves:
+        raise InputError("start holds no tensor; give z₀, a tensor or a pytree of tensors")
+    for leaf in leaves:
+        check_type("start", leaf, Tensor, "give a tensor or a pytree of tensors")
+        if not leaf.is_floating_point():
+            raise InputError(f"start holds a tensor of {leaf.dtype}; give floating-point ones, z.float()")
+        if (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
+            raise InputError(
+                f"start holds {leaves[0].dtype} on {leaves[0].device} and {leaf.dtype} on {leaf.device}; "
+                "give tensors of one dtype on one device"
+            )
+        if batched and (leaf.ndim == 0 or leaf.shape[0] != leaves[0].shape[0]):
+            raise InputError(
+                f"start holds shapes {tuple(leaves[0].shape)} and {tuple(leaf.shape)}; with "
+                "batched=True give tensors with one first axis"
+            )
+    shapes = [leaf.shape for leaf in leaves]
+    rows = leaves[0].shape[0] if batched else 1
+    sizes = [math.prod(shape) // rows if rows else 0 for shape in shapes]
+
+    def flat(tree: Any) -> Tensor:
+        parts, found = pytree.tree_flatten(tree)
+        if found != structure or not all(isinstance(part, Tensor) for part in parts):
+            raise InputError(f"function returned {shown(tree)}; it must return what it is given, {structure}")
+        for part, shape in zip(parts, shapes, strict=True):
+            if part.shape != shape:
+                raise InputError(
+                    f"function returned shape {tuple(part.shape)}; it must be that of z, {tuple(shape)}"
+                )
+        return torch.cat([part.reshape(rows, 1, -1) for part in parts], dim=-1)
+
+    def tree(z: Tensor) -> Any:
+        parts = z.split(sizes, dim=-1)
+        return pytree.tree_unflatten(
+            [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)], structure
+        )
+
+    found = solve_with_gradient(
+        FixedPointProblem(lambda z: flat(function(tree(z)))),
+        DampedPicard() if solver is None else solver,
+        stopping,
+        flat(start).detach(),
+        Implicit() if gradient is None else gradient,
+    )
+    solution = TreeSolution(
+        tree(found.value), found.iterations[:, 0], found.residual[:, 0], found.status[:, 0]
+    )
+    if not bool(solution.converged.all()):
+        warn_caller(f"no fixed point reached for {solution.message()}", NotConvergedWarning)
+    return solution

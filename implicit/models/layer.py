@@ -1,0 +1,223 @@
+"""Layers for a network of one's own: features in, features out, the state in and out.
+
+`ImplicitLayer` iterates cells to a fixed point at every token, and `ExplicitLayer` runs them once. Both read
+what `torch.nn.GRU` reads with ``batch_first=True``, and return outputs and state as it does.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from automata.checks import check_integer, check_type, shown
+from automata.errors import InputError
+from implicit.caller import warn_caller
+from implicit.cells import Cell, RMSNorm
+from implicit.cells.plain import like
+from implicit.fixed_point import NotConvergedWarning
+from implicit.models.input_checks import check_state, mask_of
+from implicit.models.iterated_layers import IteratedLayers
+from implicit.models.stack import Layers, mlps_of, norms_of
+from implicit.modes import SequenceSolution, Solve, checked_solve
+from implicit.ops.uncompiled import uncompiled
+from theory.transition import State
+
+
+@dataclass(frozen=True, eq=False)
+class LayerOutput:
+    """What a layer makes of a batch of sequences.
+
+    Attributes:
+        features: after every token, ``[batch, length, d_model]``; 0 at padding.
+        state: after the last real token of each sequence.
+        solution: the fixed points with their status; None of an explicit layer.
+    """
+
+    features: Tensor
+    state: State
+    solution: SequenceSolution | None = None
+
+
+class FeatureLayer(Layers):
+    """What both layers share: the cells, and the checks of what is read.
+
+    Attributes:
+        d_model: features of inputs and outputs.
+    """
+
+    d_model: int
+
+    def __init__(
+        self, cells: Cell | Iterable[Cell], d_model: int | None = None, *, mlp_size: int = 0
+    ) -> None:
+        super().__init__()
+        several = [cells] if isinstance(cells, nn.Module) or not isinstance(cells, Iterable) else list(cells)
+        if not several:
+            raise InputError("cells is empty; give at least one cell, such as Mamba2Cell(32)")
+        for cell in several:
+            if not isinstance(cell, Cell):
+                raise InputError(f"cells holds {shown(cell)}; give a Cell, such as Mamba2Cell(32)")
+        if d_model is None:
+            d_model = getattr(getattr(several[0], "in_proj", None), "in_features", None)
+            if d_model is None:
+                name = type(several[0]).__name__
+                raise InputError(f"d_model is None, and {name} has no in_proj to tell it; give d_model")
+        if check_integer("d_model", d_model) < 1:
+            raise InputError(f"d_model is {d_model}; give at least 1")
+        check_integer("mlp_size", mlp_size, 0)
+        for cell in several:
+            read = getattr(getattr(cell, "in_proj", None), "in_features", d_model)
+            if read != d_model:
+                raise InputError(
+                    f"d_model is {d_model}, and a {type(cell).__name__} reads {read}; give one width"
+                )
+        self.d_model, self.state_grows = d_model, any(cell.state_grows for cell in several)
+        self.mixers = nn.ModuleList(several)
+        self.mixer_norms = norms_of(d_model, len(several))
+        self.mlps = mlps_of(d_model, len(several), mlp_size)
+
+    @abstractmethod
+    def run(
+        self, features: Tensor, state: State | None = None, *, lengths: Tensor | None = None
+    ) -> LayerOutput:
+        """Read whole sequences, from the initial state if none is given.
+
+        Args:
+            features: ``[batch, length, d_model]``; what stands at padding is not read.
+            state: before the first token.
+            lengths: real tokens of each sequence, int64 ``[batch]``, or which tokens are real, bool
+                ``[batch, length]`` with padding behind them; all if None.
+
+        Raises:
+            InputError: for features, lengths or a state that do not fit.
+        """
+
+    def forward(
+        self, features: Tensor, state: State | None = None, *, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Return features and state of `run`; a `NotConvergedWarning` tells if a token has no fixed point."""
+        output = self.run(features, state, lengths=lengths)
+        if output.solution is not None and not bool(output.solution.converged.all()):
+            warn_caller(f"outputs without a fixed point at {output.solution.message()}", NotConvergedWarning)
+        return output.features, output.state
+
+    def begin(
+        self, features: Tensor, state: State | None, lengths: Tensor | None
+    ) -> tuple[Tensor, State, Tensor | None]:
+        """Check what `run` is given: return features with 0 at padding, the state, and the mask."""
+        check_type("features", features, Tensor, "give a tensor, [batch, length, d_model]")
+        shape, weight = tuple(features.shape), like(self)
+        if len(shape) != 3 or shape[2] != self.d_model or 0 in shape:
+            raise InputError(f"features has shape {shape}; give [batch, length, {self.d_model}]")
+        autocast = torch.is_autocast_enabled(features.device.type)
+        if features.device != weight.device or (features.dtype != weight.dtype and not autocast):
+            raise InputError(
+                f"features has dtype {features.dtype} on {features.device}, and the layer {weight.dtype} on "
+                f"{weight.device}; convert one of them with .to(...)"
+            )
+        mask = mask_of(features[..., 0], lengths)
+        if mask is not None:
+            features = features.masked_fill(~mask[..., None], 0)
+        initial = self.init_state(len(features))
+        if state is not None:
+            check_state(state, initial, type(self).__name__, grows=self.state_grows)
+        return features, initial if state is None else state, mask
+
+
+class ImplicitLayer(IteratedLayers, FeatureLayer):
+    """Cells iterated to a fixed point at every token, as a layer of a network.
+
+    The features x of a token are injected into every cell, and the latent z is iterated from 0 through all
+    cells in turn: z ← norm(cell(norm(z), W norm(x))). The output is z*, of length about √d_model. The norms
+    before the cells begin with a weight of 0.1, so that an untrained layer finds its fixed points in some ten
+    iterations; with the weight of 1 and the residual of the models it often has none.
+
+    Args:
+        cells: a `Cell`, of `implicit.cells` or one of yours, or several, first layer first.
+        d_model: features; those that the first cell's ``in_proj`` reads if None.
+        mlp_size: hidden features of a SwiGLU MLP after every cell; 0 for none.
+        residual: whether every cell adds its input, as in the paper and in the models of this package.
+        solve: mode, stopping rule, solver and gradient; damped Picard to a relative tolerance of 10⁻⁴ and the
+            exact gradient if None. Every call may have its own: ``layer.run(x, solve=...)``.
+
+    Raises:
+        InputError: for what is no cell, or sizes that do not fit.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> _ = torch.manual_seed(0)
+        >>> layer = ImplicitLayer(Mamba2Cell(16, d_state=4, head_size=8))
+        >>> output, state = layer(torch.randn(2, 7, 16))
+        >>> output.shape, sorted(state)
+        (torch.Size([2, 7, 16]), ['conv.0', 'ssm.0'])
+        >>> layer.run(torch.randn(2, 3, 16), state).solution.share_converged
+        1.0
+    """
+
+    def __init__(
+        self,
+        cells: Cell | Iterable[Cell],
+        d_model: int | None = None,
+        *,
+        mlp_size: int = 0,
+        residual: bool = False,
+        solve: Solve | None = None,
+    ) -> None:
+        super().__init__(cells, d_model, mlp_size=mlp_size)
+        check_type("residual", residual, bool, "give True or False")
+        self.residual = residual
+        self.solve = checked_solve(solve)
+        self.latent_size = self.d_model
+        for norm in self.norms:
+            nn.init.constant_(norm.weight, 0.1)
+        self.input_norm, self.latent_norm = RMSNorm(self.d_model), RMSNorm(self.d_model)
+        self.injections = nn.ModuleList(
+            nn.Linear(self.d_model, cell.injection_size, bias=False) for cell in self.cells
+        )
+
+    @uncompiled
+    def run(
+        self,
+        features: Tensor,
+        state: State | None = None,
+        solve: Solve | None = None,
+        *,
+        lengths: Tensor | None = None,
+    ) -> LayerOutput:
+        """Find the fixed point of every token, by the layer's own ``solve`` if None; see `FeatureLayer`."""
+        features, state, mask = self.begin(features, state, lengths)
+        normalised = self.input_norm(features)
+        injections = [injection(normalised) for injection in self.injections]
+        solution, after = self.solved(injections, state, mask, self.solve if solve is None else solve)
+        return LayerOutput(solution.value, after, solution)
+
+
+class ExplicitLayer(FeatureLayer):
+    """Cells run once, as a layer of a network: x ← x + cell(norm(x)), through all cells in turn, then a norm.
+
+    Arguments and errors are those of `ImplicitLayer`, which has the same cells.
+
+    Example:
+        >>> from implicit.cells import DeltaNetCell
+        >>> layer = ExplicitLayer([DeltaNetCell(8), DeltaNetCell(8)])
+        >>> output, state = layer(torch.randn(2, 7, 8))
+        >>> output.shape, "memory.1" in state
+        (torch.Size([2, 7, 8]), True)
+    """
+
+    def __init__(
+        self, cells: Cell | Iterable[Cell], d_model: int | None = None, *, mlp_size: int = 0
+    ) -> None:
+        super().__init__(cells, d_model, mlp_size=mlp_size)
+        self.residual, self.final_norm = True, RMSNorm(self.d_model)
+
+    def run(
+        self, features: Tensor, state: State | None = None, *, lengths: Tensor | None = None
+    ) -> LayerOutput:
+        """Read whole sequences, one pass through the layers; see `FeatureLayer.run`."""
+        features, state, mask = self.begin(features, state, lengths)
+        stream, after = self.sweep(features, [None] * len(self.mixers), state, mask)
+        stream = self.final_norm(stream)
+        return LayerOutput(stream if mask is None else stream.masked_fill(~mask[..., None], 0), after)

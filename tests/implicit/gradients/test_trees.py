@@ -1,0 +1,109 @@
+"""`implicit.fixed_point` of functions on pytrees: values in closed form, gradients by gradcheck."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import implicit
+from automata.errors import InputError
+from implicit import Anderson, NotConvergedWarning, Phantom, Status, Stopping
+from implicit.fixed_point import FixedPointError
+from implicit.gradients import TreeSolution
+
+TIGHT = Stopping(rtol=1e-13)
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_a_linear_tree_and_its_exact_gradient_in_closed_over_tensors() -> None:
+    """z = A z + b over a dictionary with a tuple in it has z = (I − A)⁻¹ b."""
+    a, b = 0.3 * draw(5, 5) / 5**0.5, draw(5)
+
+    def value(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        def f(z: dict[str, Any]) -> dict[str, Any]:
+            whole = a @ torch.cat([z["one"].flatten(), *z["pair"]]) + b
+            return {"one": whole[:2].view(2, 1), "pair": (whole[2:3], whole[3:])}
+
+        start = {
+            "one": torch.zeros(2, 1).double(),
+            "pair": (torch.zeros(1).double(), torch.zeros(2).double()),
+        }
+        found = implicit.fixed_point(f, start, stopping=TIGHT)
+        assert found.require_converged() is found
+        return found.value["one"], *found.value["pair"]
+
+    found = torch.cat([part.flatten() for part in value(a, b)])
+    expected = torch.linalg.solve(torch.eye(5).double() - a, b)
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)  # 1e-13 over a contraction
+    # gradcheck's tolerances: differences of 1e-6 of solutions exact to 1e-13
+    assert torch.autograd.gradcheck(value, [a.requires_grad_(), b.requires_grad_()])
+
+
+def test_parameters_of_a_module_get_their_gradient_and_a_rule_may_be_given() -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Linear(4, 4).double(), draw(3, 4)
+    nn.init.orthogonal_(layer.weight, 0.9)
+
+    def gradient(**options: Any) -> Tensor:
+        z = implicit.fixed_point(lambda z: torch.tanh(layer(z)) + x, torch.zeros_like(x), **options).value
+        return torch.autograd.grad(z.square().sum(), layer.weight)[0]
+
+    exact = gradient(stopping=TIGHT)
+    torch.testing.assert_close(gradient(stopping=TIGHT, solver=Anderson()), exact, rtol=1e-8, atol=1e-9)
+    assert (gradient(stopping=TIGHT, gradient=Phantom(1)) - exact).norm() > 0.1 * exact.norm()
+
+
+def test_independent_problems_stop_by_themselves() -> None:
+    rate = torch.tensor([[0.1], [0.9]])
+    found = implicit.fixed_point(lambda z: rate * z + 1, torch.zeros(2, 1), batched=True)
+    assert found.iterations[0] < found.iterations[1]
+    alone = implicit.fixed_point(lambda z: 0.1 * z + 1, torch.zeros(1, 1), batched=True)
+    assert torch.equal(found.value[:1], alone.value)
+
+
+def test_what_did_not_converge_is_told() -> None:
+    with pytest.warns(NotConvergedWarning, match="no fixed point reached for 1 of 1: the iteration limit"):
+        found = implicit.fixed_point(
+            lambda z: -2 * z + 1, torch.zeros(2), stopping=Stopping(max_iterations=9)
+        )
+    assert found.status.tolist() == [Status.MAX_ITERATIONS]
+    with pytest.raises(FixedPointError, match="no fixed point reached"):
+        found.require_converged()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: implicit.fixed_point(torch.cos, {}), "start holds no tensor; give"),
+        (lambda: implicit.fixed_point(torch.cos, 1.0), "start is 1.0; give a tensor"),
+        (
+            lambda: implicit.fixed_point(torch.cos, torch.zeros(2).long()),
+            "start holds a tensor of torch.int64",
+        ),
+        (
+            lambda: implicit.fixed_point(tuple, (torch.zeros(1), torch.zeros(1).double())),
+            "start holds torch.float32 on cpu and torch.float64 on cpu; give",
+        ),
+        (
+            lambda: implicit.fixed_point(torch.cos, torch.zeros(()), batched=True),
+            "start holds shapes () and ()",
+        ),
+        (lambda: implicit.fixed_point(lambda z: [z], torch.zeros(2)), "function returned "),
+        (
+            lambda: implicit.fixed_point(lambda z: z[:1], torch.zeros(2)),
+            "function returned shape (1,); it must",
+        ),
+        (lambda: implicit.fixed_point(lambda z: z.mul_(0.5), torch.zeros(2)), "function changes z in place"),
+        (lambda: implicit.fixed_point("cos", torch.zeros(2)), "function is 'cos'; give"),  # type: ignore[arg-type]
+        (lambda: implicit.fixed_point(torch.cos, torch.zeros(2), stopping=1e-3), "stopping is 0.001; give"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(wrong: Callable[[], TreeSolution], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        wrong()
+    assert str(caught.value).startswith(sentence)

@@ -1,0 +1,223 @@
+"""`ImplicitLayer` and `ExplicitLayer` within a PyTorch network, beside the models whose layers they are."""
+
+import copy
+import io
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from automata.errors import InputError
+from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
+from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell
+from implicit.models.layer import FeatureLayer
+
+D, BATCH, LENGTH = 8, 3, 6
+TIGHT = Solve(stopping=Stopping(rtol=1e-13))
+
+
+@pytest.fixture(autouse=True)
+def _float64() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def assert_agree(one: Any, other: Any) -> None:
+    """In float64, solved to 1e-13 over a contraction."""
+    torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+def mamba() -> Cell:
+    return Mamba2Cell(D, d_state=4, head_size=4)
+
+
+LAYERS: dict[str, Callable[[], FeatureLayer]] = {
+    "implicit": lambda: ImplicitLayer(mamba(), solve=TIGHT),
+    "implicit, two kinds of cells, MLP": lambda: ImplicitLayer(
+        [mamba(), DeltaNetCell(D, heads=2, key_size=4, value_size=4)], mlp_size=6, solve=TIGHT
+    ),
+    "implicit, attention": lambda: ImplicitLayer(
+        AttentionCell(D, heads=2, key_value_heads=1, head_size=4), solve=TIGHT
+    ),
+    "explicit": lambda: ExplicitLayer([mamba(), mamba()]),
+}
+
+
+@pytest.fixture(params=LAYERS)
+def layer(request: pytest.FixtureRequest) -> FeatureLayer:
+    return LAYERS[request.param]()
+
+
+def features() -> Tensor:
+    return torch.randn(BATCH, LENGTH, D, generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def test_a_sequence_cut_or_padded_gives_what_it_gives_in_one(layer: FeatureLayer) -> None:
+    x, lengths = features(), torch.tensor([2, LENGTH, 4])
+    whole, state = layer(x)
+    assert whole.shape == x.shape
+    first, between = layer(x[:, :2])
+    second, after = layer(x[:, 2:], between)
+    assert_agree(torch.cat([first, second], 1), whole)
+    assert_agree(after, state)
+    real = torch.arange(LENGTH) < lengths[:, None]
+    padded = layer(x.masked_fill(~real[..., None], torch.nan), lengths=lengths)[0]
+    assert_agree(padded, whole.masked_fill(~real[..., None], 0))
+
+
+def test_gradients_in_features_state_and_weights_are_exact(layer: FeatureLayer) -> None:
+    """By gradcheck, in random directions; of one sequence, behind another."""
+    x = features()[:1, :3]
+    state = layer(x.flip(1))[1]
+    names = [name for name, part in state.items() if part.is_floating_point()]
+    weights = dict(layer.named_parameters())
+
+    def outputs(x: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        given = {**state, **dict(zip(names, others, strict=False))}
+        parameters = dict(zip(weights, others[len(names) :], strict=True))
+        output, after = torch.func.functional_call(layer, parameters, (x, given))
+        return output, *(after[name] for name in names)
+
+    leaves = [x, *(state[name] for name in names), *weights.values()]
+    assert torch.autograd.gradcheck(
+        outputs, [leaf.detach().clone().requires_grad_() for leaf in leaves], fast_mode=True
+    )
+
+
+class Network(nn.Module):
+    """Layers of PyTorch before and behind ours, which is one branch of a residual network."""
+
+    def __init__(self, layer: FeatureLayer) -> None:
+        super().__init__()
+        self.before, self.norm, self.layer, self.head = (
+            nn.Linear(5, D),
+            nn.LayerNorm(D),
+            layer,
+            nn.Linear(D, 2),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        stream = self.before(x)
+        return self.head(stream + self.layer(self.norm(stream))[0])
+
+
+def gradients_of(network: nn.Module, answer: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    x = torch.randn(BATCH, LENGTH, 5, generator=torch.Generator().manual_seed(2))
+    return list(torch.autograd.grad(answer(x).square().sum(), list(network.parameters())))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # dynamo reads it
+def test_compiled_and_checkpointed_networks_learn_as_the_network(layer: FeatureLayer) -> None:
+    torch._dynamo.reset()
+    network = Network(layer)
+    expected = gradients_of(network, network)
+    compiled = torch.compile(network, backend="eager")
+    checkpointed = lambda x: checkpoint(network, x, use_reentrant=False)  # noqa: E731
+    for answer in (compiled, checkpointed):
+        for found, one in zip(gradients_of(network, answer), expected, strict=True):
+            assert_agree(found, one)
+
+
+@pytest.mark.filterwarnings("ignore:rtol is .* which bfloat16 cannot resolve:UserWarning")
+@pytest.mark.parametrize("kind", LAYERS)
+def test_autocast_gives_nearly_the_same_outputs_and_gradients(kind: str) -> None:
+    torch.set_default_dtype(torch.float32)
+    network = Network(LAYERS[kind]())
+    if isinstance(network.layer, ImplicitLayer):
+        network.layer.solve = Solve()
+
+    def in_half(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return network(x.float()).float()
+
+    expected = torch.cat([part.flatten() for part in gradients_of(network, lambda x: network(x.float()))])
+    found = torch.cat([part.flatten() for part in gradients_of(network, in_half)])
+    assert found.dtype == torch.float32
+    assert (found - expected).norm() < 0.1 * expected.norm()  # 8 bits, and a solve to 0.02
+
+
+def test_copies_pickles_and_state_dicts_give_the_same_outputs(layer: FeatureLayer) -> None:
+    x, file = features(), io.BytesIO()
+    torch.save(layer, file)
+    file.seek(0)
+    copies = [copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), torch.load(file, weights_only=False)]
+    other = copy.deepcopy(layer)
+    nn.init.normal_(next(other.parameters()))
+    other.load_state_dict(layer.state_dict())
+    for again in (*copies, other):
+        assert torch.equal(again(x)[0], layer(x)[0])
+
+
+def test_mode_and_gradient_are_options_and_status_is_told() -> None:
+    layer = ImplicitLayer(mamba(), solve=Solve("simultaneous", gradient=Phantom(1)))
+    solution = layer.run(features()).solution
+    assert solution is not None
+    assert solution.mode == "simultaneous"
+    assert solution.share_converged == 1
+    biased, exact = (
+        torch.autograd.grad(
+            layer.run(features(), solve=solve).features[..., 0].sum(), layer.input_norm.weight
+        )
+        for solve in (None, Solve())
+    )
+    assert (biased[0] - exact[0]).norm() > 0.01 * exact[0].norm()
+    with pytest.warns(NotConvergedWarning, match="outputs without a fixed point at 18 of 18 tokens"):
+        ImplicitLayer(mamba(), solve=Solve(stopping=Stopping(max_iterations=2)))(features())
+
+
+class NoProjection(Cell):
+    """A cell that does not tell its width."""
+
+    injection_size = D
+    recurrent_parts = ()
+
+    def init_state(self, batch_size: int) -> dict[str, Tensor]:
+        return {}
+
+    def step(self, inputs, state, injection=None):  # type: ignore[no-untyped-def]
+        return inputs + (0 if injection is None else injection), state
+
+    def forward(self, inputs, state, injection=None, mask=None):  # type: ignore[no-untyped-def]
+        return self.step(inputs, state, injection)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: ImplicitLayer([]), "cells is empty; give at least one cell"),
+        (lambda: ImplicitLayer(Mamba2Cell), "cells holds the class Mamba2Cell; give a Cell"),  # type: ignore[arg-type]
+        (lambda: ExplicitLayer(nn.Linear(2, 2)), "cells holds "),  # type: ignore[arg-type]
+        (
+            lambda: ImplicitLayer(NoProjection()),
+            "d_model is None, and NoProjection has no in_proj to tell it",
+        ),
+        (lambda: ImplicitLayer(mamba(), 9), "d_model is 9, and a Mamba2Cell reads 8; give one width"),
+        (lambda: ImplicitLayer(mamba(), solve="sequential"), "solve is 'sequential'; give Solve"),  # type: ignore[arg-type]
+        (lambda: ImplicitLayer(mamba(), mlp_size=-1), "mlp_size is -1; give at least 0"),
+        (lambda: ImplicitLayer(mamba(), residual="yes"), "residual is 'yes'; give True or False"),  # type: ignore[arg-type]
+        (
+            lambda: ImplicitLayer(mamba())(torch.ones(2, D)),
+            "features has shape (2, 8); give [batch, length, 8]",
+        ),
+        (lambda: ImplicitLayer(mamba())([[0.0]]), "features is [[0.0]]; give a tensor"),
+        (lambda: ExplicitLayer(mamba())(features().float()), "features has dtype torch.float32 on cpu, and"),
+        (lambda: ExplicitLayer(mamba())(features(), {"h": features()}), "state has the parts h; a state of"),
+        (lambda: ExplicitLayer(mamba())(features(), lengths=torch.ones(2)), "lengths has shape (2,)"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(wrong: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        wrong()
+    assert str(caught.value).startswith(sentence)
+
+
+@torch.no_grad()
+def test_a_cell_without_a_projection_is_a_layer_by_its_width() -> None:
+    assert ImplicitLayer(NoProjection(), D)(features())[0].shape == (BATCH, LENGTH, D)
