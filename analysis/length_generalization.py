@@ -36,8 +36,9 @@ from analysis.framework.run_lines import (
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
 from automata.drawn_labels import in_legend
-from automata.errors import printable
+from automata.errors import InputError, printable
 from automata.tasks.interface import Task
+from automata.tasks.sequence_file import SequenceFile
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve
 from implicit.runs.loading import Run
@@ -102,6 +103,8 @@ class RunAccuracy:
 
     ``share_converged``, of all real tokens, and ``baseline``, the accuracy of always giving the most
     frequent answer, are by length. ``counted`` says where something is asked; None for everywhere.
+    ``different`` is the number of stored words that sequences were drawn from, which are the independent
+    units if they are fewer; None where words are drawn afresh.
     """
 
     run: RunIdentity
@@ -109,6 +112,7 @@ class RunAccuracy:
     share_converged: dict[int, float] | None
     baseline: dict[int, float]
     counted: NDArray[np.bool_] | None = None
+    different: int | None = None
 
     @property
     def asked(self) -> NDArray[np.bool_]:
@@ -119,8 +123,9 @@ class RunAccuracy:
     def accuracy(self, length: int) -> float:
         """Return the accuracy at a length: mean over its last ten answers, or all if there are fewer.
 
-        NaN if nothing is asked up to that length.
+        NaN if nothing is asked up to that length; InputError for one that was not measured.
         """
+        self._check(length)
         right = self.correct[last_answers(self.asked, length)]
         return float(right.mean()) if right.size else math.nan
 
@@ -130,6 +135,7 @@ class RunAccuracy:
 
     def sequence_accuracy(self, length: int) -> float:
         """Return the share of the sequences of a length whose every answer is right; NaN as `accuracy`."""
+        self._check(length)
         asked = self.asked[:, :length]
         wrong = asked & ~self.correct[:, :length]
         sequences = asked.any(axis=1).sum()
@@ -139,8 +145,15 @@ class RunAccuracy:
         """Return the confidence interval of the sequence accuracy; NaN as `accuracy`."""
         return self._interval(self.sequence_accuracy(length), length, confidence)
 
+    def _check(self, length: int) -> None:
+        longest = self.correct.shape[1]
+        if not 1 <= length <= longest:
+            raise InputError(
+                f"length is {length}, and 1 to {longest} tokens were measured; give one of them"
+            )
+
     def _interval(self, accuracy: float, length: int, confidence: float) -> tuple[float, float]:
-        sequences = int(self.asked[:, :length].any(axis=1).sum())
+        sequences = min(int(self.asked[:, :length].any(axis=1).sum()), self.different or sys.maxsize)
         return wilson_interval(accuracy, sequences, confidence) if sequences else (math.nan, math.nan)
 
     @property
@@ -306,6 +319,7 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
         share,
         {length: _baseline(run.task, length, asked, answers) for length in settings.lengths},
         None if asked.all() else asked,
+        len(tested.words) if isinstance(tested := run.task.part("test"), SequenceFile) else None,
     )
 
 

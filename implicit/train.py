@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     Example:
         >>> main(["--task", "partiy", "--model", "lstm", "--out", "runs/parity"])
         Traceback (most recent call last):
-        automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? Known: ...
+        automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? ...
     """
     arguments = _parser(_sizes_of_named_model(argv)).parse_args(argv)
     if arguments.list:

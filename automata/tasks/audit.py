@@ -312,7 +312,7 @@ def _table_windows(
 
     Also return what a table of the number of tokens reaches.
     """
-    made, held_out = (task.batch(sequences, length, rng) for _ in range(2))
+    made, held_out = (part.batch(sequences, length, rng) for part in (task, task.part("test")))
     if not made.counted[:, -last:].any() or not held_out.counted[:, -last:].any():
         raise InputError(
             f"length is {length}: {task.name} asks nothing in the last {last} tokens; give another, or a "

@@ -14,8 +14,10 @@ from automata.monoids.cayley import IntArray
 from automata.tasks.final_answers import FinalAnswer
 
 ONE, ARROW, COMMA, QUESTION = range(4)
-SHORTEST = 13
-"""Tokens of the shortest word of nodes that are apart: ``1?111,11>111``."""
+SHORTEST = 16
+"""Tokens; among shorter words hardly a length has both answers."""
+_TRIES = 300
+"""For each word, before drawing is given up."""
 _LEAST_NODES = 3
 
 
@@ -24,6 +26,7 @@ class SortedConnectivity(FinalAnswer):
 
     A node has its edge with some probability, to a later node, each as likely. In half of the words the end t
     is on the path that begins at s. In the others it is not, but behind s, and another edge leads to it.
+    Words of a length come in pairs of both answers, so that the length tells nothing.
 
     Args:
         edges: probability that a node has its edge.
@@ -39,9 +42,9 @@ class SortedConnectivity(FinalAnswer):
 
     Example:
         >>> task = SortedConnectivity()
-        >>> batch = task.batch(1, 24, np.random.default_rng(82))
+        >>> batch = task.batch(1, 24, np.random.default_rng(2))
         >>> "".join(task.token_names[token] for token in batch.tokens[0]), batch.targets.max().item()
-        ('111?1111,1>1111,111>1111', 1)
+        ('11?1111,11>1111,111>1111', 1)
     """
 
     token_names = ("1", ">", ",", "?")
@@ -49,7 +52,7 @@ class SortedConnectivity(FinalAnswer):
 
     @checked
     def __init__(
-        self, edges: float = 0.8, *, name: str = "connectivity", description: str | None = None
+        self, edges: float = 0.5, *, name: str = "connectivity", description: str | None = None
     ) -> None:
         self.edges = check_number("edges", edges)
         if not 0 < self.edges <= 1:
@@ -69,15 +72,29 @@ class SortedConnectivity(FinalAnswer):
                 f"length is {longest}, and {self.name} has not both answers in words so short; give at least "
                 f"{SHORTEST}"
             )
+        drawn: list[tuple[list[int], int]] = []
+        waiting: tuple[dict[int, list[list[int]]], ...] = ({}, {})  # by answer, by length
+        for attempt in range(_TRIES * count):
+            answer = attempt % 2
+            word = self._word(self._nodes(int(rng.integers(SHORTEST, longest + 1)), rng), answer, rng)
+            if not word or len(word) > longest:
+                continue
+            if partners := waiting[1 - answer].get(len(word)):
+                drawn += [(word, answer), (partners.pop(), 1 - answer)]
+            else:
+                waiting[answer].setdefault(len(word), []).append(word)
+            if len(drawn) >= count:
+                break
+        else:
+            raise InputError(
+                f"edges is {self.edges}: too few words of at most {longest} tokens have both answers; give a "
+                "greater length, or edges nearer to a half"
+            )
+        order = rng.permutation(len(drawn))[:count]
         words = np.zeros((count, longest), np.int64)
-        lengths, answers = np.empty(count, np.int64), rng.integers(0, 2, count)
-        for row in range(count):
-            word: list[int] = []
-            while not word or len(word) > longest:
-                word = self._word(
-                    self._nodes(int(rng.integers(SHORTEST, longest + 1)), rng), answers[row], rng
-                )
-            words[row, : len(word)], lengths[row] = word, len(word)
+        for row, place in enumerate(order):
+            words[row, : len(drawn[place][0])] = drawn[place][0]
+        lengths, answers = (np.array([part(drawn[place]) for place in order]) for part in (_length, _answer))
         return words, lengths, answers
 
     def _nodes(self, length: int, rng: np.random.Generator) -> int:
@@ -123,3 +140,11 @@ def reached(following: dict[int, int], start: int) -> list[int]:
     while path[-1] in following:
         path.append(following[path[-1]])
     return path
+
+
+def _length(drawn: tuple[list[int], int]) -> int:
+    return len(drawn[0])
+
+
+def _answer(drawn: tuple[list[int], int]) -> int:
+    return drawn[1]

@@ -73,7 +73,7 @@ class TrainConfig(CheckedConfig):
     )
     tokens_per_update: PositiveInt | None = Field(
         default=None,
-        le=2**30,
+        le=2**20,
         description="tokens per training step of short sequences, which then come in larger batches than "
         "batch_size; none for batch_size at any length",
     )

@@ -279,11 +279,25 @@ def _shifted(settled: Tensor, dependence: Dependence) -> Tensor:
     return torch.ones_like(settled)
 
 
+def autocasts(tensor: Tensor) -> bool:
+    """Whether autocast is on for the device of a tensor; some devices know none, and PyTorch raises for them.
+
+    Example:
+        >>> with torch.autocast("cpu", torch.bfloat16):
+        ...     autocasts(torch.ones(1))
+        True
+    """
+    device = tensor.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def _coarsest_type(latent: Tensor) -> torch.dtype:
     """The latent's element type or that of autocast."""
-    dtype, device = latent.dtype, latent.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        dtype = max(dtype, torch.get_autocast_dtype(device), key=lambda kind: torch.finfo(kind).eps)
+    dtype = latent.dtype
+    if autocasts(latent):
+        dtype = max(
+            dtype, torch.get_autocast_dtype(latent.device.type), key=lambda kind: torch.finfo(kind).eps
+        )
     return dtype
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from automata.checks import check_memory, check_type, shown
 from automata.errors import InputError
+from implicit.fixed_point.loop import autocasts
 from theory.transition import State
 
 
@@ -133,7 +134,7 @@ def check_state(state: State, expected: State, model: str, *, grows: bool) -> No
                 f"{model} needs {tuple(like.shape)} for {len(like)} sequences"
             )
         # Under autocast a model returns states of a lower precision than its weights.
-        if part.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+        if part.dtype != like.dtype and not autocasts(like):
             raise InputError(
                 f"state holds {name} of dtype {part.dtype}, and {model} computes in {like.dtype}; "
                 f"convert it with .to({like.dtype})"

@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Self
 
-import torch
 from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell, RMSNorm, keep_where
 from implicit.cells.plain import is_plain, like
 from implicit.fixed_point import AdjointSolution, DampedPicard, Solver, Stopping
+from implicit.fixed_point.loop import autocasts
 from implicit.gradients import FactoredImplicit, GradientRule, Implicit
 from implicit.models.stack import Layers
 from implicit.models.stack_derivative import has_derivative, push_forward
@@ -87,7 +87,7 @@ class IteratedLayers(Layers):
         Solving token by token never fails, and iterating costs less where a token takes a large matrix. Half
         precision has no factors, and states that grow have no such form.
         """
-        if start.dtype.itemsize == 2 or torch.is_autocast_enabled(start.device.type):
+        if start.dtype.itemsize == 2 or autocasts(start):
             return Implicit()
         small = self.latent_size <= MOST_FACTORED
         if not self.state_grows and (small or self._has_adjoint_kernel(recurrence, start)):

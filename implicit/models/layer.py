@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from automata.checks import check_integer, check_type, shown
@@ -17,6 +16,7 @@ from implicit.caller import warn_caller
 from implicit.cells import Cell, RMSNorm
 from implicit.cells.plain import like
 from implicit.fixed_point import NotConvergedWarning
+from implicit.fixed_point.loop import autocasts
 from implicit.models.input_checks import check_state, mask_of
 from implicit.models.iterated_layers import IteratedLayers
 from implicit.models.stack import Layers, mlps_of, norms_of
@@ -111,7 +111,7 @@ class FeatureLayer(Layers):
         shape, weight = tuple(features.shape), like(self)
         if len(shape) != 3 or shape[2] != self.d_model or 0 in shape:
             raise InputError(f"features has shape {shape}; give [batch, length, {self.d_model}]")
-        autocast = torch.is_autocast_enabled(features.device.type)
+        autocast = autocasts(features)
         if features.device != weight.device or (features.dtype != weight.dtype and not autocast):
             raise InputError(
                 f"features has dtype {features.dtype} on {features.device}, and the layer {weight.dtype} on "

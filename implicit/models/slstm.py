@@ -59,7 +59,8 @@ class SLSTMLayer(nn.Module):
         write, forget, candidate, show = (
             a + b for a, b in zip(self.inputs(inputs).chunk(4, dim=-1), of_gates, strict=True)
         )
-        kept = exponent + functional.logsigmoid(forget)
+        # Nothing is kept where nothing was written: a first write as small as e^-200 has its own exponent.
+        kept = torch.where(normaliser > 0, exponent + functional.logsigmoid(forget), write)
         largest = torch.maximum(write, kept)
         keep, added = torch.exp(kept - largest), torch.exp(write - largest)
         cell = keep * cell + added * torch.tanh(candidate)

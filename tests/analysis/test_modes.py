@@ -9,7 +9,7 @@ import torch
 
 from analysis import modes
 from automata.tasks.repl_language import ReplLanguage
-from implicit.models import implicit_model
+from implicit.models import iterated_layers
 from implicit.modes import Solve, fused
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
@@ -77,7 +77,7 @@ def test_a_kernel_that_errs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         inputs = [-x for x in recurrence.inputs]
         return honest(self_map, dataclasses.replace(recurrence, inputs=inputs), *rest, **options)
 
-    monkeypatch.setattr(implicit_model, "solve_sequentially_fused", wrong)
+    monkeypatch.setattr(iterated_layers, "solve_sequentially_fused", wrong)
     found = modes.analyse(load_run("parity-small"), lengths=(16,), sequences=6)
     assert found.lengths[0].sequential.accuracy == 1
     assert found.lengths[0].equal < 0.999

@@ -53,11 +53,15 @@ def test_outputs_are_those_of_the_formulas() -> None:
             torch.testing.assert_close(logits[row, place], model.head(hidden), atol=1e-12, rtol=1e-12)
 
 
-@torch.no_grad()
-def test_gates_that_no_float_holds_stay_finite() -> None:
+@pytest.mark.parametrize("exponent", [1000.0, -1000.0])
+def test_gates_that_no_float_holds_stay_finite(exponent: float) -> None:
     model = random_model()
-    layer_of(model).inputs.bias[:SIZE] = 1000.0  # e^1000
-    assert model(torch.zeros(1, 200, dtype=torch.long)).isfinite().all()
+    with torch.no_grad():
+        layer_of(model).inputs.bias[:SIZE] = exponent
+    logits = model(torch.zeros(1, 200, dtype=torch.long))
+    logits.sum().backward()
+    assert logits.isfinite().all()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
 
 
 def test_heads_divide_the_size() -> None:
