@@ -146,6 +146,7 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
         InputError: for what is no cell, or sizes that do not fit.
 
     Example:
+        >>> import torch
         >>> from implicit.cells import Mamba2Cell
         >>> _ = torch.manual_seed(0)
         >>> layer = ImplicitLayer(Mamba2Cell(16, d_state=4, head_size=8))
@@ -200,6 +201,7 @@ class ExplicitLayer(FeatureLayer):
     Arguments and errors are those of `ImplicitLayer`, which has the same cells.
 
     Example:
+        >>> import torch
         >>> from implicit.cells import DeltaNetCell
         >>> layer = ExplicitLayer([DeltaNetCell(8), DeltaNetCell(8)])
         >>> output, state = layer(torch.randn(2, 7, 8))
