@@ -148,9 +148,7 @@ class RunAccuracy:
     def _check(self, length: int) -> None:
         longest = self.correct.shape[1]
         if not 1 <= length <= longest:
-            raise InputError(
-                f"length is {length}, and 1 to {longest} tokens were measured; give one of them"
-            )
+            raise InputError(f"length is {length}, and 1 to {longest} tokens were measured; give one of them")
 
     def _interval(self, accuracy: float, length: int, confidence: float) -> tuple[float, float]:
         sequences = min(int(self.asked[:, :length].any(axis=1).sum()), self.different or sys.maxsize)
