@@ -56,7 +56,7 @@ def check_type(field: str, value: object, kinds: type | tuple[type, ...], remedy
         raise InputError(f"{field} is {shown(value)}; {remedy}")
 
 
-def check_integer(field: str, value: Any, least: int | None = None) -> int:
+def check_integer(field: str, value: Any, least: int | None = None, most: int | None = None) -> int:
     """Return a value as an integer; NumPy's integers are taken as well."""
     try:
         if isinstance(value, bool) or _has_axes(value):  # these have an index as well
@@ -66,6 +66,8 @@ def check_integer(field: str, value: Any, least: int | None = None) -> int:
         raise InputError(f"{field} is {shown(value)}; give a whole number") from None
     if least is not None and number < least:
         raise InputError(f"{field} is {number}; give at least {least}")
+    if most is not None and number > most:
+        raise InputError(f"{field} is {number}; give at most {most}")
     return number
 
 

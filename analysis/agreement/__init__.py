@@ -113,7 +113,7 @@ class AgreementAnalysis(Answer):
 
     @property
     def is_demanded(self) -> bool:
-        """Whether at least 99.9% of all tokens agree. Tokens that did not converge count as differing."""
+        """Say whether at least 99.9% of all tokens agree; those that did not converge do not."""
         return self.shares["agree"] >= DEMANDED
 
     @property

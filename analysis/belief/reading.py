@@ -19,7 +19,7 @@ _LONGEST_BLOCK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What a model makes of some tokens, from position ``first`` on, of the sequences ``rows``.
+    """The outputs of a model for the sequences ``rows``, from position ``first`` on.
 
     Logits are ``[sequences, tokens, output_size]``. States, None if they are not asked for, are those
     before the first token and after each, ``[sequences, tokens + 1, …]``. ``unconverged`` counts tokens

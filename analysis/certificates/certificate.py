@@ -123,7 +123,7 @@ class Arithmetic(Part):
 
 
 class Unchecked(Part):
-    """What the producer says and nobody verifies: no verdict depends on it, and no checker prints it."""
+    """What the producer says. Nobody verifies it, no verdict depends on it, no checker prints it."""
 
     search: dict[str, Any]
     environment: dict[str, Any]
@@ -149,7 +149,7 @@ class Automaton(Part):
 
 
 class Claim(Part):
-    """What a certificate claims, of one kind; a subclass that says which ``kind`` it is is known by it."""
+    """What a certificate claims. A subclass is found by its ``kind``."""
 
     kinds: ClassVar[dict[str, "type[Claim]"]] = {}
     models: ClassVar[tuple[str, ...]] = ()
@@ -184,7 +184,7 @@ class Claim(Part):
 
 @dataclass(frozen=True)
 class Work:
-    """What checking a claim takes at most: operations on balls, balls held at once, and the bits of each."""
+    """The most that checking takes: operations on balls, balls held at once, bits of each."""
 
     steps: float
     balls: float

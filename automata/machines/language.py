@@ -1,6 +1,7 @@
 """Exact counts and uniform samples of the words of a given length that an automaton accepts."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,12 +138,17 @@ def draw_words(dfa: DFA, lengths: ArrayLike, rng: np.random.Generator) -> IntArr
     return words
 
 
+@lru_cache(maxsize=8)
 def log_counts(dfa: DFA, longest: int) -> FloatArray:
-    """Return the logarithms of the numbers of words that lead to acceptance, ``[0 … longest, states]``."""
+    """Return the logarithms of the numbers of words that lead to acceptance, ``[0 … longest, states]``.
+
+    Every batch of a task asks for the same ones; do not write into what is returned.
+    """
     counts = np.full((longest + 1, len(dfa.states)), -np.inf)
     counts[0, dfa.accepting_mask] = 0
     for length in range(longest):
         counts[length + 1] = np.logaddexp.reduce(counts[length][dfa.table], axis=1)
+    counts.setflags(write=False)
     return counts
 
 

@@ -90,11 +90,11 @@ class SortedConnectivity(FinalAnswer):
                 f"edges is {self.edges}: too few words of at most {longest} tokens have both answers; give a "
                 "greater length, or edges nearer to a half"
             )
-        order = rng.permutation(len(drawn))[:count]
-        words = np.zeros((count, longest), np.int64)
-        for row, place in enumerate(order):
-            words[row, : len(drawn[place][0])] = drawn[place][0]
-        lengths, answers = (np.array([part(drawn[place]) for place in order]) for part in (_length, _answer))
+        words, lengths, answers = np.zeros((count, longest), np.int64), *np.zeros((2, count), np.int64)
+        for row, place in enumerate(rng.permutation(len(drawn))[:count]):
+            word, answers[row] = drawn[place]
+            lengths[row] = len(word)
+            words[row, : len(word)] = word
         return words, lengths, answers
 
     def _nodes(self, length: int, rng: np.random.Generator) -> int:
@@ -140,11 +140,3 @@ def reached(following: dict[int, int], start: int) -> list[int]:
     while path[-1] in following:
         path.append(following[path[-1]])
     return path
-
-
-def _length(drawn: tuple[list[int], int]) -> int:
-    return len(drawn[0])
-
-
-def _answer(drawn: tuple[list[int], int]) -> int:
-    return drawn[1]

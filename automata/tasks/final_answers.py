@@ -16,7 +16,7 @@ from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.language import draw_words, log_counts
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Task, check_batch
+from automata.tasks.interface import Batch, Task
 from automata.tasks.transition_table import follow
 
 MOST_EDITS = 3
@@ -43,9 +43,7 @@ class FinalAnswer(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw words; InputError if none is as short, or a start is given."""
-        check_batch(batch_size, length, rng)
-        if start is not None:
-            self.start()
+        self.check_fresh(batch_size, length, rng, start)
         words, lengths, answers = self.draw(batch_size, length, rng)
         tokens, targets = (np.zeros((batch_size, length), np.int64) for _ in range(2))
         tokens[:, : words.shape[1]] = words
@@ -86,8 +84,8 @@ class Recognition(FinalAnswer):
         >>> even = Recognition(parity_dfa(), name="even")
         >>> batch = even.batch(100, 8, np.random.default_rng(0))
         >>> ones, answers = batch.tokens.sum(axis=1), batch.targets.max(axis=1)
-        >>> bool((answers == 1 - ones % 2).all()), batch.counted.sum(axis=1).max()
-        (True, np.int64(1))
+        >>> bool((answers == 1 - ones % 2).all()), batch.counted.sum(axis=1).max().item()
+        (True, 1)
     """
 
     target_names = ("reject", "accept")
@@ -108,6 +106,10 @@ class Recognition(FinalAnswer):
     @cached_property
     def _complement(self) -> DFA:
         return self.dfa.complement()
+
+    @cached_property
+    def _by_token(self) -> IntArray:
+        return np.ascontiguousarray(self.dfa.table.T).ravel()
 
     def _has(self, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether there are accepted, and rejected words of length 0 … longest."""
@@ -154,9 +156,8 @@ class Recognition(FinalAnswer):
     def _accepted(self, words: IntArray, lengths: IntArray) -> NDArray[np.bool_]:
         if not lengths.size:
             return np.zeros(0, np.bool_)
-        by_token = np.ascontiguousarray(self.dfa.table.T).ravel()
         before = np.full(lengths.size, self.dfa.initial_number)
-        states = follow(by_token, len(self.dfa.states), words, before)
+        states = follow(self._by_token, len(self.dfa.states), words, before)
         return self.dfa.accepting_mask[states[np.arange(lengths.size), lengths - 1]]
 
     def _fields(self) -> dict[str, Any]:
@@ -210,10 +211,8 @@ class ModularArithmetic(FinalAnswer):
         name: str = "modular-arithmetic",
         description: str | None = None,
     ) -> None:
-        self.modulus, self.depth = check_integer("modulus", modulus, 2), check_integer("depth", depth, 0)
-        for field, number, most in (("modulus", modulus, 10), ("depth", depth, 20)):
-            if number > most:
-                raise InputError(f"{field} is {number}; give at most {most}")
+        self.modulus = check_integer("modulus", modulus, 2, most=10)
+        self.depth = check_integer("depth", depth, 0, most=20)
         self.target_names = tuple(map(str, range(self.modulus)))
         self.token_names = (*self.target_names, "+", "-", "*", "=", *("()" if depth else ""))
         self.name = name

@@ -171,6 +171,14 @@ class Task(ABC):
             "and train without carried states"
         )
 
+    def check_fresh(
+        self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None
+    ) -> None:
+        """Check the arguments of `batch` where sequences begin anew: any start is refused."""
+        check_batch(batch_size, length, rng)
+        if start is not None:
+            self.start()
+
     @checked
     def part(self, part: Part) -> "Task":  # noqa: ARG002
         """Return the task confined to the data for training, validation or test.

@@ -7,9 +7,7 @@ from numpy.typing import ArrayLike
 
 from automata.checks import check_integer, checked
 from automata.errors import InputError
-from automata.tasks.interface import Batch, Task, check_batch
-
-MOST_RESIDUES = 64
+from automata.tasks.interface import Batch, Task
 
 
 class MatrixProducts(Task):
@@ -43,10 +41,8 @@ class MatrixProducts(Task):
     def __init__(
         self, size: int = 3, modulus: int = 5, *, name: str = "matrices", description: str | None = None
     ) -> None:
-        self.size, self.modulus = check_integer("size", size, 1), check_integer("modulus", modulus, 2)
-        for field, number, most in (("size", size, 8), ("modulus", modulus, MOST_RESIDUES)):
-            if number > most:
-                raise InputError(f"{field} is {number}; give at most {most}")
+        self.size = check_integer("size", size, 1, most=8)
+        self.modulus = check_integer("modulus", modulus, 2, most=64)
         self.token_names = self.target_names = tuple(map(str, range(self.modulus)))
         self.name = name
         self.description = description or (
@@ -64,9 +60,7 @@ class MatrixProducts(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw matrices; InputError if a sequence is shorter than one, or a start is given."""
-        check_batch(batch_size, length, rng)
-        if start is not None:
-            self.start()
+        self.check_fresh(batch_size, length, rng, start)
         entries = self.size**2
         if length < entries:
             raise InputError(

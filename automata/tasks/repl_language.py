@@ -13,7 +13,7 @@ from automata.repl.permutations import Actions
 from automata.repl.sampling import Sessions, sample_sessions
 from automata.repl.session_format import Initial, SessionFormat, Spacing
 from automata.repl.token_tables import TokenTables, token_tables
-from automata.tasks.interface import Batch, Ceiling, check_at_least_one, check_batch
+from automata.tasks.interface import Batch, Ceiling, check_at_least_one
 from automata.tasks.repl_beliefs import SessionBeliefs
 
 Predict = Literal["all", "reveals", "values"]
@@ -153,9 +153,7 @@ class ReplLanguage(SessionBeliefs):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw sessions; InputError if ``start`` is given, since they do not go on in the next batch."""
-        check_batch(batch_size, length, rng)
-        if start is not None:
-            self.start()  # raises
+        self.check_fresh(batch_size, length, rng, start)
         return self.batch_of(self.sessions(batch_size, rng, length), length)
 
     def batch_of(self, sessions: Sessions, length: int) -> Batch:

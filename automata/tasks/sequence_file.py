@@ -21,7 +21,7 @@ from automata.checks import check_integer, checked
 from automata.data_files import data_file, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Part, Task, check_batch
+from automata.tasks.interface import Batch, Part, Task
 
 HEADER = ["seed", "input", "target"]
 LARGEST_NUMBER = 2**20
@@ -127,9 +127,7 @@ class SequenceFile(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw words; InputError if all are shorter than the length, or a start is given."""
-        check_batch(batch_size, length, rng)
-        if start is not None:
-            self.start()
+        self.check_fresh(batch_size, length, rng, start)
         longest = self._words.shape[1]
         if length > longest:
             raise InputError(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_integer, checked
 from automata.programs.choices import Choices
 from automata.programs.grammar import TOKENS_OF_LINE, VALUE_AT, ProgramGrammar
-from automata.tasks.interface import Batch, Task, check_at_least_one, check_batch
+from automata.tasks.interface import Batch, Task, check_at_least_one
 from automata.tasks.swapping_balls import Asked
 
 
@@ -103,9 +103,7 @@ class SmallPrograms(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw programs and run them; InputError if ``start`` is given, since they do not go on."""
-        check_batch(batch_size, length, rng)
-        if start is not None:
-            self.start()  # raises
+        self.check_fresh(batch_size, length, rng, start)
         tokens = np.zeros((batch_size, length), dtype=np.int64)
         targets, weights = np.zeros_like(tokens), np.zeros(tokens.shape, np.float32)
         lengths = np.empty(batch_size, dtype=np.int64)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import checked
 from automata.programs.balls import Swapped, ball_tokenizer, check_balls, final_places, sample_swaps
-from automata.tasks.interface import Batch, Task, check_at_least_one, check_batch, last_places
+from automata.tasks.interface import Batch, Task, check_at_least_one, last_places
 
 Asked = Literal["all", "values"]
 """Which next tokens are asked: every one, or the answers."""
@@ -91,9 +91,7 @@ class SwappingBalls(Task):
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw puzzles; InputError if ``start`` is given, since they do not go on in the next batch."""
-        check_batch(batch_size, length, rng)
-        if start is not None:
-            self.start()  # raises
+        self.check_fresh(batch_size, length, rng, start)
         # of a puzzle that is cut, two swaps more than would fit reach beyond the row and the target after it
         most = min(self._most_swaps(length), _fitting(length) + 2)
         rows = np.arange(batch_size)

@@ -135,10 +135,10 @@ def take_steps(
             last = config.last_step(growth)
             if lines.due:
                 lines.tell(step, step - first, last, result.loss.item(), result.accuracy)
-            ends = False
-            if callback is not None and not _measured_at(config, step, last):
+            ends, measured = False, step % config.evaluation.every == 0 or step == last
+            if callback is not None and not measured:
                 ends = callback(_taken(step, phase, rate, result, model)) is True
-            if ends or _measured_at(config, step, last):
+            if ends or measured:
                 evaluations = _validate(config, task, model, phase, step)
                 metrics.append(_entry(config, model, phase, rate, result, evaluations, baselines, done))
                 if callback is not None and not ends:
@@ -156,10 +156,6 @@ def take_steps(
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, passed)
             if stopped:
                 raise SystemExit(EXIT_CODE)
-
-
-def _measured_at(config: TrainConfig, step: int, last: int) -> bool:
-    return step % config.evaluation.every == 0 or step == last
 
 
 def _taken(

@@ -117,9 +117,8 @@ def train(
         warnings.warn(shortfall, ShortCurriculumWarning, stacklevel=2)
     with folder.held():
         if folder.begun:
-            folder.check_same(
-                config, own.given
-            )  # it may have been begun, or finished, since it was looked at
+            # It may have been begun, or finished, since it was looked at.
+            folder.check_same(config, own.given)
         else:
             folder.begin(config, own.given)
         if not folder.finished:

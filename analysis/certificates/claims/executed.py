@@ -23,7 +23,7 @@ which are bounded from above only, and lose towards 0. What results below 2⁻¹
 - of a mean square, 2²⁰ · 2⁻¹²⁶ beside ε, in the roundings that `ExecutedChecker._norm` has to spare;
 - of a direction, 2⁻⁵⁰, of a write before silu, and of a margin, 2⁻⁶⁰: more than 2²⁰ results times 2¹⁶ · 2²⁰.
 
-Whether the weights of a run are those of a compiled automaton: read channel by channel, exactly.
+The weights of a run are compared, channel by channel and exactly, with those of a compiled automaton.
 
 It does not ask how the weights were made. A channel is told by what opens its gate, which latents it is
 written by, its bias and skip, and which latent it leads to. The program is that of
@@ -322,7 +322,7 @@ class Executed(Claim):
 
     @property
     def right(self) -> str:
-        """What is proved of the program."""
+        """Return the proved statements about the program."""
         return (
             f"as {self.dtype} executes it on a CPU by PyTorch's own operations (no other kernels), without "
             "gradient or padding, from the zero state and latent, with the run's own damping, an absolute "
@@ -333,7 +333,7 @@ class Executed(Claim):
 
     @property
     def limits(self) -> str:
-        """What is assumed."""
+        """Return the assumptions."""
         return (
             "assumed, and not verified, is that sums and products of matrices are of IEEE float32 operations "
             f"in any order (no TF32) and that exp, softplus, silu and roots are within {self.ulps} ulp"
