@@ -16,9 +16,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
-from analysis.certificates import claims
-from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate, read_json
-from analysis.certificates.checking import MOST_WORK, Context, Visit, check
+from analysis.certificates import claims as claims  # the kinds of claims, which are known once imported
+from analysis.certificates.certificate import (
+    MOST_WORK,
+    Certificate,
+    Claim,
+    Context,
+    RefusedError,
+    Visit,
+    check,
+    parse_certificate,
+    read_json,
+)
 from analysis.certificates.naming import described, readable
 from analysis.certificates.producing import automaton_of, identity_of
 from analysis.framework.visited_states import choose_positions, sample_batch
@@ -41,12 +50,7 @@ MOST_TOKENS_OF_WORDS = 10**7
 
 
 class CheckSettings(BaseModel):
-    """How a certificate is checked.
-
-    Example:
-        >>> CheckSettings().precision
-        128
-    """
+    """How a certificate is checked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -59,15 +63,11 @@ class CheckSettings(BaseModel):
 
 
 def check_certificate(certificate: Certificate, run: Run, settings: CheckSettings | None = None) -> str:
-    """Verify a certificate against a run.
-
-    Args:
-        certificate: as read.
-        run: the run that it claims to be about, loaded from its folder.
-        settings: precision, processes and work.
+    """Verify a certificate against the run that it claims to be about, loaded from its folder.
 
     Returns:
-        The verdict: what was verified, in words that are none of the certificate's.
+        The verdict: what was verified in one sentence, and a line for each condition; no word is the
+        certificate's.
 
     Raises:
         RefusedError: naming the first line that fails.
@@ -76,9 +76,12 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
         >>> from analysis.certify import certify
         >>> run = load_run("parity-small")
         >>> print(check_certificate(certify(run, claim="words", length=2), run, CheckSettings(processes=1)))
-        The certificate holds of implicit-mamba2 with weights of SHA-256 ..., on an automaton of 2 tokens ...:
-        the answers to all 6 words of up to 2 tokens are right, ... The run's own words, not verified: folder
-        parity-small, task parity, weights trained.
+        The certificate holds: the answers to all 6 words of up to 2 tokens are right.
+        - model: implicit-mamba2, with weights of SHA-256 ...
+        - task: an automaton of 2 tokens whose words reach 2 of 2 states ...
+        - iteration: sequential, from zero (damping 0.8, rtol <= 1e-07, a limit of at least ... a token)
+        ...
+        - not verified, the run's own words: folder parity-small, task parity, weights trained
     """
     settings = settings or CheckSettings()
     config, identity = run.config.as_json(), identity_of(run)
@@ -96,17 +99,20 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
     machine = run.task.machine()
     task = "a task without an automaton" if machine is None else described(machine)
     made = "trained" if run.config.compiled is None else "compiled"
-    names = [readable(name) for name in (run.name, run.task.name)]
-    found = "; ".join(claim.verdict(config) for claim in certificate.claims)
-    return (
-        f"The certificate holds of {run.config.model} with weights of SHA-256 {identity['weights_sha256']}, "
-        f"on {task}: {found}. The run's own words, not verified: folder {names[0]}, task {names[1]}, weights "
-        f"{made}."
-    )
+    folder, name = map(readable, (run.name, run.task.name))
+    verdicts = [claim.verdict(config) for claim in certificate.claims]
+    conditions = [
+        f"model: {run.config.model}, with weights of SHA-256 {identity['weights_sha256']}",
+        f"task: {task}",
+        *(condition for verdict in verdicts for condition in verdict.conditions),
+        f"not verified, the run's own words: folder {folder}, task {name}, weights {made}",
+    ]
+    sentence = f"The certificate holds: {'; '.join(verdict.claim for verdict in verdicts)}."
+    return "\n".join([sentence, *(f"- {condition}" for condition in conditions)])
 
 
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
-    """Return the places of the pairs that settings of a certificate stand for, with the words before them.
+    """Return the positions of the pairs that settings of a certificate stand for, with the words before them.
 
     Raises:
         RefusedError: for settings with which no sequences can be drawn.
@@ -119,15 +125,15 @@ def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
     if settings["sequences"] * settings["length"] > MOST_TOKENS:
         raise RefusedError("settings.sequences", f"times length is above {MOST_TOKENS}")
     batch = sample_batch(task, settings["sequences"], settings["length"], settings["seed"])
-    places = choose_positions(batch.tokens, settings["states"], lengths=batch.lengths)
-    if sum(position for _, position in places) > MOST_TOKENS_OF_WORDS:
+    positions = choose_positions(batch.tokens, settings["states"], lengths=batch.lengths)
+    if sum(position for _, position in positions) > MOST_TOKENS_OF_WORDS:
         raise RefusedError(
             "settings.states", f"follow words of more than {MOST_TOKENS_OF_WORDS} tokens in all"
         )
     rows = batch.tokens.tolist()
     return [
         Visit(sequence, position, rows[sequence][position], tuple(rows[sequence][:position]))
-        for sequence, position in places
+        for sequence, position in positions
     ]
 
 
@@ -155,7 +161,7 @@ def _loaded(path: str, task: str | None) -> Run:
     """The run, whose configuration is data here: nothing that it names is imported."""
     folder = RunFolder(find_run(path))
     named = folder.read_values()
-    checked = sorted(claims.CHECKED)
+    checked = sorted({model for kind in Claim.kinds.values() for model in kind.models})
     if named.get("model") not in checked:
         raise InputError(
             f"the model of run {folder.path.name} is {shown(named.get('model'))}, for which no independent "

@@ -1,7 +1,8 @@
-"""The format of certificates: exact numbers in JSON, a head, claims of many kinds, a seal; and refusal.
+"""The format of certificates and the loop that checks them: a head, claims of many kinds, a seal.
 
-A certificate is a head (whose model, which task), a list of claims, each of a ``kind``, and a seal. What the
-kinds say and how they are checked stands in `analysis.certificates.claims`, a file each.
+What the kinds say and how they are checked stands in `analysis.certificates.claims`, a file each. Claims are
+proved again by other means than they were made with (`analysis.certificates.arb`), in several processes.
+Nothing is started that would take more than is allowed of time or memory.
 
 Numbers that a proof rests on are exact: single ones as hexadecimal floats, arrays as base64 of little-endian
 float64. Each number has one spelling, that which Python writes, and a document that spells it otherwise is
@@ -13,11 +14,14 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Context as Rounding
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +37,14 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
 )
+from tqdm import tqdm
 
 from automata.data_files import read_file, strict_json
 from automata.errors import InputError
+from automata.processes import spawned_workers
 
 FORMAT: Final = "implicit-ssm certificate, version 1"
 LARGEST_INTEGER = 2**63 - 1
-
-
 PRODUCER_PRECISION = 53
 ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation"
 LEAST_ULPS = 4
@@ -148,7 +152,33 @@ class Automaton(Part):
         return state
 
 
-class Claim(Part):
+@dataclass(frozen=True)
+class Work:
+    """The most that checking takes: operations on balls, balls held at once, bits of each."""
+
+    steps: float
+    balls: float
+    bits: int
+
+    @property
+    def operations(self) -> float:
+        """Steps times bits: some 5 · 10⁹ a second on one core."""
+        return self.steps * self.bits
+
+    @property
+    def bytes(self) -> float:
+        """Of memory."""
+        return self.balls * (BYTES_OF_A_BALL + self.bits / 8)
+
+
+class Verdict(NamedTuple):
+    """What was verified, in one short sentence, and all conditions on it; none of the certificate's words."""
+
+    claim: str
+    conditions: tuple[str, ...]
+
+
+class Claim(Part, ABC):
     """What a certificate claims. A subclass is found by its ``kind``."""
 
     kinds: ClassVar[dict[str, "type[Claim]"]] = {}
@@ -169,44 +199,21 @@ class Claim(Part):
         """Return the statements of the kind, for a run of a configuration."""
         return dict(cls.says)
 
-    def work(self, context: Any) -> "Work":
+    @abstractmethod
+    def work(self, context: "Context") -> Work:
         """Bound the work of checking, from the sizes of arrays alone."""
-        raise NotImplementedError
 
-    def check(self, context: Any) -> None:
+    @abstractmethod
+    def check(self, context: "Context") -> None:
         """Verify all that is claimed."""
-        raise NotImplementedError
 
-    def verdict(self, config: Mapping[str, Any]) -> str:
-        """Return what was verified, in one line that nothing is read into from the certificate's own text."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Work:
-    """The most that checking takes: operations on balls, balls held at once, bits of each."""
-
-    steps: float
-    balls: float
-    bits: int
-
-    @property
-    def operations(self) -> float:
-        """Steps times bits: some 5 · 10⁹ a second on one core."""
-        return self.steps * self.bits
-
-    @property
-    def bytes(self) -> float:
-        """Of memory."""
-        return self.balls * (BYTES_OF_A_BALL + self.bits / 8)
+    @abstractmethod
+    def verdict(self, config: Mapping[str, Any]) -> Verdict:
+        """Return what was verified of a run of a configuration."""
 
 
 class Certificate(Part):
-    """The whole document: what it is about, what is claimed, and its seal.
-
-    Attributes:
-        automaton: of the run's task; None if it has none.
-    """
+    """The whole document: what it is about, what is claimed, and its seal."""
 
     format: Literal["implicit-ssm certificate, version 1"]
     run: dict[str, str | int | bool]
@@ -234,10 +241,6 @@ class Certificate(Part):
         """The one claim; ValueError if there are others."""
         (claim,) = self.claims
         return claim
-
-    def claim(self, kind: str) -> Any:
-        """Return the claim of a kind; None if there is none."""
-        return next((claim for claim in self.claims if claim.kind == kind), None)
 
 
 def parse_certificate(content: Any) -> Certificate:
@@ -268,12 +271,7 @@ def seal(content: Mapping[str, Any]) -> str:
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are the same JSON: ``1``, ``1.0`` and ``true`` are three.
-
-    Example:
-        >>> same_json({"a": 1}, {"a": 1}), same_json({"a": 1}, {"a": True}), {"a": 1} == {"a": True}
-        (True, False, True)
-    """
+    """Return whether two values are the same JSON: ``1``, ``1.0`` and ``true`` are three."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -288,17 +286,11 @@ def at_most(number: float) -> str:
 
 
 def _three_digits(number: float, rounding: str) -> str:
-    return f"{float(Context(prec=3, rounding=rounding).create_decimal(Decimal(number))):.3g}"
+    return f"{float(Rounding(prec=3, rounding=rounding).create_decimal(Decimal(number))):.3g}"
 
 
 def read_part(kind: type[Any], content: Any, line: str) -> Any:
-    """Return a part of a document from its JSON.
-
-    Example:
-        >>> read_part(Arithmetic, {"producer": "float64 balls", "precision": True}, "arithmetic")
-        Traceback (most recent call last):
-        analysis.certificates.certificate.RefusedError: arithmetic.precision: input should be a valid integer
-    """
+    """Return a part of a document from its JSON; a refusal names the line."""
     try:
         return kind.model_validate(content, context=_AS_READ)
     except ValidationError as fault:
@@ -327,7 +319,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse_json(text: bytes) -> dict[str, Any]:
-    """Return the object that a text holds."""
+    """Return the JSON object that a text holds."""
     try:
         content = strict_json(text, "file:", remedy="")
     except InputError as fault:
@@ -344,3 +336,177 @@ def _check_integers(content: Any) -> None:
     if isinstance(content, dict | list):
         for part in content.values() if isinstance(content, dict) else content:
             _check_integers(part)
+
+
+Weights = Mapping[str, NDArray[np.floating[Any]]]
+EVALUATED = re.compile(
+    r"(embedding|embedding_norm|latent_norm|final_norm|injections\.\d+|mixer_norms\.\d+)\.weight|"
+    r"head\.(weight|bias)|"
+    r"mixers\.\d+\.((in_proj|out_proj|norm|convolution)\.weight|conv1d\.(weight|bias)|dt_bias|A_log|D)"
+)
+"""The weights that the evaluations of Mamba-2 and DeltaNet read, and the last norm of explicit models, which
+no state depends on."""
+A_SECOND = 5 * 10.0**9
+"""Operations times bits that one core does in a second, about."""
+MOST_WORK = 2 * 10.0**14
+"""Hours on one core; the largest certificate of a stored run takes less than a fifth of it."""
+MOST_MEMORY = 16 * 10.0**9
+"""Bytes."""
+
+
+class Visit(NamedTuple):
+    """A place in the sequences of a task: the word before it leads to a state, in which the token is read."""
+
+    sequence: int
+    position: int
+    token: int
+    word: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a checker takes from the run, and how much it may do."""
+
+    weights: Weights
+    config: Mapping[str, Any]
+    automaton: Automaton | None  # of the task; None if it has none
+    visits: Callable[[Mapping[str, int]], list[Visit]]
+    claims: tuple[Claim, ...] = ()
+    bits: int = 128
+    processes: int = 1
+    most_work: float = MOST_WORK
+
+    @property
+    def sizes(self) -> Mapping[str, Any]:
+        """Of the model."""
+        sizes: Mapping[str, Any] = self.config["sizes"]
+        return sizes
+
+    @property
+    def weight_count(self) -> int:
+        """How many numbers the weights are."""
+        return sum(part.size for part in self.weights.values())
+
+
+def check(certificate: Certificate, context: Context, identity: Mapping[str, str | int | bool]) -> None:
+    """Verify a certificate: its head, its claims, and its seal, in order."""
+    check_identity(certificate, identity)
+    claims = [(f"claims[{number}].", claim) for number, claim in enumerate(certificate.claims)]
+    if not claims:
+        raise RefusedError("claims", "are none")
+    for place, claim in claims:
+        if claim.statements != claim.stated(context.config):
+            raise RefusedError(
+                f"{place}statements", "are not those of this format; make the certificate anew from the run"
+            )
+    check_head(certificate, context)
+    for check_one in (_check_work, lambda claim, of: claim.check(of)):
+        for place, claim in claims:
+            try:
+                check_one(claim, context)
+            except RefusedError as refusal:
+                first = re.split(r"[.\[]", refusal.line)[0]
+                if first not in type(claim).model_fields:
+                    raise
+                raise RefusedError(f"{place}{refusal.line}", refusal.reason) from None
+    if certificate.seal() != certificate.sha256:
+        raise RefusedError("sha256", "is not the hash of the other lines")
+
+
+def _check_work(claim: Claim, context: Context) -> None:
+    work = claim.work(context)
+    if not work.operations <= context.most_work:
+        raise RefusedError(
+            "kind",
+            f"the check takes up to {work.operations:.1e} operations times bits, more than --work "
+            f"{context.most_work:.1e}, some {context.most_work / A_SECOND / 3600:.1f} h; ask for more",
+        )
+    if not work.bytes * context.processes <= MOST_MEMORY:
+        raise RefusedError(
+            "kind", f"the check takes up to {work.bytes:.1e} bytes a process, of {MOST_MEMORY:.1e} for all"
+        )
+
+
+def check_head(certificate: Certificate, context: Context) -> None:
+    """Verify that a certificate is about the settings and the task of a run."""
+    config, bits = context.config, context.bits
+    for name in sorted(set(config) | set(certificate.config)):
+        ours, theirs = ({name: of.get(name)} if name in of else {} for of in (config, certificate.config))
+        if not same_json(theirs, ours):
+            raise RefusedError(f"config.{shown(name)}", f"is not that of the run, {config.get(name)}")
+    if certificate.arithmetic.producer != ARITHMETIC:
+        raise RefusedError("arithmetic.producer", "is not that of the format")
+    if certificate.arithmetic.precision != PRODUCER_PRECISION:
+        raise RefusedError("arithmetic.precision", f"is not {PRODUCER_PRECISION}, that of the format")
+    if bits <= PRODUCER_PRECISION:
+        raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
+    if certificate.automaton != context.automaton:
+        raise RefusedError("automaton", "is not that of the run's task")
+
+
+def check_identity(certificate: Certificate, identity: Mapping[str, str | int | bool]) -> None:
+    """Verify that what a certificate says of its run is what the run says, and no more."""
+    if set(certificate.run) != set(identity):
+        held, expected = (", ".join(map(shown, sorted(names))) for names in (certificate.run, identity))
+        raise RefusedError("run", f"holds {held}, and should hold {expected}")
+    for name, value in reversed([*identity.items()]):  # the weights first
+        if not same_json(certificate.run[name], value):
+            raise RefusedError(f"run.{name}", f"is not that of the run given, {value}")
+
+
+def check_answers(context: Context, models: Collection[str]) -> Automaton:
+    """Return the automaton of right answers: of a word problem, and of a model of one layer that is known."""
+    model, automaton = context.config.get("model"), context.automaton
+    if model not in models:
+        raise RefusedError("config.model", f"is not one of which answers are proved, {', '.join(models)}")
+    if automaton is None or automaton.answers is not None:
+        raise RefusedError("automaton", "is not that of a word problem, whose answers are the next states")
+    if len(automaton.table) < 2:
+        raise RefusedError("automaton", "has one state only, so that right answers claim nothing")
+    if context.sizes["layers"] != 1:
+        raise RefusedError("config.sizes", "are not those of a model of one layer")
+    return automaton
+
+
+def check_weights(weights: Collection[str]) -> None:
+    """Verify that a run has no weights but those that the checkers' evaluation of a model reads."""
+    for name in weights:
+        if not EVALUATED.fullmatch(name):
+            raise RefusedError("config.sizes", f"are of a model whose {name} the checker cannot evaluate")
+
+
+def check_each(
+    context: Context,
+    make: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    jobs: Sequence[tuple[Any, ...]],
+    *,
+    unit: str,
+    at_once: int = 16,
+) -> None:
+    """Give every job to ``make(*arguments).check``, in several processes, with a bar.
+
+    A checker is made in each process, and as many jobs as ``at_once`` are handed to it together.
+    """
+    with tqdm(total=len(jobs), desc=f"{unit}s", unit=unit, leave=False, disable=None) as bar:
+        if context.processes == 1:
+            checker = make(*arguments)
+            for job in jobs:
+                checker.check(*job)
+                bar.update()
+            return
+        with spawned_workers(context.processes, _begin, (make, arguments)) as pool:
+            for _ in pool.map(_check_one, jobs, chunksize=at_once):
+                bar.update()
+
+
+_CHECKERS: list[Any] = []
+"""That of a worker process."""
+
+
+def _begin(make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    _CHECKERS.append(make(*arguments))
+
+
+def _check_one(job: tuple[Any, ...]) -> None:
+    _CHECKERS[0].check(*job)

@@ -1,7 +1,8 @@
 """What every proof of claims is, and the certificate that is written of what it found."""
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
@@ -26,13 +27,14 @@ from implicit.runs.environment import describe_environment
 from implicit.runs.loading import Run
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Found(Answer, ABC):
     """What a proof found of a run: claims, and the finding that tells them."""
 
     run: RunIdentity
+    config: Mapping[str, Any]
+    settings: BaseModel
     seconds: float
-    search: BaseModel | None = None
-    """With which settings it was looked for, if what is proved does not depend on them."""
 
     @property
     @abstractmethod
@@ -40,13 +42,14 @@ class Found(Answer, ABC):
         """What is proved; empty if nothing is."""
 
     @property
-    @abstractmethod
     def sentence(self) -> str:
-        """What is proved, or why nothing is."""
+        """What is proved, in the words of a verdict, or why nothing is."""
+        claims = "; ".join(claim.verdict(self.config).claim for claim in self.claims)
+        return f"proved: {claims}" if claims else f"nothing is proved: {self.fault}"
 
     @property
-    def limits(self) -> str:
-        """What does not follow from it; empty where nothing is proved."""
+    def fault(self) -> str:
+        """Why nothing is proved."""
         return ""
 
     @abstractmethod
@@ -60,15 +63,16 @@ class Found(Answer, ABC):
     @property
     def finding(self) -> Finding:
         """The same as other analyses tell what they find."""
-        limits, claims = [self.limits[:1].upper() + self.limits[1:]] if self.limits else [], self.claims
+        claims = self.claims
+        limits = [text for claim in claims for text in claim.verdict(self.config).conditions]
         if claims:
             known = claims[0].models
             limits.append(
-                "Verify certificate.json: python -m analysis.check_certificate"
+                "verify certificate.json: python -m analysis.check_certificate"
                 if self.run.model in known
-                else f"No independent check exists for this cell; one does for {', '.join(known)}"
+                else f"no independent check exists for this cell; one does for {', '.join(known)}"
             )
-        text = " ".join(f"{part}." for part in limits)
+        text = " ".join(f"{part[:1].upper()}{part[1:]}." for part in limits)
         return Finding(self.sentence, self.rows(), text, holds=bool(claims))
 
 
@@ -102,11 +106,17 @@ class Proof(Generic[Settings, Outcome]):
     shows: str = ""
 
 
+def about(run: Run, settings: BaseModel, began: float) -> dict[str, Any]:
+    """Return what every `Found` holds, of a proof that began at a time of ``time.monotonic``."""
+    seconds = time.monotonic() - began
+    config = run.config.as_json()
+    return {"run": RunIdentity.of(run), "config": config, "settings": settings, "seconds": seconds}
+
+
 def certificate_of(run: Run, found: Found) -> Certificate:
     """Return what is proved of a run as a document for `analysis.check_certificate`."""
     if not found.claims:
         raise InputError(f"of run {run.name} nothing is proved; a certificate needs a claim")
-    search = found.search
     return Certificate(
         format=FORMAT,
         run=identity_of(run),
@@ -115,17 +125,12 @@ def certificate_of(run: Run, found: Found) -> Certificate:
         automaton=automaton_of(run),
         claims=list(found.claims),
         unchecked=Unchecked(
-            search={} if search is None else search.model_dump(mode="json"),
+            search=found.settings.model_dump(mode="json"),
             environment=json_ready(describe_environment()),
             seconds=found.seconds,
         ),
         sha256="",
     ).sealed()
-
-
-def stated(kind: type[Claim], run: Run) -> dict[str, str]:
-    """Return the statements of a kind for a run."""
-    return kind.stated(run.config.as_json())
 
 
 def identity_of(run: Run) -> dict[str, str | int | bool]:

@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from analysis.certificates import checking
-from analysis.certificates.certificate import Automaton, Certificate, RefusedError, parse_certificate
-from analysis.certificates.checking import Context
+from analysis.certificates.certificate import (
+    Automaton,
+    Certificate,
+    Context,
+    RefusedError,
+    check,
+    parse_certificate,
+)
 from analysis.certificates.producing import automaton_of
 from implicit.runs.loading import Run
 
@@ -68,7 +73,7 @@ def check_as(
         claims=tuple(certificate.claims),
         bits=bits,
     )
-    checking.check(certificate, context, certificate.run)
+    check(certificate, context, certificate.run)
 
 
 Forge = Callable[[Any], object]

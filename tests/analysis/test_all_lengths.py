@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.certificates.arb.balls import exact_vector, precision
-from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.models import ArbModel, exact_vector, precision
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.proofs import lengths as all_lengths
-from analysis.certificates.proofs.steps import solve_steps
+from analysis.certificates.proofs.words import solve_steps
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.needs import as_implicit

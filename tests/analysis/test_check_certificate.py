@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from analysis import certificates, check_certificate
-from analysis.certificates import checking, iteration, replay
+from analysis.certificates import certificate as certificate_format
+from analysis.certificates import replay
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.claims.theorem1 import Explicit, PairChecker
+from analysis.certificates.claims.words import check_iteration
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from implicit.compiled import compile_run
@@ -166,7 +168,7 @@ def _parts(path: Path) -> tuple[str, ...]:
 
 
 def test_the_checker_has_files() -> None:
-    assert {"checking", "lengths", "theorem1", "replay"} <= {path.stem for path in CHECKING}
+    assert {"certificate", "lengths", "theorem1", "replay"} <= {path.stem for path in CHECKING}
 
 
 @pytest.fixture
@@ -219,7 +221,7 @@ def test_more_iterations_than_can_be_followed_are_refused(run_of_code: Path) -> 
     claim = certify(loaded, claim="words", length=1).only
     many = claim.model_copy(update={"iterations": 10**12})
     with pytest.raises(RefusedError, match="iterations: are more than 100000"):
-        iteration.check_iteration(many, sizes, state=18, tokens=2)
+        check_iteration(many, sizes, state=18, tokens=2)
 
 
 def test_a_certificate_that_takes_too_long_is_refused_before_anything_starts(
@@ -246,7 +248,7 @@ def test_every_kind_bounds_its_work(kind: str, monkeypatch: pytest.MonkeyPatch, 
     check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
     with pytest.raises(RefusedError, match=r"kind: the check takes up to .* more than --work 1.0e"):
         check_certificate.check_certificate(certificate, run, CheckSettings(work=1e-3))
-    monkeypatch.setattr(checking, "MOST_MEMORY", 0.0)
+    monkeypatch.setattr(certificate_format, "MOST_MEMORY", 0.0)
     if kind != "executed":  # it holds the weights alone
         with pytest.raises(RefusedError, match=r"kind: the check takes up to .* bytes a process"):
             check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))

@@ -13,7 +13,7 @@ import torch
 from analysis import check_certificate as command
 from analysis import executed
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
-from analysis.certificates.claims.executed import Boxes, Executed, ExecutedChecker, read_program
+from analysis.certificates.claims.executed import Boxes, FloatingPoint, FloatingPointChecker, read_program
 from analysis.certificates.producing import identity_of
 from analysis.certify import certify
 from analysis.check_certificate import check_certificate
@@ -214,17 +214,17 @@ def test_channels_that_no_token_opens_are_looked_at(
 def test_programs_with_other_numbers_are_refused(
     run: Run, content: Content, name: str, factor: float
 ) -> None:
-    from analysis.certificates.arb.balls import precision
+    from analysis.certificates.arb.models import precision
 
     certificate = parse_certificate(content)
     weights = {key: tensor.numpy() for key, tensor in run.model.state_dict().items()}
     claim, automaton = certificate.only, certificate.automaton
-    assert isinstance(claim, Executed)
+    assert isinstance(claim, FloatingPoint)
     assert automaton is not None
     program = read_program(weights, content["config"]["sizes"], automaton, automaton.table)
     changed = replace(program, **{name: getattr(program, name) * factor})
     with precision(128), pytest.raises(RefusedError, match="boxes"):
-        ExecutedChecker(changed, claim.boxes, claim.ulps, claim.rtol, 1.0).check()
+        FloatingPointChecker(changed, claim.boxes, claim.ulps, claim.rtol, 1.0).check()
 
 
 def test_runs_that_are_not_compiled_are_refused() -> None:

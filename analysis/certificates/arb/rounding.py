@@ -1,31 +1,31 @@
 """What a float64 program's step may be off, once more: the checker's bound, in FLINT's balls.
 
-The program and the assumptions are those that `ITERATION_STATEMENTS` names. Each number of it is followed as
-a pair of a ball, which holds what it would be without any rounding for all latents and states of a box, and a
-bound of how far the program's number is from that. Roundings are counted for each formula of the cell as a
-whole, where the producer counts them operation by operation: with e the error that comes in and |x| the
-largest exact number, a result of k roundings is off by e and (|x| + e) ((1 + u)ᵏ − 1) more.
+Program and assumptions are those that `analysis.certificates.claims.words` states. Each number of it is a
+pair: a ball that holds what it would be without any rounding for all latents and states of a box, and a bound
+of how far the program's number is from that. Roundings are counted for each formula of the cell as a whole,
+where the producer counts them operation by operation: with e the error that comes in and |x| the largest
+exact number, a result of k roundings is off by e and (|x| + e) ((1 + u)ᵏ − 1) more.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 from flint import arb, arb_mat
-from numpy.typing import NDArray
 
-from analysis.certificates.arb.balls import (
+from analysis.certificates.arb.models import (
     EPSILON,
+    ArbModel,
+    State,
     Vector,
+    Weights,
     apply,
+    entries_of,
     exact_matrix,
     exact_vector,
     max_upper,
     norm_bound,
     sigmoid,
 )
-from analysis.certificates.arb.mamba2 import ArbModel, State, entries_of
 
 UNIT = arb(2) ** -53
 TINY = arb(2) ** -80
@@ -38,7 +38,7 @@ LINEAR_FROM = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class Computed:
     """Numbers of the program: without rounding, and how far off they are at most."""
 
     exact: Vector
@@ -49,13 +49,12 @@ class Pair:
         """The largest absolute values that the program has."""
         return [_top(x, e) for x, e in zip(self.exact, self.error, strict=True)]
 
-    def part(self, start: int, stop: int | None = None) -> "Pair":
+    def part(self, start: int, stop: int | None = None) -> "Computed":
         """Return consecutive numbers."""
-        return Pair(self.exact[start:stop], self.error[start:stop])
+        return Computed(self.exact[start:stop], self.error[start:stop])
 
 
-@dataclass(frozen=True)
-class Off:
+class Off(NamedTuple):
     """How far off a step is, in Euclidean norms, and the logits one by one."""
 
     step: arb
@@ -63,42 +62,41 @@ class Off:
     logit: arb
 
 
-@dataclass(frozen=True, eq=False)
-class _Matrix:
+class _Matrix(NamedTuple):
     """Weights, and their absolute values."""
 
     exact: arb_mat
     sizes: arb_mat
 
-    @classmethod
-    def of(cls, matrix: arb_mat) -> "_Matrix":
-        return cls(matrix, arb_mat([[abs(entry) for entry in row] for row in matrix.tolist()]))
+
+def _with_sizes(matrix: arb_mat) -> _Matrix:
+    return _Matrix(matrix, arb_mat([[abs(entry) for entry in row] for row in matrix.tolist()]))
 
 
 class ArbRounding:
     """Bounds the rounding of the program of a stored implicit-mamba2 of one layer."""
 
-    def __init__(self, weights: Mapping[str, NDArray[np.floating[Any]]], model: ArbModel, ulps: int) -> None:
+    def __init__(self, weights: Weights, model: ArbModel, ulps: int) -> None:
         (self.layer,) = model.layers
         self.model, self.function = model, 2 * ulps * UNIT
         self.last_norm = exact_vector(weights["latent_norm.weight"])
-        self.head, self.head_bias = _Matrix.of(model.head), exact_vector(weights["head.bias"])
-        self.in_proj, self.out_proj = _Matrix.of(self.layer.in_proj), _Matrix.of(self.layer.out_proj)
+        self.head, self.head_bias = _with_sizes(model.head), exact_vector(weights["head.bias"])
+        self.in_proj, self.out_proj = _with_sizes(self.layer.in_proj), _with_sizes(self.layer.out_proj)
         # the injections: a norm of the embedding, and a product
-        matrix = _Matrix.of(exact_matrix(weights["injections.0.weight"]))
+        matrix = _with_sizes(exact_matrix(weights["injections.0.weight"]))
         norm = exact_vector(weights["embedding_norm.weight"])
         zero = [arb(0)] * model.size
         self.injections = [
-            self._product(matrix, self._norm(Pair(exact_vector(row), zero), norm, 1))
+            self._product(matrix, self._norm(Computed(exact_vector(row), zero), norm, 1))
             for row in weights["embedding.weight"]
         ]
         # −exp(A_log)
         off = [abs(rate).upper() * self.function + TINY for rate in self.layer.rates]
-        self.rates = Pair(self.layer.rates, off)
+        self.rates = Computed(self.layer.rates, off)
 
     def bound(self, token: int, z: Vector, state: State) -> Off:
         """Bound it for all latents and states of boxes."""
-        image, after = self._step(token, Pair(z, [arb(0)] * len(z)), state)
+        image, after = self._step(token, Computed(z, [arb(0)] * len(z)), state)
         tau = self.model.damping
         # z + τ (Φ − z): three roundings of the change, and one of the sum
         change = [abs(a - b).upper() + e for a, b, e in zip(image.exact, z, image.error, strict=True)]
@@ -118,7 +116,7 @@ class ArbRounding:
             max_upper([norm_bound(follow), tau * residual]), norm_bound(after.error), max_upper(logits)
         )
 
-    def _step(self, token: int, z: Pair, state: State) -> tuple[Pair, Pair]:
+    def _step(self, token: int, z: Computed, state: State) -> tuple[Computed, Computed]:
         """Φ and G."""
         layer = self.layer
         inner, channels = layer.d_inner, len(layer.taps)
@@ -133,7 +131,7 @@ class ArbRounding:
         dt = self._steps(raw)
         x, B, C = v.part(0, inner), v.part(inner, inner + layer.shared), v.part(inner + layer.shared)
         after, y = self._memory(dt, x, B, C, state["ssm.0"])
-        gated: Pair = Pair([], [])
+        gated: Computed = Computed([], [])
         for e, de, g, dg in zip(y.exact, y.error, gate.exact, gate.error, strict=True):
             opened = g * sigmoid(g)
             off = 1.1 * dg
@@ -152,11 +150,11 @@ class ArbRounding:
             for row, new in zip(state["conv.0"], entering.error, strict=True)
             for error in [*([arb(0)] * len(row)), new][1:]
         ]
-        return image, Pair(entries_of(state), window + after)
+        return image, Computed(entries_of(state), window + after)
 
-    def _convolved(self, entering: Pair, window: list[Vector]) -> Pair:
+    def _convolved(self, entering: Computed, window: list[Vector]) -> Computed:
         """Silu of the convolution."""
-        found = Pair([], [])
+        found = Computed([], [])
         for taps, bias, row, new, off in zip(
             self.layer.taps, self.layer.conv_bias, window, entering.exact, entering.error, strict=True
         ):
@@ -169,9 +167,9 @@ class ArbRounding:
             found.error.append(1.1 * error + self.function * (abs(value).upper() + 1.1 * error) + TINY)
         return found
 
-    def _steps(self, raw: Pair) -> Pair:
+    def _steps(self, raw: Computed) -> Computed:
         """Δ of each head."""
-        found = Pair([], [])
+        found = Computed([], [])
         for value, error, bias in zip(raw.exact, raw.error, self.layer.dt_bias, strict=True):
             q = value + bias
             off = error + UNIT * _top(q, error) + TINY
@@ -182,12 +180,14 @@ class ArbRounding:
             found.error.append(off + self.function * (abs(dt).upper() + off) + TINY)
         return found
 
-    def _memory(self, dt: Pair, x: Pair, B: Pair, C: Pair, h: list[Vector]) -> tuple[Vector, Pair]:
+    def _memory(
+        self, dt: Computed, x: Computed, B: Computed, C: Computed, h: list[Vector]
+    ) -> tuple[Vector, Computed]:
         """The errors of h', and y = h' C + D x."""
         layer = self.layer
         per_head, d_state = layer.d_inner // layer.heads, layer.shared // layer.groups
         after: Vector = []
-        y = Pair([], [])
+        y = Computed([], [])
         for channel, row in enumerate(h):
             head, first = channel // per_head, channel // (layer.d_inner // layer.groups) * d_state
             step, off = dt.exact[head], dt.error[head]
@@ -215,10 +215,10 @@ class ArbRounding:
             y.error.append((error + past + self._gamma(len(row) + 2) * size + TINY).upper())
         return after, y
 
-    def _norm(self, x: Pair, weight: Vector, groups: int) -> Pair:
+    def _norm(self, x: Computed, weight: Vector, groups: int) -> Computed:
         """The norm: x w (mean x² + ε)^{−1/2}, of which the root alone has a sum."""
         count = len(x.exact) // groups
-        found = Pair([], [])
+        found = Computed([], [])
         for start in range(0, len(x.exact), count):
             part = x.part(start, start + count)
             mean = sum((e * e for e in part.exact), arb(0)) / count + EPSILON
@@ -240,17 +240,17 @@ class ArbRounding:
                 found.error.append(self._times(v * r, scaled, w, arb(0)))
         return found
 
-    def _product(self, matrix: _Matrix, x: Pair) -> Pair:
+    def _product(self, matrix: _Matrix, x: Computed) -> Computed:
         """A product of a matrix of weights: sums in any order."""
         passed, spread = apply(matrix.sizes, x.error), apply(matrix.sizes, x.size)
         gamma = self._gamma(matrix.exact.ncols())
         errors = [(e + gamma * s + TINY).upper() for e, s in zip(passed, spread, strict=True)]
-        return Pair(apply(matrix.exact, x.exact), errors)
+        return Computed(apply(matrix.exact, x.exact), errors)
 
-    def _counted(self, exact: Vector, error: Vector, count: int) -> Pair:
+    def _counted(self, exact: Vector, error: Vector, count: int) -> Computed:
         grown = self._gamma(count)
         errors = [(e + grown * _top(x, e) + TINY).upper() for x, e in zip(exact, error, strict=True)]
-        return Pair(exact, errors)
+        return Computed(exact, errors)
 
     @staticmethod
     def _times(a: arb, a_off: arb, b: arb, b_off: arb) -> arb:

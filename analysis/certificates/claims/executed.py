@@ -12,15 +12,15 @@ the ops, as powers of (1 + δ) of each term:
   tokens adds at most 67 and an exponential once, counted here for every token.
 
 Errors are relative only as long as nothing overflows and what functions return is not below 2⁻¹⁰⁰. So the
-numbers of the weights are demanded to be of moderate size (`ExecutedChecker._check_sizes`), from which it
-follows that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state
+numbers of the weights are demanded to be of moderate size (`FloatingPointChecker._check_sizes`), from which
+it follows that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state
 that is entered are that large. What may be smaller are decays of many tokens and writes of other states,
 which are bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose is at most
 
 - of a memory, in units of what the gates are given, 2⁻¹²⁶ for each of less than 2⁸ results, times factors of
   17³ behind them and 16 for all ages together, and 2⁻¹⁰⁶ for what the gate loses: less than `UNDERFLOW`,
   times the write itself where the scan rounds a factor of it first;
-- of a mean square, 2²⁰ · 2⁻¹²⁶ beside ε, in the roundings that `ExecutedChecker._norm` has to spare;
+- of a mean square, 2²⁰ · 2⁻¹²⁶ beside ε, in the roundings that `FloatingPointChecker._norm` has to spare;
 - of a direction, 2⁻⁵⁰, of a write before silu, and of a margin, 2⁻⁶⁰: more than 2²⁰ results times 2¹⁶ · 2²⁰.
 
 The weights of a run are compared, channel by channel and exactly, with those of a compiled automaton.
@@ -43,18 +43,21 @@ from flint import arb
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from analysis.certificates.arb.balls import max_upper, precision
+from analysis.certificates.arb.models import max_upper, precision
 from analysis.certificates.certificate import (
     LEAST_ULPS,
     MOST_ULPS,
     Automaton,
     Claim,
+    Context,
     Number,
     Part,
     RefusedError,
+    Verdict,
+    Weights,
     Work,
+    check_weights,
 )
-from analysis.certificates.checking import Context, Weights, check_weights
 
 Array = NDArray[np.floating[Any]]
 ONES = (
@@ -195,7 +198,7 @@ def _token_columns(embedding: Array) -> list[int]:
 
 
 def _single(name: str, matrix: Array) -> float:
-    """The positive number that all entries are that are not 0."""
+    """The common positive value of all non-zero entries."""
     values = np.unique(matrix[matrix != 0])
     if len(values) != 1 or not values[0] > 0:
         raise RefusedError(f"weights.{name}", "does not consist of 0 and one positive number")
@@ -209,8 +212,6 @@ def _same(name: str, vector: Array) -> float:
 
 
 MODELS = ("implicit-mamba2",)
-
-
 CHUNK = 64
 EPSILON = arb(1e-5)
 LEAST_DAMPING = 0.1
@@ -276,7 +277,7 @@ class Boxes(Part):
     margin: Number
 
 
-class Executed(Claim):
+class FloatingPoint(Claim):
     """A compiled model answers right as floats execute it."""
 
     models: ClassVar[tuple[str, ...]] = MODELS
@@ -290,7 +291,7 @@ class Executed(Claim):
 
     def work(self, context: Context) -> Work:
         """Bound the work: the weights are read once."""
-        return Work(float(sum(part.size for part in context.weights.values())), 0.0, context.bits)
+        return Work(float(context.weight_count), 0.0, context.bits)
 
     def check(self, context: Context) -> None:
         """Verify that the weights are those of the automaton, and one step between the boxes."""
@@ -318,34 +319,24 @@ class Executed(Claim):
         answers = automaton.table if automaton.answers is None else automaton.answers
         program = read_program(weights, sizes, automaton, answers)
         with precision(context.bits):
-            ExecutedChecker(program, self.boxes, self.ulps, self.rtol, damping).check()
+            FloatingPointChecker(program, self.boxes, self.ulps, self.rtol, damping).check()
 
-    @property
-    def right(self) -> str:
-        """Return the proved statements about the program."""
-        return (
-            f"as {self.dtype} executes it on a CPU by PyTorch's own operations (no other kernels), without "
-            "gradient or padding, from the zero state and latent, with the run's own damping, an absolute "
-            f"tolerance of 0, a relative one of at most {self.rtol!r} and at least 2 iterations, all words "
-            "of every length are right, in the sequential and the windowed mode at every token, in the "
-            "simultaneous mode where tokens are reported as converged"
-        )
-
-    @property
-    def limits(self) -> str:
-        """Return the assumptions."""
-        return (
-            "assumed, and not verified, is that sums and products of matrices are of IEEE float32 operations "
-            f"in any order (no TF32) and that exp, softplus, silu and roots are within {self.ulps} ulp"
-        )
-
-    def verdict(self, config: Mapping[str, Any]) -> str:  # noqa: ARG002
+    def verdict(self, config: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
         """Return what is said of the program, and what is assumed."""
-        return f"{self.right}; {self.limits}"
+        conditions = (
+            f"arithmetic: {self.dtype} as executed on a CPU by PyTorch's own operations (no other kernels), "
+            "without gradient or padding",
+            "modes: sequential and windowed at every token; simultaneous where tokens are reported as "
+            "converged",
+            "iteration: from the zero state and latent, with the run's own damping, an absolute tolerance of "
+            f"0, a relative one of at most {self.rtol!r} and at least 2 iterations",
+            "assumed, and not verified: sums and products of matrices are of IEEE float32 operations in any "
+            f"order (no TF32); exp, softplus, silu and roots are within {self.ulps} ulp",
+        )
+        return Verdict("the answers to all words of every length are right", conditions)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What outcomes may get: the least of the right one, the most of the rest, the most that is wrong."""
 
     words: str
@@ -355,22 +346,17 @@ class Reading:
 
 
 class Factors(NamedTuple):
-    """What lies between a write and a reading: Δ, −A, the decay per token, C, B, and what starts are written.
+    """What lies between a write and a reading."""
 
-    Example:
-        >>> Factors._fields
-        ('step', 'rate', 'decay', 'c', 'b', 'start')
-    """
-
-    step: arb
-    rate: arb
-    decay: arb
+    step: arb  # Δ
+    rate: arb  # −A
+    decay: arb  # per token
     c: arb
     b: arb
-    start: arb
+    start: arb  # what starts are written
 
 
-class ExecutedChecker:
+class FloatingPointChecker:
     """One token's step between the boxes."""
 
     def __init__(self, program: Program, boxes: Boxes, ulps: int, rtol: float, damping: float) -> None:

@@ -20,7 +20,9 @@ from flint import arb, arb_mat
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt, Strict
 
-from analysis.certificates.arb.balls import (
+from analysis.certificates.arb.models import (
+    ArbDeltaNet,
+    ArbModel,
     Rows,
     Vector,
     contracting_newton_map,
@@ -31,10 +33,21 @@ from analysis.certificates.arb.balls import (
     precision,
     row_sum,
 )
-from analysis.certificates.arb.deltanet import ArbDeltaNet
-from analysis.certificates.arb.mamba2 import ArbModel
-from analysis.certificates.certificate import Claim, Interval, Number, Numbers, Part, RefusedError, Work
-from analysis.certificates.checking import Context, Visit, Weights, check_each, check_weights
+from analysis.certificates.certificate import (
+    Claim,
+    Context,
+    Interval,
+    Number,
+    Numbers,
+    Part,
+    RefusedError,
+    Verdict,
+    Visit,
+    Weights,
+    Work,
+    check_each,
+    check_weights,
+)
 from analysis.certificates.replay import Replay, check_state
 
 STATEMENTS = {
@@ -88,8 +101,12 @@ STATEMENTS = {
     ),
 }
 
-CHECKED = ("implicit-mamba2", "mamba2", "implicit-deltanet")
-"""The models whose certificates `analysis.check_certificate` can check."""
+EVALUATIONS: dict[str, type[ArbModel]] = {
+    "implicit-mamba2": ArbModel,
+    "mamba2": ArbModel,
+    "implicit-deltanet": ArbDeltaNet,
+}
+"""How models are evaluated whose certificates `analysis.check_certificate` can check."""
 DELTANET_MEANING = (
     "The float32 weights are taken as the real numbers that they are, and every operation of the model as "
     "the exact one on real numbers. h is the memory; the convolution window is held fixed."
@@ -120,19 +137,10 @@ LAYERS = {
 
 
 def statements_of(model: str, layers: int = 1) -> dict[str, str]:
-    """Return what a certificate of a model states, by the model's name and its number of layers.
-
-    Example:
-        >>> statements_of("implicit-mamba2") == STATEMENTS
-        True
-        >>> statements_of("mamba2", layers=2)["explicit"][-30:]
-        "ther layers' states as listed."
-        >>> statements_of("implicit-gated-deltanet")["meaning"][-42:]
-        'No independent check exists for this cell.'
-    """
+    """Return what a certificate of a model states, by the model's name and its number of layers."""
     found = dict(STATEMENTS)
-    if model == "implicit-deltanet" or model not in CHECKED:
-        found["meaning"] = DELTANET_MEANING if model in CHECKED else UNCHECKED_MEANING
+    if model == "implicit-deltanet" or model not in EVALUATIONS:
+        found["meaning"] = DELTANET_MEANING if model in EVALUATIONS else UNCHECKED_MEANING
     return {name: text + (LAYERS.get(name, "") if layers > 1 else "") for name, text in found.items()}
 
 
@@ -142,8 +150,8 @@ def layers_of(config: Mapping[str, Any]) -> int:
     return layers
 
 
-Place = Annotated[tuple[NonNegativeInt, NonNegativeInt], Strict(False)]
-"""A row and a column; JSON has it as a list."""
+EntryIndex = Annotated[tuple[NonNegativeInt, NonNegativeInt], Strict(False)]
+"""A row and a column of ∂h'/∂h; JSON has it as a list."""
 
 
 class Contraction(Part):
@@ -228,7 +236,7 @@ class VisitedPair(Part):
 class Pair(VisitedPair):
     """A pair of an implicit model; None where nothing is proved."""
 
-    places: list[Place]
+    places: list[EntryIndex]
     point: Point | None
     elsewhere: Elsewhere | None
     range: Range | None
@@ -280,6 +288,10 @@ class ControlPair(VisitedPair):
         return self.decay is not None
 
 
+def _is_whole(pair: Pair) -> bool:
+    return pair.non_diagonal and pair.non_linear
+
+
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return how many pairs each statement is proved of."""
     if any(isinstance(pair, ControlPair) for pair in pairs):
@@ -300,19 +312,15 @@ def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
 
 VERIFIED = {
     "existence": "exactly one fixed point in a ball around the latent",
-    "invertibility": "I − ∂zΦ invertible",
-    "contraction": "the damped step contracting there",
-    "orbit": "the exact iteration from zero tending to it",
-    "non_diagonal": "of these ∂h'/∂h non-diagonal",
-    "non_linear": "and another at another h, where the same is verified,",
+    "invertibility": "I − ∂zΦ invertible there",
+    "contraction": "the damped step contracts there",
+    "orbit": "the exact iteration from zero tends to it",
+    "non_diagonal": "all of these, and ∂h'/∂h is not diagonal",
+    "non_linear": "and it is another at another h, where the same is verified",
     "range": "all but the orbit and non-linear over a box of h too",
-    "explicit": "∂h'/∂h diagonal, and the same at every real h",
+    "explicit": "∂h'/∂h is diagonal, and the same at every real h",
 }
 """What a count of the summary counts, as the verdict has it."""
-OF_REAL_NUMBERS = "of the model on real numbers, with its weights the exact numbers that they are"
-OF_THE_PROGRAM = "of what the model's own rounding, tolerance and limit of iterations do"
-
-
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 LONGEST_ORBIT = 512
 """Steps that a certificate may ask for."""
@@ -329,12 +337,7 @@ Image = Callable[[Vector], Vector]
 
 
 def bits_of_orbit(iterations: int, bits: int) -> int:
-    """Return the precision that so many steps are first tried with.
-
-    Example:
-        >>> bits_of_orbit(20, 128), bits_of_orbit(512, 128)
-        (192, 3136)
-    """
+    """Return the precision that so many steps are first tried with."""
     return max(bits, STEP_OF_BITS * (1 + -(-BITS_A_STEP * iterations // STEP_OF_BITS)))
 
 
@@ -365,12 +368,6 @@ def damped_orbit(
 State = Mapping[str, NDArray[np.float64]]
 """As a certificate holds it."""
 LARGEST_POWER = 2**20
-EVALUATIONS: dict[str, type[ArbModel]] = {
-    "implicit-mamba2": ArbModel,
-    "mamba2": ArbModel,
-    "implicit-deltanet": ArbDeltaNet,
-}
-"""By the model's name, those of `CHECKED`."""
 
 
 class PairChecker:
@@ -574,7 +571,7 @@ def least_state_radius(parts: Sequence[NDArray[np.float64]]) -> float:
 class VisitedPairs(Claim):
     """What is claimed of visited states and tokens."""
 
-    models: ClassVar[tuple[str, ...]] = CHECKED
+    models: ClassVar[tuple[str, ...]] = tuple(EVALUATIONS)
 
     settings: dict[str, int]
     summary: dict[str, int]
@@ -583,24 +580,23 @@ class VisitedPairs(Claim):
     def work(self, context: Context) -> Work:
         """Bound the work: derivatives at every claim, and orbits at the precision that they ask for."""
         size = int(context.sizes.get("d_model", 0))
-        weights = sum(part.size for part in context.weights.values())
+        weights = context.weight_count
         state = max((sum(part.size for part in pair.state.values()) for pair in self.pairs), default=0)
         columns = size + int(context.sizes.get("layers", 1))
         one = float(8 * (weights + state) * columns + 40 * columns**3)
         operations = 0.0
         for pair in self.pairs:
-            claims = [claim for claim in getattr(pair, "each", (None,)) if claim is not None]
-            operations += one * context.bits * len(claims) if claims else one * context.bits
-            for claim in claims:
-                orbit = getattr(claim, "orbit", None)
-                if orbit is not None:
-                    operations += OF_A_STEP * (weights + state) * orbit_work(orbit.iterations, context.bits)
+            claims = [claim for claim in getattr(pair, "each", ()) if claim is not None]
+            operations += one * context.bits * max(1, len(claims))
+            orbits = [orbit for claim in claims if (orbit := getattr(claim, "orbit", None)) is not None]
+            for orbit in orbits:
+                operations += OF_A_STEP * (weights + state) * orbit_work(orbit.iterations, context.bits)
         return Work(operations / context.bits, 8.0 * (weights + state) * columns, context.bits)
 
     def check(self, context: Context) -> None:
         """Verify that the pairs are those of the settings, every claim of them, and the counts."""
         name = str(context.config["model"])
-        if name not in CHECKED or context.sizes.get("mlp_size"):
+        if name not in EVALUATIONS or context.sizes.get("mlp_size"):
             raise RefusedError("config", "is of a model that the checker cannot evaluate")
         if (name == "mamba2") != (self.kind == "explicit"):
             raise RefusedError("kind", f"is not one of {name}")
@@ -620,17 +616,27 @@ class VisitedPairs(Claim):
         if not any(count for name, count in counts.items() if name != "pairs"):
             raise RefusedError("pairs", "claim nothing")
 
-    def verdict(self, config: Mapping[str, Any]) -> str:
+    def verdict(self, config: Mapping[str, Any]) -> Verdict:
         """Return the counts, taken again."""
         counts = summarise(self.pairs)
         total = counts.pop("pairs")
-        found = ", ".join(f"{VERIFIED[name]} at {count}" for name, count in counts.items())
-        where = "" if "explicit" in counts else f", nor {OF_THE_PROGRAM}"
-        layers = f", of {OF_LAYERS}" if layers_of(config) > 1 else ""
-        return (
-            f"of {total} pairs of a state and a token, {found}, {OF_REAL_NUMBERS}{layers}; "
-            f"not verified is anything of other states{where}"
+        if "explicit" in counts:
+            claim, whole, program = (
+                "∂h'/∂h is diagonal, and the same at every real h,",
+                counts["explicit"],
+                "",
+            )
+        else:
+            claim, whole = "C1 to C4 of Theorem 1 hold", sum(map(_is_whole, self.pairs))
+            program = ", and the model's own rounding, tolerance and limit of iterations"
+        conditions = (
+            *(f"{VERIFIED[name]}: at {count}" for name, count in counts.items()),
+            "arithmetic: real numbers",
+            "the weights are taken as the exact numbers that they are",
+            *([f"layers: {OF_LAYERS}"] if layers_of(config) > 1 else []),
+            f"not covered: other states{program}",
         )
+        return Verdict(f"{claim} at {whole} of {total} pairs of a state and a token", conditions)
 
 
 class Theorem1(VisitedPairs):

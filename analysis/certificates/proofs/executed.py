@@ -11,12 +11,11 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, PositiveInt
 
-from analysis.certificates.certificate import LEAST_ULPS, MOST_ULPS, Claim
-from analysis.certificates.claims.executed import Boxes, Executed
-from analysis.certificates.producing import Found, Proof, stated
+from analysis.certificates.certificate import LEAST_ULPS, MOST_ULPS
+from analysis.certificates.claims.executed import Boxes, FloatingPoint
+from analysis.certificates.producing import Found, Proof, about
 from analysis.framework.finding import Rows
 from analysis.framework.needs import FIXED_POINTS
-from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from automata.errors import InputError
@@ -28,13 +27,8 @@ from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import Run
 
 
-class ExecutedSettings(CheckedConfig):
-    """What is allowed for.
-
-    Example:
-        >>> ExecutedSettings(ulps=8)
-        ExecutedSettings(rtol=0.001, ulps=8)
-    """
+class FloatingPointSettings(CheckedConfig):
+    """What is allowed for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -49,37 +43,19 @@ class ExecutedSettings(CheckedConfig):
     )
 
 
-@dataclass(frozen=True)
-class FoundExecuted(Found):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FoundFloatingPoint(Found):
     """What `analyse` returns."""
 
-    run: RunIdentity
-    settings: ExecutedSettings
     bounds: ExecutedBounds
-    statements: dict[str, str]
-    seconds: float
 
     @property
-    def claim(self) -> Executed:
-        """What is proved."""
+    def claims(self) -> list[FloatingPoint]:
+        """The one claim."""
         boxes = asdict(self.bounds)
         dtype, ulps, rtol = (boxes.pop(name) for name in ("dtype", "ulps", "rtol"))
-        return Executed(statements=self.statements, dtype=dtype, ulps=ulps, rtol=rtol, boxes=Boxes(**boxes))
-
-    @property
-    def claims(self) -> list[Claim]:
-        """The one claim."""
-        return [self.claim]
-
-    @property
-    def sentence(self) -> str:
-        """The finding."""
-        return f"proved {self.claim.right}"
-
-    @property
-    def limits(self) -> str:
-        """What it rests on."""
-        return self.claim.limits
+        statements = FloatingPoint.stated(self.config)
+        return [FloatingPoint(statements=statements, dtype=dtype, ulps=ulps, rtol=rtol, boxes=Boxes(**boxes))]
 
     def rows(self) -> list[Rows]:
         """Return the boxes."""
@@ -91,9 +67,9 @@ class FoundExecuted(Found):
         return {"sentence": self.sentence, **asdict(self.bounds)}
 
 
-def analyse(run: Run, settings: ExecutedSettings | None = None, **chosen: Any) -> FoundExecuted:
+def analyse(run: Run, settings: FloatingPointSettings | None = None, **chosen: Any) -> FoundFloatingPoint:
     """Prove that the program of a compiled run answers every word as its task does."""
-    settings = settings_from(ExecutedSettings, chosen, settings)
+    settings = settings_from(FloatingPointSettings, chosen, settings)
     began = time.monotonic()
     if run.config.compiled is None or not isinstance(run.model, ImplicitModel):
         raise InputError(
@@ -103,9 +79,7 @@ def analyse(run: Run, settings: ExecutedSettings | None = None, **chosen: Any) -
     bounds = executed_bounds_of(
         run.model, Wiring.one_hot(*machine_of(run.task)), rtol=settings.rtol, ulps=settings.ulps
     )
-    return FoundExecuted(
-        RunIdentity.of(run), settings, bounds, stated(Executed, run), time.monotonic() - began
-    )
+    return FoundFloatingPoint(bounds=bounds, **about(run, settings, began))
 
 
 PROOFS = (
@@ -113,7 +87,7 @@ PROOFS = (
         claim="executed",
         question="Is a compiled model right when floats execute it? A proof, with a certificate.",
         description="Prove that a compiled model is right on words of every length as float32 executes it.",
-        settings=ExecutedSettings,
+        settings=FloatingPointSettings,
         needs=FIXED_POINTS,
         prove=analyse,
     ),

@@ -5,7 +5,9 @@ Every token maps every ellipsoid into another one, and the answer is right on al
 tokens is right. "Maps" means by the iteration that is run (`theory.rigorous.covers.orbits`): from the latent
 zero, damped, until the relative tolerance is met, one token after the other.
 
-1. The states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`).
+1. The states that can be reached, up to a coarse distance, form a finite automaton (`reachable_states`). From
+   the initial state all tokens are followed. A state that lies near one found before, with the same label, is
+   taken for it; where the loop forgets, finitely many remain.
 2. Along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`).
 3. A set may be as large as the curvature of the step allows, on it and on all that follow; the reachable
    states are taken again, up to a fraction of that.
@@ -23,46 +25,267 @@ that their floats are, in real arithmetic and, of the sequential mode, as float6
 implicit.answer``), whose rounding is bounded along with it under the assumptions of
 `theory.rigorous.float_format`; and about every relative tolerance up to the one that is asked for. The run's
 own may be larger, and its float32 is not part of it.
+
+A step of an **explicit model** is an evaluation of its own code on balls, and there is no iteration to speak
+of. Rounding is covered by an allowance: the sets hold all steps that are off by at most `STEP_ERROR`, that of
+float64 being far smaller.
 """
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
+from pydantic import Field, PositiveFloat, PositiveInt
+from scipy.spatial import cKDTree
 
-from analysis.certificates.certificate import Claim, at_least, at_most
-from analysis.certificates.claims.lengths import Lengths
-from analysis.certificates.claims.starts import OF_EVERY_START, Starts
-from analysis.certificates.iteration import upper_triangle
-from analysis.certificates.producing import Found, Proof, stated
-from analysis.certificates.proofs.cover_search import IntArray, LengthsSettings, find_cover, for_run
-from analysis.certificates.proofs.steps import (
+from analysis.certificates.claims.lengths import ExplicitLengths, Lengths, Starts
+from analysis.certificates.claims.words import upper_triangle
+from analysis.certificates.producing import Found, Proof, about
+from analysis.certificates.proofs.words import (
+    LARGEST_STATE,
+    IntArray,
+    IterationSettings,
     ProvedIteration,
-    asked_of,
     enclosed_loop,
     errors_of,
+    iteration_of,
     prove_iteration,
     solve_steps,
 )
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.finding import Rows, for_title
-from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
-from analysis.framework.output import RunIdentity
+from analysis.framework.needs import FIXED_POINTS, Need, as_implicit, word_problem_of
 from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
-from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
+from implicit.enclosed.any_loop import LARGEST, EnclosedAnyLoop
+from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.image_ball import ImageBalls, image_balls
 from implicit.fixed_point import Stopping
-from implicit.runs.loading import Run
-from theory.rigorous.balls import Ball
+from implicit.models.interface import SequenceModel
+from implicit.models.step_model import StepModel
+from implicit.models.torch_rnn import TorchRNN
+from implicit.runs.loading import STORED_RUNS, Run
+from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.bundling import Members
-from theory.rigorous.covers.invariant_cover import Cover, extents
-from theory.rigorous.covers.radii import ClosedCover
+from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, StepErrors, extents, with_radii
+from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
+from theory.rigorous.tensors.agreement import AsReal, compare_beside
+
+Step = Callable[[Array, IntArray], tuple[Array, Array]]
+Tolerance = Callable[[Array, IntArray], tuple[Array, Array]]
+NEIGHBOURS = 8
+"""Nearest states in the Euclidean norm that are tried in their own metrics."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReachableStates:
+    """States with their labels, where tokens lead from them, and the latents of these steps."""
+
+    states: Array  # [states, n]; the initial one is the first
+    labels: IntArray  # [states]
+    targets: IntArray  # the number of the state that stands for the next one, [states, tokens]
+    latents: Array  # [states, tokens, d]
+
+
+def reachable_states(
+    step: Step, initial: Array, label: int, table: IntArray, tolerance: Tolerance, limit: int
+) -> ReachableStates | None:
+    """Follow all tokens from the initial state, and take near states for one.
+
+    Args:
+        step: the next states and the latents, from states ``[m, n]`` and tokens ``[m]``.
+        initial: the initial state, ``[n]``.
+        label: of it.
+        table: the label after a token, ``[labels, tokens]``.
+        tolerance: metrics W ``[m, n, n]`` and radii r ``[m]`` of states with their labels: s lies near
+            c if ‖W (s − c)‖₂ ≤ r.
+        limit: the most states.
+
+    Returns:
+        None if there are more.
+    """
+    tokens = table.shape[1]
+    states, labels = initial[None], np.array([label])
+    metrics, radii = tolerance(states, labels)
+    targets: list[IntArray] = []
+    latents: list[Array] = []
+    front = np.arange(1)
+    while len(front):
+        read = np.tile(np.arange(tokens), len(front))
+        images, found = step(np.repeat(states[front], tokens, axis=0), read)
+        if not np.isfinite(images).all():
+            raise FloatingPointError("a state that words reach is not a finite number")
+        after = table[np.repeat(labels[front], tokens), read]
+        own_metrics, own_radii = tolerance(images, after)
+        reached = _nearest(images, after, states, labels, metrics, radii)
+        added: list[int] = []
+        for row in np.nonzero(reached < 0)[0]:
+            others = np.array(added, dtype=np.int64)
+            away = own_metrics[others] @ (images[row] - images[others])[..., None]
+            distance = np.linalg.norm(away[..., 0], axis=1) / own_radii[others]
+            distance[after[others] != after[row]] = np.inf
+            if len(added) and distance.min() <= 1:
+                reached[row] = len(states) + int(distance.argmin())
+            else:
+                reached[row] = len(states) + len(added)
+                added.append(int(row))
+        targets.append(reached.reshape(-1, tokens))
+        latents.append(found.reshape(len(front), tokens, -1))
+        front = np.arange(len(states), len(states) + len(added))
+        if len(states) + len(added) > limit:
+            return None
+        states, labels = np.concatenate([states, images[added]]), np.concatenate([labels, after[added]])
+        metrics = np.concatenate([metrics, own_metrics[added]])
+        radii = np.concatenate([radii, own_radii[added]])
+    return ReachableStates(states, labels, np.concatenate(targets), np.concatenate(latents))
+
+
+def _nearest(
+    images: Array, after: IntArray, states: Array, labels: IntArray, metrics: Array, radii: Array
+) -> IntArray:
+    """The number of the state that each image is taken for; −1 for none."""
+    reached = np.full(len(images), -1, dtype=np.int64)
+    for label in np.unique(after):
+        there, here = np.nonzero(labels == label)[0], np.nonzero(after == label)[0]
+        if not len(there):
+            continue
+        count = min(NEIGHBOURS, len(there))
+        near = there[cKDTree(states[there]).query(images[here], k=count)[1].reshape(len(here), count)]
+        away = metrics[near] @ (images[here][:, None] - states[near])[..., None]
+        distance = np.linalg.norm(away[..., 0], axis=-1) / radii[near]
+        best = distance.argmin(axis=1)
+        rows = np.arange(len(here))
+        close = distance[rows, best] <= 1
+        reached[here[close]] = near[rows, best][close]
+    return reached
+
+
+OF_STORED_RUNS: dict[str, dict[str, Any]] = {
+    "s3-small": {
+        "distance": 3e-3,
+        "rate": 0.7,
+        "fraction": 0.14,
+        "sets": 40_000,
+        "tolerance": 1e-9,
+        "small_radius": 3e-5,
+    },
+    "parity-elman": {"distance": 0.05, "rate": 0.9},
+}
+"""Settings with which a proof was found, where they are others than the defaults."""
+
+
+class LengthsSettings(IterationSettings):
+    """How the cover is searched for; what is proved does not depend on it."""
+
+    distance: PositiveFloat = Field(default=1e-4, description="of states that are first taken for one")
+    rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
+    gain: PositiveFloat = Field(default=0.93, lt=1, description="a set is as large as keeps gains below this")
+    fraction: PositiveFloat = Field(
+        default=0.03, lt=1, description="share of that size within which states are taken for one"
+    )
+    sets: PositiveInt = Field(default=30_000, description="the most sets")
+    tolerance: PositiveFloat = Field(
+        default=1e-6, lt=1, description="the largest relative tolerance of the iteration that is proved right"
+    )
+    small_radius: PositiveFloat = Field(
+        default=2e-6, description="of sets at which it is measured how gains grow with the radius"
+    )
+
+
+def for_run(settings: LengthsSettings, run: Run) -> LengthsSettings:
+    """Return settings in which those that were not chosen are the ones of a stored run, if it has its own."""
+    own = OF_STORED_RUNS.get(run.name, {}) if run.path.parent == STORED_RUNS else {}
+    return settings.model_copy(update={n: own[n] for n in own if n not in settings.model_fields_set})
+
+
+class SizedLoop(EnclosedLoop, Protocol):
+    """A model on balls that says how many numbers its state has."""
+
+    state_size: int
+
+
+def find_cover(
+    step: Step, loop: SizedLoop, task: WordProblem, settings: LengthsSettings, errors: StepErrors
+) -> tuple[ClosedCover | None, str]:
+    """Return a cover with what is proved of it, or why there is none."""
+
+    def follow(tolerance: Tolerance) -> ReachableStates | None:
+        return reachable_states(
+            step, np.zeros(loop.state_size), task.initial_state, task.table, tolerance, settings.sets
+        )
+
+    def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
+        shape = (len(states), loop.state_size, loop.state_size)
+        return np.broadcast_to(np.eye(loop.state_size), shape), np.full(len(states), settings.distance)
+
+    many = f"more than {settings.sets} states lie farther than"
+    unsettled = f"no metrics were found in which every step contracts by {settings.rate}"
+    coarse = follow(coarse_tolerance)
+    if coarse is None:
+        return None, f"{many} {settings.distance} from each other"
+    cover = _with_metrics(loop, coarse, task.table, settings.rate)
+    if cover is None:
+        return None, unsettled
+    largest = _largest_radii(loop, cover, settings.gain, settings.small_radius)
+
+    def fine_tolerance(states: Array, labels: IntArray) -> tuple[Array, Array]:
+        nearest = np.zeros(len(states), dtype=np.int64)
+        for label in np.unique(labels):
+            there, here = np.nonzero(coarse.labels == label)[0], np.nonzero(labels == label)[0]
+            nearest[here] = there[cKDTree(coarse.states[there]).query(states[here])[1]]
+        return cover.metrics[nearest], settings.fraction * largest[nearest]
+
+    fine = follow(fine_tolerance)
+    if fine is None:
+        return None, f"{many} their sets may be wide from each other"
+    whole = _with_metrics(loop, fine, task.table, settings.rate)
+    if whole is None:
+        return None, unsettled
+    return close_cover(loop, whole, errors=errors), ""
+
+
+def _with_metrics(loop: SizedLoop, found: ReachableStates, table: IntArray, rate: float) -> Cover | None:
+    """A cover around these states; its radii are still to be found."""
+    count = len(found.states)
+    identity = np.broadcast_to(np.eye(loop.state_size), (count, loop.state_size, loop.state_size))
+    answers = table[found.labels]
+    plain = Cover(found.states, identity, identity, np.zeros(count), found.targets, answers, found.latents)
+    metrics = contracting_metrics(step_jacobians(loop, plain), found.targets, rate)
+    if metrics is None:
+        return None
+    return Cover(found.states, *metrics, np.zeros(count), found.targets, answers, found.latents)
+
+
+def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: float) -> Array:
+    """How large each set may be, so that its gains and those of all sets that follow stay below a share.
+
+    The gain grows about linearly with the radius; a set of radius r leads into one of radius gain · r.
+    """
+    shape = cover.targets.shape
+    gains, larger = (
+        bound_all(loop, with_radii(cover, np.full(cover.set_count, radius))).gain.reshape(shape)
+        for radius in (LEAST_RADIUS, small_radius)
+    )
+    slopes = np.nan_to_num((larger - gains) / small_radius, nan=np.inf).clip(1)
+    radii: Array = ((share - gains).clip(0.02) / slopes).min(axis=1)
+    for _ in range(1000):
+        followed = np.minimum(radii, (share * radii[cover.targets] / gains).min(axis=1))
+        if np.allclose(followed, radii, rtol=1e-6, atol=0):
+            break
+        radii = followed
+    return radii
+
 
 STATED_SHARE = 0.95
 """Of the margin that is proved, how much a certificate states: other arithmetic has other roundings."""
@@ -91,25 +314,17 @@ def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ImageBalls | None:
     return balls if balls.attracts.all() else None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FoundLengths(Found):
-    """What `analyse` returns.
+    """What `analyse` returns."""
 
-    Attributes:
-        found: the cover with what is proved of its steps; None if there is no candidate.
-        iteration: what is proved of the iteration over it; None if the cover is not closed.
-        images: what is proved of all latents; None if that is not proved, or the rest is not.
-    """
-
-    run: RunIdentity
-    settings: LengthsSettings
-    found: ClosedCover | None
-    iteration: ProvedIteration | None
-    images: ImageBalls | None
-    fault: str
+    found: ClosedCover | None  # the cover with what is proved of its steps; None if there is no candidate
+    no_cover: str  # why there is none
+    iteration: ProvedIteration | None = (
+        None  # what is proved of it over the cover; None if that is not closed
+    )
+    images: ImageBalls | None = None  # what is proved of all latents; None if that is not proved
     initial_state: int
-    statements: dict[str, dict[str, str]]
-    seconds: float
 
     @property
     def proved(self) -> bool:
@@ -118,44 +333,15 @@ class FoundLengths(Found):
         return closed and self.iteration is not None and self.iteration.attraction.holds
 
     @property
-    def sentence(self) -> str:
-        """The finding."""
+    def fault(self) -> str:
+        """Why nothing is proved."""
         if self.found is None:
-            return f"nothing is proved: {self.fault}"
+            return self.no_cover
         sets, steps = self.found.cover.set_count, len(self.found.closed)
-        if self.proved:
-            return f"{self._proved(sets, at_least(float(self.found.bounds.margin.min())))}{self._of_starts()}"
         if self.iteration is not None:
-            mapped = f"{sets} sets are mapped into each other by fixed points"
-            return f"nothing is proved: {mapped}, but {self.iteration.fault}"
+            return f"{sets} sets are mapped into each other by fixed points, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
-        return f"nothing is proved: {closed} of {steps} steps between {sets} sets lead into their targets"
-
-    def _proved(self, sets: int, margin: str) -> str:
-        assert self.iteration is not None
-        return (
-            f"proved right on all words of every length, {self.iteration.scope}: {sets} sets of states "
-            f"are mapped into each other, with a margin of at least {margin}"
-        )
-
-    def _of_starts(self) -> str:
-        """What is proved of the simultaneous mode."""
-        if self.images is None:
-            return ""
-        radius, lipschitz = (
-            at_most(float(found.max())) for found in (self.images.radius, self.images.lipschitz)
-        )
-        return (
-            f"; all latents are attracted at all {self.images.radius.size} steps (images within {radius}, "
-            f"contracting there by {lipschitz}), so that {OF_EVERY_START}"
-        )
-
-    @property
-    def limits(self) -> str:
-        """What is assumed and what is not covered."""
-        if self.iteration is None or not self.proved:
-            return ""
-        return self.iteration.caveat
+        return f"{closed} of {steps} steps between {sets} sets lead into their targets"
 
     def rows(self) -> list[Rows]:
         """Return the figures of the cover."""
@@ -168,7 +354,7 @@ class FoundLengths(Found):
 
     def numbers(self) -> dict[str, Any]:
         """Return everything but the sets, for JSON."""
-        content: dict[str, Any] = {"sentence": self.sentence, "proved": self.proved, "fault": self.fault}
+        content: dict[str, Any] = {"sentence": self.sentence, "proved": self.proved, "fault": self.no_cover}
         if self.found is not None:
             bounds, radii = self.found.bounds, self.found.cover.radii
             content |= {
@@ -213,20 +399,15 @@ class FoundLengths(Found):
             "margin": float(self.found.bounds.margin.min()) * STATED_SHARE,
         }
 
-    @property
-    def search(self) -> LengthsSettings:  # type: ignore[override]
-        """The settings."""
-        return self.settings
-
-    @property
-    def claims(self) -> list[Claim]:
+    @cached_property
+    def claims(self) -> list[Any]:
         """What is proved of every length, and of every start where that is."""
         if self.found is None or self.iteration is None or not self.proved:
             return []
         cover = self.found.cover
         membership = self.iteration.attraction.membership.reshape(cover.targets.shape)
         lengths = Lengths(
-            statements=self.statements["lengths"],
+            statements=Lengths.stated(self.config),
             **self.sets(),
             latents=cover.latents,
             latent_radii=self.found.bounds.latent_radius,
@@ -235,7 +416,7 @@ class FoundLengths(Found):
         )
         if self.images is None:
             return [lengths]
-        return [lengths, Starts(statements=self.statements["starts"], image_radii=self.images.radius)]
+        return [lengths, Starts(statements=Starts.stated(self.config), image_radii=self.images.radius)]
 
 
 def analyse(
@@ -246,26 +427,30 @@ def analyse(
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(model)
-    asked = asked_of(model, settings.tolerance, settings.dtype)
+    run_iteration = iteration_of(model, settings.tolerance, settings.dtype)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
 
     def step(states: Array, tokens: IntArray) -> tuple[Array, Array]:
         return solve_steps(model, states, tokens, stopping)
 
     try:
-        found, fault = find_cover(step, loop, task, settings, errors_of(asked))
+        found, fault = find_cover(step, loop, task, settings, errors_of(run_iteration))
     except FloatingPointError as overflow:
         found, fault = None, str(overflow)
     iteration, images = None, None
     if found is not None and found.closed.all():
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
-        iteration = prove_iteration(loop, members, asked, model.stopping)
+        iteration = prove_iteration(loop, members, run_iteration, model.stopping)
         if iteration.attraction.holds and starts and isinstance(loop, EnclosedClosedLoop):
             images = prove_images(loop, found.cover)
-    seconds = time.monotonic() - began
-    statements = {"lengths": stated(Lengths, run), "starts": stated(Starts, run)}
-    proved = found, iteration, images, fault, task.initial_state, statements
-    return FoundLengths(RunIdentity.of(run), settings, *proved, seconds)
+    return FoundLengths(
+        found=found,
+        no_cover=fault,
+        iteration=iteration,
+        images=images,
+        initial_state=task.initial_state,
+        **about(run, settings, began),
+    )
 
 
 def draw(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
@@ -298,6 +483,81 @@ def prove_starts(run: Run, settings: LengthsSettings) -> FoundLengths:
     return analyse(run, settings, starts=True)
 
 
+STEP_ERROR = 1e-9
+POINTS = 16
+"""Sets at whose centres the code is compared with itself on floats."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FoundExplicit(FoundLengths):
+    """What is found of an explicit model: no iteration, and no starts."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the answers to all words of every length are proved right."""
+        return self.found is not None and bool(self.found.closed.all())
+
+    @cached_property
+    def claims(self) -> list[ExplicitLengths]:
+        """What is proved of every length."""
+        if not self.proved:
+            return []
+        statements = ExplicitLengths.stated(self.config)
+        return [ExplicitLengths(statements=statements, step_error=STEP_ERROR, **self.sets())]
+
+
+def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundExplicit:
+    """Prove that an explicit model answers words of every length as its task does."""
+    settings, began = for_run(settings or LengthsSettings(), run), time.monotonic()
+    model, task = in_double_precision(run.model), word_problem_of(run)
+    loop = EnclosedAnyLoop(model)
+    if loop.state_size > LARGEST_STATE:
+        raise InputError(
+            f"the state of the model has {loop.state_size} numbers; give at most {LARGEST_STATE}"
+        )
+
+    @torch.no_grad()
+    def step(states: Array, tokens: IntArray) -> tuple[Array, Array]:
+        after, _ = model.step(unflatten_state(model, torch.as_tensor(states)), torch.as_tensor(tokens))
+        vectors = flatten_state(after).numpy()
+        return vectors, vectors
+
+    found, fault = find_cover(step, loop, task, settings, StepErrors(state=STEP_ERROR))
+    if found is not None and found.closed.all():
+        sets = np.arange(found.cover.set_count)
+        reach = np.abs(found.cover.centres) + extents(found.cover, sets)
+        if not reach.max() + found.bounds.latent_radius.max() <= LARGEST:
+            found, fault = None, f"states are larger than {LARGEST:g}"
+        else:
+            _compare(model, loop, found.cover.centres[:POINTS], task.vocabulary_size)
+    return FoundExplicit(
+        found=found, no_cover=fault, initial_state=task.initial_state, **about(run, settings, began)
+    )
+
+
+@torch.no_grad()
+def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens: int) -> None:
+    """Refuse code that is another function on balls than on float64 tensors."""
+    states, read = np.repeat(centres, tokens, axis=0), np.tile(np.arange(tokens), len(centres))
+    parts: Mapping[str, Any] = unflatten_state(model, torch.as_tensor(states))
+    where = torch.as_tensor(read)
+    with AsReal():
+        precise = model.transitions(where)
+    compare_beside(
+        precise,
+        loop.transitions(read),
+        {name: part.numpy() for name, part in parts.items()},
+        np.zeros((len(read), 0)),
+        [np.arange(len(read)) % loop.state_size],
+    )
+    logits = loop.logits(Dual.constant(Ball.exact(states), 0)).value
+    reader: Any = model
+    with AsReal():
+        expected = reader.read(parts).numpy()
+    if not (np.abs(logits.midpoint - expected) <= logits.radius + 1e-9 * (1 + np.abs(expected))).all():
+        raise InputError("read gives other logits on balls than on tensors; write one formula for both")
+
+
 LENGTHS = Proof(
     claim="lengths",
     question="Is a small model right on words of every length? A proof, with a certificate.",
@@ -311,6 +571,15 @@ LENGTHS = Proof(
     "stretches a set, in the metric of the sets (below 1: contraction), and decimal "
     "logarithms of the radii of all sets in their metrics.",
 )
+EXPLICIT = replace(
+    LENGTHS,
+    needs=Need(
+        lambda model: isinstance(model, StepModel | TorchRNN),
+        "whose step is not one of its state",
+        "give the run of an implicit model, of an elman, gru or lstm, or of a StepModel",
+    ),
+    prove=prove_explicit,
+)
 STARTS = replace(
     LENGTHS,
     claim="starts",
@@ -319,4 +588,4 @@ STARTS = replace(
     "are attracted, that the simultaneous mode tends to the same answers from every start.",
     prove=prove_starts,
 )
-PROOFS = (LENGTHS, STARTS)
+PROOFS = (EXPLICIT, LENGTHS, STARTS)

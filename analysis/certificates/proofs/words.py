@@ -10,50 +10,177 @@ tolerance up to the one that is asked for, which the run's own may exceed.
 A tree of words is the cover of `theory.rigorous.covers.invariant_cover` in which only the first tokens have
 targets. Centres are what the solver finds in floating point, of which nothing is assumed; the radius after a
 token is a little more than what is proved of the image of the ball before it.
+
+The first half is what all proofs of right answers share: steps in floating point, the model on balls, the
+iteration.
 """
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 
-from analysis.certificates.certificate import Claim, at_least
-from analysis.certificates.claims.words import WordLevel, Words
-from analysis.certificates.producing import Found, Proof, stated
-from analysis.certificates.proofs.steps import (
-    IterationSettings,
-    ProvedIteration,
-    asked_of,
-    enclosed_loop,
-    errors_of,
-    prove_iteration,
-    solve_steps,
-)
+from analysis.certificates.claims.words import DType, OrbitBundles, WordLevel, Words, upper_triangle
+from analysis.certificates.producing import Found, Proof, about
 from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
 from analysis.framework.finding import Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
-from analysis.framework.output import RunIdentity
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.checks import check_memory
+from automata.errors import InputError
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
+from implicit.checked_config import CheckedConfig
+from implicit.enclosed.any_cell import compare_with_floats
 from implicit.enclosed.any_loop import EnclosedAnyLoop
-from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state
+from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
+from implicit.enclosed.executed_loop import ExecutedClosedLoop
+from implicit.enclosed.forms import is_mamba2
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
+from implicit.models.stack import CellStack
+from implicit.modes import Solve
 from implicit.runs.loading import Run
-from theory.rigorous.covers.bundling import Members
+from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
 from theory.rigorous.covers.invariant_cover import EXACT, Cover, StepBounds, StepErrors, enclose_steps
 from theory.rigorous.covers.orbits import Iteration
+from theory.rigorous.float_format import FLOAT64, FloatFormat
 
 Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Loop = EnclosedClosedLoop | EnclosedAnyLoop
+LARGEST_STATE = 200
+"""Matrices of all derivatives by the state are held for hundreds of positions at once."""
+
+
+class IterationSettings(CheckedConfig):
+    """Whose rounding is covered, and how fixed points are found, of which nothing is assumed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    dtype: DType = Field(
+        default="float64", description="whose rounding is to be covered: float64, or real, for none"
+    )
+    rtol: PositiveFloat = Field(
+        default=1e-13, description="relative tolerance of the approximate fixed points"
+    )
+    max_iterations: PositiveInt = Field(default=2000, description="the most self-iterations per token")
+
+
+def enclosed_loop(model: FixedPointModel) -> Loop:
+    """Return the model on balls, if all derivatives by its state can be held at many positions."""
+    loop = EnclosedClosedLoop(model) if is_mamba2(model) else EnclosedAnyLoop(model)
+    if loop.state_size > LARGEST_STATE:
+        raise InputError(
+            f"the state of the model has {loop.state_size} numbers; give a run of at most "
+            f"{LARGEST_STATE}, such as parity-small"
+        )
+    if isinstance(loop, EnclosedAnyLoop):  # refuse code that is another function on balls than on tensors
+        drawn = np.random.default_rng(0)
+        tokens = np.arange(len(model.get_parameter("embedding.weight")))
+        state = unflatten_state(model, torch.as_tensor(drawn.standard_normal((len(tokens), loop.state_size))))
+        latents = drawn.standard_normal((len(tokens), loop.latent_size))
+        assert isinstance(model, CellStack)
+        compare_with_floats(
+            model,
+            loop.transitions(tokens),
+            torch.as_tensor(tokens),
+            {name: part.numpy() for name, part in state.items()},
+            latents,
+            [np.zeros(len(tokens), dtype=np.int64)],
+        )
+    return loop
+
+
+@torch.no_grad()
+def solve_steps(
+    model: FixedPointModel, states: Array, tokens: IntArray, stopping: Stopping
+) -> tuple[Array, Array]:
+    """Return the next states ``[steps, n]`` and the latents in floating point: nothing is assumed of them."""
+    before = unflatten_state(model, torch.as_tensor(states))
+    output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
+    assert output.solution is not None
+    return flatten_state(output.state).numpy(), output.solution.latents[:, 0].numpy()
+
+
+DISTANCE = 16.0
+"""A latent with a residual of the tolerance may lie so many times that from its fixed point."""
+STEP_ERROR = 1e-11
+"""By how much steps may be off: more than they are in float64, and little beside any tolerance."""
+STATED_ULPS = 4
+"""What a certificate says that functions of one number may be off …"""
+PROVED_ULPS = 6
+"""… where it is proved for so many: other arithmetic has other bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProvedIteration:
+    """The iteration that is run, and of which steps it is proved that it ends near the fixed points."""
+
+    iteration: Iteration
+    attraction: Attraction
+    stopping: Stopping
+
+    @property
+    def fault(self) -> str:
+        """What is missing; empty if nothing is."""
+        missing = int((self.attraction.membership < 0).sum())
+        if not missing:
+            return ""
+        return (
+            f"of {missing} of {len(self.attraction.membership)} steps it is not proved that the iteration "
+            f"from zero ends near them within {self.stopping.max_iterations} evaluations"
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a certificate."""
+        found = self.attraction.bundles
+        arrays = {name: getattr(found, name) for name in ("centres", "widths", "latents", "radii")}
+        metrics = upper_triangle(found.metrics)
+        return {
+            "bundles": OrbitBundles(tokens=found.tokens.tolist(), metrics=metrics, **arrays),
+            "tolerance": self.iteration.tolerance,
+            "iterations": self.attraction.iterations,
+            "latent_error": self.iteration.latent_error,
+            "step_error": self.iteration.step_error,
+            "dtype": "real" if self.iteration.program is None else "float64",
+            "ulps": STATED_ULPS,
+        }
+
+
+def iteration_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iteration:
+    """Return the iteration of a model, of which something is to be proved."""
+    damping, program = model.solver.damping, None
+    if dtype == "float64":
+        if not is_mamba2(model):
+            raise InputError(
+                f"dtype is float64, and of {model.name} rounding is not bounded, as of implicit-mamba2; give "
+                "--dtype real, for exact arithmetic"
+            )
+        program = ExecutedClosedLoop(model, FloatFormat(dtype, FLOAT64.unit_roundoff, PROVED_ULPS))
+    return Iteration(damping, tolerance, DISTANCE * tolerance, STEP_ERROR, program)
+
+
+def errors_of(iteration: Iteration) -> StepErrors:
+    """Return by how much the steps of an iteration may be inexact."""
+    return StepErrors(iteration.latent_error, iteration.step_error, iteration.program)
+
+
+def prove_iteration(
+    loop: Loop, members: Members, iteration: Iteration, stopping: Stopping
+) -> ProvedIteration:
+    """Prove that the iteration from zero ends near the fixed points of steps."""
+    found = attraction_of(loop, members, iteration).within(stopping.max_iterations)
+    return ProvedIteration(iteration, found, stopping)
 
 
 FIRST_RADIUS = 1e-13
@@ -67,22 +194,14 @@ SHORTER = "give a smaller length, or prove --claim lengths"
 
 @dataclass(frozen=True, eq=False)
 class ProvedLevel:
-    """What is found of the words of one length whose beginnings are all proved right.
+    """What is found of the words of one length whose beginnings are all proved right."""
 
-    Attributes:
-        words: token numbers, ``[words, length]``.
-        states: centres of the states after them, ``[words, n]``.
-        latents: approximate fixed points of their last tokens, ``[words, d]``.
-        before: centres of the states before their last tokens, ``[words, n]``.
-        before_radii: of the balls around these, ``[words]``.
-    """
-
-    words: NDArray[np.int64]
-    states: Array
-    latents: Array
+    words: IntArray  # token numbers, [words, length]
+    states: Array  # centres of the states after them, [words, n]
+    latents: Array  # approximate fixed points of their last tokens, [words, d]
     bounds: StepBounds
-    before: Array
-    before_radii: Array
+    before: Array  # centres of the states before their last tokens, [words, n]
+    before_radii: Array  # of the balls around these, [words]
 
     @property
     def proved(self) -> NDArray[np.bool_]:
@@ -94,7 +213,7 @@ class ProvedLevel:
         """The radii of the balls around the states."""
         return SLACK * self.bounds.image
 
-    def document(self, bundles: NDArray[np.int64]) -> WordLevel:
+    def document(self, bundles: IntArray) -> WordLevel:
         """Return the claims, for a certificate, with the bundle of each word; all have to be proved."""
         assert self.proved.all()
         return WordLevel(
@@ -108,16 +227,11 @@ class ProvedLevel:
 
 
 def prove_attraction(
-    loop: EnclosedClosedLoop | EnclosedAnyLoop,
-    levels: Sequence[ProvedLevel],
-    iteration: Iteration,
-    stopping: Stopping,
-) -> tuple[ProvedIteration, list[NDArray[np.int64]]]:
+    loop: Loop, levels: Sequence[ProvedLevel], iteration: Iteration, stopping: Stopping
+) -> tuple[ProvedIteration, list[IntArray]]:
     """Prove of the words of levels that the iteration ends near the fixed points of their last tokens.
 
-    Returns:
-        What is proved, and for each level the bundle of every word; −1 where nothing is proved of it or of a
-        word that it begins with.
+    The bundles of each level's words are −1 where nothing is proved of a word or of one that it begins with.
     """
     parts = [(level, np.nonzero(level.proved)[0]) for level in levels]
     members = Members(
@@ -168,19 +282,18 @@ def prove_levels(
 
 
 def _bounds(
-    loop: EnclosedClosedLoop | EnclosedAnyLoop,
+    loop: Loop,
     centres: Array,
     radii: Array,
     after: Array,
     latents: Array,
-    answers: NDArray[np.int64],
-    sources: NDArray[np.int64],
-    read: NDArray[np.int64],
+    answers: IntArray,
+    sources: IntArray,
+    read: IntArray,
     errors: StepErrors,
 ) -> StepBounds:
     """Bound the steps of a level of the tree of words; its sets and those of the next are balls."""
-    parts = []
-    tokens = int(read.max()) + 1
+    parts, tokens = [], int(read.max()) + 1
     for first in range(0, len(centres), STEPS_AT_ONCE // tokens):
         here = np.arange(first, min(len(centres), first + STEPS_AT_ONCE // tokens))
         rows = slice(first * tokens, (here[-1] + 1) * tokens)
@@ -196,12 +309,8 @@ def _bounds(
             latents[rows].reshape(count, tokens, -1),
         )
         parts.append(enclose_steps(loop, cover, sources[rows] - first, read[rows], errors))
-    return StepBounds(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("exists", "latent_radius", "offset", "gain", "image", "margin")
-        )
-    )
+    names = [field.name for field in fields(StepBounds)]
+    return StepBounds(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 class WordsSettings(IterationSettings):
@@ -213,33 +322,20 @@ class WordsSettings(IterationSettings):
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FoundWords(Found):
-    """What `analyse` returns; one row per length, from 1.
+    """What `analyse` returns; one row per length, from 1."""
 
-    Attributes:
-        counterexample: a shortest word whose answer is not proved right, token numbers; None if all are.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> found = analyse(load_run("parity-small"), length=3)
-        >>> found.words.tolist(), found.proved_length
-        ([2, 4, 8], 3)
-    """
-
-    run: RunIdentity
     settings: WordsSettings
-    words: NDArray[np.int64]
-    proved: NDArray[np.int64]
+    words: IntArray
+    proved: IntArray
     margin: Array
     radius: Array
     gain: Array
-    counterexample: tuple[int, ...] | None
+    counterexample: tuple[int, ...] | None  # a shortest word that is not proved right; None if all are
     token_names: tuple[str, ...]
     iteration: ProvedIteration
     levels: tuple[WordLevel, ...]
-    statements: dict[str, str]
-    seconds: float
 
     @property
     def proved_length(self) -> int:
@@ -250,24 +346,13 @@ class FoundWords(Found):
     @property
     def sentence(self) -> str:
         """The finding."""
-        length = self.proved_length
-        if length == 0 and self.counterexample is not None:
-            unproved = word_in_names(self.counterexample, self.token_names)
-            rounding = "; --dtype real leaves rounding out" if self.settings.dtype != "real" else ""
-            return f"nothing is proved, not even of the word {unproved}, {self.iteration.scope}{rounding}"
-        right = (
-            f"proved right on all {int(self.words[:length].sum())} words of up to {length} tokens, "
-            f"{self.iteration.scope}, with a margin of at least "
-            f"{at_least(float(self.margin[:length].min(initial=np.inf)))}"
-        )
         if self.counterexample is None:
-            return right
-        return f"{right}; nothing is proved of {word_in_names(self.counterexample, self.token_names)}"
-
-    @property
-    def limits(self) -> str:
-        """What is assumed and what is not covered."""
-        return self.iteration.caveat if self.proved_length else ""
+            return super().sentence
+        unproved = word_in_names(self.counterexample, self.token_names)
+        if self.proved_length:
+            return f"{super().sentence}; nothing is proved of {unproved}"
+        rounding = "; --dtype real leaves rounding out" if self.settings.dtype != "real" else ""
+        return f"nothing is proved, not even of the word {unproved}{rounding}"
 
     def rows(self) -> list[Rows]:
         """Return a line for every length."""
@@ -281,33 +366,22 @@ class FoundWords(Found):
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON."""
+        names = ("sentence", "proved_length", "words", "proved", "margin", "radius", "gain", "counterexample")
         return {
-            "sentence": self.sentence,
-            "proved_length": self.proved_length,
-            "words": self.words,
-            "proved": self.proved,
-            "margin": self.margin,
-            "radius": self.radius,
-            "gain": self.gain,
-            "counterexample": self.counterexample,
+            **{name: getattr(self, name) for name in names},
             "bundles": self.iteration.attraction.bundles.count,
             "iterations": self.iteration.attraction.iterations,
             "tolerance": self.iteration.iteration.tolerance,
         }
 
-    @property
-    def search(self) -> WordsSettings:  # type: ignore[override]
-        """The settings."""
-        return self.settings
-
-    @property
-    def claims(self) -> list[Claim]:
+    @cached_property
+    def claims(self) -> list[Words]:
         """What is proved."""
         if not self.levels:
             return []
         return [
             Words(
-                statements=self.statements,
+                statements=Words.stated(self.config),
                 levels=list(self.levels),
                 length=self.proved_length,
                 words=int(self.words[: self.proved_length].sum()),
@@ -326,9 +400,9 @@ def analyse(run: Run, settings: WordsSettings | None = None, **chosen: Any) -> F
     loop = enclosed_loop(model)  # refuses what has no form on balls
     words = task.vocabulary_size ** min(settings.length, 1000)
     check_memory(f"the set of all words of {settings.length} tokens", 16 * loop.state_size * words, SHORTER)
-    asked = asked_of(model, settings.tolerance, settings.dtype)
-    followed = list(prove_levels(model, task, settings.length, stopping, errors_of(asked)))
-    iteration, bundles = prove_attraction(loop, followed, asked, model.stopping)
+    run_iteration = iteration_of(model, settings.tolerance, settings.dtype)
+    followed = list(prove_levels(model, task, settings.length, stopping, errors_of(run_iteration)))
+    iteration, bundles = prove_attraction(loop, followed, run_iteration, model.stopping)
     rows: list[tuple[int, int, float, float, float]] = []
     levels: list[WordLevel] = []
     counterexample = None
@@ -345,19 +419,16 @@ def analyse(run: Run, settings: WordsSettings | None = None, **chosen: Any) -> F
     total = task.vocabulary_size ** np.arange(1, len(rows) + 1)
     _, proved_counts, margins, reaches, gains = (np.array(column) for column in zip(*rows, strict=True))
     return FoundWords(
-        RunIdentity.of(run),
-        settings,
-        total,
-        proved_counts,
-        np.where(proved_counts == total, margins, -np.inf),
-        reaches,
-        gains,
-        counterexample,
-        task.token_names,
-        iteration,
-        tuple(levels),
-        stated(Words, run),
-        time.monotonic() - began,
+        words=total,
+        proved=proved_counts,
+        margin=np.where(proved_counts == total, margins, -np.inf),
+        radius=reaches,
+        gain=gains,
+        counterexample=counterexample,
+        token_names=task.token_names,
+        iteration=iteration,
+        levels=tuple(levels),
+        **about(run, settings, began),
     )
 
 

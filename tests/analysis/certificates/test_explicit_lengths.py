@@ -11,11 +11,9 @@ from flint import arb
 from torch import Tensor
 
 from analysis import check_certificate as command
-from analysis.certificates.arb.balls import exact_matrix, exact_vector, precision
+from analysis.certificates.arb.models import ArbElman, exact_matrix, exact_vector, precision
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
-from analysis.certificates.claims.explicit_lengths import ArbElman
-from analysis.certificates.proofs import explicit_lengths
-from analysis.certificates.proofs.cover_search import LengthsSettings
+from analysis.certificates.proofs.lengths import LengthsSettings, prove_explicit
 from analysis.certify import certify, main
 from analysis.check_certificate import CheckSettings, check_certificate
 from automata.errors import InputError
@@ -179,7 +177,7 @@ def _of(model: SequenceModel, run: Run, task: WordProblem = LAST) -> Run:
 
 def test_own_code_is_proved_and_told_to_have_no_check(run: Run) -> None:
     Own.name = "own"
-    found = explicit_lengths.prove(_of(Own(ModelConfig(vocabulary_size=2, output_size=2)), run))
+    found = prove_explicit(_of(Own(ModelConfig(vocabulary_size=2, output_size=2)), run))
     assert found.proved
     assert "No independent check exists for this cell; one does for elman." in found.finding.limits
     (claim,) = found.claims
@@ -195,13 +193,13 @@ def test_code_that_reads_otherwise_on_balls_is_refused(run: Run) -> None:
             return logits if isinstance(logits, torch.Tensor) else 2 * logits
 
     with pytest.raises(InputError, match="read gives other logits on balls"):
-        explicit_lengths.prove(_of(Sly(ModelConfig(vocabulary_size=2, output_size=2)), run))
+        prove_explicit(_of(Sly(ModelConfig(vocabulary_size=2, output_size=2)), run))
 
 
 def test_a_wrong_answer_is_not_proved_right(run: Run) -> None:
     names = run.task.token_names, run.task.target_names
     wrong = WordProblem([[1, 0], [0, 1]], 0, *names, name="wrong")
-    found = explicit_lengths.prove(_of(run.model, run, wrong), LengthsSettings(distance=0.05, rate=0.9))
+    found = prove_explicit(_of(run.model, run, wrong), LengthsSettings(distance=0.05, rate=0.9))
     assert not found.proved
     assert found.claims == []
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from analysis.certificates.certificate import RefusedError
-from analysis.certificates.proofs.steps import enclosed_loop
-from analysis.certificates.proofs.words import analyse
+from analysis.certificates.proofs.words import analyse, enclosed_loop
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from automata.errors import InputError

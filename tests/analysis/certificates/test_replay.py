@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from analysis.certificates.certificate import RefusedError
-from analysis.certificates.checking import Visit
+from analysis.certificates.certificate import RefusedError, Visit
 from analysis.certificates.claims.theorem1 import check_states
 from analysis.certificates.replay import Replay, check_state
 from analysis.certify import certify

@@ -15,13 +15,11 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.balls import precision
+from analysis.certificates.arb.models import precision
 from analysis.certificates.certificate import Automaton, RefusedError
-from analysis.certificates.claims import lengths as lengths_claims
-from analysis.certificates.claims.lengths import CoverChecker
+from analysis.certificates.claims.lengths import CoverChecker, check_sets
 from analysis.certificates.claims.theorem1 import PairChecker
 from analysis.certificates.claims.words import WordsChecker
-from analysis.certificates.iteration import StepChecker
 
 BITS = 128
 JUST = 1e-7
@@ -179,19 +177,19 @@ TRUE_STEP = {
 }
 
 
-def steps_of(family: Family) -> StepChecker:
-    steps = StepChecker.__new__(StepChecker)
-    steps.claims = SimpleNamespace(latent_error=STRAYED, step_error=OFF)  # type: ignore[assignment]
-    steps.model = family  # type: ignore[assignment]
-    steps.orbits = SimpleNamespace(check_member=lambda *_: None)  # type: ignore[assignment]
-    steps.program = None
-    return steps
+def prepared(checker: Any, family: Family, **claim: Any) -> Any:
+    checker.claim = SimpleNamespace(latent_error=STRAYED, step_error=OFF, **claim)
+    checker.automaton = SimpleNamespace(table=[[0]], after=lambda word: 0)
+    checker.model, checker.bits, checker.program = family, BITS, None
+    checker.orbits = SimpleNamespace(check_member=lambda *_: None)
+    return checker
 
 
 def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0, **changed: float) -> None:
     claimed = {**TRUE_STEP, **changed}
-    checker = CoverChecker.__new__(CoverChecker)
-    checker.claim = SimpleNamespace(
+    checker = prepared(
+        CoverChecker.__new__(CoverChecker),
+        Family(bend=bend),
         labels=[0, 0],
         bundle_of=[[0], [0]],
         targets=[[1], [1]],
@@ -202,8 +200,6 @@ def check_step(centre: float = CENTRE, radius: float = RADIUS, bend: float = 0.0
         latent_radii=np.array([claimed["latent_radius"]] * 2),
         margin=claimed["margin"],
     )
-    checker.automaton = SimpleNamespace(table=[[0]])  # type: ignore[assignment]
-    checker.bits, checker.steps = BITS, steps_of(Family(bend=bend))
     checker.check("set", 0)
 
 
@@ -244,10 +240,7 @@ def check_word(bend: float = 0.0, **changed: float) -> None:
         margins=np.array([claimed["margin"]]),
         bundle_of=[0],
     )
-    checker = WordsChecker.__new__(WordsChecker)
-    checker.claim, checker.bits = SimpleNamespace(levels=[level]), BITS
-    checker.automaton = SimpleNamespace(table=[[0]], after=lambda word: 0)  # type: ignore[assignment]
-    checker.steps = steps_of(Family(bend=bend))
+    checker = prepared(WordsChecker.__new__(WordsChecker), Family(bend=bend), levels=[level])
     checker.check("word", 0, 0)
 
 
@@ -357,5 +350,6 @@ def cover_claims(**changed: Any) -> Any:
     ids=str,
 )
 def test_the_arrays_of_a_cover_fit_its_sets(changed: dict[str, Any], line: str) -> None:
-    accepted = is_accepted(lambda: lengths_claims._check_sizes(cover_claims(**changed), PARITY, 1, 3), line)
+    rows, numbers = ("targets", "bundle_of"), {"latents": 6, "latent_radii": 2}
+    accepted = is_accepted(lambda: check_sets(cover_claims(**changed), PARITY, 1, rows, numbers), line)
     assert accepted is (not changed)

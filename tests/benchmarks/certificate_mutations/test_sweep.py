@@ -15,11 +15,10 @@ import torch
 
 from analysis.certificates.certificate import seal
 from analysis.certificates.claims import theorem1
-from analysis.certificates.claims.executed import ExecutedChecker
+from analysis.certificates.claims.executed import FloatingPointChecker
 from analysis.certificates.claims.lengths import CoverChecker
 from analysis.certificates.claims.theorem1 import PairChecker
-from analysis.certificates.claims.words import WordsChecker
-from analysis.certificates.iteration import OrbitChecker
+from analysis.certificates.claims.words import OrbitChecker, WordsChecker
 from benchmarks.certificate_mutations.__main__ import main
 from benchmarks.certificate_mutations.exact_model import ExactModel, entries_of
 from benchmarks.certificate_mutations.mutations import HEAD, numbers_of
@@ -62,7 +61,7 @@ BLIND: list[tuple[str, type, str]] = [
     ("every length", CoverChecker, "check"),
     ("words", OrbitChecker, "check_bundle"),
     ("every length", OrbitChecker, "check_member"),
-    ("executed", ExecutedChecker, "check"),
+    ("executed", FloatingPointChecker, "check"),
 ]
 
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
-from analysis.certificates.arb.balls import exact_vector, precision
-from analysis.certificates.arb.deltanet import ArbDeltaNet
+from analysis.certificates.arb.models import ArbDeltaNet, exact_vector, precision
 from analysis.certificates.certificate import Certificate, RefusedError
 from analysis.certificates.claims.theorem1 import Claimed, Pair
 from analysis.certificates.producing import identity_of

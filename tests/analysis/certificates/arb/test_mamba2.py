@@ -8,8 +8,7 @@ import pytest
 import torch
 from flint import arb, arb_mat, ctx
 
-from analysis.certificates.arb.balls import exact_vector, precision
-from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.models import ArbModel, exact_vector, precision
 from implicit.enclosed.mamba2 import EnclosedMamba2
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from theory import latent_jacobian

@@ -10,8 +10,7 @@ import pytest
 import torch
 from flint import arb, fmpq
 
-from analysis.certificates.arb.balls import precision
-from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.models import ArbModel, precision
 from analysis.certificates.claims.theorem1 import NARROW, damped_orbit
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 

@@ -5,9 +5,8 @@ import pytest
 import torch
 from flint import arb
 
-from analysis.certificates.arb.balls import exact_vector, norm_bound, precision
-from analysis.certificates.arb.mamba2 import ArbModel, entries_of
-from analysis.certificates.arb.rounding import ArbRounding, Pair
+from analysis.certificates.arb.models import ArbModel, entries_of, exact_vector, norm_bound, precision
+from analysis.certificates.arb.rounding import ArbRounding, Computed
 from analysis.certificates.certificate import MOST_ULPS
 from implicit.enclosed.closed_loop import flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
@@ -64,7 +63,7 @@ def test_the_operations_that_are_counted_make_the_model(model: ImplicitMamba2) -
         exact = checker.model
         for row in range(POSITIONS):
             z, s = exact_vector(latents[row]), exact.state(exact_vector(states[row]))
-            image, after = checker._step(row % 2, Pair(z, [arb(0)] * len(z)), s)
+            image, after = checker._step(row % 2, Computed(z, [arb(0)] * len(z)), s)
             phi, _, found = exact.evaluate(row % 2, z, s, None)
             assert all(a.overlaps(b) for a, b in zip(image.exact, phi, strict=True))
             assert max(float(entry.rad()) for entry in image.exact) < 1e-40
@@ -84,7 +83,7 @@ def test_no_function_is_forgotten(model: ImplicitMamba2, size: float) -> None:
         for row in range(POSITIONS):
             z, s = exact_vector(latents[row]), checker.model.state(exact_vector(states[row]))
             for ours, other in zip(
-                checker._step(row % 2, Pair(z, [arb(0)] * len(z)), s), theirs, strict=True
+                checker._step(row % 2, Computed(z, [arb(0)] * len(z)), s), theirs, strict=True
             ):
                 found = np.array([float(abs(entry).upper()) for entry in ours.error])
                 np.testing.assert_allclose(found, other.error[row], rtol=NEAR, atol=1e-20)

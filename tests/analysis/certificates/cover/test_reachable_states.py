@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.certificates.proofs.cover_search import reachable_states
+from analysis.certificates.proofs.lengths import reachable_states
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from analysis.certificates.proofs import lengths as all_lengths
-from analysis.certificates.proofs.cover_search import OF_STORED_RUNS, LengthsSettings, for_run
+from analysis.certificates.proofs.lengths import OF_STORED_RUNS, LengthsSettings, for_run
 from implicit.runs.loading import STORED_RUNS, load_run
 
 

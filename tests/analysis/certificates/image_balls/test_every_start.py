@@ -9,11 +9,9 @@ import pytest
 import torch
 from flint import arb
 
-from analysis.certificates.arb.balls import exact_vector, precision
-from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.models import ArbModel, exact_vector, precision
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
-from analysis.certificates.claims.lengths import Lengths
-from analysis.certificates.claims.starts import ArbImageBall, ImageBallChecker, Starts
+from analysis.certificates.claims.lengths import ArbImageBall, ImageBallChecker, Lengths, Starts
 from analysis.certificates.producing import automaton_of, certificate_of
 from analysis.certificates.proofs.lengths import FoundLengths, analyse
 from analysis.check_certificate import CheckSettings, check_certificate
@@ -44,14 +42,14 @@ def certificate(found: FoundLengths) -> Certificate:
 
 @pytest.fixture(scope="module")
 def lengths(certificate: Certificate) -> Lengths:
-    found = certificate.claim("lengths")
+    found = certificate.claims[0]
     assert isinstance(found, Lengths)
     return found
 
 
 @pytest.fixture(scope="module")
 def starts(certificate: Certificate) -> Starts:
-    found = certificate.claim("starts")
+    found = certificate.claims[1]
     assert isinstance(found, Starts)
     return found
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from analysis.certificates.arb.balls import precision
+from analysis.certificates.arb.models import precision
 from analysis.certificates.certificate import RefusedError
-from analysis.certificates.iteration import OrbitBundles, OrbitChecker, check_iteration
+from analysis.certificates.claims.words import OrbitBundles, OrbitChecker, check_iteration
 
 BITS = 128
 JUST = 1e-7
@@ -63,13 +63,13 @@ def checker(**changed: Any) -> OrbitChecker:
     claims |= {name: changed.pop(name) for name in own if name in changed}
     claimed: Any = SimpleNamespace(bundles=bundles(**changed), **claims)
     model: Any = Line()
-    with precision(BITS):
-        return OrbitChecker(claimed, model, BITS)
+    return OrbitChecker(claimed, model)
 
 
 def refused_at(check: Callable[[], object]) -> str:
     try:
-        check()
+        with precision(BITS):
+            check()
     except RefusedError as refusal:
         return refusal.line
     return ""
@@ -163,17 +163,16 @@ def test_numbers_that_prove_nothing_are_refused(changed: dict[str, float], line:
 )
 def test_a_set_belongs_to_a_bundle_that_holds_it(changed: dict[str, float], accepted: bool) -> None:
     chosen = {"extent": 0.0, "latent": LATENT, "latent_radius": 0.0, "index": 0, "token": 0, **changed}
-    with precision(BITS):
-        found = refused_at(
-            lambda: checker().check_member(
-                "line",
-                int(chosen["index"]),
-                int(chosen["token"]),
-                [CENTRE + arb(0, chosen["extent"])],
-                [arb(chosen["latent"])],
-                float(chosen["latent_radius"]),
-            )
+    found = refused_at(
+        lambda: checker().check_member(
+            "line",
+            int(chosen["index"]),
+            int(chosen["token"]),
+            [CENTRE + arb(0, chosen["extent"])],
+            [arb(chosen["latent"])],
+            float(chosen["latent_radius"]),
         )
+    )
     assert found == ("" if accepted else "line")
 
 

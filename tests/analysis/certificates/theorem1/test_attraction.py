@@ -6,6 +6,7 @@ tends to, another that attracts but is not reached, and one that repels.
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +15,10 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.balls import precision, row_sum
-from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.models import ArbModel, precision, row_sum
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.claims.theorem1 import Claimed, Orbit, PairChecker, Point, Range, summarise
-from analysis.certificates.proofs.pairs import Sites, prove_points, prove_ranges, visited_sites
+from analysis.certificates.proofs.theorem1 import Points, prove_points, prove_ranges, visited_points
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
@@ -57,11 +57,11 @@ def fixed_points(run: Run) -> dict[str, Point]:
     assert implicit is not None
     batch = sample_batch(run.task, SETTINGS["sequences"], SETTINGS["length"], 0)
     visited = visited_states(in_double_precision(run.model), batch.tokens, SETTINGS["states"])
-    sites = visited_sites(implicit, visited)[np.full(40, PAIR)]
+    points = visited_points(implicit, visited)[np.full(40, PAIR)]
     starts = np.random.default_rng(0).normal(size=(40, 4))
-    latents = refine(sites.transitions(), sites.boxes(np.zeros(40)), starts, 60)
+    latents = refine(points.transitions(), points.boxes(np.zeros(40)), starts, 60)
     found = {}
-    for point in prove_points(Sites(sites.model, sites.tokens, sites.state, latents, sites.places)):
+    for point in prove_points(Points(points.model, points.tokens, points.state, latents, points.places)):
         if point is not None:
             kind = "reached" if point.attracts else "repels" if point.contraction is None else "attracts"
             found[kind] = point
@@ -114,8 +114,8 @@ def test_a_box_of_states_is_about_the_fixed_point_that_is_reached(
     assert implicit is not None
     batch = sample_batch(run.task, SETTINGS["sequences"], SETTINGS["length"], seed=0)
     visited = visited_states(in_double_precision(run.model), batch.tokens, SETTINGS["states"])
-    sites = visited_sites(implicit, visited)[np.array([PAIR])]
-    there = Sites(sites.model, sites.tokens, sites.state, fixed_points["attracts"].latent[None], sites.places)
+    points = visited_points(implicit, visited)[np.array([PAIR])]
+    there = replace(points, latents=fixed_points["attracts"].latent[None])
     (claim,), (radius,) = prove_ranges(there)
     assert claim is not None
     point = pairs_of(content)[PAIR].point

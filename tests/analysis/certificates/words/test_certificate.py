@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from analysis import all_words, check_certificate
-from analysis.certificates.arb.balls import exact_vector, precision
-from analysis.certificates.arb.mamba2 import ArbModel
+from analysis.certificates.arb.models import ArbModel, exact_vector, precision
 from analysis.certificates.certificate import Automaton, RefusedError, parse_certificate, seal
 from analysis.certificates.claims.words import WordsChecker
 from analysis.certify import certify
