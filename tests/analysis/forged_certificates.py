@@ -48,10 +48,6 @@ FORGED: dict[str, Forgery] = {
     "extra count": (put("summary.proved for all lengths", 999), "summary"),
     "boolean count": (put("summary.existence", True), "summary.existence"),
     "other task": (put("run.task", "S5"), "run.task"),
-    "other model": (put("run.model", "transformer"), "run.model"),
-    "other seed": (put("run.seed", 1), "run.seed"),
-    "other length": (put("run.training_length", 10**6), "run.training_length"),
-    "fewer parameters": (put("run.parameters", 3), "run.parameters"),
     "praise of the run": (put("run.accuracy", "100% at every length"), "run"),
     "other settings": (put("settings.accuracy", 100), "settings"),
     "more sequences than can be drawn": (
@@ -73,7 +69,6 @@ FORGED: dict[str, Forgery] = {
     "overflowing number": (put("pairs.2.point.radius", "0x1p99999"), "pairs[2].point.radius"),
     "respelled number": (put("pairs.2.point.radius", lambda old: old.upper()), "pairs[2].point.radius"),
     "number in words": (put("pairs.2.point.radius", lambda old: " " + old), "pairs[2].point.radius"),
-    "decimal number": (put("pairs.2.point.radius", lambda old: float.fromhex(old)), "pairs[2].point.radius"),
     "infinite number": (put("pairs.2.point.radius", "inf"), "pairs[2].point.radius"),
     "integer as text": (put("pairs.2.token", lambda old: str(old)), "pairs[2].token"),
     "integer as float": (put("pairs.2.position", lambda old: float(old)), "pairs[2].position"),

@@ -42,10 +42,6 @@ def test_a_false_line_is_named_even_under_a_new_seal(
     assert _refusal(changed, run) == line
 
 
-def test_the_untouched_certificate_holds(content: Content, run: Run) -> None:
-    check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
-
-
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
     lower, upper = map(float.fromhex, point(Lines(changed))["entries"][0])

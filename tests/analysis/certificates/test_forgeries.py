@@ -174,11 +174,10 @@ def test_the_name_of_a_task_cannot_pass_for_its_table(tmp_path: Path, name: str)
     certificate = certify(run, claim="words", length=1)
     verdict = check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
     assert "whose words reach 1 of 2 states (table [[0, 0]], of SHA-256 " in verdict
-    verified, _, claimed = verdict.partition("The run's own words, not verified: ")
-    assert "S5" in claimed
-    assert "S5" not in verified
-    assert "\n" not in verdict
-    assert f"task {name if name == 'S5' else ascii(name)[:50]}" in verdict
+    *verified, claimed = verdict.split("\n")
+    assert "S5" not in "".join(verified)
+    assert claimed.startswith("- not verified, the run's own words: ")
+    assert f"task {name if name == 'S5' else ascii(name)[:50]}" in claimed
 
 
 def test_a_part_of_a_state_is_compared_with_its_own_size() -> None:
@@ -242,11 +241,12 @@ def test_the_verdict_is_that_of_the_checker(
     }
     for certificate in (content, told):
         printed = answer(certificate, run)
-        verdict, seconds, _ = printed.split("\n")
+        verdict, model, *conditions, seconds, _ = printed.split("\n")
         assert "PRAISE" not in printed
-        assert verdict.startswith("0 The certificate holds of implicit-mamba2 with weights of SHA-256 ")
-        assert "of 4 pairs of a state and a token, exactly one fixed point in a ball" in verdict
-        assert "not verified is" in verdict  # in the same sentence
+        assert verdict.startswith("0 The certificate holds: C1 to C4 of Theorem 1 hold at 4 of 4 pairs")
+        assert model.startswith("- model: implicit-mamba2, with weights of SHA-256 ")
+        assert "- exactly one fixed point in a ball around the latent: at 4" in conditions
+        assert any(line.startswith("- not covered: other states, and the model's own") for line in conditions)
         assert seconds.startswith("Checked in ")
 
 

@@ -17,7 +17,7 @@ from flint import arb, arb_mat
 
 from analysis.certificates.arb.models import ArbModel, precision, row_sum
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
-from analysis.certificates.claims.theorem1 import Claimed, Orbit, PairChecker, Point, Range, summarise
+from analysis.certificates.claims.theorem1 import Orbit, PairChecker, Point, Range, summarise
 from analysis.certificates.proofs.theorem1 import Points, prove_points, prove_ranges, visited_points
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
@@ -178,15 +178,6 @@ def test_an_orbit_to_a_fixed_point_that_repels_is_refused(
     assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.contraction.norm"
 
 
-def test_a_distance_to_the_working_latent_is_no_claim_any_more(content: dict[str, Any]) -> None:
-    """It was taken on trust: the latent came from the document."""
-    for name, value in (("working_distance", "inf"), ("working_latent", "")):
-        forged = copy.deepcopy(content)
-        forged["claims"][0]["pairs"][PAIR][name] = value
-        with pytest.raises(RefusedError, match=rf"pairs\[{PAIR}\]\.{name}: "):
-            parse_certificate(forged)
-
-
 # The terms of the check, each of which decides
 
 JUST = 1e-7
@@ -284,8 +275,3 @@ def test_the_growth_is_that_of_all_lower_powers() -> None:
         contraction: Any = SimpleNamespace(power=16, norm=0.99, growth=least * (1 + sign * JUST))
         claim = partial(checker._check_contraction, arb_mat(matrix), contraction, "claim.contraction")
         assert is_accepted(claim, "claim.contraction.growth") is (sign == 1)
-
-
-def test_what_is_over_a_box_has_no_orbit() -> None:
-    assert "orbit" not in Claimed.model_fields
-    assert "orbit" in Point.model_fields

@@ -1,0 +1,359 @@
+"""Words of every length of implicit models: the search for a cover, what is proved, and what must not be."""
+
+import base64
+import copy
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate, seal
+from analysis.certificates.producing import certificate_of
+from analysis.certificates.proofs import lengths as all_lengths
+from analysis.certificates.proofs.lengths import OF_STORED_RUNS, LengthsSettings, for_run, reachable_states
+from analysis.certificates.proofs.words import solve_steps
+from analysis.certify import certify
+from analysis.check_certificate import CheckSettings, check_certificate
+from analysis.framework.needs import as_implicit
+from automata.tasks.word_problem import WordProblem
+from implicit.fixed_point import Stopping
+from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from implicit.modes import Solve
+from implicit.runs.loading import STORED_RUNS, Run, load_run
+from tests.analysis.lines import Content, Forgery, Lines, check_as, entry, line_of, put, scaled
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Run:
+    """parity-small without its memory, on a task that asks for none: the first state, for ever."""
+    run = load_run("parity-small")
+    with torch.no_grad():
+        run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
+        run.model.get_parameter("mixers.0.A_log").add_(3.0)  # h decays by more than e⁻²⁰ Δ a token
+        run.model.get_parameter("head.weight").mul_(0.05)
+        run.model.get_parameter("head.bias").copy_(torch.tensor([3.0, -3.0]))
+    names = run.task.token_names, run.task.target_names
+    task = WordProblem([[0, 0], [1, 1]], 0, *names, name="constant")
+    return replace(run, task=task)
+
+
+COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.03, "rate": 0.9, "gain": 0.95}
+
+
+def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -> None:
+    found = all_lengths.analyse(forgetful, **COARSE)
+    assert found.proved
+    assert found.found is not None
+    assert "on all words of every length" in found.sentence
+    # states that random words of 60 tokens lead to, in floating point, lie in the sets that targets name
+    cover, model = found.found.cover, as_implicit(forgetful).double()
+    tokens = torch.randint(0, 2, (20, 60), generator=torch.Generator().manual_seed(0))
+    state, place = np.zeros((20, 18)), np.zeros(20, dtype=np.int64)
+    stopping = Stopping(rtol=1e-13, max_iterations=2000)
+    for t in range(60):
+        read = tokens[:, t].numpy()
+        state, _ = solve_steps(model, state, read, stopping)
+        place = cover.targets[place, read]
+        away = cover.metrics[place] @ (state - cover.centres[place])[..., None]
+        assert (np.linalg.norm(away[..., 0], axis=1) <= cover.radii[place]).all()
+    numbers = found.numbers()
+    assert numbers["closed"] == numbers["steps"] == 2 * numbers["sets"]
+    assert all_lengths.draw(found).axes
+    assert found.rows()
+    assert "Not covered: float32, and the run's own rtol of 0.0001." in found.finding.limits
+
+
+@pytest.mark.parametrize(
+    ("entry", "number", "fault"),
+    [
+        ("head.bias", 0.0, "steps between"),
+        ("mixers.0.out_proj.weight", 1e200, "not a finite number|no metrics"),
+    ],
+)
+def test_a_model_that_overflows_or_has_no_bundle_is_told(
+    forgetful: Run, entry: str, number: float, fault: str
+) -> None:
+    run = replace(forgetful, model=copy.deepcopy(forgetful.model).double())
+    with torch.no_grad():
+        run.model.get_parameter(entry).fill_(number)
+    found = all_lengths.analyse(run, **COARSE)
+    assert not found.proved
+    assert re.search(fault, found.sentence)
+    all_lengths.draw(found)
+
+
+def test_a_wrong_answer_is_not_proved_right(forgetful: Run) -> None:
+    task = WordProblem([[0, 1], [1, 0]], 0, ("0", "1"), ("even", "odd"), name="parity")
+    found = all_lengths.analyse(replace(forgetful, task=task), **COARSE)
+    assert not found.proved
+    assert found.found is not None
+    assert "steps between" in found.sentence
+    assert all_lengths.draw(found).axes
+
+
+def test_why_nothing_is_proved_is_told() -> None:
+    run = load_run("parity-small")
+    few = all_lengths.analyse(run, sets=50)
+    assert few.fault == "more than 50 states lie farther than 0.0001 from each other"
+    fast = all_lengths.analyse(run, distance=0.1, rate=0.1)
+    assert fast.fault == "no metrics were found in which every step contracts by 0.1"
+    assert not all_lengths.draw(fast).axes
+    assert fast.numbers() == {"sentence": fast.sentence, "proved": False, "fault": fast.fault}
+
+
+@pytest.fixture(scope="module")
+def content(forgetful: Run) -> Content:
+    return certify(forgetful, claim="lengths", **COARSE).model_dump(mode="json")
+
+
+def _check(content: Content, run: Run) -> None:
+    check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+
+
+def label(content: Content) -> None:
+    content["labels"][content["targets"][0][1]] = 1
+
+
+def target(content: Content) -> None:
+    content["targets"][1][0] = content["targets"][1][1]
+
+
+def smaller_radius(content: Content) -> None:
+    entry("radii", content["targets"][3][0], lambda radius: radius * 0.5)(content)
+
+
+def bundle_of_the_other_token(content: Content) -> None:
+    content["bundle_of"][2][0] = content["bundle_of"][2][1]
+
+
+def narrower_bundle(content: Content) -> None:
+    numbers = np.frombuffer(base64.b64decode(content["bundles"]["widths"]), "<f8") * 0.5
+    content["bundles"]["widths"] = base64.b64encode(numbers.tobytes()).decode()
+
+
+FALSE: dict[str, Forgery] = {
+    "label": (label, "targets[0][1]"),
+    "first label": (put("labels.0", 1), "labels"),
+    "target": (target, "targets[1][0]"),
+    "target outside": (put("targets.1.0", 10**6), "targets[1][0]"),
+    "smaller radius": (smaller_radius, ""),
+    "negative radius": (entry("radii", 2, lambda radius: -radius), ""),
+    "moved start": (entry("centres", 3, lambda entry: entry + 1e-06), "centres[0]"),
+    "singular metric": (entry("metrics", 3 * 171, lambda _: 0.0), ""),
+    "moved latent": (entry("latents", 5, lambda entry: entry + 0.1), "latents[0][0]"),
+    "smaller latent radius": (entry("latent_radii", 7, lambda radius: radius * 0.001), "latents[3][1]"),
+    "larger margin": (scaled("margin", 1.2), "margin"),
+    "missing set": (put("labels", lambda old: old[:-1]), "targets"),
+    "bundle of the other token": (bundle_of_the_other_token, "bundle_of[2][0]"),
+    "narrower bundle": (narrower_bundle, "bundle_of[0][0]"),
+}
+
+
+@pytest.mark.parametrize(("tamper", "line"), FALSE.values(), ids=FALSE)
+def test_a_false_line_is_named_even_under_a_new_seal(
+    content: Content, forgetful: Run, tamper: Callable[[Content], None], line: str
+) -> None:
+    changed = copy.deepcopy(content)
+    tamper(Lines(changed))
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError) as refusal:
+        _check(changed, forgetful)
+    # a set that shrinks, or loses its shape, fails where it is reached first: by any line that leads into it
+    others = ("targets", "metrics", "bundles", "bundle_of", "latents")
+    named = line_of(refusal.value)
+    assert named == line or (not line and named.startswith(others))
+
+
+def test_the_certificate_holds(content: Content, forgetful: Run) -> None:
+    _check(content, forgetful)
+
+
+def test_steps_without_a_bound_are_drawn_as_none_and_prove_nothing(forgetful: Run) -> None:
+    """A gain may be infinite, or no number, where the sets of a cover are too large."""
+    found = all_lengths.analyse(forgetful, **COARSE)
+    assert found.found is not None
+    bounds = found.found.bounds
+    gain, closed = bounds.gain.copy(), found.found.closed.copy()
+    gain[:2], closed[:2] = [np.inf, np.nan], False
+    broken = replace(found, found=replace(found.found, bounds=replace(bounds, gain=gain), closed=closed))
+    assert not broken.proved
+    drawn = sum(patch.get_height() for patch in all_lengths.draw(broken).axes[0].patches)  # type: ignore[attr-defined]
+    assert drawn == len(gain) - 2
+
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+PARITY = np.array([[0, 1], [1, 0]])
+
+
+def third(states: Array, tokens: IntArray) -> tuple[Array, Array]:
+    """s' = s/3 + 2x/3: from 0 the left ends of the Cantor set's intervals."""
+    return states / 3 + 2 * tokens[:, None] / 3, tokens[:, None].astype(np.float64)
+
+
+def within(radius: float, scale: float = 1.0) -> Any:
+    def tolerance(states: Array, labels: IntArray) -> tuple[Array, Array]:
+        return np.broadcast_to(scale * np.eye(1), (len(states), 1, 1)), np.full(len(states), radius)
+
+    return tolerance
+
+
+def test_targets_are_near_the_images_and_have_their_labels() -> None:
+    found = reachable_states(third, np.zeros(1), 0, PARITY, within(1e-3), limit=1000)
+    assert found is not None
+    count = len(found.states)
+    # every interval of length 3⁻⁶ > 1e-3 holds a state of each parity; none is within 1e-3 of another
+    assert 2**6 <= count <= 2 * 2**7
+    for token in (0, 1):
+        images, latents = third(found.states, np.full(count, token))
+        assert np.abs(images - found.states[found.targets[:, token]]).max() <= 1e-3
+        np.testing.assert_array_equal(found.labels[found.targets[:, token]], PARITY[found.labels, token])
+        np.testing.assert_array_equal(found.latents[:, token], latents)
+    for label in (0, 1):
+        own = np.sort(found.states[found.labels == label].ravel())
+        assert (np.diff(own) > 1e-3).all()
+
+
+def test_metrics_scale_distances() -> None:
+    plain = reachable_states(third, np.zeros(1), 0, PARITY, within(1e-3), limit=1000)
+    scaled = reachable_states(third, np.zeros(1), 0, PARITY, within(1e-2, scale=10.0), limit=1000)
+    assert plain is not None
+    assert scaled is not None
+    np.testing.assert_array_equal(plain.states, scaled.states)
+
+
+def test_a_limit_is_kept() -> None:
+    assert reachable_states(third, np.zeros(1), 0, PARITY, within(1e-6), limit=100) is None
+
+
+def test_a_stored_run_has_its_own_settings_where_none_are_given() -> None:
+    plain, run = LengthsSettings(), load_run("s3-small")
+    own = OF_STORED_RUNS["s3-small"]
+    assert for_run(plain, run).model_dump() == {**plain.model_dump(), **own}
+    chosen = LengthsSettings(rate=plain.rate, sets=7)  # given, though one of them is the default
+    assert for_run(chosen, run).model_dump() == {**plain.model_dump(), **own, "rate": plain.rate, "sets": 7}
+    assert (
+        all_lengths.analyse(run, sets=50).fault
+        == "more than 50 states lie farther than 0.003 from each other"
+    )
+
+
+def test_other_runs_have_the_defaults(tmp_path: Path) -> None:
+    """Also one of the same name that is not the stored one."""
+    copied = tmp_path / "s3-small"
+    shutil.copytree(STORED_RUNS / "s3-small", copied)
+    for run in (load_run("parity-small"), load_run(copied)):
+        assert for_run(LengthsSettings(), run) == LengthsSettings()
+
+
+def test_every_name_is_that_of_a_stored_run() -> None:
+    assert set(OF_STORED_RUNS) <= {folder.name for folder in STORED_RUNS.iterdir()}
+    for own in OF_STORED_RUNS.values():
+        LengthsSettings(**own)
+
+
+OVERSHOOT = 2.6
+SMALL = {"d_model": 2, "expand": 1, "d_state": 1, "head_size": 2, "d_conv": 1, "residual": False}
+
+
+def turning(**sizes: Any) -> Run:
+    """A model whose latent (1, 1) is a fixed point; Φ turns a latent near it 2.6 times too far back.
+
+    A damping of 0.3 makes that a contraction, by 0.7 − 0.3 · 2.6 = −0.08; one of 0.8 an expansion, by −1.88.
+    The state stays zero, and the answer is the first label at the fixed point, the second where the latent
+    goes to and fro.
+    """
+    chosen = {**SMALL, "damping": 0.3, "max_iterations": 200, **sizes}
+    model = ImplicitMamba2(ImplicitMamba2Config(vocabulary_size=2, output_size=2, **chosen))
+    weights = dict(model.named_parameters())
+    across, along = torch.tensor([1.0, -1.0]), torch.ones(2)
+    bias, shift = 4.0, 1.0  # where SiLU is nearly the identity: its slope is 1.05
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.fill_(float("norm" in name))
+        weights["embedding.weight"].fill_(1.0)
+        weights["injections.0.weight"][:2] = 1.5  # the gate is open
+        turned = -OVERSHOOT * bias / 1.05 / 2 * torch.outer(across, across)
+        weights["mixers.0.in_proj.weight"][2:4] = turned + shift * torch.outer(across, along) / 2
+        weights["mixers.0.conv1d.weight"].fill_(1.0)
+        weights["mixers.0.conv1d.bias"][:2] = bias - shift * across
+        weights["mixers.0.D"].fill_(1.0)
+        weights["mixers.0.out_proj.weight"].copy_(torch.eye(2))
+        weights["head.weight"].copy_(2 * torch.outer(across, across))
+        weights["head.bias"].copy_(across)
+    run = load_run("parity-small")
+    names = run.task.token_names, run.task.target_names
+    config = run.config.model_copy(update={"sizes": {**run.config.sizes, **chosen}})
+    return replace(
+        run, model=model, config=config, task=WordProblem([[0, 0], [1, 1]], 0, *names, name="constant")
+    )
+
+
+def answers(run: Run) -> torch.Tensor:
+    model, tokens = copy.deepcopy(run.model).double(), torch.tensor([[0, 1, 1, 0], [1, 0, 0, 0]])
+    stopping = Stopping(rtol=1e-6, max_iterations=run.config.sizes["max_iterations"])
+    with torch.no_grad():
+        return model.run(tokens, solve=Solve("sequential", stopping=stopping)).logits.argmax(-1)
+
+
+@pytest.fixture(scope="module")
+def turned() -> Certificate:
+    """True of the damping 0.3."""
+    run = turning()
+    found = all_lengths.analyse(run, distance=1e-3)
+    assert found.proved
+    return certificate_of(run, found)
+
+
+def check_turned(turned: Certificate, run: Run, config: dict[str, Any] | None = None) -> None:
+    config = config or run.config.as_json()
+    forged = turned.model_copy(update={"config": config})
+    forged = forged.model_copy(update={"sha256": forged.seal()})
+    check_as(forged, run, config)
+
+
+def test_where_the_iteration_contracts_the_answers_are_right_and_the_certificate_holds(
+    turned: Certificate,
+) -> None:
+    assert (answers(turning()) == 0).all()
+    check_turned(turned, turning())
+
+
+def test_fixed_points_that_repel_are_refused(turned: Certificate) -> None:
+    """The same weights and fixed points with another damping: every answer is wrong."""
+    repelled = turning(damping=0.8)
+    assert (answers(repelled) == 1).all()
+    with pytest.raises(RefusedError, match=r"bundles\.radii\[0\]: the iteration is not proved to contract"):
+        check_turned(turned, repelled)
+    # nor is a damping assumed where none is named
+    config = turning().config.as_json()
+    del config["sizes"]["damping"]
+    with pytest.raises(RefusedError, match=r"config\.sizes\.damping"):
+        check_turned(turned, turning(), config)
+
+
+@pytest.mark.parametrize("limit", [1, 20])
+def test_a_run_that_stops_before_the_iteration_is_there_is_refused(turned: Certificate, limit: int) -> None:
+    short = turning(max_iterations=limit)
+    with pytest.raises(RefusedError, match=f"iterations: are more than the limit of the run, {limit}"):
+        check_turned(turned, short)
+    claim = turned.only
+    shorter = claim.model_copy(update={"iterations": limit})
+    with pytest.raises(RefusedError, match=r"iterations: are (over|not enough)"):
+        check_turned(turned.model_copy(update={"claims": [shorter]}), short)
+
+
+def test_a_producer_does_not_prove_what_the_iteration_does_not_reach() -> None:
+    found = all_lengths.analyse(turning(max_iterations=20), distance=1e-3)
+    assert not found.proved
+    assert "of 2 of 2 steps it is not proved that the iteration from zero ends near them within 20" in (
+        found.sentence
+    )
+    assert found.numbers()["proved"] is False

@@ -1,0 +1,413 @@
+"""All words up to a length: what is proved, against floating point, and what a forger may write of it."""
+
+import base64
+import copy
+import itertools
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import all_words, check_certificate
+from analysis.certificates.certificate import Automaton, RefusedError, parse_certificate, parse_json, seal
+from analysis.certificates.claims.words import WordsChecker
+from analysis.certificates.proofs.words import analyse, draw
+from analysis.certify import certify
+from analysis.check_certificate import CheckSettings
+from analysis.framework.needs import word_problem_of
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
+from benchmarks.certificate_mutations.targets import COARSE, TINY, untrained
+from implicit.fixed_point import Stopping
+from implicit.modes import Solve
+from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import Content, Forge, Forgery, Lines, check_as, drop, entry, line_of, put, scaled
+
+
+def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None:
+    run = load_run("parity-small")
+    found = analyse(run, length=6, tolerance=1e-10)
+    assert found.proved_length == 6
+    model = run.model.double()
+    words = torch.tensor(list(itertools.product((0, 1), repeat=6)))
+    with torch.no_grad():
+        stopping = Stopping(rtol=1e-12, max_iterations=2000)
+        logits = model.run(words, solve=Solve("sequential", stopping=stopping)).logits
+    labels = words.cumsum(1) % 2
+    right = logits.gather(2, labels[..., None])[..., 0]
+    margins = (right - logits.gather(2, 1 - labels[..., None])[..., 0]).amin(dim=0).numpy()
+    # proved margins are below the computed ones, by no more than the enclosures are wide
+    assert (found.margin <= margins + 1e-9).all()
+    np.testing.assert_allclose(found.margin, margins, atol=1e-6)
+    assert found.words.tolist() == found.proved.tolist() == [2, 4, 8, 16, 32, 64]
+    assert found.radius.max() < 1e-6
+
+
+@pytest.mark.parametrize("length", [60, 10**12])
+def test_more_words_than_memory_holds_are_refused_unread(length: int) -> None:
+    with pytest.raises(InputError, match=f"the set of all words of {length} tokens needs at least"):
+        analyse(load_run("parity-small"), length=length)
+
+
+def test_a_model_that_is_wrong_is_not_proved_right() -> None:
+    run = load_run("parity-small")
+    with torch.no_grad():
+        run.model.get_parameter("head.weight").neg_()
+        run.model.get_parameter("head.bias").neg_()
+    found = analyse(run, length=3)
+    assert found.proved_length == 0
+    assert found.counterexample == (0,)
+    assert "nothing is proved, not even of the word 0" in found.sentence
+    with pytest.raises(InputError, match="nothing is proved"):
+        certify(run, claim="words", length=2)
+    assert np.isneginf(found.margin).all()
+    assert draw(found).axes
+    assert found.rows()
+    assert (found.finding.holds, found.finding.limits) == (False, "")
+
+
+def test_of_another_task_the_first_wrong_word_is_told() -> None:
+    run = load_run("parity-small")
+    task = word_problem_of(run)
+    # odd stays odd under the token 1: the words 1, 01, 001 are answered alike, 11 is not
+    once = WordProblem([[0, 1], [1, 1]], 0, task.token_names, task.state_names, name="once")
+    found = analyse(replace(run, task=once), length=4)
+    assert found.counterexample == (1, 1)
+    assert found.proved_length == 1
+    # words that begin with one of which nothing is proved are not followed
+    assert found.proved.tolist() == [2, 3, 4, 5]
+    assert found.words.tolist() == [2, 4, 8, 16]
+
+
+def test_models_without_small_states_are_refused(make_run: Any) -> None:
+    with pytest.raises(InputError, match="has no fixed points"):
+        analyse(make_run("lstm"))
+    with pytest.raises(InputError, match="numbers; give a run of at most 200"):
+        analyse(load_run("parity"))
+    with pytest.raises(InputError, match="length is 0"):
+        analyse(load_run("parity-small"), length=0)
+
+
+LENGTH = 3
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return load_run("parity-small")
+
+
+@pytest.fixture(scope="module")
+def content(run: Run) -> Content:
+    return certify(run, claim="words", length=LENGTH).model_dump(mode="json")
+
+
+def initial_state(content: Content) -> None:
+    content["automaton"]["initial_state"] = 1
+
+
+def missing_word(content: Content) -> None:
+    numbers = base64.b64decode(content["levels"][2]["margins"])
+    content["levels"][2]["margins"] = base64.b64encode(numbers[:-8]).decode()
+
+
+def larger_margins(content: Content) -> None:
+    for level in range(LENGTH):
+        for word in range(2 ** (level + 1)):
+            entry(f"levels.{level}.margins", word, lambda margin: margin * 1.01)(content)
+    scaled("margin", 1.01)(content)
+
+
+def margin_below_zero(content: Content) -> None:
+    entry("levels.2.margins", 6, lambda _: -1.0)(content)
+    content["margin"] = (-1.0).hex()
+
+
+smaller_state_radius = entry("levels.2.state_radii", 5, lambda radius: radius * 1e-6)
+
+
+def swapped_words(content: Content) -> None:
+    # with another answer and the same margins, in the order of the words 0, 1
+    for name in ("latents", "states"):
+        numbers = np.frombuffer(base64.b64decode(content["levels"][0][name]), "<f8").reshape(2, -1)
+        content["levels"][0][name] = base64.b64encode(numbers[::-1].tobytes()).decode()
+
+
+def other_bundle(content: Content) -> None:
+    row = content["levels"][2]["bundle_of"]
+    row[5] = next(bundle for bundle in row if bundle != row[5])
+
+
+FALSE: dict[str, Forgery] = {
+    "missing level": (drop("levels.1"), "levels[1].latents"),
+    "missing last level": (drop("levels.-1"), "length"),
+    "no levels": (put("levels", []), "length"),
+    "missing word": (missing_word, "levels[2].margins"),
+    "word count": (put("words", lambda old: old + 2), "words"),
+    "larger margin in the summary": (put("margin", (7.0).hex()), "margin"),
+    "larger margins": (larger_margins, "levels[0].margins[0]"),
+    "margin below zero": (margin_below_zero, "levels[2].margins[6]"),
+    "smaller state radius": (smaller_state_radius, "levels[2].state_radii[5]"),
+    "negative state radius": (
+        entry("levels.2.state_radii", 5, lambda radius: -radius),
+        "levels[2].state_radii[5]",
+    ),
+    "moved state": (
+        entry("levels.2.states", 3 * 18 + 11, lambda entry: entry + 0.001),
+        "levels[2].state_radii[3]",
+    ),
+    "moved window": (
+        entry("levels.2.states", 3 * 18 + 2, lambda entry: entry + 0.001),
+        "levels[2].state_radii[3]",
+    ),
+    "swapped words": (swapped_words, "levels[0].latents[0]"),
+    "moved latent": (
+        entry("levels.1.latents", 2 * 8 + 3, lambda entry: entry + 0.01),
+        "levels[1].latents[2]",
+    ),
+    "smaller latent radius": (
+        entry("levels.1.latent_radii", 2, lambda radius: radius * 1e-06),
+        "levels[1].latents[2]",
+    ),
+    "negative latent radius": (
+        entry("levels.1.latent_radii", 2, lambda radius: -radius),
+        "levels[1].latent_radii[2]",
+    ),
+    "larger latent radius": (entry("levels.1.latent_radii", 2, lambda _: 10.0), "levels[1].latent_radii[2]"),
+    "endless latent radius": (entry("levels.1.latent_radii", 2, lambda _: np.inf), "levels[1].latent_radii"),
+    "missing bundle": (drop("levels.2.bundle_of.-1"), "levels[2].bundle_of"),
+    "other bundle": (other_bundle, "levels[2].bundle_of[5]"),
+}
+
+
+def _check(content: Content, run: Run, processes: int = 1) -> None:
+    settings = CheckSettings(processes=processes)
+    check_certificate.check_certificate(parse_certificate(content), run, settings)
+
+
+@pytest.mark.parametrize(("tamper", "line"), FALSE.values(), ids=FALSE)
+def test_a_false_line_is_named_even_under_a_new_seal(
+    content: Content, run: Run, tamper: Callable[[Content], None], line: str
+) -> None:
+    changed = copy.deepcopy(content)
+    tamper(Lines(changed))
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError) as refusal:
+        _check(changed, run)
+    assert line_of(refusal.value) == line
+
+
+def test_a_wrong_answer_cannot_be_certified(content: Content, run: Run) -> None:
+    # the same claims with a task that begins in the other state: the first answer is wrong
+    changed = copy.deepcopy(content)
+    initial_state(changed)
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError, match=r"levels\[0\]\.margins\[0\]: is larger than"):
+        check_as(changed, run, automaton=Automaton(initial_state=1, table=[[0, 1], [1, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "claimed", "line"),
+    [
+        ({"max_iterations": 1}, {}, "iterations"),
+        ({"max_iterations": 1}, {"iterations": 1}, "iterations"),
+        ({"damping": 0.2}, {}, "iterations"),
+    ],
+    ids=str,
+)
+def test_what_is_proved_of_one_iteration_is_not_of_another(
+    content: Content, run: Run, sizes: Content, claimed: Content, line: str
+) -> None:
+    """The same weights with another limit, which is reached too early, and with a slower iteration."""
+    changed = copy.deepcopy(content)
+    Lines(changed).update(claimed)
+    changed["config"]["sizes"] |= sizes
+    changed["sha256"] = seal(changed)
+    with pytest.raises(RefusedError) as refusal:
+        check_as(changed, run, config=changed["config"])
+    assert line_of(refusal.value) == line
+
+
+def test_what_a_worker_process_refuses_is_told_as_in_one(
+    content: Content, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = copy.deepcopy(content)
+    smaller_state_radius(Lines(changed))
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(changed))
+    assert check_certificate.main([str(path), "parity-small", "--processes", "2"]) == 1
+    line = "levels[2].state_radii[5]: is less than the distance of the state (word 1 0 1)"
+    assert capsys.readouterr().err == f"refused: claims[0].{line}\n"
+
+
+def test_every_word_is_followed(content: Content, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    whole = WordsChecker.check_step
+
+    def remember(self: WordsChecker, level: int, row: int) -> None:
+        seen.append(tuple(map(int, f"{row:0{level + 1}b}")))
+        whole(self, level, row)
+
+    monkeypatch.setattr(WordsChecker, "check_step", remember)
+    _check(content, run)
+    words = [word for length in range(1, LENGTH + 1) for word in itertools.product((0, 1), repeat=length)]
+    assert sorted(seen) == sorted(words)
+
+
+def test_the_command_writes_what_the_checker_accepts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert all_words.main(["parity-small", "--length", "2", "--out", str(out)]) == 0
+    assert "analysis.check_certificate" in capsys.readouterr().out
+    assert check_certificate.main([str(out / "certificate.json"), "parity-small", "--processes", "1"]) == 0
+    assert "all 6 words of up to 2 tokens are right.\n- model: implicit-mamba2" in capsys.readouterr().out
+    for text in ("[]", "{", '{"format": "implicit-ssm certificate of all words, version 3"}'):
+        (out / "certificate.json").write_text(text)
+        assert check_certificate.main([str(out / "certificate.json"), "parity-small"]) == 1
+    assert check_certificate.main([str(tmp_path / "none.json"), "parity-small"]) == 2
+
+
+MEMBERSHIP = "bundle_of"
+ANYWHERE = ""
+"""The line depends on which claim of the certificate is the first that no longer holds."""
+
+
+def verdict_on(content: Content, run: Run) -> str:
+    parsed = parse_certificate(parse_json(json.dumps(content).encode()))
+    return check_certificate.check_certificate(parsed, run, CheckSettings(processes=1))
+
+
+@pytest.fixture(scope="module")
+def constant(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = untrained(tmp_path_factory.mktemp("runs") / "constant", "implicit-mamba2", TINY, {"head": 0.05})
+    task = WordProblem([[0, 0], [1, 1]], 0, run.task.token_names, run.task.target_names, name="constant")
+    return replace(run, task=task)
+
+
+@pytest.fixture(scope="module", params=["words", "every length"])
+def answers(constant: Run, request: pytest.FixtureRequest) -> Content:
+    chosen = {"claim": "words", "length": 2} if request.param == "words" else {"claim": "lengths", **COARSE}
+    document: Content = certify(constant, **chosen).model_dump(mode="json")
+    return document
+
+
+def of_bundles(field: str, factor: float) -> Forge:
+    """Scale what is said of the first bundle."""
+
+    def forge(content: Any) -> None:
+        bundles = content["bundles"]
+        rows = (
+            np.frombuffer(base64.b64decode(bundles[field]), "<f8").reshape(len(bundles["tokens"]), -1).copy()
+        )
+        rows[0] *= factor
+        bundles[field] = base64.b64encode(rows.tobytes()).decode()
+
+    return forge
+
+
+def no_bundles(content: Content) -> None:
+    content["bundles"] |= {"tokens": []} | dict.fromkeys(
+        ("centres", "widths", "latents", "metrics", "radii"), ""
+    )
+
+
+def in_bundle(number: int) -> Forge:
+    """Put the first step into another bundle."""
+
+    def forge(content: Any) -> None:
+        row = content["levels"][0]["bundle_of"] if "levels" in content else content["bundle_of"][0]
+        row[0] = number
+
+    return forge
+
+
+def too_few_of_them(content: Content) -> None:
+    (content["levels"][0]["bundle_of"] if "levels" in content else content["bundle_of"][0]).pop()
+
+
+OF_THE_ITERATION: dict[str, Forgery] = {
+    "own words": (put("scope", "in floating-point arithmetic, by every mode"), "scope"),
+    "the run's rtol as tolerance": (put("tolerance", (1e-4).hex()), "latent_error"),
+    "tolerance in decimal": (put("tolerance", 1e-7), "tolerance"),
+    "tolerance of zero": (put("tolerance", (0.0).hex()), "tolerance"),
+    "tolerance of all latents": (put("tolerance", (1.0).hex()), "tolerance"),
+    "negative tolerance": (put("tolerance", (-1e-7).hex()), "tolerance"),
+    "few iterations": (put("iterations", 5), "iterations"),
+    "no iterations": (put("iterations", 0), "iterations"),
+    "iterations above the limit": (put("iterations", 1001), "iterations"),
+    "latent error that no tolerance meets": (put("latent_error", (1e-3).hex()), ANYWHERE),
+    "negative latent error": (put("latent_error", (-1e-6).hex()), "latent_error"),
+    "no latent error": (put("latent_error", (0.0).hex()), "latent_error"),
+    "negative step error": (put("step_error", (-1e-12).hex()), "step_error"),
+    "step error of the program": (put("step_error", (1e-3).hex()), "latent_error"),
+    "less rounding than there is": (put("step_error", (1e-15).hex()), "step_error"),
+    "no rounding": (put("step_error", (0.0).hex()), "step_error"),
+    "another format": (put("dtype", "float32"), "dtype"),
+    "a format in words": (put("dtype", "float64 and float32"), "dtype"),
+    "exact functions": (put("ulps", 0), "ulps"),
+    "functions better than they are": (put("ulps", 1), "ulps"),
+    "functions far off": (put("ulps", 1000), "step_error"),
+    "functions of nothing": (put("ulps", 10**6), "ulps"),
+    "another token": (put("bundles.tokens.0", lambda token: token ^ 1), ANYWHERE),
+    "no such token": (put("bundles.tokens.0", 2), "bundles.tokens"),
+    "no bundles": (no_bundles, "bundles.tokens"),
+    "no such bundle": (in_bundle(99), MEMBERSHIP),
+    "bundle before the first": (in_bundle(-1), MEMBERSHIP),
+    "too few of them": (too_few_of_them, MEMBERSHIP),
+    "box elsewhere": (of_bundles("centres", 2.0), ANYWHERE),
+    "negative box": (of_bundles("widths", -1.0), "bundles.radii[0]"),
+    "no box": (of_bundles("widths", 0.0), MEMBERSHIP),
+    "box of all states": (of_bundles("widths", 1e9), "bundles.radii[0]"),
+    "region elsewhere": (of_bundles("latents", -1.0), "bundles.radii[0]"),
+    "no metric": (of_bundles("metrics", 0.0), "bundles.metrics[0]"),
+    "stretched metric": (of_bundles("metrics", 1e6), ANYWHERE),
+    "region of all latents": (of_bundles("radii", 1e6), "bundles.radii[0]"),
+    "small region": (of_bundles("radii", 1e-9), ANYWHERE),
+    "region of none": (of_bundles("radii", 0.0), "bundles.radii[0]"),
+    "negative region": (of_bundles("radii", -1.0), "bundles.radii[0]"),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_ITERATION)
+def test_a_forged_iteration_is_refused(answers: Content, constant: Run, name: str) -> None:
+    forge, line = OF_THE_ITERATION[name]
+    forged = copy.deepcopy(answers)
+    forge(Lines(forged))
+    forged["sha256"] = seal(forged)
+    with pytest.raises(RefusedError) as refused:
+        verdict_on(forged, constant)
+    found = line_of(refused.value)
+    assert found == line or line == ANYWHERE or (line == MEMBERSHIP and MEMBERSHIP in found)
+
+
+def test_the_verdict_says_of_which_iteration(answers: Content, constant: Run) -> None:
+    """Its numbers are read back as those that were checked, and its words are none of the document's."""
+    told = verdict_on(answers, constant)
+    found = re.search(r"\(damping (\S+), rtol <= (\S+), a limit of at least (\d+) iterations a token\)", told)
+    assert found is not None
+    damping, tolerance, limit = found.groups()
+    assert float(damping) == constant.config.as_json()["sizes"]["damping"]
+    assert float(tolerance) == float.fromhex(Lines(answers)["tolerance"])
+    assert int(limit) == Lines(answers)["iterations"]
+    assert "- arithmetic: exact, and as float64 computes it on a CPU (python -m implicit.answer)\n" in told
+    assert "- assumed of float64: + - * / round as in IEEE 754; sums and matrix products are made of" in told
+    assert "within 4 ulp\n- not covered: float32, and the run's own rtol of 0.0001\n" in told
+    shown = re.search(r"- margin: at least ([0-9.e-]+)\n", told)
+    assert shown is not None
+    assert float(shown.group(1)) <= float.fromhex(Lines(answers)["margin"])
+
+
+def test_of_real_numbers_no_rounding_is_claimed(constant: Run) -> None:
+    """Without it steps may be claimed not to be off at all, and the verdict says what is left out."""
+    document = certify(constant, claim="words", length=2, dtype="real").model_dump(mode="json")
+    Lines(document)["step_error"] = (0.0).hex()
+    document["sha256"] = seal(document)
+    told = verdict_on(document, constant)
+    assert "float64" not in told
+    assert "- not covered: rounding, and the run's own rtol of 0.0001\n" in told
