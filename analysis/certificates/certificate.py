@@ -1,8 +1,9 @@
 """The format of certificates and the loop that checks them: a head, claims of many kinds, a seal.
 
-What the kinds say and how they are checked stands in `analysis.certificates.claims`, a file each. Claims are
-proved again by other means than they were made with (`analysis.certificates.arb`), in several processes.
-Nothing is started that would take more than is allowed of time or memory.
+How the kinds are checked stands in `analysis.certificates.claims`, a file each; what they say stands in
+Markdown beside it. Claims are proved again by other means than they were made with
+(`analysis.certificates.arb`), in several processes. Nothing is started that would take more than is allowed
+of time or memory.
 
 Numbers that a proof rests on are exact: single ones as hexadecimal floats, arrays as base64 of little-endian
 float64. Each number has one spelling, that which Python writes, and a document that spells it otherwise is
@@ -262,6 +263,13 @@ def parse_certificate(content: Any) -> Certificate:
         raise RefusedError("claims", "hold two of one kind")
     certificate: Certificate = read_part(Certificate, {**content, "claims": claims}, "")
     return certificate
+
+
+def statements(*names: str) -> dict[str, str]:
+    """Return what kinds of claims state: the paragraphs of Markdown files in `claims`, by their headings."""
+    texts = [Path(__file__).with_name("claims").joinpath(f"{name}.md").read_text("utf-8") for name in names]
+    parts = [part.partition("\n") for text in texts for part in text.split("\n## ")[1:]]
+    return {heading: " ".join(text.split()) for heading, _, text in parts}
 
 
 def seal(content: Mapping[str, Any]) -> str:

@@ -204,7 +204,7 @@ class Judge:
                 yield f"pairs[{number}].decay does not hold the decay"
 
     def _claim(self, pair: Content, claim: Content, states: list[State], line: str) -> Iterable[str]:
-        """What `STATEMENTS` says of a box, at its middle and at some of its corners."""
+        """What ``theorem1.md`` says of a box, at its middle and at some of its corners."""
         model, token = self.model, pair["token"]
         latent = [mpf(float(number)) for number in numbers_of(claim["latent"])]
         number = {name: mpf(float.fromhex(claim[name])) for name in ("radius", "error", "singular_value")}

@@ -105,7 +105,7 @@ AREAS = {
         (
             "theory/rigorous/balls",
             "theory/rigorous/enclosure.py",
-            "theory/rigorous/enclosed_transitions.py",
+            "theory/rigorous/enclosure.py",
             "implicit/enclosed",
         ),
         ("tests/theory/rigorous", "tests/implicit/enclosed"),

@@ -19,7 +19,7 @@ from implicit.enclosed.mamba2 import enclosable, exact
 from implicit.models.interface import SequenceModel
 from theory.rigorous.balls import Ball
 from theory.rigorous.balls.ball import round_up
-from theory.rigorous.covers.programs import StepRounding
+from theory.rigorous.covers.invariant_cover import StepRounding
 from theory.rigorous.float_format import FloatFormat
 from theory.rigorous.rounded import TINY, Rounded, joined
 

@@ -10,7 +10,7 @@ import torch
 
 from analysis import certify, check_certificate
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
-from analysis.certificates.claims.theorem1 import STATEMENTS, ControlPair, Pair
+from analysis.certificates.claims.theorem1 import ControlPair, Pair
 from analysis.certificates.proofs import theorem1
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision
@@ -44,7 +44,7 @@ def test_statements_of_several_layers_speak_of_each_layers_own_block(make_run: A
     assert claim.kind != "explicit" or "by itself" in claim.statements["explicit"]
     assert "own block" in "".join(claim.verdict(certificate.config).conditions)
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
-    one_layer = {name: STATEMENTS[name] for name in claim.statements}
+    one_layer = {name: claim.says[name] for name in claim.statements}
     forged = claim.model_copy(update={"statements": one_layer})
     old = certificate.model_copy(update={"claims": [forged]}).sealed()
     with pytest.raises(RefusedError, match="make the certificate anew"):

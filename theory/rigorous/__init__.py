@@ -5,8 +5,14 @@ them in :mod:`theory.rigorous.tensors`, sets of states that a closed loop cannot
 :mod:`theory.rigorous.covers`.
 """
 
-from theory.rigorous.enclosed_transitions import EnclosedTransitions, EnclosedUpdate
-from theory.rigorous.enclosure import Enclosures, enclose, independent_of_state, newton_step_bound
+from theory.rigorous.enclosure import (
+    EnclosedTransitions,
+    EnclosedUpdate,
+    Enclosures,
+    enclose,
+    independent_of_state,
+    newton_step_bound,
+)
 
 __all__ = [
     "EnclosedTransitions",

@@ -26,6 +26,7 @@ so that x differs from P b + E P b by at most κ² / (1 − κ) ‖P b‖_∞ in
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,6 @@ from theory.rigorous.balls.ball import (
     spectral_norm,
 )
 from theory.rigorous.balls.dual import Dual
-from theory.rigorous.enclosed_transitions import EnclosedTransitions, EnclosedUpdate
 
 MAX_SQUARINGS = 10
 """Contraction is looked for in the powers 1, 2, 4, … 2¹⁰ of the damped step."""
@@ -52,29 +52,63 @@ Entries = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows i and columns j of one entry of ∂h'/∂h at each position, ``[T]`` each."""
 
 
-@dataclass(frozen=True, eq=False)
-class Enclosures:
-    """What is proved at T positions; the module says what each number bounds. NaN or infinite: nothing.
+class EnclosedUpdate(Protocol):
+    """One layer's h' = decay ⊙ h + drive, enclosed, such as `implicit.enclosed.mamba2.Mamba2Update`."""
 
-    Attributes:
-        radius: r.
-        newton_factor: κ.
-        error: e.
-        singular_value: the lower bound of A2.
-        power: k of A3; 0 where no power was found to contract.
-        power_norm: q of A3.
-        growth: g of A3.
-        entries: per layer the enclosures of J_ij, ``[T]``.
+    @property
+    def coefficients(self) -> Dual:
+        """All that decay and drive are computed from, ``[T, c]``.
+
+        Where none of it depends on h, the update is affine in h with a diagonal matrix.
+        """
+
+    def entries(self, rows: NDArray[np.int64]) -> tuple[Dual, Dual]:
+        """Return decay and drive of one entry of h at each position, ``[T, 1]`` each."""
+
+
+class EnclosedTransitions(Protocol):
+    """(Φ, G) of the tokens at T positions, evaluated on balls; the package of the models supplies it.
+
+    That of a Mamba-2 model is `implicit.enclosed.mamba2.EnclosedMamba2`.
     """
 
-    radius: Array
-    newton_factor: Array
-    error: Array
-    singular_value: Array
-    power: NDArray[np.int64]
-    power_norm: Array
-    growth: Array
-    entries: tuple[Ball, ...]
+    @property
+    def latent_size(self) -> int:
+        """The number d of entries of z; 0 for an explicit model."""
+
+    @property
+    def damping(self) -> float:
+        """τ of the iteration."""
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The name of the state h of each layer."""
+
+    def advance(
+        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
+    ) -> tuple[Dual, Sequence[EnclosedUpdate]]:
+        """Return Φ and the updates of all layers.
+
+        Args:
+            latent: ``[T, d]``, with d + (number of layers) directions, or none.
+            state: each entry ``[T, …]``.
+            directions: for each block the derivative of h in the direction of its layer, direction d + layer;
+                shaped like h. Empty if no derivative is asked for.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosures:
+    """What is proved at T positions; the module says what each number bounds. NaN or infinite: nothing."""
+
+    radius: Array  # r
+    newton_factor: Array  # κ
+    error: Array  # e
+    singular_value: Array  # the lower bound of A2
+    power: NDArray[np.int64]  # k of A3; 0 where no power was found to contract
+    power_norm: Array  # q of A3
+    growth: Array  # g of A3
+    entries: tuple[Ball, ...]  # per layer the enclosures of J_ij, [T]
 
     @property
     def exists(self) -> NDArray[np.bool_]:
@@ -175,17 +209,7 @@ def approximate_slopes(
 def refine(
     transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, max_steps: int = 10
 ) -> Array:
-    """Take Newton steps towards the fixed points, each only where it lowers the residual; nothing is proved.
-
-    Example:
-        >>> class Affine:
-        ...     latent_size, damping, blocks = 1, 1.0, ()
-        ...
-        ...     def advance(self, latent, state, directions):
-        ...         return latent.scaled(Ball.exact(0.5)).shifted(Ball.exact(1.0)), []
-        >>> refine(Affine(), {}, np.array([[1.0]]))
-        array([[2.]])
-    """
+    """Take Newton steps towards the fixed points, each only where it lowers the residual: no proof."""
     residual, slopes = approximate_slopes(transitions, state, latent)
     for _ in range(max_steps):
         change = approximate_inverse(np.eye(latent.shape[1]) - slopes) @ residual[..., None]

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from theory.rigorous.balls.ball import UNDERFLOW, Array, Ball, round_up, row_sum_norm
 from theory.rigorous.balls.dual import Dual
-from theory.rigorous.enclosed_transitions import EnclosedTransitions
-from theory.rigorous.enclosure import damped_step
+from theory.rigorous.enclosure import EnclosedTransitions, damped_step
 
 LONGEST_ORBIT = 512
 """Steps after which an orbit that has not arrived is given up."""
@@ -63,13 +62,7 @@ def orbits_into_basin(
 ) -> Orbits:
     """Prove after how many damped steps from zero g (D + e) ≤ r − e, so that the orbit tends to z*.
 
-    Args:
-        transitions: (Φ, G) at T positions.
-        state: the states, of radius zero.
-        latent: z̃, ``[T, d]``.
-        radius: r, ``[T]``; where A3 is not proved give 0.
-        error: e, ``[T]``.
-        growth: g, ``[T]``.
+    States are of radius zero. Where A3 is not proved, give a radius of 0.
     """
     within = (1 - SLACK) * ((radius - error) / growth - error)
     found = enclose_orbits(transitions, state, latent, np.nan_to_num(within, nan=-1.0, posinf=-1.0))

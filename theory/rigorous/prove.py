@@ -8,7 +8,7 @@ A1 to A3 and A6 at both: fixed points that the iteration does not find belong to
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from theory.transition_batch import TransitionBatch
 
 RADII = (2.0**-20, 2.0**-28, 2.0**-36)
 """Radii of the ball of latents that are tried, before the least that the residual allows."""
-COMPANIONS = 3
+PARTNERS = 3
 """How many other states lend their h until one shows that the transition is not linear."""
 
 Interval = tuple[float, float]
@@ -68,21 +68,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class StateProof:
-    """What is proved of Theorem 1 at one state.
+    """What is proved of Theorem 1 at one state."""
 
-    Attributes:
-        here: the bounds; None where no fixed point is proved.
-        places: per layer row i and column j of the entry.
-        elsewhere: the bounds with the h of another state, at which everything but the entry's sign is proved.
-        other: the number of that state.
-        reasons: why a statement is not proved.
-    """
-
-    here: Bounds | None
-    places: tuple[tuple[int, int], ...]
-    elsewhere: Bounds | None
-    other: int | None
-    reasons: tuple[str, ...] = ()
+    here: Bounds | None  # None where no fixed point is proved
+    places: tuple[tuple[int, int], ...]  # per layer row i and column j of the entry
+    elsewhere: Bounds | None  # with the h of another state, where all but the entry's sign is proved
+    other: int | None  # the number of that state
+    reasons: tuple[str, ...] = ()  # why a statement is not proved
 
     @property
     def contracts(self) -> bool:
@@ -115,13 +107,9 @@ class StateProof:
 
 @dataclass(frozen=True)
 class Theorem1Proof:
-    """What is proved of Theorem 1 of a transition.
+    """What is proved of Theorem 1 of a transition, at each state that was given."""
 
-    Attributes:
-        states: one for each state that was given.
-    """
-
-    states: tuple[StateProof, ...] = field(default_factory=tuple)
+    states: tuple[StateProof, ...] = ()
 
     def summary(self) -> dict[str, int]:
         """Return at how many states each statement is proved."""
@@ -223,7 +211,7 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     here = prover.bounds(prover.state, latents, places)
     elsewhere: list[Bounds | None] = [None] * len(states)
     others: list[int | None] = [None] * len(states)
-    for attempt in range(COMPANIONS if len(states) > 1 else 0):
+    for attempt in range(PARTNERS if len(states) > 1 else 0):
         missing = [
             i
             for i, bounds in enumerate(here)
@@ -234,7 +222,7 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
         if not missing:
             break
         chosen = np.array(missing)
-        lenders = prover.companions(attempt)[chosen]
+        lenders = prover.partners(attempt)[chosen]
         lent = prover.lent(chosen, lenders)
         some = [(rows[chosen], columns[chosen]) for rows, columns in places]
         found = prover.bounds(lent, prover.fixed_points(lent, chosen), some)
@@ -245,8 +233,7 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     for index in range(len(states)):
         where = tuple((int(rows[index]), int(columns[index])) for rows, columns in places)
         proof = StateProof(here[index], where, elsewhere[index], others[index])
-        reasons = _reasons(proof, len(states))
-        proofs.append(StateProof(proof.here, where, proof.elsewhere, proof.other, reasons))
+        proofs.append(replace(proof, reasons=_reasons(proof, len(states))))
     return Theorem1Proof(tuple(proofs))
 
 
@@ -296,7 +283,7 @@ class _Prover:
             ) from fault
         return [(rows.numpy(), columns.numpy()) for rows, columns in found]
 
-    def companions(self, attempt: int) -> NDArray[np.int64]:
+    def partners(self, attempt: int) -> NDArray[np.int64]:
         """For each state another one, the farthest in h at first, nearer ones later."""
         blocks = [name for names in self.transition.layer_states for name in names]
         vectors = np.concatenate([self.state[name].reshape(len(self.states), -1) for name in blocks], axis=1)

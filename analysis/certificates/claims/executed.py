@@ -57,6 +57,7 @@ from analysis.certificates.certificate import (
     Weights,
     Work,
     check_weights,
+    statements,
 )
 
 Array = NDArray[np.floating[Any]]
@@ -222,45 +223,6 @@ LARGEST_D_MODEL, LARGEST_INNER, LARGEST_SQUARE = 2**16, 2**20, arb(2) ** 120
 """With d_model below 2¹⁶ two norms over it are within 1.004 of each other, for which 1.005 stands below."""
 
 
-STATEMENTS = {
-    "meaning": (
-        "The program is run in float32 on a CPU, with float32 products of the highest precision, without "
-        "gradient or padding, from the zero state and the zero latent, with damped Picard iteration and the "
-        "damping of the run's configuration, an absolute tolerance of 0, a relative one of at most rtol and "
-        "at least 2 iterations; in the sequential mode, the windowed mode, or the simultaneous mode with "
-        "chunks of at most 64 tokens."
-    ),
-    "arithmetic": (
-        "Assumed: + - * / are within a factor 1 + d, |d| <= 2^-24, of the exact result, or within 2^-126 "
-        "where it is smaller; sums of n products, in any order, within n 2^-24 / (1 - n 2^-24) times the sum "
-        "of their absolute values, and n 2^-126; exp, exp2, log1p, softplus, sigmoid, silu, sqrt and rsqrt "
-        "within ulps units in the last place, or between the result and 0, or 2^-126 off, where it is below "
-        "2^-100. Of results that do not overflow: that none is above 2^126 is verified, not assumed. TF32, "
-        "bfloat16 accumulation and kernels other than PyTorch's own (sequential_backend 'loop', scans "
-        "'chunked', as compiled runs are loaded) are not covered."
-    ),
-    "writes": (
-        "By every token whose answer is claimed below, each channel of the state that the automaton enters "
-        "is written a number from least_write to most_write, every other channel one from -leaked to 0."
-    ),
-    "readings": (
-        "What the layer adds to the latent of a token is at least least_read (least_first at the first token)"
-        " at the right outcome, in units of what the gates pass, the others at most leftover of that in sum, "
-        "their negative part at most leak of it; it is at least dominance times the root of d_model long."
-    ),
-    "latents": (
-        "No latent is longer than length times the root of d_model. The direction of every latent that is "
-        "answered from is within off of a vector whose right outcome outweighs the others so."
-    ),
-    "answers": (
-        "On every word of every length the answer is right, with a margin of at least margin times the "
-        "latent's length times the entry of the head: at every token in the sequential and the windowed mode;"
-        " in the simultaneous mode at every token that is reported as converged and, if damping is 1, at "
-        "every token before the last iteration allowed."
-    ),
-}
-
-
 class Boxes(Part):
     """The numbers of the statements."""
 
@@ -281,7 +243,7 @@ class FloatingPoint(Claim):
     """A compiled model answers right as floats execute it."""
 
     models: ClassVar[tuple[str, ...]] = MODELS
-    says: ClassVar[Mapping[str, str]] = STATEMENTS
+    says: ClassVar[Mapping[str, str]] = statements("executed")
 
     kind: Literal["executed"] = "executed"
     dtype: Literal["float32"]

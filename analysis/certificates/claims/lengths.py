@@ -57,9 +57,9 @@ from analysis.certificates.certificate import (
     at_least,
     check_answers,
     check_each,
+    statements,
 )
 from analysis.certificates.claims.words import (
-    ITERATION_STATEMENTS,
     MODELS,
     WEIGHTS_CONDITION,
     AnswersChecker,
@@ -69,34 +69,11 @@ from analysis.certificates.claims.words import (
     work_of_steps,
 )
 
-OF_SETS = (
-    "Set i holds the states s with |W (s - c)| <= radius (Euclidean norm), c its row of centres, W the "
-    "upper triangular matrix of its row of metrics, row by row. The zero state lies in the first set, "
-    "whose label is the initial state of the automaton."
-)
-STATEMENTS = {
-    **ITERATION_STATEMENTS,
-    "sets": OF_SETS,
-    "existence": (
-        "For every state of set i and every token x the self-map has exactly one fixed point within entry "
-        "(i, x) of latent_radii of the row (i, x) of latents (maximum norm). Set and fixed points lie in "
-        "bundle bundle_of[i][x], so that the iteration stops near them."
-    ),
-    "step": (
-        "With the latent at which the iteration stops token x leads from every state of set i into set "
-        "targets[i][x], whose label is the state of the automaton after x from the label of i."
-    ),
-    "margin": (
-        "There the logit of that label exceeds every other by at least margin > 0. By induction the answers "
-        "to words of every length are right."
-    ),
-}
-
 
 class Lengths(IterationClaim):
     """Words of every length are answered right: a cover, and all that is claimed of its steps."""
 
-    says: ClassVar[Mapping[str, str]] = STATEMENTS
+    says: ClassVar[Mapping[str, str]] = statements("iteration", "lengths")
 
     kind: Literal["lengths"] = "lengths"
     labels: list[NonNegativeInt]
@@ -232,31 +209,11 @@ ELMAN_WEIGHTS |= {"embedding.weight", "head.weight", "head.bias"}
 """All that a network of one layer has."""
 
 
-EXPLICIT_STATEMENTS = {
-    "meaning": (
-        "The float32 weights are taken as the real numbers that they are, and every operation of the model "
-        "as the exact one on real numbers. The state is all parts of the model's state one after the other; "
-        "it is zero before the first token."
-    ),
-    "sets": OF_SETS,
-    "step": (
-        "Token x leads from every state of set i into set targets[i][x], whose label is the state of the "
-        "automaton after x from the label of i; and so does every step whose next state is off by at most "
-        "step_error (Euclidean norm)."
-    ),
-    "margin": (
-        "At that next state the logit of that label exceeds every other by at least margin > 0. By induction "
-        "the answers to words of every length are right. That a program is off by no more than step_error is "
-        "not claimed."
-    ),
-}
-
-
 class ExplicitLengths(Claim):
     """A cover of the states of an explicit model, and all that is claimed of its steps."""
 
     models: ClassVar[tuple[str, ...]] = ("elman",)
-    says: ClassVar[Mapping[str, str]] = EXPLICIT_STATEMENTS
+    says: ClassVar[Mapping[str, str]] = {**statements("explicit_lengths"), "sets": Lengths.says["sets"]}
 
     kind: Literal["explicit_lengths"] = "explicit_lengths"
     labels: list[NonNegativeInt]
@@ -398,25 +355,6 @@ class ArbImageBall:
         return ((left * left if left > 0 else arb(0)) / self.size + EPSILON).sqrt().lower()
 
 
-STARTS_STATEMENTS = {
-    "attraction": (
-        "K holds the latents z with sum_i (z_i / w_i)^2 <= d, w the weights of the last norm, none of them "
-        "zero, and d their number; all images of Phi lie in it. For every state of set i and token x, with "
-        "c the row (i, x) of latents and r the entry (i, x) of image_radii, |(Phi(z) - c) / w| <= r for "
-        "every z in K (Euclidean norm, division entry by entry), and the norm of the derivative of Phi, for "
-        "latents divided by w, is below 1 at every z with |(z - c) / w| <= r. So Phi has one fixed point in "
-        "K, and the damped iteration tends to it from every latent of K."
-    ),
-    "simultaneous": (
-        "Hence, in exact arithmetic and without end, the simultaneous mode (all tokens of a word iterated "
-        "together, with the damping of the configuration) tends to the fixed points of the sequential one on "
-        "words of every length, from every start whose latents lie in K, zero among them; and the answers "
-        "read from its limits are right. Nothing is claimed of its rounding, of a tolerance, or of a limit "
-        "of its iterations."
-    ),
-}
-
-
 class Starts(Claim):
     """The simultaneous mode tends to the same answers from every start: radii of balls around the latents.
 
@@ -424,7 +362,7 @@ class Starts(Claim):
     """
 
     models: ClassVar[tuple[str, ...]] = MODELS
-    says: ClassVar[Mapping[str, str]] = STARTS_STATEMENTS
+    says: ClassVar[Mapping[str, str]] = statements("starts")
 
     kind: Literal["starts"] = "starts"
     image_radii: Numbers

@@ -47,59 +47,9 @@ from analysis.certificates.certificate import (
     Work,
     check_each,
     check_weights,
+    statements,
 )
 from analysis.certificates.replay import Replay, check_state
-
-STATEMENTS = {
-    "meaning": (
-        "The float32 weights are taken as the real numbers that they are, and every operation of the model "
-        "as the exact one on real numbers. h is the SSM state; the convolution window is held fixed."
-    ),
-    "state": (
-        "Each part of the state is within 1e-7 (relative to its largest entry) of that which the tokens "
-        "before it lead to in float64, each at the latent that the damped iteration from zero settles at: "
-        "computed, not proved. What follows is proved of the state as it is listed."
-    ),
-    "existence": (
-        "For every state of the box (h within state_radius of the state in the maximum norm; a point has "
-        "none), the self-map has exactly one fixed point within radius of latent (maximum norm), and it "
-        "lies within error of latent."
-    ),
-    "invertibility": (
-        "On that ball and box, the smallest singular value of I − ∂zΦ is at least singular_value."
-    ),
-    "contraction": (
-        "Every product of power matrices (1 − τ) I + τ ∂zΦ taken there has a row-sum norm of at most norm < "
-        "1, and every product of fewer one of at most growth. So the damped iteration contracts there, by "
-        "norm^(1/power) a step in the long run, and from every start within (radius − error) / growth of the "
-        "fixed point it tends to it: C3 locally."
-    ),
-    "orbit": (
-        "At a point, the damped iteration from z0 = 0 in exact arithmetic is within distance of latent after "
-        "so many iterations, and growth · (distance + error) + error ≤ radius: with contraction, it tends to "
-        "this fixed point, and C3 of Theorem 1 is proved whole. The model's own rounding, tolerance and "
-        "limit of iterations are not part of it."
-    ),
-    "non_diagonal": (
-        "C1 to C3 are proved at the point, orbit included, and there the entry (row, column) of ∂h'/∂h, not "
-        "on the diagonal, lies in the interval of entries, one a layer, which excludes zero."
-    ),
-    "non_linear": (
-        "The same token and window with the h of another pair, which differs: C1 to C3, orbit included, are "
-        "proved at both, and the same entry lies in disjoint intervals."
-    ),
-    "range": (
-        "Existence, invertibility and contraction over a box of h, with an interval of the entry that "
-        "excludes zero on all of it. Its state_radius is at least the distance between float32 numbers at "
-        "the largest entry of h: it holds another h that the model can be in. The one fixed point of its "
-        "ball at the middle of the box is that of the point, to which the orbit of z0 = 0 tends; of other h "
-        "of the box no orbit is proved."
-    ),
-    "explicit": (
-        "h' = decay ⊙ h + drive with decay (one number a head, in its interval) and drive independent of h,"
-        " for every real h: off the diagonal ∂h'/∂h is exactly zero, and each entry is the same at all h."
-    ),
-}
 
 EVALUATIONS: dict[str, type[ArbModel]] = {
     "implicit-mamba2": ArbModel,
@@ -107,47 +57,12 @@ EVALUATIONS: dict[str, type[ArbModel]] = {
     "implicit-deltanet": ArbDeltaNet,
 }
 """How models are evaluated whose certificates `analysis.check_certificate` can check."""
-DELTANET_MEANING = (
-    "The float32 weights are taken as the real numbers that they are, and every operation of the model as "
-    "the exact one on real numbers. h is the memory; the convolution window is held fixed."
-)
-UNCHECKED_MEANING = (
-    "The float32 weights are taken as the real numbers that they are, and every operation of the model's own "
-    "code as the exact one on real numbers; softplus is log(1 + e^x) everywhere. h is what the cell names in "
-    "recurrent_parts; the other parts of the state, such as a convolution window, are held fixed. No "
-    "independent check exists for this cell."
-)
 
 
 OF_LAYERS = (
     "each layer's own block, the other layers' states held as listed; of blocks between layers nothing"
 )
 """The scope of a certificate of several layers."""
-LAYERS = {
-    "meaning": (
-        " There are several layers: h is that of one layer, ∂h'/∂h its own block, and the other parts of "
-        "the state, those of the other layers too, are held as listed. Nothing is claimed of blocks between "
-        "layers."
-    ),
-    "non_linear": " The h of all layers are those of the other pair.",
-    "range": " The box is one of the h of all layers.",
-    "explicit": " This is said of each layer by itself, with the other layers' states as listed.",
-}
-"""Endings of statements, by name, for a model of several layers."""
-
-
-def statements_of(model: str, layers: int = 1) -> dict[str, str]:
-    """Return what a certificate of a model states, by the model's name and its number of layers."""
-    found = dict(STATEMENTS)
-    if model == "implicit-deltanet" or model not in EVALUATIONS:
-        found["meaning"] = DELTANET_MEANING if model in EVALUATIONS else UNCHECKED_MEANING
-    return {name: text + (LAYERS.get(name, "") if layers > 1 else "") for name, text in found.items()}
-
-
-def layers_of(config: Mapping[str, Any]) -> int:
-    """Return how many layers the model of a configuration has."""
-    layers: int = config["sizes"].get("layers", 1)
-    return layers
 
 
 EntryIndex = Annotated[tuple[NonNegativeInt, NonNegativeInt], Strict(False)]
@@ -175,7 +90,7 @@ class Orbit(Part):
 
 
 class Claimed(Part):
-    """What is proved at a state or over a box of them: see `STATEMENTS`."""
+    """What is proved at a state or over a box of them: see ``theorem1.md``."""
 
     latent: Numbers
     radius: Number
@@ -559,10 +474,6 @@ def least_state_radius(parts: Sequence[NDArray[np.float64]]) -> float:
 
     It is the distance from the largest entry of h to the next float32, the type in which the model holds h:
     along every entry the box holds another h that the model can be in.
-
-    Example:
-        >>> least_state_radius([np.array([0.5, -1.0]), np.zeros(2)]) == 2**-23
-        True
     """
     largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
     return float(np.spacing(np.float32(min(largest, LARGEST_FLOAT32))))
@@ -572,10 +483,23 @@ class VisitedPairs(Claim):
     """What is claimed of visited states and tokens."""
 
     models: ClassVar[tuple[str, ...]] = tuple(EVALUATIONS)
+    says: ClassVar[Mapping[str, str]] = statements("theorem1")
+    stating: ClassVar[tuple[str, ...]]
 
     settings: dict[str, int]
     summary: dict[str, int]
     pairs: Sequence[Any]
+
+    @classmethod
+    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return the statements of the kind, as they are for the model and its number of layers."""
+        found, model = {name: cls.says[name] for name in cls.stating}, config["model"]
+        if model == "implicit-deltanet" or model not in EVALUATIONS:
+            found["meaning"] = cls.says[f"meaning of {model if model in EVALUATIONS else 'other models'}"]
+        if config["sizes"].get("layers", 1) == 1:
+            return found
+        more = {name: cls.says.get(f"{name} of several layers", "") for name in found}
+        return {name: f"{text} {more[name]}".rstrip() for name, text in found.items()}
 
     def work(self, context: Context) -> Work:
         """Bound the work: derivatives at every claim, and orbits at the precision that they ask for."""
@@ -633,7 +557,7 @@ class VisitedPairs(Claim):
             *(f"{VERIFIED[name]}: at {count}" for name, count in counts.items()),
             "arithmetic: real numbers",
             "the weights are taken as the exact numbers that they are",
-            *([f"layers: {OF_LAYERS}"] if layers_of(config) > 1 else []),
+            *([f"layers: {OF_LAYERS}"] if config["sizes"].get("layers", 1) > 1 else []),
             f"not covered: other states{program}",
         )
         return Verdict(f"{claim} at {whole} of {total} pairs of a state and a token", conditions)
@@ -642,27 +566,22 @@ class VisitedPairs(Claim):
 class Theorem1(VisitedPairs):
     """Theorem 1 at visited states of an implicit model."""
 
+    stating: ClassVar[tuple[str, ...]] = (
+        *("meaning", "state", "existence", "invertibility", "contraction", "orbit", "non_diagonal"),
+        *("non_linear", "range"),
+    )
+
     kind: Literal["theorem1"] = "theorem1"
     pairs: list[Pair]
-
-    @classmethod
-    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
-        """Return all statements but that of explicit models."""
-        found = statements_of(config["model"], layers_of(config))
-        return {name: text for name, text in found.items() if name != "explicit"}
 
 
 class Explicit(VisitedPairs):
     """The opposite at visited states of an explicit model."""
 
+    stating: ClassVar[tuple[str, ...]] = ("meaning", "state", "explicit")
+
     kind: Literal["explicit"] = "explicit"
     pairs: list[ControlPair]
-
-    @classmethod
-    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
-        """Return the statements that speak of explicit models."""
-        found = statements_of(config["model"], layers_of(config))
-        return {name: found[name] for name in ("meaning", "state", "explicit")}
 
 
 def _check_places(claim: VisitedPairs, visited: Sequence[Visit]) -> None:

@@ -59,6 +59,7 @@ from analysis.certificates.certificate import (
     check_answers,
     check_each,
     check_weights,
+    statements,
 )
 
 Array = NDArray[np.float64]
@@ -68,51 +69,13 @@ ANSWER_RTOL = 1e-10
 """What `implicit.answer` takes if no tolerance is given; written out, for the checker imports no model."""
 MOST_ITERATIONS = 10**5
 """That are followed in balls; the stored certificates have at most 173."""
-ITERATION_STATEMENTS = {
-    "meaning": (
-        "The float32 weights are taken as the real numbers that they are, and every operation of the model "
-        "as the exact one on real numbers. The state, window and h, is zero before the first token. Where "
-        "dtype is float64, all is claimed of program too; where it is real, nothing is claimed of rounding."
-    ),
-    "iteration": (
-        "What is run is the sequential mode: at every token z = 0 is the first latent, and z + damping "
-        "(Phi(z) - z) follows z, with the damping of the configuration, until |Phi(z) - z| <= rtol |z| "
-        "(Euclidean norms, no absolute tolerance) or a limit of evaluations of Phi is reached. What is "
-        "claimed holds for every rtol from 0 to tolerance and every limit of at least iterations, which is "
-        "at most max_iterations of the configuration; with rtol = tolerance every token stops by it. Of a "
-        "larger rtol, such as that of the configuration may be, nothing is claimed."
-    ),
-    "bundles": (
-        "For every state within widths of centres (entry by entry) and token tokens of bundle b, the damped "
-        "self-map sends the latents z with |L (z - latents)| <= radii (Euclidean norm, L the upper "
-        "triangular matrix of its row of metrics, row by row) into themselves and contracts there, so that "
-        "it has exactly one fixed point among them. The iteration from zero does not stop before it is among "
-        "them, tends to the fixed point, and stops within latent_error of it (Euclidean norm)."
-    ),
-    "step_error": (
-        "The same holds of a program whose damped steps and next states are off by at most step_error each, "
-        "and whose residuals by step_error / damping (Euclidean norms), as long as its latents and states "
-        "are where bundles and sets say."
-    ),
-    "program": (
-        "The program is the sequential mode of the model with its weights as float64 numbers, computed by "
-        "the operations of PyTorch on a CPU in float64, without gradient or padding, as python -m "
-        "implicit.answer runs it with an --rtol of at most tolerance. Assumed of these operations, with "
-        "u = 2^-53: + - * / return the exact result times 1 + d, |d| <= u; sums and products of matrices of "
-        "n terms are within n u / (1 - n u) of the sum of the absolute values of the terms, in any order; "
-        "exp, softplus up to 20, silu, sqrt and 1 / sqrt are within 2 u ulps of the exact result, relative "
-        "to it; above 20 softplus is its argument; results below 2^-100 may be that much off. Under these "
-        "assumptions it is off by at most step_error wherever it comes, and margin is one of the logits that "
-        "it computes."
-    ),
-}
 DType = Literal["float64", "real"]
 """The format whose rounding is covered; that of real numbers has none."""
 WEIGHTS_CONDITION = "the weights are taken as the exact numbers that they are"
 
 
 class OrbitBundles(Part):
-    """Bundles of orbits, a row each: see `ITERATION_STATEMENTS`."""
+    """Bundles of orbits, a row each: see ``iteration.md``."""
 
     tokens: list[NonNegativeInt]
     centres: Numbers
@@ -521,30 +484,8 @@ def _around(matrix: arb_mat, share: arb) -> arb_mat:
     return arb_mat([row] * matrix.nrows())
 
 
-STATEMENTS = {
-    **ITERATION_STATEMENTS,
-    "levels": (
-        "levels[t] is about all words of t + 1 tokens, in the lexicographic order of their token numbers; "
-        "every array holds a row a word."
-    ),
-    "state": (
-        "The state that a word leads to, every token with the latent at which the iteration stops, lies "
-        "within state_radius of state (Euclidean norm; the window channel by channel, then h)."
-    ),
-    "existence": (
-        "With every state that the earlier tokens may lead to, the self-map of the last token has exactly "
-        "one fixed point within latent_radius of latent (maximum norm). States and fixed points lie in "
-        "bundle bundle_of, so that the iteration stops near them."
-    ),
-    "margin": (
-        "At the latent at which the iteration of the last token stops, the logit of the state that the "
-        "automaton is in exceeds every other logit by at least margin > 0: the answer is right."
-    ),
-}
-
-
 class WordLevel(Part):
-    """What is proved of all words of one length, a row per word: see `STATEMENTS`."""
+    """What is proved of all words of one length, a row per word: see ``words.md``."""
 
     latents: Numbers
     latent_radii: Numbers
@@ -557,7 +498,7 @@ class WordLevel(Part):
 class Words(IterationClaim):
     """All words up to a length are answered right."""
 
-    says: ClassVar[Mapping[str, str]] = STATEMENTS
+    says: ClassVar[Mapping[str, str]] = statements("iteration", "words")
 
     kind: Literal["words"] = "words"
     levels: list[WordLevel]

@@ -11,9 +11,9 @@ zero, damped, until the relative tolerance is met, one token after the other.
 2. Along it there are metrics in which every step contracts (`theory.rigorous.covers.contracting_metrics`).
 3. A set may be as large as the curvature of the step allows, on it and on all that follow; the reachable
    states are taken again, up to a fraction of that.
-4. Radii are grown until every step provably leads into its target (`theory.rigorous.covers.radii`).
+4. Radii are grown until every step provably leads into its target (`theory.rigorous.covers.invariant_cover`).
 5. States are bundled until it is proved of every bundle that its orbits from zero stop near the fixed points
-   (`theory.rigorous.covers.bundling`).
+   (`theory.rigorous.covers.orbits`).
 
 It is also tried to prove that the iteration tends to the same fixed points from all latents that the last
 norm can give, and not from zero alone: by Theorem 2 of docs/when_modes_agree.md the simultaneous mode then
@@ -76,10 +76,18 @@ from implicit.models.torch_rnn import TorchRNN
 from implicit.runs.loading import STORED_RUNS, Run
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
-from theory.rigorous.covers.bundling import Members
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, step_jacobians
-from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, StepErrors, extents, with_radii
-from theory.rigorous.covers.radii import LEAST_RADIUS, ClosedCover, bound_all, close_cover
+from theory.rigorous.covers.invariant_cover import (
+    LEAST_RADIUS,
+    ClosedCover,
+    Cover,
+    EnclosedLoop,
+    StepErrors,
+    bound_all,
+    close_cover,
+    extents,
+)
+from theory.rigorous.covers.orbits import Members
 from theory.rigorous.tensors.agreement import AsReal, compare_beside
 
 Step = Callable[[Array, IntArray], tuple[Array, Array]]
@@ -101,19 +109,11 @@ class ReachableStates:
 def reachable_states(
     step: Step, initial: Array, label: int, table: IntArray, tolerance: Tolerance, limit: int
 ) -> ReachableStates | None:
-    """Follow all tokens from the initial state, and take near states for one.
+    """Follow all tokens from the initial state, and take near states for one; None if there are too many.
 
-    Args:
-        step: the next states and the latents, from states ``[m, n]`` and tokens ``[m]``.
-        initial: the initial state, ``[n]``.
-        label: of it.
-        table: the label after a token, ``[labels, tokens]``.
-        tolerance: metrics W ``[m, n, n]`` and radii r ``[m]`` of states with their labels: s lies near
-            c if ‖W (s − c)‖₂ ≤ r.
-        limit: the most states.
-
-    Returns:
-        None if there are more.
+    The step gives the next states and the latents, from states ``[m, n]`` and tokens ``[m]``; the table the
+    label after a token, ``[labels, tokens]``; the tolerance metrics W ``[m, n, n]`` and radii r ``[m]`` of
+    states with their labels. A state s lies near c if ‖W (s − c)‖₂ ≤ r.
     """
     tokens = table.shape[1]
     states, labels = initial[None], np.array([label])
@@ -274,7 +274,7 @@ def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: fl
     """
     shape = cover.targets.shape
     gains, larger = (
-        bound_all(loop, with_radii(cover, np.full(cover.set_count, radius))).gain.reshape(shape)
+        bound_all(loop, replace(cover, radii=np.full(cover.set_count, radius))).gain.reshape(shape)
         for radius in (LEAST_RADIUS, small_radius)
     )
     slopes = np.nan_to_num((larger - gains) / small_radius, nan=np.inf).clip(1)

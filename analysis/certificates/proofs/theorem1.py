@@ -24,6 +24,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analysis.certificates.claims.theorem1 import (
+    VERIFIED,
     Claimed,
     Contraction,
     ControlPair,
@@ -396,7 +397,7 @@ class FoundPairs(Found):
         for statement, count in summary.items():
             name, values = bounds.get(statement, ("", []))
             spread = np.quantile(values, (0, 0.5, 1)) if values else (None, None, None)
-            rows.append([LABELS[statement], f"{count}/{total}", name, *map(number, spread)])
+            rows.append([VERIFIED[statement], f"{count}/{total}", name, *map(number, spread)])
         found = [Rows(["statement", "pairs", "bound", "min", "median", "max"], rows, self.run.title)]
         reasons = Counter(reason for pair in implicit for reason in reasons_of(pair))
         if reasons:
@@ -518,18 +519,6 @@ def _reasons_of_linearity(pair: Pair) -> list[str]:
     if not pair.elsewhere.attracts:
         return ["beside another h the iteration from zero is not proved to tend to the fixed point"]
     return [] if pair.non_linear else ["the entry's enclosures at both states overlap"]
-
-
-LABELS = {
-    "existence": "A1 one fixed point in the ball",
-    "invertibility": "A2 I − ∂zΦ invertible",
-    "contraction": "A3 damped step contracts there",
-    "orbit": "A6 orbit of z0 = 0 ends there: C3 whole",
-    "non_diagonal": "A4 non-diagonal",
-    "non_linear": "A4 non-linear",
-    "range": "A5 the same over a box of h",
-    "explicit": "∂h'/∂h diagonal, and the same at all h",
-}
 
 
 def _bounds(pairs: Sequence[Pair]) -> dict[str, tuple[str, list[float]]]:

@@ -17,7 +17,7 @@ iteration.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -50,9 +50,8 @@ from implicit.models.interface import FixedPointModel
 from implicit.models.stack import CellStack
 from implicit.modes import Solve
 from implicit.runs.loading import Run
-from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
 from theory.rigorous.covers.invariant_cover import EXACT, Cover, StepBounds, StepErrors, enclose_steps
-from theory.rigorous.covers.orbits import Iteration
+from theory.rigorous.covers.orbits import Attraction, Iteration, Members, attraction_of
 from theory.rigorous.float_format import FLOAT64, FloatFormat
 
 Array = NDArray[np.float64]
@@ -309,8 +308,7 @@ def _bounds(
             latents[rows].reshape(count, tokens, -1),
         )
         parts.append(enclose_steps(loop, cover, sources[rows] - first, read[rows], errors))
-    names = [field.name for field in fields(StepBounds)]
-    return StepBounds(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return StepBounds.joined(parts)
 
 
 class WordsSettings(IterationSettings):

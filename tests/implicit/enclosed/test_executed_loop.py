@@ -15,7 +15,7 @@ from implicit.fixed_point import DampedPicard
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from tests.rounding_models import rounding_model
 from theory.rigorous.balls import Ball, Dual
-from theory.rigorous.covers.programs import StepRounding
+from theory.rigorous.covers.invariant_cover import StepRounding
 from theory.rigorous.float_format import FLOAT32, FLOAT64
 from theory.rigorous.rounded import Rounded
 

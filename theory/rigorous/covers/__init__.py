@@ -1,17 +1,23 @@
 """Sets of states that a closed loop provably cannot leave, and where its iteration provably ends."""
 
-from theory.rigorous.covers.bundling import Attraction, Members, attraction_of
 from theory.rigorous.covers.contracting_metrics import contracting_metrics
 from theory.rigorous.covers.invariant_cover import (
+    ClosedCover,
     Cover,
     EnclosedLoop,
     StepBounds,
     StepErrors,
+    close_cover,
     enclose_steps,
-    with_radii,
 )
-from theory.rigorous.covers.orbits import Bundles, Iteration, enclose_orbits
-from theory.rigorous.covers.radii import ClosedCover, close_cover
+from theory.rigorous.covers.orbits import (
+    Attraction,
+    Bundles,
+    Iteration,
+    Members,
+    attraction_of,
+    enclose_orbits,
+)
 
 __all__ = [
     "Attraction",
@@ -28,5 +34,4 @@ __all__ = [
     "contracting_metrics",
     "enclose_orbits",
     "enclose_steps",
-    "with_radii",
 ]

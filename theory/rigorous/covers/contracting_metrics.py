@@ -33,21 +33,7 @@ STEPS_AT_ONCE = 512
 
 @np.errstate(all="ignore")  # what overflows has no metrics
 def step_jacobians(loop: EnclosedLoop, cover: Cover) -> Array:
-    """Return ds'/ds at the centres of sets for every token, ``[sets, tokens, n, n]``, in floating point.
-
-    Example:
-        `implicit.enclosed.closed_loop.EnclosedClosedLoop` is a loop; s' = s/2 is one too.
-
-        >>> class Halving:
-        ...     def advance(self, latent, state, tokens):
-        ...         return latent.scaled(Ball.exact(0.0)), state.scaled(Ball.exact(0.5))
-        ...     def logits(self, latent):
-        ...         return latent
-        >>> one, none = np.ones((1, 1, 1)), np.zeros((1, 2), int)
-        >>> cover = Cover(np.zeros((1, 1)), one, one, np.ones(1), none, none, np.zeros((1, 2, 1)))
-        >>> step_jacobians(Halving(), cover).ravel().tolist()
-        [0.5, 0.5]
-    """
+    """Return ds'/ds at the centres of sets for every token, ``[sets, tokens, n, n]``, in floating point."""
     sets, tokens, size = cover.latents.shape
     states = cover.centres.shape[1]
     found = np.zeros((sets * tokens, states, states))

@@ -31,12 +31,15 @@ s' within η of G(ẑ; s), in the Euclidean norm. If e + δ ≤ r the segment fr
 every iteration that ends within δ: `theory.rigorous.covers.orbits` proves of one that it does. Of a program
 η is to bound the rounding of G over Z × S_i, and twice that of a logit is taken off the margin.
 
+**Radii** are grown until they suffice: from what the offsets and gains of vanishing sets ask for, then where
+the proof asks for more. Only the last bounds count, and they are proved.
+
 Source: Rump 2010, Acta Numerica 19, section 13 (existence); the sets of ellipsoids and their targets are a
 path-complete Lyapunov function: Ahmadi, Jungers, Parrilo & Roozbehani 2014, SIAM J. Control Optim. 52.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 import numpy as np
@@ -44,9 +47,24 @@ from numpy.typing import NDArray
 
 from theory.rigorous.balls.ball import Array, Ball, approximate_inverse, round_up, row_sum_norm, spectral_norm
 from theory.rigorous.balls.dual import Dual
-from theory.rigorous.covers.programs import Program
 
 IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class StepRounding:
+    """By how much a program may be off at T positions, wherever its latents and states are in their boxes."""
+
+    step: Array  # the next iterate, and the damping times the residual, in the Euclidean norm, [T]
+    state: Array  # the next state, in the Euclidean norm, [T]
+    logits: Array  # each of them, [T]
+
+
+class Program(Protocol):
+    """A program that computes (Φ, G) in floating point; the package of the models supplies it."""
+
+    def rounding(self, latent: Ball, state: Ball, tokens: Sequence[int] | NDArray[np.int64]) -> StepRounding:
+        """Bound what it may be off, for latents ``[T, d]`` and states ``[T, n]`` in boxes."""
 
 
 ATTEMPTS = 7
@@ -94,6 +112,11 @@ class StepBounds:
     gain: Array  # ‖W_j J V‖₂
     image: Array  # offset + gain · R: how far the image reaches, in the metric of the target
     margin: Array  # by how much the logit of the answer exceeds every other, at least
+
+    @classmethod
+    def joined(cls, parts: Sequence["StepBounds"]) -> "StepBounds":
+        """Return the bounds of all steps, one part after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     def maps_into(self, radii: Array) -> NDArray[np.bool_]:
         """Return which steps lead into targets of these radii, with the right answer."""
@@ -255,6 +278,66 @@ def row_lengths(matrices: Ball) -> Array:
     return round_up(np.sqrt(squares))
 
 
-def with_radii(cover: Cover, radii: Array) -> Cover:
-    """Return the cover with other radii."""
-    return replace(cover, radii=radii)
+LEAST_RADIUS = 1e-9
+MARGIN = 1.05
+"""The first radii allow gains that are larger by this factor; a radius that is too small grows by it."""
+SLACK = 0.01
+"""What images leave of the radii of their targets, for a check in other arithmetic."""
+STEPS_AT_ONCE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedCover:
+    """A cover with what is proved of its steps."""
+
+    cover: Cover  # with radii
+    bounds: StepBounds  # of every set and token, [sets · tokens], the tokens of a set side by side
+    closed: NDArray[np.bool_]  # which of these steps lead into their targets, with the right answer
+
+
+def bound_all(
+    loop: EnclosedLoop, cover: Cover, rows: NDArray[np.int64] | None = None, errors: StepErrors = EXACT
+) -> StepBounds:
+    """Return the bounds of the steps of a cover, those of a set side by side."""
+    tokens = cover.targets.shape[1]
+    rows = np.arange(cover.targets.size) if rows is None else rows
+    parts = [
+        enclose_steps(loop, cover, *np.divmod(rows[first : first + STEPS_AT_ONCE], tokens), errors)
+        for first in range(0, len(rows), STEPS_AT_ONCE)
+    ]
+    return StepBounds.joined(parts)
+
+
+def close_cover(
+    loop: EnclosedLoop, cover: Cover, attempts: int = 40, errors: StepErrors = EXACT
+) -> ClosedCover:
+    """Find radii with which a cover is closed, and prove that it is."""
+    sets, tokens = cover.targets.shape
+    sources, targets = np.repeat(np.arange(sets), tokens), cover.targets.ravel()
+    radii = np.full(sets, LEAST_RADIUS)
+    first = bound_all(loop, replace(cover, radii=radii), errors=errors)
+    fixed = np.where(first.exists, first.image - first.gain * radii[sources], first.offset)
+    # a step of which nothing is known asks for nothing: NaN would spread to all sets behind it
+    known = np.isfinite(fixed) & np.isfinite(first.gain)
+    fixed, gain = (np.where(known, values, 0.0) for values in (fixed, first.gain))
+    for _ in range(1000):
+        needed = radii.copy()
+        np.maximum.at(needed, targets, fixed + MARGIN * gain * radii[sources])
+        if not (needed > radii * (1 + 1e-6)).any():
+            break
+        radii = needed
+    radii = MARGIN * radii
+    bounds = bound_all(loop, replace(cover, radii=radii), errors=errors)
+    for attempt in range(attempts + 1):
+        closed = bounds.maps_into(radii[targets])
+        needed = np.zeros(sets)
+        np.maximum.at(needed, targets, np.where(np.isfinite(bounds.image), bounds.image, 0.0))
+        grown = needed > (1 - SLACK) * radii
+        if attempt == attempts or not grown.any():
+            break
+        radii = np.where(grown, MARGIN * needed, radii)
+        rows = np.nonzero(np.repeat(grown, tokens))[0]
+        again = bound_all(loop, replace(cover, radii=radii), rows, errors)
+        for field in fields(StepBounds):
+            getattr(bounds, field.name)[rows] = getattr(again, field.name)
+    return ClosedCover(replace(cover, radii=radii), bounds, closed)

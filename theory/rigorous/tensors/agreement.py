@@ -67,24 +67,13 @@ ACCURATE: Mapping[Any, Callable[..., Tensor]] = {functional.softplus: _softplus,
 
 
 class AsReal(TorchFunctionMode):
-    """Runs code on tensors as the function of real numbers that it stands for; notes what it sees.
-
-    Attributes:
-        coarsest: the machine epsilon of the coarsest type among the results.
-        writes: whether an operator works in place.
-        calls: the names of the functions that were called.
-
-    Example:
-        >>> with AsReal() as seen:
-        ...     tiny = functional.softplus(torch.tensor(25.0, dtype=torch.float64)) - 25
-        >>> bool(tiny > 0), seen.coarsest == EPSILON, seen.calls
-        (True, True, ['tensor', 'softplus', 'sub'])
-    """
+    """Runs code on tensors as the function of real numbers that it stands for; notes what it sees."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.coarsest, self.writes = EPSILON, False
-        self.calls: list[str] = []
+        self.coarsest = EPSILON  # the machine epsilon of the coarsest type among the results
+        self.writes = False  # whether an operator works in place
+        self.calls: list[str] = []  # the names of the functions that were called
 
     def reading(self, function: Callable[..., Read]) -> Callable[..., Read]:
         """Return a function that is run so."""
@@ -286,11 +275,7 @@ def compare_orbit(
 ) -> None:
     """Refuse a Φ that takes other values on tensors than on balls at one of the first steps from z = 0.
 
-    Args:
-        transition: (Φ, G) at one position.
-        balls: the same at as many positions as steps.
-        state: without an axis of positions.
-        steps: how many damped steps are compared, at least one.
+    The balls are at as many positions as steps, at least one; the state has no axis of positions.
     """
     s = {name: torch.from_numpy(entry) for name, entry in state.items()}
     z, watched = torch.zeros(transition.latent_size, dtype=torch.float64), AsReal()

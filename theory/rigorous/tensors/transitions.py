@@ -16,14 +16,7 @@ from theory.transition_batch import TransitionBatch
 
 @dataclass(frozen=True, eq=False)
 class WholeUpdate:
-    """One layer's h' = G(z; h), enclosed with its derivatives: any function, where a decay says more.
-
-    Example:
-        >>> h = Dual.variable(Ball.exact([[0.5, 2.0]]), columns=2)
-        >>> decay, drive = WholeUpdate(h * h).entries(np.array([1]))
-        >>> bool(decay.value.is_zero), drive.value.midpoint, drive.tangent.midpoint
-        (True, array([[4.]]), array([[[0., 4.]]]))
-    """
+    """One layer's h' = G(z; h), enclosed with its derivatives: any function, where a decay says more."""
 
     following: Dual  # h', [T, n]
 
@@ -112,23 +105,7 @@ class EnclosedTransitionBatch:
     def whole(self, latent: Dual, state: Dual) -> tuple[Dual, Dual]:
         """Return Φ and the whole next state, with the derivatives that latent and state come with.
 
-        Args:
-            latent: ``[T, d]``.
-            state: all its parts one after the other, in the order of the shapes, ``[T, n]``; with the same
-                directions.
-
-        Example:
-            >>> import torch
-            >>> batch = TransitionBatch(
-            ...     advance=lambda z, s, x: (torch.tanh(z + x["w"] * s["h"]), {"h": s["h"] * z}),
-            ...     inputs={"w": torch.ones(1)},
-            ...     latent_size=1,
-            ...     layer_states=(("h",),),
-            ... )
-            >>> both = Dual.variable(Ball.exact([[0.0, 0.5]]), 2)
-            >>> image, following = EnclosedTransitionBatch(batch, {"h": (1,)}).whole(both[:1], both[1:])
-            >>> image.value.contains(np.tanh(0.5)), following.tangent.midpoint.tolist()
-            (True, [[[0.5, 0.0]]])
+        A state is all its parts one after the other, in the order of the shapes, ``[T, n]``.
         """
         positions, columns = len(state.value.midpoint), state.columns
         entries = self._split(_from_dual(state), tuple(self._shapes))

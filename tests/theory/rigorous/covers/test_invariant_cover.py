@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from theory.rigorous.balls import Ball, Dual
-from theory.rigorous.covers.invariant_cover import Cover, enclose_steps, with_radii
+from theory.rigorous.covers.invariant_cover import Cover, enclose_steps
 
 IntArray = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -105,7 +105,7 @@ def test_nothing_is_proved_where_something_is_wrong() -> None:
     far_latent = replace(good, latents=np.array([[[np.nan]]]))
     singular = replace(good, axes=np.zeros((1, 1, 1)))
     wrong_answer = replace(good, answers=np.array([[0]]))
-    endless = with_radii(good, np.array([np.inf]))
+    endless = replace(good, radii=np.array([np.inf]))
     for cover in (far_latent, singular, wrong_answer, endless):
         bounds = enclose_steps(Square(), cover, [0], [0])
         assert not bounds.maps_into(np.array([1e6])).any()
@@ -128,7 +128,7 @@ def test_a_box_that_never_fits_is_given_up() -> None:
             return latent + state, latent * latent
 
     cover = one_set(np.array([0.1]), np.eye(1), 0.2, np.array([[0.1]]), np.array([1]))
-    assert enclose_steps(Square(), with_radii(cover, np.array([50.0])), [0], [0]).exists.all()
+    assert enclose_steps(Square(), replace(cover, radii=np.array([50.0])), [0], [0]).exists.all()
     bounds = enclose_steps(Drifting(), cover, [0], [0])
     assert not bounds.exists.any()
     assert np.isinf(bounds.image).all()

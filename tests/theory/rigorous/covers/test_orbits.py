@@ -12,10 +12,19 @@ from numpy.typing import NDArray
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.elementary import RULES
-from theory.rigorous.covers import bundling
-from theory.rigorous.covers.bundling import Attraction, Members, _metrics, _no_bundles, attraction_of
+from theory.rigorous.covers import orbits
 from theory.rigorous.covers.invariant_cover import EnclosedLoop
-from theory.rigorous.covers.orbits import Bundles, Iteration, enclose_orbits, enclose_regions
+from theory.rigorous.covers.orbits import (
+    Attraction,
+    Bundles,
+    Iteration,
+    Members,
+    _metrics,
+    _no_bundles,
+    attraction_of,
+    enclose_orbits,
+    enclose_regions,
+)
 
 Array = NDArray[np.float64]
 JUST = 1e-9
@@ -225,12 +234,12 @@ def test_so_many_sets_without_a_proof_are_enough_to_leave_the_others(monkeypatch
         tried.append(bundles.count)
         return enclose_orbits(loop, bundles, *others)
 
-    monkeypatch.setattr(bundling, "enclose_orbits", recorded)
-    monkeypatch.setattr(bundling, "BUNDLES_AT_ONCE", 1)
-    monkeypatch.setattr(bundling, "FAILURES", 3)
+    monkeypatch.setattr(orbits, "enclose_orbits", recorded)
+    monkeypatch.setattr(orbits, "BUNDLES_AT_ONCE", 1)
+    monkeypatch.setattr(orbits, "FAILURES", 3)
     states = np.linspace(1.0, 2.0, 64)[:, None]
     members = Members(np.zeros(64, dtype=np.int64), states, 0 * states, B * states / (1 + 1.7), np.zeros(64))
-    found = bundling.attraction_of(Line(-1.7), members, Iteration(TAU, 1e-6, 1e-5))
+    found = orbits.attraction_of(Line(-1.7), members, Iteration(TAU, 1e-6, 1e-5))
     assert not (found.membership >= 0).any()
     assert len(tried) == 7 + 1 + 2  # 64 to 1, the one beside it, and of the two beside those the first
 
@@ -240,11 +249,11 @@ def test_boxes_are_cut_across_the_entry_that_moves_the_iteration_most() -> None:
     centres = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     group, widths = np.arange(4), np.array([1.0, 2.0])
     for spread, entry in (([2.0, 1.0], 0), ([1.0, 2.0], 1), ([0.0, 0.0], 1), ([1.0, np.nan], 1)):
-        low, high = bundling._halves(centres, group, np.array(spread), widths)
+        low, high = orbits._halves(centres, group, np.array(spread), widths)
         assert low.tolist() == np.flatnonzero(centres[:, entry] == 0).tolist()
         assert high.tolist() == np.flatnonzero(centres[:, entry] == 1).tolist()
     flat = centres * [1.0, 0.0]
-    low, high = bundling._halves(flat, group, np.array([1.0, 2.0]), widths)
+    low, high = orbits._halves(flat, group, np.array([1.0, 2.0]), widths)
     assert (low.tolist(), high.tolist()) == ([0, 1], [2, 3])
 
 
@@ -252,15 +261,15 @@ def test_metrics_are_found_for_those_that_need_one_and_are_plain_for_others() ->
     """Short and repelling ones, and one that is no number, before one of norm 30 and spectral radius 1/2."""
     sheared, turned = np.array([[0.5, 30.0], [0.0, 0.5]]), np.array([[0.0, -0.9], [0.9, 0.0]])
     plain = [0.5 * np.eye(2), 1.5 * np.eye(2), np.full((2, 2), np.nan)]
-    metrics = bundling._metrics(np.stack([*plain, sheared, turned]))
+    metrics = orbits._metrics(np.stack([*plain, sheared, turned]))
     for metric in metrics[:3]:
         np.testing.assert_array_equal(metric, np.eye(2))
     for metric, derivative in ((metrics[3], sheared), (metrics[4], turned)):
         contracted = metric @ derivative @ np.linalg.inv(metric)
         # Σ (JᵀᵏJᵏ) / γ²ᵏ: a step leaves it below γ², γ = (1 + spectral radius) / 2
         assert np.linalg.norm(contracted, 2) < (1 + np.abs(np.linalg.eigvals(derivative)).max()) / 2 + 1e-6
-    assert list(bundling.REGIONS) == sorted(bundling.REGIONS, reverse=True)
-    assert bundling.REGIONS[0] < 0.01
+    assert list(orbits.REGIONS) == sorted(orbits.REGIONS, reverse=True)
+    assert orbits.REGIONS[0] < 0.01
 
 
 def test_of_members_without_a_bundle_nothing_is_proved() -> None:

@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.rigorous.balls import Ball, Dual
-from theory.rigorous.covers.invariant_cover import Cover
-from theory.rigorous.covers.radii import bound_all, close_cover
+from theory.rigorous.covers.invariant_cover import Cover, bound_all, close_cover
 
 IntArray = NDArray[np.int64]
 
