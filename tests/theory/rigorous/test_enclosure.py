@@ -133,14 +133,6 @@ def test_a_box_of_states_holds_the_fixed_points_of_all_of_them(affine: Affine) -
         assert np.abs(moved - z).max() <= bounds.error[0]
 
 
-def test_a_ball_that_holds_no_fixed_point_is_refused(affine: Affine) -> None:
-    h = np.arange(6.0)
-    elsewhere = _solution(affine, h) + 1.0
-    bounds = enclose(affine, {"h": Ball.exact(h[None])}, elsewhere[None], np.array([0.9]), [FIRST])
-    assert bounds.error[0] >= 1.0
-    assert not bounds.exists[0]
-
-
 def test_a_repelling_fixed_point_exists_but_does_not_attract() -> None:
     state = {"h": Ball.exact(np.zeros((1, 1)))}
     middle = enclose(Bistable(), state, np.array([[0.5]]), np.array([0.02]), [FIRST])
@@ -171,37 +163,6 @@ def test_a_non_normal_step_contracts_in_a_high_power() -> None:
     k = int(bounds.power[0])
     assert k == 16  # ‖A^8‖_∞ = 2^-8 + 800 · 2^-7 is above 1, ‖A^16‖_∞ = 2^-16 + 1600 · 2^-15 is not
     assert bounds.power_norm[0] == pytest.approx(np.abs(np.linalg.matrix_power(A, k)).sum(1).max(), rel=1e-9)
-
-
-def test_no_power_contracts_where_the_spectral_radius_is_one() -> None:
-    rotation = np.array([[0.0, -1.0], [1.0, 0.0]])
-    system = Affine(rotation, np.zeros((2, 1)), np.zeros((1, 2)), np.array([0.5]))
-    bounds = enclose(system, {"h": Ball.exact(np.ones((1, 1)))}, np.zeros((1, 2)), np.array([1.0]), [FIRST])
-    assert bounds.exists[0]
-    assert bounds.power[0] == 0
-
-
-def test_a_singular_system_proves_nothing() -> None:
-    system = Affine(np.eye(2), np.zeros((2, 1)), np.zeros((1, 2)), np.array([0.5]))
-    bounds = enclose(system, {"h": Ball.exact(np.ones((1, 1)))}, np.zeros((1, 2)), np.array([1.0]), [FIRST])
-    assert not bounds.exists[0]
-    assert not bounds.contracts[0]
-
-
-def test_positions_do_not_touch_each_other(affine: Affine) -> None:
-    generator = np.random.default_rng(2)
-    h = generator.normal(size=(3, 6))
-    z = np.stack([_solution(affine, each) for each in h])
-    z[1] += 1e6  # proves nothing there
-    places = (np.array([0, 1, 2]), np.array([3, 4, 5]))
-    together = enclose(affine, {"h": Ball.exact(h)}, z, np.array([0.1, 0.1, 0.1]), [places])
-    assert together.exists.tolist() == [True, False, True]
-    for index in range(3):
-        here = (places[0][[index]], places[1][[index]])
-        alone = enclose(affine, {"h": Ball.exact(h[[index]])}, z[[index]], np.array([0.1]), [here])
-        assert alone.error[0] == pytest.approx(together.error[index], rel=1e-9)
-        assert alone.entries[0].midpoint[0] == pytest.approx(together.entries[0].midpoint[index], rel=1e-9)
-        assert alone.entries[0].radius[0] == pytest.approx(together.entries[0].radius[index], rel=1e-6)
 
 
 def test_newton_steps_reach_the_fixed_point() -> None:

@@ -201,17 +201,3 @@ def test_non_linear_is_not_proved_from_two_branches_of_fixed_points() -> None:
     assert proof.summary()["orbit"] == 2
     assert proof.summary()["non_diagonal"] == 2
     assert proof.summary()["non_linear"] == 0
-
-
-def test_where_the_iteration_goes_elsewhere_nothing_is_said_of_the_transition() -> None:
-    """z² + c has fixed points for c ≤ 1/4 only."""
-    transition = Transition(
-        lambda z, s: z * z + s["h"].flip(0) / 8, lambda z, s: {"h": z + s["h"].flip(0) / 2}, 2, (("h",),)
-    )
-    inside = torch.tensor([1.0, 1.5], dtype=DOUBLE)  # c = 1/8, 3/16: the parabola attracts
-    outside = torch.tensor([3.0, 1.0], dtype=DOUBLE)  # c = 3/8 > 1/4: no fixed point at all
-    proof = prove_theorem1(transition, [{"h": inside}, {"h": outside}])
-    assert proof.states[0].attracts
-    assert not proof.states[1].attracts
-    assert not proof.states[0].non_linear
-    assert not proof.states[1].non_diagonal

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.dual import join
+from theory.rigorous.balls.elementary import RULES
 
 M = np.random.default_rng(0).normal(size=(4, 3))
 X = np.array([0.3, -1.2, 2.0])
@@ -25,6 +26,11 @@ CASES: dict[str, tuple[Any, Any]] = {
     "exp": (lambda x: x.exp(), torch.exp),
     "silu": (lambda x: x.silu(), functional.silu),
     "softplus": (lambda x: x.softplus(), functional.softplus),
+    "difference": (lambda x: x * x - x, lambda x: x * x - x),
+    "negative": (lambda x: -x, lambda x: -x),
+    "reciprocal": (lambda x: (x * x).shifted(Ball.exact(1.0)).reciprocal(), lambda x: 1 / (x * x + 1)),
+    "quotient": (lambda x: x / (x * x).shifted(Ball.exact(1.0)), lambda x: x / (x * x + 1)),
+    "through": (lambda x: x.through(*RULES["tanh"]), torch.tanh),
     "rsqrt": (lambda x: (x * x).shifted(Ball.exact(1.0)).rsqrt(), lambda x: torch.rsqrt(x * x + 1)),
 }
 
