@@ -18,8 +18,9 @@ from mpmath import mp, mpf
 
 from analysis.check_certificate import visited_pairs
 from analysis.framework.visited_states import in_double_precision
+from benchmarks.certificate_mutations.answers import AnswersJudge
 from benchmarks.certificate_mutations.exact_model import ExactModel, State, distance
-from benchmarks.certificate_mutations.executed_boxes import ExecutedJudge
+from benchmarks.certificate_mutations.floating_point import FloatingPointJudge
 from benchmarks.certificate_mutations.mutations import (
     Content,
     Path,
@@ -29,7 +30,6 @@ from benchmarks.certificate_mutations.mutations import (
     paths_of,
     value_at,
 )
-from benchmarks.certificate_mutations.right_answers import AnswersJudge
 from benchmarks.certificate_mutations.targets import Target
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
@@ -80,9 +80,9 @@ class Judge:
         return AnswersJudge(self.model, self.target.run)
 
     @cached_property
-    def executed(self) -> ExecutedJudge:
+    def executed(self) -> FloatingPointJudge:
         """The judge of executed floats; it remembers what it executed."""
-        return ExecutedJudge(self.target.run)
+        return FloatingPointJudge(self.target.run)
 
     def fault(self, content: Content) -> str | None:
         """Return what is not true of a certificate, or not known; None if nothing is found."""

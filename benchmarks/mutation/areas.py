@@ -105,7 +105,6 @@ AREAS = {
         (
             "theory/rigorous/balls",
             "theory/rigorous/enclosure.py",
-            "theory/rigorous/enclosure.py",
             "implicit/enclosed",
         ),
         ("tests/theory/rigorous", "tests/implicit/enclosed"),
@@ -114,11 +113,9 @@ AREAS = {
     "checkers": Area(
         (
             "analysis/certificates/arb",
-            "analysis/certificates/claims/explicit_lengths.py",
+            "analysis/certificates/certificate.py",
             "analysis/certificates/claims/lengths.py",
             "analysis/certificates/claims/words.py",
-            "analysis/certificates/checking.py",
-            "analysis/certificates/iteration.py",
         ),
         ("tests/analysis/certificates", "tests/analysis/test_check_certificate.py"),
     ),

@@ -44,7 +44,7 @@ def _is_least(name: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Executed:
+class Seen:
     """What was seen of the claims over many executions: the boxes that hold all of it.
 
     Of the directions of latents that are answered from, ``[latents, 2]``, the first number is what the
@@ -73,7 +73,7 @@ class Token(NamedTuple):
     added: Tensor
 
 
-class ExecutedJudge:
+class FloatingPointJudge:
     """Says what is not true of certificates of executed floats.
 
     Example:
@@ -81,7 +81,7 @@ class ExecutedJudge:
         >>> from tempfile import TemporaryDirectory
         >>> from implicit.compiled import compile_run
         >>> with TemporaryDirectory() as folder:
-        ...     judge = ExecutedJudge(compile_run("parity", Path(folder) / "parity"))
+        ...     judge = FloatingPointJudge(compile_run("parity", Path(folder) / "parity"))
         >>> seen = judge.executed(rtol=1e-3, ulps=4)
         >>> seen.wrong, 0.8 < seen.boxes["margin"] < 1
         (0, True)
@@ -132,7 +132,7 @@ class ExecutedJudge:
         return one, two, three
 
     @torch.no_grad()
-    def _executed(self, rtol: float, ulps: int) -> Executed:
+    def _executed(self, rtol: float, ulps: int) -> Seen:
         """Execute the words in every mode, as float32 does and as the worst that is allowed does."""
         seen: dict[str, list[float]] = {}
         directions = []
@@ -165,7 +165,7 @@ class ExecutedJudge:
                     seen.setdefault(name, []).append(number)
                 seen.setdefault("margin", []).append(self._margin(latents, output.logits, asked))
         boxes = {name: (min if _is_least(name) else max)(numbers) for name, numbers in seen.items()}
-        return Executed(boxes, torch.cat(directions), wrong)
+        return Seen(boxes, torch.cat(directions), wrong)
 
     def _margin(self, latents: Tensor, logits: Tensor, asked: Tensor) -> float:
         scores = logits.double() / latents.double().norm(dim=-1, keepdim=True)
