@@ -158,13 +158,6 @@ def conditions_of(
     )
 
 
-def upper_triangle(matrices: Array) -> Array:
-    """Return the upper triangles of square matrices, row by row."""
-    rows, columns = np.triu_indices(matrices.shape[-1])
-    triangles: Array = matrices[:, rows, columns]
-    return triangles
-
-
 def check_answers_of(context: Context) -> tuple[Automaton, int]:
     """Verify that right answers are claimed of a word problem and a model that is evaluated here.
 

@@ -44,7 +44,6 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from scipy.spatial import cKDTree
 
 from analysis.certificates.claims.lengths import ExplicitLengths, Lengths, Starts
-from analysis.certificates.claims.words import upper_triangle
 from analysis.certificates.producing import Found, Proof, about
 from analysis.certificates.proofs.words import (
     LARGEST_STATE,
@@ -56,6 +55,7 @@ from analysis.certificates.proofs.words import (
     iteration_of,
     prove_iteration,
     solve_steps,
+    upper_triangle,
 )
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.finding import Rows, for_title

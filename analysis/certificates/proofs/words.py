@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 
-from analysis.certificates.claims.words import DType, OrbitBundles, WordLevel, Words, upper_triangle
+from analysis.certificates.claims.words import DType, OrbitBundles, WordLevel, Words
 from analysis.certificates.producing import Found, Proof, about
 from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
 from analysis.framework.finding import Rows, for_title
@@ -119,6 +119,13 @@ STATED_ULPS = 4
 """What a certificate says that functions of one number may be off …"""
 PROVED_ULPS = 6
 """… where it is proved for so many: other arithmetic has other bounds."""
+
+
+def upper_triangle(matrices: Array) -> Array:
+    """Return the upper triangles of square matrices, row by row: how a certificate holds them."""
+    rows, columns = np.triu_indices(matrices.shape[-1])
+    triangles: Array = matrices[:, rows, columns]
+    return triangles
 
 
 @dataclass(frozen=True, eq=False)
