@@ -23,7 +23,6 @@ FOUND = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     outcomes: list[Outcome] = []
     code = run_command(lambda given: outcomes.extend(_sweeps(given)), argv)
     return code or (FOUND if any(outcome.faults for outcome in outcomes) else 0)

@@ -99,7 +99,6 @@ class IterationJudge:
         return self._orbits[key]
 
     def fixed_point(self, token: int, state: State, near: Vector) -> Vector:
-        """Return the one that Newton steps from a latent lead to."""
         key = token, tuple(entries_of(state)), tuple(near)
         if key not in self._fixed_points:
             self._fixed_points[key] = self.model.fixed_point(token, state, near)
@@ -113,7 +112,6 @@ class IterationJudge:
         return orbit.after(limit - 1 if stop is None else stop)
 
     def faults(self, content: Content) -> Iterable[str]:
-        """Return what is not true of ``tolerance``, ``iterations``, the errors and the bundles."""
         number = {name: float.fromhex(content[name]) for name in ("tolerance", "latent_error", "step_error")}
         if not 0 < number["tolerance"] < 1 or number["latent_error"] < 0 or number["step_error"] < 0:
             yield "tolerance is not positive and below 1, or an error is negative"
@@ -268,7 +266,6 @@ def upper_triangular(entries: Vector, size: int) -> Any:
 
 
 def length(z: Vector) -> Any:
-    """Return the Euclidean norm."""
     return mp.sqrt(mp.fdot(z, z))
 
 

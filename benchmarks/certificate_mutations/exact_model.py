@@ -38,7 +38,6 @@ class ExactModel:
         self._slopes: dict[Any, Any] = {}
 
     def zero_state(self) -> State:
-        """Return the state before the first token."""
         channels = self.inner + 2 * self.d_state
         return {
             "conv.0": [[mpf(0)] * self.window for _ in range(channels)],
@@ -89,7 +88,6 @@ class ExactModel:
         return (_norm(out, self.weights["latent_norm.weight"]) if self.implicit else out), following
 
     def decays(self, token: int, state: State) -> Vector:
-        """Return the decay of every head of an explicit model."""
         one = {**state, "ssm.0": [[mpf(1)] * self.d_state for _ in range(self.inner)]}
         none = {**state, "ssm.0": [[mpf(0)] * self.d_state for _ in range(self.inner)]}
         after, before = (self.advance(token, [], s)[1]["ssm.0"] for s in (one, none))
@@ -97,7 +95,6 @@ class ExactModel:
         return [after[head * per_head][0] - before[head * per_head][0] for head in range(self.heads)]
 
     def slopes(self, token: int, z: Vector, state: State) -> Any:
-        """Return ∂zΦ by differences."""
         key = token, tuple(z), tuple(entries_of(state))
         if key not in self._slopes:
             image, _ = self.advance(token, z, state)
@@ -146,13 +143,11 @@ class ExactModel:
         return direct + (beside["ssm.0"][channel][n] - before["ssm.0"][channel][n]) / STEP
 
     def logits(self, z: Vector) -> Vector:
-        """Return what a latent is decoded to."""
         rows = zip(self.weights["head.weight"], self.weights["head.bias"], strict=True)
         return [mp.fdot(row, z) + bias for row, bias in rows]
 
 
 def entries_of(state: State) -> Vector:
-    """Return the entries of a state, the window first."""
     return [entry for name in ("conv.0", "ssm.0") for row in state[name] for entry in row]
 
 

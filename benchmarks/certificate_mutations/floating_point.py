@@ -95,7 +95,6 @@ class FloatingPointJudge:
         self.executed = lru_cache(maxsize=None)(self._executed)
 
     def boxes(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate."""
         claimed = {name: float.fromhex(content["boxes"][name]) for name in content["boxes"]}
         if set(claimed) != set(BOXES) or not all(math.isfinite(number) for number in claimed.values()):
             yield "boxes are not the known ones, or not finite"

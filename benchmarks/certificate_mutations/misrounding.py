@@ -32,7 +32,6 @@ class Misrounding(TorchDispatchMode):
         self.seen: set[str] = set()
 
     def errors(self, like: Tensor, size: float | Tensor) -> Tensor:
-        """Return relative or absolute errors of a size, in the shape of a tensor."""
         sign = torch.rand(like.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
         return (sign.sign() if self.sign is None else torch.full_like(sign, self.sign)) * size * self.times
 

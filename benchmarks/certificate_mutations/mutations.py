@@ -30,13 +30,6 @@ SHARE_OF_SUMMARIES = 0.5
 
 
 def mutated(content: Content, generator: random.Random) -> str:
-    """Return the text of a changed certificate, sealed anew.
-
-    Example:
-        >>> text = mutated({"margin": "0x1.8000000000000p+0", "sha256": ""}, random.Random(0))
-        >>> text != '{"margin": "0x1.8000000000000p+0", "sha256": ""}'
-        True
-    """
     changed, before = copy.deepcopy(content), json.dumps(content)
     while json.dumps(changed) == before:
         for _ in range(generator.choice((1, 1, 1, 2, 3))):
@@ -64,29 +57,16 @@ def paths_of(content: Any) -> list[Path]:
 
 
 def name_of(path: Path) -> tuple[str, ...]:
-    """Return a path without the numbers of list entries: what kind of line it is."""
     return tuple(part for part in path if isinstance(part, str))
 
 
 def value_at(content: Any, path: Path) -> Any:
-    """Return the value at a path.
-
-    Example:
-        >>> value_at({"a": [1, 2]}, ("a", 1))
-        2
-    """
     for part in path:
         content = content[part]
     return content
 
 
 def array_of(text: Any) -> NDArray[np.float64] | None:
-    """Return the float64 numbers that a text holds in base64; None if it holds none.
-
-    Example:
-        >>> array_of("AAAAAAAA8D8="), array_of("meaning")
-        (array([1.]), None)
-    """
     if not isinstance(text, str) or len(text) < 12 or len(text) % 4:
         return None
     try:
@@ -96,7 +76,6 @@ def array_of(text: Any) -> NDArray[np.float64] | None:
 
 
 def numbers_of(text: Any) -> NDArray[np.float64]:
-    """Return the float64 numbers that a text holds in base64."""
     numbers = array_of(text)
     if numbers is None:
         raise ValueError("is no array")

@@ -24,7 +24,6 @@ class Outcome:
 
     @property
     def mutations(self) -> int:
-        """How many there were."""
         return self.refused.total() + self.true + self.unchanged + len(self.faults)
 
 

@@ -8,7 +8,7 @@ true of all numbers in them. With u the normalised stream, a Mamba-2 layer (`imp
     Δ = softplus(p_Δ + b_Δ)         h'_cn = a h_cn + Δ x_c B_n,   a = exp(−e^{A_log} Δ)
     y_c = Σ_n h'_cn C_n + D x_c     v = W_out rms(y silu(gate))
 
-with h' formed entry by entry, where the producer factors it, and a DeltaNet layer per head
+with h' formed entry by entry where derivatives are taken (the producer factors it), and a DeltaNet layer
 
     p = W_in u + injection         (q̂, k̂, v) = silu(Σ taps · window + tap p)
     q, k = q̂, k̂ / √(Σ x² + ε)      c = β (v − Sᵀ k),  β = σ(p_β), times 2 with negative eigenvalues
@@ -315,13 +315,19 @@ class ArbLayer:
             BC = sum((b * c for b, c in zip(B, C, strict=True)), arb(0))
             CdB = times(arb_mat(1, d_state, C), dB)[0]
             channels = range(group * per_group, (group + 1) * per_group)
-            following = [
-                [found.decay[0][c] * e + found.inputs[0][c] * b for e, b in zip(h[c], B, strict=True)]
-                for c in channels
-            ]
-            values = apply(arb_mat(following), C)
             hC = apply(arb_mat([h[c] for c in channels]), C)
-            through_C = times(arb_mat(following), dC)
+            if dC[0]:
+                following = arb_mat(
+                    [
+                        [found.decay[0][c] * e + found.inputs[0][c] * b for e, b in zip(h[c], B, strict=True)]
+                        for c in channels
+                    ]
+                )
+                values, through_C = apply(following, C), times(following, dC)
+            else:  # without derivatives h' is not formed: y = a (h C) + (B · C) Δ x
+                parts = zip(channels, hC, strict=True)
+                values = [found.decay[0][c] * reading + found.inputs[0][c] * BC for c, reading in parts]
+                through_C = [[] for _ in channels]
             for c, value, reading, row in zip(channels, values, hC, through_C, strict=True):
                 skip, inputs = self.skip[c * self.heads // self.d_inner], found.inputs[0][c]
                 y.append(value + skip * found.x[0][c])
@@ -349,38 +355,6 @@ class ArbLayer:
             dgated.append([opened * d + closed * dg for d, dg in zip(row, drow, strict=True)])
         normalised, dnormalised = rms_norm(gated, dgated, self.norm, self.groups)
         return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
-
-    def value(self, stream: Vector, injection: Vector | None, window: Rows, h: Rows) -> Vector:
-        """Return v alone, by y_c = a (h C)_c + (B · C) Δ x_c + D x_c, without forming h'."""
-        u = scaled_to_unit(stream, self.norm_before)
-        p = apply(self.in_proj, u)
-        if injection is not None:
-            p = plus(p, injection)
-        v: Vector = []
-        for taps, before, bias, new in zip(
-            self.taps, window, self.conv_bias, p[self.d_inner : self.d_inner + len(self.taps)], strict=True
-        ):
-            q = sum((t * w for t, w in zip(taps, before, strict=False)), bias) + taps[-1] * new
-            v.append(q * sigmoid(q))
-        d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
-        middle, per_head = self.d_inner + self.shared, self.d_inner // self.heads
-        gated: Vector = []
-        for group in range(self.groups):
-            first = group * d_state
-            B, C = (v[start + first : start + first + d_state] for start in (self.d_inner, middle))
-            BC = sum((b * c for b, c in zip(B, C, strict=True)), arb(0))
-            channels = range(group * per_group, (group + 1) * per_group)
-            for c, reading in zip(channels, apply(arb_mat([h[c] for c in channels]), C), strict=True):
-                head = c // per_head
-                if c % per_head == 0:
-                    dt = (p[middle + self.shared + self.d_inner + head] + self.dt_bias[head]).exp().log1p()
-                    decay, read = (self.rates[head] * dt).exp(), dt * BC + self.skip[head]
-                gated.append((decay * reading + read * v[c]) * p[c] * sigmoid(p[c]))
-        size = len(gated) // self.groups
-        normalised: Vector = []
-        for start in range(0, len(gated), size):
-            normalised += scaled_to_unit(gated[start : start + size], self.norm[start : start + size])
-        return apply(self.out_proj, normalised)
 
     def following(self, found: Coefficients, window: Rows, h: Rows) -> tuple[Rows, Rows]:
         """Return the next window and h', a row per channel each."""
@@ -545,13 +519,8 @@ class ArbModel:
         return plus(stream[0], added[0]), slopes
 
     def image(self, token: int, z: Vector, state: State) -> Vector:
-        """Return Φ alone, of an implicit model."""
-        stream = z
-        for index, layer in enumerate(self.layers):
-            own = state[f"conv.{index}"], state[f"ssm.{index}"]
-            v = layer.value(stream, self._injections[token][index], *own)
-            stream = plus(stream, v) if self.residual else v
-        return scaled_to_unit(stream, self.last_norm)
+        """Return Φ alone."""
+        return self.evaluate(token, z, state, None)[0]
 
     def evaluate_along(
         self, token: int, z: Vector, state: State, directions: Rows
@@ -696,10 +665,6 @@ class ArbDeltaNet(ArbModel):
     ) -> tuple[Sloped, Written]:
         assert injection is not None
         return self.delta_layers[index].output(stream, injection, window, h, place)
-
-    def image(self, token: int, z: Vector, state: State) -> Vector:
-        """Return Φ alone."""
-        return self.evaluate(token, z, state, None)[0]
 
     def entry_rates(
         self,
