@@ -11,8 +11,7 @@ from implicit.compiled.weights import Places, constants_of
 from implicit.compiled.wiring import Wiring
 from implicit.models.implicit_model import ImplicitModel
 from theory.rigorous.balls.ball import Ball
-from theory.rigorous.balls.elementary import sqrt
-from theory.rigorous.balls.functions import exp, silu, softplus
+from theory.rigorous.balls.functions import exp, silu, softplus, sqrt
 
 LEAST_DAMPING = 0.1
 """Below it the proof says nothing."""

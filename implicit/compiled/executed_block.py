@@ -18,8 +18,7 @@ from implicit.compiled.weights import Constants, Places
 from implicit.compiled.wiring import Wiring
 from implicit.ops.ssd.chunked import CHUNK_SIZE
 from theory.rigorous.balls.ball import Ball
-from theory.rigorous.balls.elementary import sqrt
-from theory.rigorous.balls.functions import exp, silu, softplus
+from theory.rigorous.balls.functions import exp, silu, softplus, sqrt
 from theory.rigorous.float_format import FloatFormat
 
 ROUNDINGS_OF_A_WRITE = CHUNK_SIZE + 16

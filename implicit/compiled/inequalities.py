@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from theory.rigorous.balls.ball import Ball
-from theory.rigorous.balls.elementary import sqrt
-from theory.rigorous.balls.functions import exp, silu
+from theory.rigorous.balls.functions import exp, silu, sqrt
 
 _ONE = Ball.exact(1.0)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from theory.rigorous.balls import elementary, functions
+from theory.rigorous.balls import functions
 from theory.rigorous.balls.ball import Ball, concatenate
-from theory.rigorous.balls.elementary import Function
+from theory.rigorous.balls.functions import Function
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class Dual:
 
     def reciprocal(self) -> Dual:
         """Return 1/x."""
-        return self.through(*elementary.RULES["reciprocal"])
+        return self.through(*functions.RULES["reciprocal"])
 
 
 def join(duals: list[Dual]) -> Dual:

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from automata.errors import InputError
-from theory.rigorous.balls import elementary, functions
+from theory.rigorous.balls import functions
 from theory.rigorous.balls.ball import Ball
-from theory.rigorous.balls.elementary import RULES
+from theory.rigorous.balls.functions import RULES
 from theory.rigorous.tensors.numbers import Numbers
 
 Axes = int | Sequence[int] | None
@@ -56,12 +56,12 @@ def power(x: Numbers, exponent: Any) -> Numbers:
         if half is not None:
             return x.mapped(*RULES[half])
         n = abs(int(exponent))
-        if float(exponent).is_integer() and n <= elementary.LARGEST_POWER:
+        if float(exponent).is_integer() and n <= functions.LARGEST_POWER:
             if n == 0:
                 return type(x).constant(np.ones(x.shape))
             slope = float(n)
             found = x.mapped(
-                lambda ball: elementary.power(ball, n), lambda ball: elementary.power(ball, n - 1) * slope
+                lambda ball: functions.power(ball, n), lambda ball: functions.power(ball, n - 1) * slope
             )
             return found if exponent > 0 else found.mapped(*RULES["reciprocal"])
     return x.mapped(*RULES["log"]).times(type(x).constant(exponent)).mapped(*RULES["exp"])
@@ -206,8 +206,8 @@ def clamp(x: Numbers, min: float | None = None, max: float | None = None) -> Num
     """Return x, or the nearer of two bounds; at a bound it has no derivative."""
     least, largest = -math.inf if min is None else float(min), math.inf if max is None else float(max)
     return x.mapped(
-        lambda ball: elementary.clamp(ball, least, largest),
-        lambda ball: elementary.clamp_slope(ball, least, largest),
+        lambda ball: functions.clamp(ball, least, largest),
+        lambda ball: functions.clamp_slope(ball, least, largest),
     )
 
 
@@ -241,10 +241,10 @@ def softplus(x: Numbers, beta: float = 1.0, threshold: float = 20.0) -> Numbers:
 def gelu(x: Numbers, approximate: str = "none") -> Numbers:
     """Return x Φ(x), or its approximation by tanh, x σ(2 √(2/π) (x + 0.044715 x³))."""
     if approximate == "none":
-        return x.mapped(elementary.gelu, elementary.gelu_slope)
+        return x.mapped(functions.gelu, functions.gelu_slope)
     if approximate != "tanh":
         raise InputError(f"approximate is {approximate!r}; give 'none' or 'tanh'")
-    pi = elementary.sqrt(Ball.around(math.pi / 2, 2.0**-52)).reciprocal()  # √(2/π)
+    pi = functions.sqrt(Ball.around(math.pi / 2, 2.0**-52)).reciprocal()  # √(2/π)
     inner = x.plus(power(x, 3).times(type(x).constant(0.044715))).times(type(x).constant(pi * 2.0))
     return x.times(inner.mapped(*RULES["sigmoid"]))
 

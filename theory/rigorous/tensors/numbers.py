@@ -16,7 +16,7 @@ import torch
 
 from automata.errors import InputError
 from theory.rigorous.balls.ball import Ball, concatenate
-from theory.rigorous.balls.elementary import Function
+from theory.rigorous.balls.functions import Function
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from theory.rigorous.balls.elementary import RULES
+from theory.rigorous.balls.functions import RULES
 from theory.rigorous.tensors import functions as on_balls
 from theory.rigorous.tensors.numbers import Numbers
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.dual import join
-from theory.rigorous.balls.elementary import RULES
+from theory.rigorous.balls.functions import RULES
 
 M = np.random.default_rng(0).normal(size=(4, 3))
 X = np.array([0.3, -1.2, 2.0])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from theory.rigorous.balls import Ball, elementary, functions
+from theory.rigorous.balls import Ball, functions
 
 BALLS = 2000
 BITS = 256
@@ -57,38 +57,38 @@ def _density(x: arb) -> arb:
 ENDS = 1.01  # monotone functions are bounded by their values at the ends
 TURNS = tuple(k * math.pi / 2 for k in range(-300, 301))
 CASES = {
-    "log": Case(elementary.log, lambda x: x.log(), ENDS, positive=True),
-    "sqrt": Case(elementary.sqrt, lambda x: x.sqrt(), ENDS, positive=True),
-    "sqrt_slope": Case(elementary.sqrt_slope, lambda x: x.rsqrt() / 2, ENDS, positive=True),
-    "rsqrt_slope": Case(elementary.rsqrt_slope, lambda x: -(x.rsqrt() ** 3) / 2, ENDS, positive=True),
-    "square": Case(lambda x: elementary.power(x, 2), lambda x: x * x, ENDS, extrema=(0.0,)),
-    "cube": Case(lambda x: elementary.power(x, 3), lambda x: x**3, ENDS),
-    "tenth power": Case(lambda x: elementary.power(x, 10), lambda x: x**10, ENDS, extrema=(0.0,)),
-    "tanh": Case(elementary.tanh, lambda x: x.tanh(), ENDS),
-    "tanh_slope": Case(elementary.tanh_slope, lambda x: x.cosh() ** -2, ENDS, extrema=(0.0,)),
+    "log": Case(functions.log, lambda x: x.log(), ENDS, positive=True),
+    "sqrt": Case(functions.sqrt, lambda x: x.sqrt(), ENDS, positive=True),
+    "sqrt_slope": Case(functions.sqrt_slope, lambda x: x.rsqrt() / 2, ENDS, positive=True),
+    "rsqrt_slope": Case(functions.rsqrt_slope, lambda x: -(x.rsqrt() ** 3) / 2, ENDS, positive=True),
+    "square": Case(lambda x: functions.power(x, 2), lambda x: x * x, ENDS, extrema=(0.0,)),
+    "cube": Case(lambda x: functions.power(x, 3), lambda x: x**3, ENDS),
+    "tenth power": Case(lambda x: functions.power(x, 10), lambda x: x**10, ENDS, extrema=(0.0,)),
+    "tanh": Case(functions.tanh, lambda x: x.tanh(), ENDS),
+    "tanh_slope": Case(functions.tanh_slope, lambda x: x.cosh() ** -2, ENDS, extrema=(0.0,)),
     "sigmoid_slope": Case(
-        elementary.sigmoid_slope, lambda x: _sigmoid(x) * _sigmoid(-x), ENDS, extrema=(0.0,)
+        functions.sigmoid_slope, lambda x: _sigmoid(x) * _sigmoid(-x), ENDS, extrema=(0.0,)
     ),
-    "sin": Case(elementary.sin, lambda x: x.sin(), 2.0, extrema=TURNS),
-    "cos": Case(elementary.cos, lambda x: x.cos(), 2.0, extrema=TURNS),
-    "sin of large angles": Case(elementary.sin, lambda x: x.sin(), math.inf, widest=1e-2, scale=4e3),
-    "erf": Case(elementary.erf, lambda x: x.erf(), ENDS),
+    "sin": Case(functions.sin, lambda x: x.sin(), 2.0, extrema=TURNS),
+    "cos": Case(functions.cos, lambda x: x.cos(), 2.0, extrema=TURNS),
+    "sin of large angles": Case(functions.sin, lambda x: x.sin(), math.inf, widest=1e-2, scale=4e3),
+    "erf": Case(functions.erf, lambda x: x.erf(), ENDS),
     "erf_slope": Case(
-        elementary.erf_slope, lambda x: 2 / arb.pi().sqrt() * (-x * x).exp(), ENDS, extrema=(0.0,)
+        functions.erf_slope, lambda x: 2 / arb.pi().sqrt() * (-x * x).exp(), ENDS, extrema=(0.0,)
     ),
     "gelu": Case(
-        elementary.gelu, lambda x: x * _normal(x), ENDS, curvature=0.8, extrema=(-0.7517915246935645,)
+        functions.gelu, lambda x: x * _normal(x), ENDS, curvature=0.8, extrema=(-0.7517915246935645,)
     ),
     "gelu_slope": Case(
-        elementary.gelu_slope,
+        functions.gelu_slope,
         lambda x: _normal(x) + x * _density(x),
         math.inf,  # bounded by a Lipschitz constant
         extrema=(-(2**0.5), 2**0.5),
     ),
-    "absolute": Case(elementary.absolute, abs, ENDS, extrema=(0.0,)),
-    "relu": Case(lambda x: elementary.clamp(x, 0.0), lambda x: (x + abs(x)) / 2, ENDS, extrema=(0.0,)),
+    "absolute": Case(functions.absolute, abs, ENDS, extrema=(0.0,)),
+    "relu": Case(lambda x: functions.clamp(x, 0.0), lambda x: (x + abs(x)) / 2, ENDS, extrema=(0.0,)),
     "clamp": Case(
-        lambda x: elementary.clamp(x, -1.0, 2.0),
+        lambda x: functions.clamp(x, -1.0, 2.0),
         lambda x: (abs(x + 1) - abs(x - 2) + 1) / 2,
         ENDS,
         extrema=(-1.0, 2.0),
@@ -175,36 +175,36 @@ def test_slopes_hold_the_quotients_of_differences(name: str) -> None:
 
 SLOPES: dict[str, Callable[[Ball], Ball]] = {
     "log": lambda x: x.reciprocal(),
-    "sqrt": elementary.sqrt_slope,
+    "sqrt": functions.sqrt_slope,
     "square": lambda x: x * 2.0,
-    "cube": lambda x: elementary.power(x, 2) * 3.0,
-    "tenth power": lambda x: elementary.power(x, 9) * 10.0,
-    "tanh": elementary.tanh_slope,
-    "sin": elementary.cos,
-    "cos": lambda x: -elementary.sin(x),
-    "erf": elementary.erf_slope,
-    "gelu": elementary.gelu_slope,
-    "absolute": elementary.absolute_slope,
-    "relu": lambda x: elementary.clamp_slope(x, 0.0),
-    "clamp": lambda x: elementary.clamp_slope(x, -1.0, 2.0),
+    "cube": lambda x: functions.power(x, 2) * 3.0,
+    "tenth power": lambda x: functions.power(x, 9) * 10.0,
+    "tanh": functions.tanh_slope,
+    "sin": functions.cos,
+    "cos": lambda x: -functions.sin(x),
+    "erf": functions.erf_slope,
+    "gelu": functions.gelu_slope,
+    "absolute": functions.absolute_slope,
+    "relu": lambda x: functions.clamp_slope(x, 0.0),
+    "clamp": lambda x: functions.clamp_slope(x, -1.0, 2.0),
     "exp": functions.exp,
-    "sigmoid": elementary.sigmoid_slope,
+    "sigmoid": functions.sigmoid_slope,
     "silu": functions.silu_slope,
     "softplus": functions.sigmoid,
-    "rsqrt": elementary.rsqrt_slope,
+    "rsqrt": functions.rsqrt_slope,
 }
 
 
 def test_powers_hold_what_every_rounding_takes_away() -> None:
     """(1 + d)ⁿ with d² just below a half of 2⁻⁵² / 64: each product rounds 1 + k d + k d² down to 1 + k d."""
     x = 1 + round(2.0**26 * (0.49 / 64) ** 0.5) * 2.0**-52
-    found = elementary.power(Ball.exact([x]), 63)
+    found = functions.power(Ball.exact([x]), 63)
     assert found.contains([Fraction(x) ** 63])
     lost = Fraction(x) ** 63 - Fraction(float(found.midpoint[0]))
     assert lost > 12 * Fraction(2) ** -52  # far more than what the rounding of the ball itself allows for
 
 
 def test_powers_are_taken_as_far_as_their_error_was_counted() -> None:
-    assert elementary.power(Ball.exact([1.5]), 64).contains([Fraction(3, 2) ** 64])
+    assert functions.power(Ball.exact([1.5]), 64).contains([Fraction(3, 2) ** 64])
     with pytest.raises(AssertionError):
-        elementary.power(Ball.exact([1.5]), 65)
+        functions.power(Ball.exact([1.5]), 65)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from theory.rigorous.balls import Ball, elementary, exp, functions, rsqrt, sigmoid, silu, silu_slope, softplus
+from theory.rigorous.balls import Ball, exp, functions, rsqrt, sigmoid, silu, silu_slope, softplus
 
 GENERATOR = np.random.default_rng(0)
 ARGUMENTS = np.concatenate(
@@ -65,9 +65,9 @@ def test_quotients_hold_the_values_where_their_powers_are_no_floats(relative: fl
 
 
 @pytest.mark.parametrize(
-    "function", [Ball.reciprocal, rsqrt, elementary.log, elementary.sqrt, elementary.sqrt_slope]
+    "function", [Ball.reciprocal, rsqrt, functions.log, functions.sqrt, functions.sqrt_slope]
 )
-@pytest.mark.parametrize("then", [lambda x: x, elementary.absolute, elementary.clamp, elementary.tanh])
+@pytest.mark.parametrize("then", [lambda x: x, functions.absolute, functions.clamp, functions.tanh])
 def test_zero_times_what_is_not_defined_is_no_number(
     function: Callable[[Ball], Ball], then: Callable[[Ball], Ball]
 ) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping, solve
 from theory.rigorous.balls import Ball, Dual
-from theory.rigorous.balls.elementary import RULES
+from theory.rigorous.balls.functions import RULES
 from theory.rigorous.covers import orbits
 from theory.rigorous.covers.invariant_cover import EnclosedLoop
 from theory.rigorous.covers.orbits import (
