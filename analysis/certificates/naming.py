@@ -44,14 +44,14 @@ def described(machine: MealyMachine) -> str:
         order += fresh
     table = [[numbers[after] for after in row] for row in machine.table[order].tolist()]
     small = f"{table}, " if len(table) * len(table[0]) <= LARGEST_TABLE else ""
-    told = ""
+    more = ""
     if (machine.answers[order] != machine.table[order]).any():
         seen: dict[int, int] = {}
         answers = [[seen.setdefault(a, len(seen)) for a in row] for row in machine.answers[order].tolist()]
-        told = f"; answers of SHA-256 {_sha256(answers)}"
+        more = f"; answers of SHA-256 {_sha256(answers)}"
     return (
         f"an automaton of {machine.token_count} tokens whose words reach {len(table)} of "
-        f"{machine.state_count} states (table {small}of SHA-256 {_sha256(table)}{told}; its tokens generate "
+        f"{machine.state_count} states (table {small}of SHA-256 {_sha256(table)}{more}; its tokens generate "
         f"{_generated(table)})"
     )
 

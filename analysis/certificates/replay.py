@@ -133,8 +133,8 @@ class Replay:
 
     def states(self, words: Sequence[Sequence[int]]) -> list[State | None]:
         """Return the state after every word, None where the latent of one of its tokens does not settle."""
-        asked = {tuple(word) for word in words}
-        inorder = sorted(asked)  # a word stands right before those that it begins
+        wanted = {tuple(word) for word in words}
+        inorder = sorted(wanted)  # a word stands right before those that it begins
         begins = [after[: len(word)] == word for word, after in pairwise(inorder)] + [False]
         longest = [word for word, on_the_way in zip(inorder, begins, strict=False) if not on_the_way]
         paths = np.arange(len(longest))
@@ -144,7 +144,7 @@ class Replay:
             state |= layer.begin(len(paths), index)
         for position in range(max(map(len, longest), default=0) + 1):
             for row, path in enumerate(paths):
-                if len(longest[path]) >= position and longest[path][:position] in asked:
+                if len(longest[path]) >= position and longest[path][:position] in wanted:
                     arrived[longest[path][:position]] = {name: part[row] for name, part in state.items()}
             going = np.array([len(longest[path]) > position for path in paths], dtype=bool)
             paths, state = paths[going], _rows(state, going)

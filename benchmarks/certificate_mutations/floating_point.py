@@ -147,31 +147,31 @@ class FloatingPointJudge:
                     output = model.run(self.words, solve=solve)
                 assert output.solution is not None
                 latents = output.solution.latents
-                asked = torch.ones_like(self.words, dtype=torch.bool)
+                answered = torch.ones_like(self.words, dtype=torch.bool)
                 if mode == "simultaneous":
-                    asked = output.solution.converged
-                if not asked.any():
+                    answered = output.solution.converged
+                if not answered.any():
                     continue
                 answers = output.logits.argmax(-1)
-                wrong += int((answers != self._right[2])[asked].sum())
-                unit = latents[asked].double()
+                wrong += int((answers != self._right[2])[answered].sum())
+                unit = latents[answered].double()
                 unit /= unit.norm(dim=-1, keepdim=True)
-                own = unit.gather(-1, self._right[0][asked][:, None])[:, 0]
+                own = unit.gather(-1, self._right[0][answered][:, None])[:, 0]
                 directions.append(torch.stack([own, unit.abs().sum(-1) - own], dim=-1))
                 with arithmetic:
                     token = self._token(model, latents)
-                for name, number in self._measured(latents, token, asked):
+                for name, number in self._measured(latents, token, answered):
                     seen.setdefault(name, []).append(number)
-                seen.setdefault("margin", []).append(self._margin(latents, output.logits, asked))
+                seen.setdefault("margin", []).append(self._margin(latents, output.logits, answered))
         boxes = {name: (min if _is_least(name) else max)(numbers) for name, numbers in seen.items()}
         return Seen(boxes, torch.cat(directions), wrong)
 
-    def _margin(self, latents: Tensor, logits: Tensor, asked: Tensor) -> float:
+    def _margin(self, latents: Tensor, logits: Tensor, answered: Tensor) -> float:
         scores = logits.double() / latents.double().norm(dim=-1, keepdim=True)
         scores = scores / float(self.model.head.weight.max())
         answer = self._right[2][..., None]
         own, others = scores.gather(-1, answer)[..., 0], scores.scatter(-1, answer, -math.inf).amax(-1)
-        return float((own - others)[asked].min())
+        return float((own - others)[answered].min())
 
     def _token(self, model: ImplicitModel, z: Tensor) -> Token:
         """Execute the block of every token at its latent, in the arithmetic that holds here."""
@@ -194,14 +194,14 @@ class FloatingPointJudge:
         y, gate, added = (part.unflatten(0, self.words.shape) for part in (y, gate, added))
         return Token(gate, x.flatten(-2), y, added)
 
-    def _measured(self, z: Tensor, token: Token, asked: Tensor) -> Iterator[tuple[str, float]]:
+    def _measured(self, z: Tensor, token: Token, answered: Tensor) -> Iterator[tuple[str, float]]:
         """What is claimed of latents, of what they write, and of what the layer adds to them."""
         outcome, state, _ = self._right
         features, coordinates = z.shape[-1], (self.wiring.memory, self.wiring.tokens)
         yield "length", float(z.double().norm(dim=-1).max()) / features**0.5
         written = token.x.double()[..., : math.prod(coordinates)].unflatten(-1, coordinates)
         entered = state[..., None, None].expand(*state.shape, 1, self.wiring.tokens)
-        on, off = written.gather(-2, entered)[asked], written.scatter(-2, entered, 0)[asked]
+        on, off = written.gather(-2, entered)[answered], written.scatter(-2, entered, 0)[answered]
         yield "least_write", float(on.min())
         yield "most_write", float(on.max())
         # Of what another state is written nothing is positive.
@@ -213,7 +213,7 @@ class FloatingPointJudge:
         right = read.gather(-1, outcome[..., None])[..., 0]
         rest = read.scatter(-1, outcome[..., None], 0)
         # What a token reads is right if what was written before is: all tokens up to it are spoken of.
-        whole = asked.cumprod(dim=1).bool()
+        whole = answered.cumprod(dim=1).bool()
         later = whole[:, 1:]
         if later.any():
             yield "least_read", float(right[:, 1:][later].min())
