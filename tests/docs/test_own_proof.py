@@ -23,11 +23,8 @@ def test_the_commands_of_the_page_run(
     run_page(TITLE)
     printed = capsys.readouterr().out
     assert printed.count("No independent check exists for this cell") == 1
-    assert "The certificate holds of implicit-deltanet with weights of SHA-256 " in printed
-    assert (
-        "of 4 pairs of a state and a token, exactly one fixed point in a ball around the latent at 4"
-        in printed
-    )
+    assert "model: implicit-deltanet, with weights of SHA-256 " in printed
+    assert "- exactly one fixed point in a ball around the latent: at 4\n" in printed
     content = json.loads(Path("out/parity-deltanet/certify/certificate.json").read_text())
     (claim,) = content["claims"]
     boxes = claim["summary"].pop("range")
