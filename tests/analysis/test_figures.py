@@ -43,7 +43,7 @@ def runs_with_a_belief() -> list[Run]:
 
 
 SMALL = {**SHOWN, "all_words": ("parity-small", {"length": 3})}
-"""A run and settings for every analysis with a figure; a cover is drawn in test_all_lengths."""
+"""A run and settings for every analysis with a figure; a cover is drawn in test_lengths."""
 
 
 @cache
