@@ -6,10 +6,9 @@ from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Batch, Ceiling, Part, Specification, Task, with_specification
 from automata.tasks.matrix_products import MatrixProducts
-from automata.tasks.named_tasks import TaskEntry
 from automata.tasks.observed import ObservedTask
 from automata.tasks.partially_observed import PartiallyObserved
-from automata.tasks.registry import TASKS, describe_tasks, make_task, registered_task, task_names
+from automata.tasks.registry import TASKS, TaskEntry, describe_tasks, make_task, registered_task, task_names
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.sequence_file import SequenceFile, sequence_dataset, write_sequences
 from automata.tasks.small_programs import SmallPrograms

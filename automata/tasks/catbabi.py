@@ -1,10 +1,9 @@
 """catbAbI: the stories of bAbI one after the other, of which the next word is predicted."""
 
-import copy
 import hashlib
 import os
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +13,7 @@ from automata.checks import check_integer, checked
 from automata.data_files import data_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Part, Task, check_batch, starts
+from automata.tasks.interface import Batch, Part, StoredTask, check_batch, starts
 
 Asked = Literal["all", "answers"]
 """Which next words are in the loss: every one ("LM"), or the answers alone ("QM")."""
@@ -28,7 +27,7 @@ _EPOCHS = 2**20
 """Orders of the stories that a row may begin with; together fewer places than int64 has."""
 
 
-class CatBabi(Task):
+class CatBabi(StoredTask):
     """Stories of all tasks in a random order, each after the token ``<eos>``; the next token is asked.
 
     A row reads one order of all stories of its part after the other, so that none is drawn again before all
@@ -58,6 +57,8 @@ class CatBabi(Task):
 
     continues = True
     document_token = 0
+    specified_as = "catbabi"
+    specified_beside: tuple[str, ...] = ("predict", "begins", "sha256", "name", "description")
 
     @checked
     def __init__(
@@ -73,14 +74,12 @@ class CatBabi(Task):
     ) -> None:
         self.path, self.predict, self.confined_to = data_file(path), predict, confined_to
         self.begins = begins
+        if begins == "story":  # the default is not written down
+            self.specified_beside = ("predict", "sha256", "name", "description")
         self._stored_path = stored_path(path)
         stories = {part: read_stories(self.path, file) for part, file in _FILES.items()}
-        self.digest = _digest(stories)
-        if digest not in (None, self.digest):
-            raise InputError(
-                f"catbabi {path} holds other stories than the task was made from (their SHA-256 is "
-                f"{self.digest}, not {digest}); restore those"
-            )
+        self.sha256 = _digest(stories)
+        self.check_digest(f"catbabi {path}", digest)
         words = sorted({word for part in stories.values() for story in part for word in story.words})
         self.token_names = self.target_names = (END_OF_STORY, *words)
         numbers = {word: number for number, word in enumerate(self.token_names)}
@@ -104,15 +103,6 @@ class CatBabi(Task):
     def tokens(self) -> IntArray:
         """All stories of the part in the order of the files, each after ``<eos>``, ``[tokens]``."""
         return self._parts[self.confined_to][0]
-
-    def part(self, part: Part) -> "CatBabi":
-        """Return the task confined to another part of the same stories."""
-        super().part(part)
-        if part == self.confined_to:
-            return self
-        other = copy.copy(self)
-        other.confined_to = part
-        return other
 
     def start(self) -> int:
         """Return -1: a row begins in an order of its own."""
@@ -172,15 +162,8 @@ class CatBabi(Task):
         before = int(ends[first - 1]) if first else 0
         return joined[offset - before :][:length]
 
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "catbabi": self._stored_path,
-            "predict": self.predict,
-            **({} if self.begins == "story" else {"begins": self.begins}),
-            "sha256": self.digest,
-            "name": self.name,
-            "description": self.description,
-        }
+    def _specified(self) -> str:
+        return self._stored_path
 
 
 @lru_cache(maxsize=256)

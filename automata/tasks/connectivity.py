@@ -4,8 +4,6 @@ Deterministic graph connectivity is complete for logarithmic space. With node i 
 the edges in ascending order, two counters solve it in one pass: where one is, and what is read.
 """
 
-from typing import Any
-
 import numpy as np
 
 from automata.checks import check_number, checked
@@ -49,6 +47,7 @@ class SortedConnectivity(FinalAnswer):
 
     token_names = ("1", ">", ",", "?")
     target_names = ("apart", "connected")
+    specified_as, specified_by = "connectivity", ("edges",)
 
     @checked
     def __init__(
@@ -124,9 +123,6 @@ class SortedConnectivity(FinalAnswer):
         for node, target in following.items():
             word += [COMMA] + [ONE] * node + [ARROW] + [ONE] * target
         return word
-
-    def _fields(self) -> dict[str, Any]:
-        return {"connectivity": {"edges": self.edges}, "name": self.name, "description": self.description}
 
 
 def reached(following: dict[int, int], start: int) -> list[int]:

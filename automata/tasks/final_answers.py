@@ -27,6 +27,8 @@ _ATTEMPTS = 16
 class FinalAnswer(Task):
     """A task that asks once, after the last token of a word."""
 
+    _answers_are_certain = True
+
     @abstractmethod
     def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
         """Return words of at most ``longest`` tokens, ``[words, …]``, their lengths and their answers.
@@ -34,10 +36,6 @@ class FinalAnswer(Task):
         Raises:
             InputError: no word is so short.
         """
-
-    @property
-    def _answers_are_certain(self) -> bool:
-        return True
 
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
@@ -89,6 +87,7 @@ class Recognition(FinalAnswer):
     """
 
     target_names = ("reject", "accept")
+    specified_as = "recognition"
 
     @checked
     def __init__(self, dfa: DFA, *, name: str = "language", description: str | None = None) -> None:
@@ -160,20 +159,15 @@ class Recognition(FinalAnswer):
         states = follow(self._by_token, len(self.dfa.states), words, before)
         return self.dfa.accepting_mask[states[np.arange(lengths.size), lengths - 1]]
 
-    def _fields(self) -> dict[str, Any]:
+    def _specified(self) -> dict[str, Any]:
         dfa = self.dfa
-        names = [str(number) for number in range(len(dfa.states))]
         return {
-            "recognition": {
-                "transitions": {
-                    name: {symbol: names[target] for symbol, target in zip(dfa.alphabet, row, strict=True)}
-                    for name, row in zip(names, dfa.table.tolist(), strict=True)
-                },
-                "initial": names[dfa.initial_number],
-                "accepting": [names[number] for number in np.flatnonzero(dfa.accepting_mask)],
+            "transitions": {
+                str(number): {symbol: str(target) for symbol, target in zip(dfa.alphabet, row, strict=True)}
+                for number, row in enumerate(dfa.table.tolist())
             },
-            "name": self.name,
-            "description": self.description,
+            "initial": str(dfa.initial_number),
+            "accepting": [str(number) for number in np.flatnonzero(dfa.accepting_mask)],
         }
 
 
@@ -201,6 +195,8 @@ class ModularArithmetic(FinalAnswer):
         >>> "".join(task.token_names[token] for token in batch.tokens[0]), batch.targets.max().item()
         ('1*2=', 2)
     """
+
+    specified_as, specified_by = "arithmetic", ("modulus", "depth")
 
     @checked
     def __init__(
@@ -274,10 +270,3 @@ class ModularArithmetic(FinalAnswer):
             following = np.where(added, np.where(token == plus, 1, m - 1), before[1])
             term[rows, depth] = np.where(factor, before[1] * value % m, following)
         return (total[:, 0] + term[:, 0]) % m
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "arithmetic": {"modulus": self.modulus, "depth": self.depth},
-            "name": self.name,
-            "description": self.description,
-        }

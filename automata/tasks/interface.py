@@ -3,7 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,6 +97,9 @@ class Task(ABC):
         continues: whether a sequence can go on in the next batch. Then ``batch`` takes ``start`` and gives
             ``end``.
         document_token: the token that every document of a row begins with; None where a row is one document.
+        specified_as: the field of a specification that holds what rebuilds the task; of our own classes only.
+        specified_by: the attributes that stand under this field.
+        specified_beside: the attributes that stand beside it.
 
     Example:
         A task of one's own: is the token the same as the one before?
@@ -129,6 +132,9 @@ class Task(ABC):
     target_names: tuple[str, ...]
     continues: bool = False
     document_token: int | None = None
+    specified_as: str
+    specified_by: tuple[str, ...] = ()
+    specified_beside: tuple[str, ...] = ("name", "description")
     _specification: Specification | None = None
 
     @abstractmethod
@@ -268,17 +274,56 @@ class Task(ABC):
         Raises:
             InputError: the task holds code of one's own, be it of a subclass, and nobody said what to import.
         """
-        own_fields = vars(type(self)).get("_fields")  # of a subclass other fields would be missing
-        if self._specification is None and own_fields:
-            return own_fields(self)
-        if self._specification is None:
+        if self._specification is not None:
+            return copy.deepcopy(self._specification)
+        if "specified_as" not in vars(type(self)):  # of a subclass other fields would be missing
             raise InputError(
                 f"task {self.name!r} is an object of the class {type(self).__module__}:"
                 f"{type(self).__qualname__}, which a run folder cannot hold; give the task as "
                 '{"object": "module:name"} with the name of an object, or of a function that makes it, '
                 "in a module that can be imported"
             )
-        return copy.deepcopy(self._specification)
+        return {
+            self.specified_as: self._specified(),
+            **{field: getattr(self, field) for field in self.specified_beside},
+        }
+
+    def _specified(self) -> Any:
+        return {field: getattr(self, field) for field in self.specified_by}
+
+
+class StoredTask(Task):
+    """A task of data in files, which are divided in three; ``part`` gives the same data confined to another.
+
+    Attributes:
+        confined_to: the part that batches are taken from.
+        sha256: the digest of the data.
+    """
+
+    confined_to: Part
+    sha256: str
+
+    def check_digest(self, where: str, expected: str | None) -> None:
+        """Raise InputError if the data are not those with the digest."""
+        if expected not in (None, self.sha256):
+            raise InputError(
+                f"{where} is not the one that the task was made from (its SHA-256 is {self.sha256}, "
+                f"not {expected}); restore that"
+            )
+
+    @checked
+    def part(self, part: Part) -> Self:
+        """Return the task confined to another part of the same data."""
+        if part == self.confined_to:
+            return self
+        other = copy.copy(self)
+        other.confined_to = part
+        return other
+
+    def own_share(self, size: int) -> slice:
+        """Return which of so many entries are in the part: 80% for training, 10% for each of the others."""
+        begin, end = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}[self.confined_to]
+        return slice(round(begin * size), round(end * size))
 
 
 def with_specification(task: AnyTask, specification: Specification) -> AnyTask:

@@ -1,7 +1,5 @@
 """Products of small matrices modulo a number, read entry by entry."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -37,6 +35,9 @@ class MatrixProducts(Task):
         True
     """
 
+    specified_as, specified_by = "matrices", ("size", "modulus")
+    _answers_are_certain = True
+
     @checked
     def __init__(
         self, size: int = 3, modulus: int = 5, *, name: str = "matrices", description: str | None = None
@@ -51,10 +52,6 @@ class MatrixProducts(Task):
 
     def __repr__(self) -> str:
         return f"<MatrixProducts {self.name}: {self.size} by {self.size} modulo {self.modulus}>"
-
-    @property
-    def _answers_are_certain(self) -> bool:
-        return True
 
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
@@ -74,10 +71,3 @@ class MatrixProducts(Task):
             product = product @ factor % self.modulus
             targets[:, first + entries - 1], weights[:, first + entries - 1] = product[:, 0, 0], 1
         return Batch(tokens, targets, weights)
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "matrices": {"size": self.size, "modulus": self.modulus},
-            "name": self.name,
-            "description": self.description,
-        }

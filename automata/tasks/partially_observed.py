@@ -62,6 +62,7 @@ class PartiallyObserved(ObservedTask):
     """
 
     continues = True
+    specified_as = "automaton"
 
     @checked
     def __init__(
@@ -278,9 +279,9 @@ class PartiallyObserved(ObservedTask):
                     np.add.at(share, self._shown, pending)
         return share / share.sum()
 
-    def _fields(self) -> dict[str, Any]:
+    def _specified(self) -> dict[str, Any]:
         automaton = self.automaton
-        content: dict[str, Any] = {
+        return {
             "states": list(automaton.states),
             "initial": automaton.initial.tolist(),
             "actions": dict(zip(automaton.actions, automaton.matrices.tolist(), strict=True)),
@@ -291,7 +292,6 @@ class PartiallyObserved(ObservedTask):
             "target": self.target,
             "reveal_probability": self.reveal_probability,
         }
-        return {"automaton": content, "name": self.name, "description": self.description}
 
     @property
     def _sizes(self) -> tuple[int, int, int]:

@@ -1,5 +1,6 @@
 """REPL traces as data for a language model: the tokens of a session, and the next token as the target."""
 
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -8,27 +9,36 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_integer, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from automata.repl.arrangements import session_automaton
 from automata.repl.commands import PROMPT
+from automata.repl.grammar import NONE, Reading, SessionGrammar
 from automata.repl.permutations import Actions
 from automata.repl.sampling import Sessions, sample_sessions
 from automata.repl.session_format import Initial, SessionFormat, Spacing
-from automata.repl.token_tables import TokenTables, token_tables
+from automata.repl.token_tables import token_tables
 from automata.tasks.interface import Batch, Ceiling, check_at_least_one
-from automata.tasks.repl_beliefs import SessionBeliefs
+from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
 
 Predict = Literal["all", "reveals", "values"]
 """Which next tokens are asked: every one, the output of reveals, or the revealed values alone."""
 
 _LEAST_SHARE = {"reveals": 1, "values": 2}
+_MOST_VARIABLES = 15  # n · n^n, the number of questions, is below 2^63
 
 
-class ReplLanguage(SessionBeliefs):
-    """Sessions of random actions with reveals, cut or padded to the length of the batch.
+class ReplLanguage(ObservedTask):
+    r"""Sessions of random actions with reveals, cut or padded to the length of the batch.
 
     The target of a token is the token after it. With ``predict="values"`` only the values that are revealed
     are asked, at the token before each: what the variable holds is then all that counts. With ``"reveals"``
     the rest of a printed line is asked as well, which the command tells. A session that ends inside its row
     has `END` as its last target, asked with ``predict="all"``; the rest is padding.
+
+    The hidden state of the exact filter is which first value each variable holds, of those arrangements that
+    the actions can lead to (``automaton``). It moves at the newline that ends an action, and is seen at a
+    revealed value, which may be one of several equal first values. With ordered first values
+    ``arrangements`` holds the values themselves, less 1.
 
     Args:
         variables: their number, 2 to 26.
@@ -50,7 +60,8 @@ class ReplLanguage(SessionBeliefs):
         description: one sentence; written from the format if left out.
 
     Raises:
-        InputError: one of the numbers is out of its range, or a name is unknown.
+        InputError: one of the numbers is out of its range, or a name is unknown; on the first question about
+            beliefs, if there are too many arrangements.
 
     Example:
         >>> task = ReplLanguage(variables=3, commands=1, predict="values")
@@ -59,7 +70,18 @@ class ReplLanguage(SessionBeliefs):
         ['>>> a, c = c, a', ">>> print('c', c)", 'c 1']
         >>> batch.lengths.tolist(), [task.token_names[token] for token in batch.targets[batch.counted]]
         ([34], ['1'])
+        >>> task = ReplLanguage(2, hidden="if", probability=0.25, predict="values")
+        >>> begin = ">>> from random import random\n>>> a = 1\n>>> b = 2\n"
+        >>> rest = ">>> if random() < 0.25: a, b = b, a\n... \n>>> print('a', a)\na 2"
+        >>> tokens = task.tokenizer.encode(begin + rest)
+        >>> task.hidden_state_names, task.beliefs([tokens])[0, -11::10].tolist()  # newline, value
+        (('12', '21'), [[0.75, 0.25], [0.0, 1.0]])
+        >>> task.probabilities([tokens])[0, -2].tolist()[-2:]  # of the values 1 and 2
+        [0.75, 0.25]
     """
+
+    specified_as = "repl"
+    specified_by = (*SessionFormat().to_fields(), "commands", "predict")
 
     @checked
     def __init__(
@@ -81,7 +103,7 @@ class ReplLanguage(SessionBeliefs):
         name: str = "repl",
         description: str | None = None,
     ) -> None:
-        self._form = SessionFormat(
+        self.form = SessionFormat(
             variables,
             actions,
             assignment,
@@ -97,8 +119,8 @@ class ReplLanguage(SessionBeliefs):
         check_at_least_one(commands=1 if commands is None else commands)
         self.commands = None if commands is None else check_integer("commands", commands)
         self.predict = predict
-        self._tables = token_tables(self._form)
-        self.tokenizer = self._tables.tokenizer
+        self.tables = token_tables(self.form)
+        self.tokenizer = self.tables.tokenizer
         self.token_names = self.target_names = self.tokenizer.names
         self.name = name
         self.description = description or _described(self.form, predict)
@@ -113,21 +135,10 @@ class ReplLanguage(SessionBeliefs):
         Raises:
             InputError: a field is unknown, or as for the class.
         """
-        known = (*SessionFormat().to_fields(), "commands", "predict")
         for field in given:
-            if field not in known:
-                raise unknown_name("field of repl", str(field), known)
+            if field not in cls.specified_by:
+                raise unknown_name("field of repl", str(field), cls.specified_by)
         return cls(**given, name=name, description=description)
-
-    @property
-    def form(self) -> SessionFormat:
-        """The format of the sessions."""
-        return self._form
-
-    @property
-    def tables(self) -> TokenTables:
-        """Its commands as tokens."""
-        return self._tables
 
     def __repr__(self) -> str:
         return f"<ReplLanguage {self.name}: {self.form.variables} variables, {self.vocabulary_size} tokens>"
@@ -146,7 +157,7 @@ class ReplLanguage(SessionBeliefs):
             'a 2'
         """
         return sample_sessions(
-            self.form, count, rng, commands=self.commands, length=length, tables=self._tables
+            self.form, count, rng, commands=self.commands, length=length, tables=self.tables
         )
 
     def batch(
@@ -215,11 +226,11 @@ class ReplLanguage(SessionBeliefs):
         """
         if self.commands is None:
             raise InputError("commands is None, so that sessions are as long as their row; give a number")
-        lengths, form = self._tables.lengths, self.form
-        actions = lengths[self._tables.first_seen : self._tables.first_reveal].max()
+        lengths, form = self.tables.lengths, self.form
+        actions = lengths[self.tables.first_seen : self.tables.first_reveal].max()
         reveals = {"fixed": -(-self.commands // form.reveal_every), "random": self.commands, "end": 1}
         before = lengths[1 : len(form.preamble) + 1].sum()
-        shown = (reveals[form.spacing] + form.reveal_first) * lengths[self._tables.first_reveal :].max()
+        shown = (reveals[form.spacing] + form.reveal_first) * lengths[self.tables.first_reveal :].max()
         return int(before + self.commands * actions + shown) - 1
 
     def ceiling(
@@ -250,15 +261,103 @@ class ReplLanguage(SessionBeliefs):
             return None
         return self.filter_ceiling(length, last, sequences, rng, self.value_places)
 
+    @property
+    def automaton(self) -> ProbabilisticAutomaton:
+        """The probabilistic automaton of the arrangements; see `session_automaton`."""
+        return session_automaton(self.form)
+
+    @property
+    def hidden_state_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The arrangements in one-line form."""
+        return self.automaton.states
+
+    @property
+    def initial_belief(self) -> Probabilities:
+        """Certainty that no action has been done."""
+        return self.automaton.initial
+
+    @property
+    def arrangements(self) -> IntArray:
+        """The variable, from 0, whose first value each variable holds in each state, ``[states, n]``."""
+        return self._held
+
+    @cached_property
+    def _held(self) -> IntArray:
+        automaton = self.automaton
+        names = [automaton.value_names[reveal] for reveal in automaton.reveals]
+        numbers = [np.array([int(name) - 1 for name in values]) for values in names]
+        return np.stack([n[reading] for n, reading in zip(numbers, automaton.readings, strict=True)], axis=1)
+
+    @cached_property
+    def _grammar(self) -> SessionGrammar:
+        return SessionGrammar(self.form, self.tables)
+
+    def read(self, tokens: ArrayLike) -> Reading:
+        """Return what tokens say; InputError if they are no sessions of this format from their beginning."""
+        return self._grammar.read(tokens)
+
+    def observations(self, tokens: ArrayLike) -> IntArray:
+        """Return y: the actions by number, then which first values each variable may hold."""
+        reading, size = self.read(tokens), self.form.variables
+        said = np.where(reading.actions == NONE, NOTHING, reading.actions)
+        rows, places = np.nonzero(reading.shown != NONE)
+        value = np.asarray(tokens)[rows, places] - self.tables.tokenizer.first_value
+        equal = reading.initial[rows] == value[:, None]
+        which = equal @ (1 << np.arange(size))  # a bit for each variable that began with the value
+        said[rows, places] = self._action_count + (reading.shown[rows, places] << size) + which
+        return said
+
+    def moved(self, beliefs: Probabilities, observation: int) -> Probabilities:
+        """Return M_σ b for an action, and what is left of b where a variable shows a value."""
+        if observation < self._action_count:
+            return beliefs @ self.automaton.matrices[observation].T
+        variable, which = divmod(observation - self._action_count, 1 << self.form.variables)
+        return beliefs * (which >> self._held[:, variable] & 1)
+
+    def fully_revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
+        """Return after which tokens a full reveal is complete, ``[batch, length]``.
+
+        At the last value of a print of all variables whose first values all differ, and where one value
+        leaves a single arrangement.
+        """
+        reading, size = self.read(tokens), self.form.variables
+        ordered = np.sort(reading.initial, axis=1)
+        different = (ordered == np.arange(size)).all(axis=1)
+        return super().fully_revealed(tokens) | (reading.complete == size) & different[:, None]
+
+    def questions(self, tokens: ArrayLike) -> IntArray:
+        """Return the variable whose value comes next, with the first values of the session, as one number."""
+        reading, size = self.read(tokens), self.form.variables
+        if self.form.initial == "ordered":
+            return np.where(reading.asked == NONE, NOTHING, reading.asked)
+        if size > _MOST_VARIABLES:
+            raise InputError(
+                f"variables is {size}, whose {self.form.initial} first values cannot be numbered; give at "
+                f"most {_MOST_VARIABLES}, or ordered ones"
+            )
+        began = np.maximum(reading.initial, 0) @ size ** np.arange(size)
+        return np.where(reading.asked == NONE, NOTHING, reading.asked * size**size + began[:, None])
+
+    def answers(self, beliefs: Probabilities, question: int) -> Probabilities:
+        """Return the distribution of the value that a variable shows, ``[rows, tokens]``."""
+        size, first = self.form.variables, self.tables.tokenizer.first_value
+        variable, initial = question, np.arange(size)
+        if self.form.initial != "ordered":
+            variable, began = divmod(question, size**size)
+            initial = began // size ** np.arange(size) % size
+        shows = np.zeros((len(self._held), self.output_size))
+        shows[np.arange(len(self._held)), first + initial[self._held[:, variable]]] = 1
+        return beliefs @ shows
+
+    @property
+    def _action_count(self) -> int:
+        return self.tables.first_reveal - self.tables.first_seen
+
     def _values(self, tokens: IntArray) -> NDArray[np.bool_]:
         return tokens >= self.tokenizer.first_value
 
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "repl": {**self.form.to_fields(), "commands": self.commands, "predict": self.predict},
-            "name": self.name,
-            "description": self.description,
-        }
+    def _specified(self) -> dict[str, Any]:
+        return {**self.form.to_fields(), "commands": self.commands, "predict": self.predict}
 
 
 def _described(form: SessionFormat, predict: Predict) -> str:

@@ -21,16 +21,15 @@ from automata.checks import check_integer, checked
 from automata.data_files import data_file, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Part, Task
+from automata.tasks.interface import Batch, Part, StoredTask, Task
 
 HEADER = ["seed", "input", "target"]
 LARGEST_NUMBER = 2**20
 """Of a token or a target; a name is made for each."""
-_SHARES: dict[Part, tuple[float, float]] = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
 _AT_ONCE = 1024
 
 
-class SequenceFile(Task):
+class SequenceFile(StoredTask):
     """Stored words with the answer after every token, from one CSV file or several.
 
     The words that differ are divided in three, in a random order that is always the same: 80% for training,
@@ -67,6 +66,8 @@ class SequenceFile(Task):
         True
     """
 
+    specified_as, specified_beside = "csv", ("sha256", "name", "description")
+
     @checked
     def __init__(
         self,
@@ -86,12 +87,8 @@ class SequenceFile(Task):
             content = _content(path)
             found.update(content)
             rows.update(_rows(path, content))
-        self.digest = found.hexdigest()
-        if digest not in (None, self.digest):
-            raise InputError(
-                f"file {given[0]} is not the one that the task was made from (the SHA-256 is {self.digest}, "
-                f"not {digest}); restore it"
-            )
+        self.sha256 = found.hexdigest()
+        self.check_digest(f"file {given[0]}", digest)
         if len(rows) < 10:
             raise InputError(f"file {given[0]} has {len(rows)} words that differ; give at least 10")
         self.name = data_file(given[0]).stem if name is None else name
@@ -108,20 +105,12 @@ class SequenceFile(Task):
 
     @property
     def _chosen(self) -> IntArray:
-        begin, end = (round(share * len(self._order)) for share in _SHARES[self.confined_to])
-        return self._order[begin:end]
+        return self._order[self.own_share(len(self._order))]
 
     @property
     def words(self) -> IntArray:
         """The words of this part, ``[words, longest]``, padded with 0."""
         return self._words[self._chosen]
-
-    def part(self, part: Part) -> "SequenceFile":
-        """Return the task confined to another part of the same words."""
-        super().part(part)
-        other = object.__new__(SequenceFile)
-        vars(other).update(vars(self), confined_to=part)
-        return other
 
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
@@ -144,14 +133,8 @@ class SequenceFile(Task):
             None if asked.all() else lengths,
         )
 
-    def _fields(self) -> dict[str, Any]:
-        several = self._stored_paths if len(self._stored_paths) > 1 else self._stored_paths[0]
-        return {
-            "csv": several,
-            "sha256": self.digest,
-            "name": self.name,
-            "description": self.description,
-        }
+    def _specified(self) -> str | list[str]:
+        return self._stored_paths if len(self._stored_paths) > 1 else self._stored_paths[0]
 
 
 @checked

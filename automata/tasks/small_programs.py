@@ -1,6 +1,7 @@
 """Small programs as data for a language model: what do the variables hold at the end?"""
 
 from collections.abc import Iterable
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,9 @@ class SmallPrograms(Task):
         >>> int(batch.counted.sum())
         2
     """
+
+    specified_as = "program"
+    specified_by = ("statements", *(field.name for field in fields(ProgramGrammar)), "predict")
 
     @checked
     def __init__(
@@ -147,17 +151,5 @@ class SmallPrograms(Task):
         """The answers are; what the next token of a puzzle is, is not."""
         return self.predict == "values"
 
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "program": {
-                "statements": self.statements,
-                "variables": self.grammar.variables,
-                "modulus": self.grammar.modulus,
-                "iterations": self.grammar.iterations,
-                "depth": self.grammar.depth,
-                "reversible": self.grammar.reversible,
-                "predict": self.predict,
-            },
-            "name": self.name,
-            "description": self.description,
-        }
+    def _specified(self) -> dict[str, Any]:
+        return {"statements": self.statements, **asdict(self.grammar), "predict": self.predict}

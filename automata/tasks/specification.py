@@ -32,6 +32,7 @@ where it stood: the content of a ``file`` is in it, as ``automaton``.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,7 @@ def is_pinned(source: TaskSource) -> bool:
     """Return whether a specification pins its data by a digest, so that its meaning is known unread."""
     if not isinstance(source, dict) or not isinstance(source.get("sha256"), str):
         return False
-    return any(
-        kind in source and set(source) <= {kind, *_KINDS[kind][1]} for kind in ("text", "csv", "catbabi")
-    )
+    return any(kind in source and set(source) <= {kind, *_KINDS[kind][1]} for kind in _STORED)
 
 
 def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
@@ -213,42 +212,29 @@ def _of_import(given: dict[str, Any]) -> Task:
     return with_specification(_task_of_object(found, reference), {"object": reference})
 
 
-def _of_text(given: dict[str, Any]) -> Task:
-    unit, digest = given.get("unit", "bytes"), given.get("sha256")
-    return TextFile(_text(given, "text"), unit, digest=digest, **_labels(given))
-
-
-def _of_csv(given: dict[str, Any]) -> Task:
-    paths = given["csv"]
-    if not (isinstance(paths, str) or (isinstance(paths, list) and all(isinstance(p, str) for p in paths))):
+def _of_files(made: type[Any], given: dict[str, Any]) -> Task:
+    """Return a task of files; their path, or paths, stand under its kind."""
+    beside = {field: _text(given, field) for field in ("unit", "predict", "begins") if field in given}
+    paths = given[made.specified_as]
+    if made is not SequenceFile:
+        paths = _text(given, made.specified_as)
+    elif not isinstance(paths, str) and not (
+        isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    ):
         raise InputError(f"csv is {shown(paths)}; give a path or a list of paths")
-    return SequenceFile(paths, digest=given.get("sha256"), **_labels(given))
+    return made(paths, digest=given.get("sha256"), **beside, **_labels(given))
 
 
-def _of_catbabi(given: dict[str, Any]) -> Task:
-    labels = _labels(given)
-    for field in ("predict", "begins"):
-        if field in given:
-            labels[field] = _text(given, field)
-    return CatBabi(_text(given, "catbabi"), digest=given.get("sha256"), **labels)
-
-
-def _of_repl(given: dict[str, Any]) -> Task:
-    fields = given["repl"]
-    if not isinstance(fields, dict):
-        raise InputError(f"repl is {fields!r}; give an object with fields of ReplLanguage, such as variables")
-    return ReplLanguage.from_fields(fields, **_labels(given))
-
-
-def _numbers(given: dict[str, Any], kind: str, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return what stands under a kind, whose values the task itself checks."""
-    numbers = given[kind]
-    if not isinstance(numbers, dict):
-        raise InputError(f"{kind} is {shown(numbers)}; give an object with {', '.join(known)}")
-    for field in numbers:
+def _of_options(made: type[Any], given: dict[str, Any]) -> Task:
+    """Return a task of the options that stand under its kind, whose values it checks itself."""
+    kind, known = made.specified_as, made.specified_by
+    options = given[kind]
+    if not isinstance(options, dict):
+        raise InputError(f"{kind} is {shown(options)}; give an object with {', '.join(known)}")
+    for field in options:
         if field not in known:
             raise unknown_name(f"field of {kind}", str(field), known)
-    return numbers
+    return made(**options, **_labels(given))
 
 
 def _of_recognition(given: dict[str, Any]) -> Task:
@@ -264,40 +250,24 @@ def _of_recognition(given: dict[str, Any]) -> Task:
     return Recognition(dfa_of_json(language), **_labels(given))
 
 
-_ARITHMETIC = ("modulus", "depth")
-_BALLS = ("balls", "swaps", "swapped", "predict")
-_PROGRAM = ("statements", "variables", "modulus", "iterations", "depth", "reversible", "predict")
+_STORED = {made.specified_as: made for made in (TextFile, SequenceFile, CatBabi)}
+_OF_OPTIONS = (
+    ReplLanguage,
+    SwappingBalls,
+    SmallPrograms,
+    ModularArithmetic,
+    SortedConnectivity,
+    MatrixProducts,
+)
 _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "name": (lambda given: registered_task(_text(given, "name")), ()),
     "regex": (_of_regex, ("alphabet",)),
     "file": (_of_file, ()),
     "automaton": (_of_automaton, ("name", "description")),
     "object": (_of_import, ()),
-    "text": (_of_text, ("unit", "sha256", "name", "description")),
-    "csv": (_of_csv, ("sha256", "name", "description")),
-    "catbabi": (_of_catbabi, ("predict", "begins", "sha256", "name", "description")),
-    "repl": (_of_repl, ("name", "description")),
-    "balls": (
-        lambda given: SwappingBalls(**_numbers(given, "balls", _BALLS), **_labels(given)),
-        ("name", "description"),
-    ),
-    "program": (
-        lambda given: SmallPrograms(**_numbers(given, "program", _PROGRAM), **_labels(given)),
-        ("name", "description"),
-    ),
+    **{kind: (partial(_of_files, made), made.specified_beside) for kind, made in _STORED.items()},
+    **{made.specified_as: (partial(_of_options, made), made.specified_beside) for made in _OF_OPTIONS},
     "recognition": (_of_recognition, ("name", "description")),
-    "arithmetic": (
-        lambda given: ModularArithmetic(**_numbers(given, "arithmetic", _ARITHMETIC), **_labels(given)),
-        ("name", "description"),
-    ),
-    "connectivity": (
-        lambda given: SortedConnectivity(**_numbers(given, "connectivity", ("edges",)), **_labels(given)),
-        ("name", "description"),
-    ),
-    "matrices": (
-        lambda given: MatrixProducts(**_numbers(given, "matrices", ("size", "modulus")), **_labels(given)),
-        ("name", "description"),
-    ),
     "word_problem": (lambda given: word_problem_of_json(given["word_problem"]), ()),
 }
 _OTHER_KINDS = set(_KINDS) - {"name"}

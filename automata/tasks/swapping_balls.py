@@ -1,7 +1,7 @@
 """The puzzle of the swapped balls as data for a language model: "Where does ball 5 end up?"."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +46,8 @@ class SwappingBalls(Task):
         >>> [task.target_names[target] for target in batch.targets[batch.counted]]
         ['4']
     """
+
+    specified_as, specified_by = "balls", ("balls", "swaps", "swapped", "predict")
 
     @checked
     def __init__(
@@ -147,18 +149,6 @@ class SwappingBalls(Task):
     def _answers_are_certain(self) -> bool:
         """The answers are; what the next token of a puzzle is, is not."""
         return self.predict == "values"
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "balls": {
-                "balls": self.balls,
-                "swaps": self.swaps,
-                "swapped": self.swapped,
-                "predict": self.predict,
-            },
-            "name": self.name,
-            "description": self.description,
-        }
 
     def _most_swaps(self, length: int) -> int:
         """Return the greatest number of swaps in a row."""

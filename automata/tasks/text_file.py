@@ -1,10 +1,9 @@
 """A text file as a task: predict the next byte or character."""
 
-import copy
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +12,16 @@ from automata.checks import checked
 from automata.data_files import data_file, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.tasks.interface import Batch, Part, Task, check_batch, starts
+from automata.tasks.interface import Batch, Part, StoredTask, check_batch, starts
 
 Unit = Literal["bytes", "characters"]
 """What a token is."""
 
 LARGEST_TEXT = 2**32
 """Bytes; a token takes eight in memory."""
-_SHARES: dict[Part, tuple[float, float]] = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
 
 
-class TextFile(Task):
+class TextFile(StoredTask):
     """Contiguous pieces of a text, with the next token as the target of each.
 
     The text is divided in three, in the order of the file: the first 80% of its tokens for training, 10% for
@@ -60,6 +58,7 @@ class TextFile(Task):
     """
 
     continues = True
+    specified_as, specified_beside = "text", ("unit", "sha256", "name", "description")
 
     @checked
     def __init__(
@@ -79,12 +78,8 @@ class TextFile(Task):
             raise InputError(
                 f"text file {path} cannot be read ({error.strerror or error}); give the path of a file"
             ) from error
-        self.digest = hashlib.sha256(content).hexdigest()
-        if digest not in (None, self.digest):
-            raise InputError(
-                f"text file {path} is not the one that the task was made from (its SHA-256 is {self.digest}, "
-                f"not {digest}); restore that file"
-            )
+        self.sha256 = hashlib.sha256(content).hexdigest()
+        self.check_digest(f"text file {path}", digest)
         numbers, names = _bytes(content) if unit == "bytes" else _characters(self.path, content)
         if len(numbers) < 100:
             raise InputError(f"text file {path} has {len(numbers)} {unit}; give one of at least 100")
@@ -93,23 +88,15 @@ class TextFile(Task):
         self.name = self.path.stem if name is None else name
         self.description = description or f"the next of the {unit} of {self.path.name}"
         self.confined_to = confined_to
-        begin, end = (round(share * len(numbers)) for share in _SHARES[confined_to])
-        self.tokens: IntArray = numbers[begin:end]
-        """The tokens of this part, one after the other."""
         self._numbers = numbers
 
     def __repr__(self) -> str:
         return f"<TextFile {self.name}: {len(self.tokens)} {self.unit} for {self.confined_to}>"
 
-    def part(self, part: Part) -> "TextFile":
-        """Return the task confined to another part of the same text."""
-        super().part(part)
-        if part == self.confined_to:
-            return self
-        other = copy.copy(self)
-        begin, end = (round(share * len(self._numbers)) for share in _SHARES[part])
-        other.confined_to, other.tokens = part, self._numbers[begin:end]
-        return other
+    @property
+    def tokens(self) -> IntArray:
+        """The tokens of this part, one after the other."""
+        return self._numbers[self.own_share(len(self._numbers))]
 
     def start(self) -> int:
         """Return -1: a piece begins anywhere."""
@@ -145,14 +132,8 @@ class TextFile(Task):
         """
         return np.bincount(self.tokens, minlength=self.output_size) / len(self.tokens)
 
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "text": self._stored_path,
-            "unit": self.unit,
-            "sha256": self.digest,
-            "name": self.name,
-            "description": self.description,
-        }
+    def _specified(self) -> str:
+        return self._stored_path
 
 
 def _bytes(content: bytes) -> tuple[IntArray, tuple[str, ...]]:

@@ -74,6 +74,8 @@ class WordProblem(Task):
     target_names: tuple[str, ...]
     """The names of the states, which are the targets."""
     continues = True
+    specified_as = "word_problem"
+    specified_beside = ()
 
     @checked
     def __init__(
@@ -290,19 +292,17 @@ class WordProblem(Task):
         """
         return np.asarray(self.state_probabilities(length)[last_places(length, last)].mean(axis=0))
 
-    def _fields(self) -> dict[str, Any]:
+    def _specified(self) -> dict[str, Any]:
         return {
-            "word_problem": {
-                "table": self.table.tolist(),
-                "initial_state": self.initial_state,
-                "token_names": list(self.token_names),
-                "state_names": list(self.state_names),
-                "hard_fraction": self.hard_fraction,
-                "easy_tokens": list(self.easy_tokens),
-                "avoid": list(self.avoid),
-                "name": self.name,
-                "description": self.description,
-            }
+            "table": self.table.tolist(),
+            "initial_state": self.initial_state,
+            "token_names": list(self.token_names),
+            "state_names": list(self.state_names),
+            "hard_fraction": self.hard_fraction,
+            "easy_tokens": list(self.easy_tokens),
+            "avoid": list(self.avoid),
+            "name": self.name,
+            "description": self.description,
         }
 
     def sample(

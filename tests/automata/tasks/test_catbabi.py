@@ -131,7 +131,7 @@ def test_changed_files_and_bad_names_are_refused(folder: Path) -> None:
     specification = CatBabi(folder).specification()
     file = folder / "qa1_test.txt"
     file.write_text(file.read_text(encoding="utf-8").replace("went", "ran"), encoding="utf-8")
-    with pytest.raises(InputError, match="holds other stories than the task was made from"):
+    with pytest.raises(InputError, match="is not the one that the task was made from"):
         task_from(specification)
     with pytest.raises(InputError, match="predict 'questions' is unknown"):
         CatBabi(folder, "questions")  # type: ignore[arg-type]

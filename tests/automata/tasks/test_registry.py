@@ -3,8 +3,7 @@ import pytest
 
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
-from automata.tasks.named_tasks import S5_GENERATORS
-from automata.tasks.registry import describe_tasks, make_task, registered_task, task_names
+from automata.tasks.registry import S5_GENERATORS, describe_tasks, make_task, registered_task, task_names
 from automata.tasks.word_problem import WordProblem
 
 WORD_PROBLEMS = [name for name in task_names() if isinstance(registered_task(name), WordProblem)]
