@@ -18,7 +18,7 @@ from automata.tasks.specification import specification_from_text, task_from
 
 def command(argv: Sequence[str] | None = None) -> None:
     """Print the audit of a task."""
-    parser = Parser("python -m automata.audit", description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser = Parser("python -m automata.audit", __doc__)
     parser.add_argument(
         "task", help="a name, regex:EXPRESSION, file:PATH, object:MODULE:NAME, text:PATH, or a JSON object"
     )

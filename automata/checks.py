@@ -64,10 +64,9 @@ def check_integer(field: str, value: Any, least: int | None = None, most: int | 
         number = operator.index(value)
     except TypeError:
         raise InputError(f"{field} is {shown(value)}; give a whole number") from None
-    if least is not None and number < least:
-        raise InputError(f"{field} is {number}; give at least {least}")
-    if most is not None and number > most:
-        raise InputError(f"{field} is {number}; give at most {most}")
+    if (least is not None and number < least) or (most is not None and number > most):
+        wanted = f"at least {least}" if most is None else f"a number in {least} … {most}"
+        raise InputError(f"{field} is {number}; give {wanted}")
     return number
 
 

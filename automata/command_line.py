@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from automata.errors import InputError, printable
 
@@ -30,7 +30,11 @@ _REMEDIES = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose faults are InputErrors."""
+    """A parser whose faults are InputErrors. It shows the first line of its description."""
+
+    def __init__(self, prog: str | None = None, description: str | None = None, **options: Any) -> None:
+        first = (description or "").partition("\n")[0]
+        super().__init__(prog, description=first, **{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         """Raise InputError."""

@@ -16,10 +16,7 @@ from automata.command_line import Parser, exit_code
 def command(argv: Sequence[str] | None = None) -> int:
     """Print a table of counts, a row for each part."""
     parser = Parser(
-        "python -m automata.babi",
-        description=(__doc__ or "").splitlines()[0],
-        allow_abbrev=False,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        "python -m automata.babi", __doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("path", help="a folder with qa1_train.txt and so on, or a .tar.gz of one")
     parser.add_argument(

@@ -26,10 +26,7 @@ WRONG = 1
 def command(argv: Sequence[str] | None = None) -> int:
     """Show a puzzle of each kind, or verify so many; return 1 if an answer is wrong."""
     parser = Parser(
-        "python -m automata.programs",
-        description=(__doc__ or "").splitlines()[0],
-        allow_abbrev=False,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        "python -m automata.programs", __doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--verify", type=int, metavar="N", help="run N of each kind, in place of showing one")
     parser.add_argument("--size", type=int, default=20, help="the most statements, and the most swaps")

@@ -66,8 +66,7 @@ class BallPuzzle:
         """Check the numbers."""
         check_balls(self.balls)
         check_swapped(self.swapped)
-        if not 1 <= check_integer("asked", self.asked) <= self.balls:
-            raise InputError(f"asked is {self.asked}; give a ball in 1 … {self.balls}")
+        check_integer("asked", self.asked, 1, self.balls)
         check_type("swaps", self.swaps, (tuple, list), "give pairs such as ((1, 3), (3, 5))")
         for pair in self.swaps:
             numbers = [check_integer("swaps", n) for n in pair] if isinstance(pair, tuple | list) else []
@@ -122,8 +121,7 @@ class BallPuzzle:
 
 def check_balls(balls: int) -> None:
     """Raise InputError unless the number is in 2 … 99."""
-    if not 2 <= check_integer("balls", balls) <= MOST_BALLS:
-        raise InputError(f"balls is {balls}; give a number in 2 … {MOST_BALLS}")
+    check_integer("balls", balls, 2, MOST_BALLS)
 
 
 @checked

@@ -33,15 +33,14 @@ from functools import cached_property
 import numpy as np
 
 from automata.checks import check_integer, check_memory, check_type
-from automata.errors import InputError
 from automata.phrases import PhraseTokenizer
-from automata.programs.choices import Choices
 from automata.programs.running import execute
 from automata.programs.statements import (
     INDENT,
     LARGEST_BLOCK,
     LOOP_VARIABLES,
     VARIABLES,
+    Choices,
     Scope,
     StatementWriter,
 )
@@ -119,14 +118,10 @@ class ProgramGrammar:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for field, value, least, most in (
-            ("variables", self.variables, 2, len(VARIABLES)),
-            ("modulus", self.modulus, 2, 10),
-            ("iterations", self.iterations, 1, 9),
-            ("depth", self.depth, 0, len(LOOP_VARIABLES)),
-        ):
-            if not least <= check_integer(field, value) <= most:
-                raise InputError(f"{field} is {value}; give a number in {least} … {most}")
+        check_integer("variables", self.variables, 2, len(VARIABLES))
+        check_integer("modulus", self.modulus, 2, 10)
+        check_integer("iterations", self.iterations, 1, 9)
+        check_integer("depth", self.depth, 0, len(LOOP_VARIABLES))
         check_type("reversible", self.reversible, bool, "give True or False")
 
     @cached_property

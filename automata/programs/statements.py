@@ -1,8 +1,9 @@
 """Random statements of small programs, as words."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from automata.programs.choices import Choices
+import numpy as np
 
 VARIABLES = "xyzuvw"
 LOOP_VARIABLES = "ijk"
@@ -13,6 +14,31 @@ _COMPOUND = 0.3  # share of loops and conditions among statements, where they ar
 _SHARES = (0.1, 0.2, 0.4)  # cumulated: a number, a copy, a swap; the rest is arithmetic
 _REVERSIBLE_SHARES = (0.0, 0.0, 0.4)
 _SIGNS = (" + ", " - ", " + ", " - ", " * ")
+
+
+class Choices:
+    """Random choices, one after the other, from numbers that are drawn 1024 at a time, which is fast."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.fraction = self._fractions(rng).__next__
+        """Return a number in [0, 1)."""
+
+    @staticmethod
+    def _fractions(rng: np.random.Generator) -> Iterator[float]:
+        while True:
+            yield from rng.random(1024).tolist()
+
+    def below(self, bound: int) -> int:
+        """Return a number in 0 … bound − 1, each with probability 1/bound up to about 2^-53."""
+        return int(self.fraction() * bound)
+
+    def happens(self, probability: float) -> bool:
+        """Return whether something of this probability happens."""
+        return self.fraction() < probability
+
+    def one_of(self, words: str | tuple[str, ...]) -> str:
+        """Return one of the words or letters."""
+        return words[int(self.fraction() * len(words))]
 
 
 @dataclass(frozen=True)
@@ -26,14 +52,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class StatementWriter:
-    """Writes statements that are drawn at random.
-
-    Example:
-        >>> import numpy as np
-        >>> writer = StatementWriter("xy", 10, 4, 0, False, Choices(np.random.default_rng(0)))
-        >>> "".join(writer.block(2, Scope("xy"))).splitlines()
-        ['y, x = x, y', 'x = (x * 6) % 10']
-    """
+    """Writes statements that are drawn at random."""
 
     names: str  # the variables of the program
     modulus: int  # of the arithmetic

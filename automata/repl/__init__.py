@@ -1,15 +1,22 @@
 """Permutation composition as sessions of Python's interactive interpreter (REPL traces)."""
 
-from automata.repl.commands import ASSIGNMENTS, HIDDEN, Assignment, Command, HiddenAction
+from automata.repl.commands import (
+    ASSIGNMENTS,
+    HIDDEN,
+    REVEALS,
+    Assignment,
+    Command,
+    HiddenAction,
+    RevealFormat,
+)
 from automata.repl.export import hugging_face_dataset, record, sample_traces, write_jsonl, write_text
-from automata.repl.interpreter import Difference, check_with_interpreter
 from automata.repl.last_reveal import last_reveal_accuracy
 from automata.repl.permutations import action_permutations
-from automata.repl.reveals import REVEALS, RevealFormat
 from automata.repl.sampling import Sessions, sample_repl_trace, sample_sessions
 from automata.repl.session_format import SessionFormat
-from automata.repl.tokenizer import ReplTokenizer
+from automata.repl.token_tables import ReplTokenizer
 from automata.repl.traces import ReplTrace, repl_trace, trace_of_commands
+from automata.repl.verification import Difference, check_with_interpreter
 
 __all__ = [
     "ASSIGNMENTS",

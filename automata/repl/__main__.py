@@ -26,9 +26,7 @@ WRONG = 1
 
 def command(argv: Sequence[str] | None = None) -> int:
     """Print or write sessions, or check them; return the exit code."""
-    parser = Parser(
-        "python -m automata.repl", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
+    parser = Parser("python -m automata.repl", __doc__)
     parser.add_argument(
         "--verify", type=int, metavar="N", help="check N random sessions of every format, or of --format"
     )

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.checks import check_memory, check_type
+from automata.checks import check_memory, checked
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.monoids.transformations import one_line_name, transformation_closure
@@ -16,16 +16,13 @@ LARGEST_GROUP = 720
 """The greatest number of arrangements: all those of six variables."""
 
 
+@checked
 def arrangements(form: SessionFormat) -> IntArray:
     """Return all that the actions can lead to, int64 ``[arrangements, variables]``, in lexicographic order.
 
     ``[g, i]`` is the variable, counted from 0, whose first value variable i holds. With ordered first values
-    1 … n that is the value itself, less 1.
-
-    Raises:
-        InputError: there are more than ``LARGEST_GROUP``.
+    1 … n that is the value itself, less 1. InputError if there are more than ``LARGEST_GROUP``.
     """
-    check_type("form", form, SessionFormat, "give a SessionFormat")
     try:
         found, _, _ = transformation_closure(np.array(form.permutations) - 1, "functions", LARGEST_GROUP)
     except InputError:
@@ -46,13 +43,7 @@ def session_automaton(form: SessionFormat) -> ProbabilisticAutomaton:
     a session shows less than that.
 
     Raises:
-        InputError: there are more arrangements than ``LARGEST_GROUP``, or their matrices do not fit into
-            memory.
-
-    Example:
-        >>> automaton = session_automaton(SessionFormat(2, hidden="if", probability=0.25))
-        >>> automaton.states, automaton.reveals, automaton.matrices.tolist()
-        (('12', '21'), ('a', 'b'), [[[0.75, 0.25], [0.25, 0.75]]])
+        InputError: there are more arrangements than ``LARGEST_GROUP``, or too many for the memory.
     """
     held = arrangements(form)
     commands = [*form.seen_actions, *form.hidden_actions]

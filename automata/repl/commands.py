@@ -1,8 +1,7 @@
-"""The commands of a session as pieces of text: imports, assignments, actions seen and hidden.
+"""The commands of a session as pieces of text: imports, assignments, actions seen and hidden, reveals.
 
-How an action is written is a class: `MovedVariables` and `AllVariables` say which variables stand in its
-assignment, `HiddenIf` and `HiddenChoice` how it is hidden whether it happens. A further way to write one is
-one class, entered in ``ASSIGNMENTS`` or ``HIDDEN``.
+A further way to write an action, to hide whether it happens, or to reveal values is one class, entered in
+``ASSIGNMENTS``, ``HIDDEN`` or ``REVEALS``.
 """
 
 import random
@@ -110,12 +109,7 @@ class Assignment(ABC):
 
 
 class MovedVariables(Assignment):
-    """Only those that move; ``a = a`` for the identity.
-
-    Example:
-        >>> MovedVariables().command((2, 1, 3)).lines([]), MovedVariables().command((1, 2)).lines([])
-        (('a, b = b, a', ''), ('a = a', ''))
-    """
+    """Only those that move; ``a = a`` for the identity."""
 
     def written(self, permutation: Sequence[int]) -> Sequence[int]:
         """Return those that move, or the first."""
@@ -123,12 +117,7 @@ class MovedVariables(Assignment):
 
 
 class AllVariables(Assignment):
-    """All of them.
-
-    Example:
-        >>> AllVariables().command((3, 5, 2, 1, 4)).lines([])[0]
-        'a, b, c, d, e = c, e, b, a, d'
-    """
+    """All of them, be they moved or not."""
 
     def written(self, permutation: Sequence[int]) -> Sequence[int]:
         """Return all."""
@@ -160,18 +149,7 @@ class HiddenAction(ABC):
 
 
 class HiddenIf(HiddenAction):
-    r"""The action happens if a random number says so.
-
-    Raises:
-        InputError: the probability is outside [0, 1].
-
-    Example:
-        >>> hidden = HiddenIf(0.5)
-        >>> hidden.command(*MovedVariables().sides((2, 1, 3))).lines([])
-        ('if random() < 0.5: a, b = b, a\n', '')
-        >>> hidden.outcomes(random.Random(0), 4)
-        [False, False, True, True]
-    """
+    """The action happens if a random number says so; InputError unless the probability is in [0, 1]."""
 
     preamble = "from random import random"
 
@@ -191,11 +169,7 @@ class HiddenIf(HiddenAction):
 
 
 class HiddenChoice(HiddenAction):
-    """Python chooses between the variables as they are and as the action leaves them.
-
-    Raises:
-        InputError: the probability is not 0.5.
-    """
+    """Python chooses between the values before and after; InputError unless the probability is 0.5."""
 
     preamble = "import random"
 
@@ -217,3 +191,55 @@ class HiddenChoice(HiddenAction):
 
 HIDDEN: dict[str, Callable[[float], HiddenAction]] = {"if": HiddenIf, "choice": HiddenChoice}
 """The ways to hide whether an action happens, by name: each is called with the probability."""
+
+
+class RevealFormat(ABC):
+    """The commands that show what variables hold. A further format is one class, entered in ``REVEALS``.
+
+    Example:
+        >>> class Bare(RevealFormat):
+        ...     def commands(self, variables):
+        ...         return tuple(Command((VARIABLES[i],), (i,), is_reveal=True) for i in range(variables))
+        >>> Bare().commands(2)[1].lines([4, 5])
+        ('b', '5')
+    """
+
+    @abstractmethod
+    def commands(self, variables: int) -> tuple[Command, ...]:
+        """Return the reveals, one of which is drawn uniformly each time."""
+
+
+class PartialReveal(RevealFormat):
+    """One variable is printed, with its name: ``print('a', a)``."""
+
+    def commands(self, variables: int) -> tuple[Command, ...]:
+        """Return a reveal for each variable."""
+        return tuple(
+            Command(("print('", name, "', ", name, ")"), (name, " ", number), is_reveal=True)
+            for number, name in enumerate(VARIABLES[:variables])
+        )
+
+
+class FullReveal(RevealFormat):
+    """All variables are printed: ``print(a, b, c)``."""
+
+    def commands(self, variables: int) -> tuple[Command, ...]:
+        """Return the one there is."""
+        numbers = range(variables)
+        printed = [piece for number in numbers for piece in (" ", number)][1:]
+        return (Command(("print(", *listed(numbers), ")"), tuple(printed), is_reveal=True),)
+
+
+class Assertion(RevealFormat):
+    """The value of one variable is asserted, and nothing is printed: ``assert a == 2``."""
+
+    def commands(self, variables: int) -> tuple[Command, ...]:
+        """Return a reveal for each variable."""
+        return tuple(
+            Command(("assert ", name, " == ", number), is_reveal=True)
+            for number, name in enumerate(VARIABLES[:variables])
+        )
+
+
+REVEALS: dict[str, type[RevealFormat]] = {"partial": PartialReveal, "full": FullReveal, "assert": Assertion}
+"""The formats of a reveal, by name."""

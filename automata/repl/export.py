@@ -1,7 +1,7 @@
 """Sessions for other people's models: text, JSON lines, and data sets of Hugging Face's ``datasets``."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -64,7 +64,7 @@ def record(trace: ReplTrace) -> dict[str, Any]:
         >>> found["commands"], found["reveal_spans"], found["states"][-1], found["seed"]
         (['a = 1', 'b = 2', 'a, b = b, a', "print('a', a)"], [[56, 57]], [2, 1], None)
     """
-    _check_trace(trace)
+    check_type("trace", trace, ReplTrace, "give a ReplTrace")
     return {
         "text": trace.text,
         "commands": list(trace.commands),
@@ -88,7 +88,7 @@ def write_text(path: Path | str, traces: Iterable[ReplTrace]) -> int:
         ...
         automata.errors.InputError: path /no/such/folder/sessions.txt cannot be written (...); give another
     """
-    return _write(path, map(_text, _several(traces)), between="\n\n")
+    return _write(path, traces, lambda trace: trace.text, between="\n\n")
 
 
 def write_jsonl(path: Path | str, traces: Iterable[ReplTrace]) -> int:
@@ -97,7 +97,7 @@ def write_jsonl(path: Path | str, traces: Iterable[ReplTrace]) -> int:
     Raises:
         InputError: the file cannot be written, or something given is of another kind.
     """
-    return _write(path, (json.dumps(record(trace)) for trace in _several(traces)), between="\n")
+    return _write(path, traces, lambda trace: json.dumps(record(trace)), between="\n")
 
 
 def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
@@ -106,6 +106,7 @@ def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
     Raises:
         InputError: the package ``datasets`` is not installed.
     """
+    check_type("traces", traces, Iterable, "give several traces")
     try:
         datasets = import_module("datasets")
     except ImportError as error:
@@ -113,30 +114,20 @@ def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
             f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
             "JSON lines with write_jsonl, which it reads"
         ) from error
-    return datasets.Dataset.from_list([record(trace) for trace in _several(traces)])
+    return datasets.Dataset.from_list([record(trace) for trace in traces])
 
 
-def _several(traces: Iterable[ReplTrace]) -> Iterable[ReplTrace]:
-    check_type("traces", traces, Iterable, "give several traces")
-    return traces
-
-
-def _check_trace(trace: ReplTrace) -> None:
-    check_type("trace", trace, ReplTrace, "give a ReplTrace")
-
-
-def _text(trace: ReplTrace) -> str:
-    _check_trace(trace)
-    return trace.text
-
-
-def _write(path: Path | str, parts: Iterable[str], between: str) -> int:
+def _write(
+    path: Path | str, traces: Iterable[ReplTrace], written: Callable[[ReplTrace], str], between: str
+) -> int:
     check_type("path", path, (str, PathLike), "give the name of a file")
+    check_type("traces", traces, Iterable, "give several traces")
     count = 0
     try:
         with Path(path).open("w", encoding="utf-8", newline="\n") as file:
-            for part in parts:
-                file.write(between * (count > 0) + part)
+            for trace in traces:
+                check_type("trace", trace, ReplTrace, "give a ReplTrace")
+                file.write(between * (count > 0) + written(trace))
                 count += 1
             file.write("\n" * (count > 0))
     except OSError as error:

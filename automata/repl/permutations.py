@@ -62,16 +62,11 @@ def _group(name: str, variables: int) -> tuple[Permutation, ...]:
     known = [f"{letter}{variables}" for letter in "SAZD"[: 2 if variables < 3 else 4]]
     if name not in known:
         raise unknown_name(f"actions on {variables} variables:", name, ["swaps", *known])
-    turned = (*range(2, variables + 1), 1)
-    match name[0]:
-        case "S":
-            group = symmetric_group(variables)
-        case "A":
-            group = alternating_group(variables)
-        case "Z":
-            group = permutation_group([turned], name)
-        case _:
-            group = permutation_group([turned, tuple(range(variables, 0, -1))], name)
+    if name[0] in "SA":
+        group = (symmetric_group if name[0] == "S" else alternating_group)(variables)
+    else:
+        turned, reversed_ = (*range(2, variables + 1), 1), tuple(range(variables, 0, -1))
+        group = permutation_group([turned] if name[0] == "Z" else [turned, reversed_], name)
     return tuple(_images(element) for element in group.element_names)
 
 

@@ -1,16 +1,23 @@
 """What sessions of one kind have in common: variables, actions and their form, reveals."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from automata.checks import check_integer, check_number, check_type, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.transformations import one_line_name
-from automata.repl.commands import ASSIGNMENTS, HIDDEN, VARIABLES, Command, HiddenAction, initial_assignment
+from automata.repl.commands import (
+    ASSIGNMENTS,
+    HIDDEN,
+    REVEALS,
+    VARIABLES,
+    Command,
+    HiddenAction,
+    initial_assignment,
+)
 from automata.repl.permutations import Actions, Permutation, action_permutations
-from automata.repl.reveals import REVEALS
 
 Initial = Literal["ordered", "shuffled", "repeated"]
 """The first values: 1 … n in order, in random order, or each drawn from 1 … n by itself."""
@@ -67,21 +74,11 @@ class SessionFormat:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        if not 2 <= check_integer("variables", self.variables) <= len(VARIABLES):
-            raise InputError(f"variables is {self.variables}; give a number in 2 … 26")
-        if not 1 <= check_integer("reveal_every", self.reveal_every) < 2**63:
-            raise InputError(f"reveal_every is {self.reveal_every}; give a number of at least 1, below 2**63")
-        named: dict[str, Iterable[str]] = {
-            "assignment": ASSIGNMENTS,
-            "initial": get_args(Initial),
-            "reveal": REVEALS,
-            "spacing": get_args(Spacing),
-        }
-        for field, known in named.items():
+        check_integer("variables", self.variables, 2, len(VARIABLES))
+        check_integer("reveal_every", self.reveal_every, 1, 2**63 - 1)
+        for field, known in (("assignment", ASSIGNMENTS), ("reveal", REVEALS), ("hidden", {None, *HIDDEN})):
             if getattr(self, field) not in tuple(known):
-                raise unknown_name(field, str(getattr(self, field)), known)
-        if self.hidden is not None and self.hidden not in tuple(HIDDEN):
-            raise unknown_name("hidden", str(self.hidden), HIDDEN)
+                raise unknown_name(field, str(getattr(self, field)), filter(None, known))
         chance = check_number("probability", self.probability)
         if not 0 <= chance <= 1:
             raise InputError(f"probability is {self.probability}; give a number in [0, 1]")

@@ -1,32 +1,89 @@
-"""The commands of a format as tables of token numbers, from which whole batches are written at once."""
+r"""The tokens of a session, and its commands as tables of token numbers, from which batches are written.
 
-from collections.abc import Sequence
+A text is the concatenation of its tokens, and token 0 stands for no text.
+
+| token                                         | where it stands                                            |
+|-----------------------------------------------|------------------------------------------------------------|
+| ``<end>``, always number 0                    | after the last token, and in the rest of the row           |
+| ``">>> "``                                    | before every command                                       |
+| ``"... "``                                    | before the empty line that ends a one-line ``if``          |
+| ``"\n"``                                      | at the end of every line but the last                      |
+| ``a`` … ``z``                                 | a variable, or its name in a line that is printed          |
+| ``1`` … ``n``                                 | a value                                                    |
+| ``" = "``, ``", "``, ``" "``                  | in assignments, in lists of names, between what is printed |
+| ``"print('"``, ``"', "``, ``")"``             | in partial reveals: ``print('a', a)``                      |
+| ``"print("``, ``")"``                         | in full reveals: ``print(a, b, c)``                        |
+| ``"assert "``, ``" == "``                     | in asserted reveals: ``assert a == 2``                     |
+| ``"from random import random"``               | at the beginning of sessions with hidden actions           |
+| ``"if random() < 0.5: "``                     | before a hidden action; it holds the probability           |
+| ``"import random"``                           | at the beginning of sessions with hidden choices           |
+| ``"random.choice([("``, ``"), ("``, ``")])"`` | in hidden choices: ``… = random.choice([(a, b), (b, a)])`` |
+
+A task has those tokens only that its format needs.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from automata.checks import check_type
+from automata.checks import check_integer, check_type, checked, repeated
+from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.repl.commands import VARIABLES, Command
+from automata.phrases import PhraseTokenizer
+from automata.repl.commands import PROMPT, VARIABLES, Command
 from automata.repl.session_format import SessionFormat
-from automata.repl.tokenizer import ReplTokenizer
 
 NOTHING = 0
 """The number of the template of no tokens."""
+PRINTED_SIGNS = (PROMPT, " = ", "\n", ", ", "print('", "', ", ")", " ")
+"""What stands between names and values in sessions with partial reveals."""
+
+
+class ReplTokenizer(PhraseTokenizer):
+    r"""The tokens of a session: prompt, variables, numbers, and what stands between them.
+
+    Args:
+        variables: the number of variables, 1 to 26; numbers go up to it.
+        signs: the other tokens.
+
+    Raises:
+        InputError: the number is out of its range, or a token is there twice.
+
+    Example:
+        >>> tokenizer = ReplTokenizer(3)
+        >>> numbers = tokenizer.encode(">>> a, b = b, a\n>>> print('a', a)\na 2")
+        >>> [tokenizer.names[number] for number in numbers[:9]]
+        ['>>> ', 'a', ', ', 'b', ' = ', 'b', ', ', 'a', '\n']
+        >>> tokenizer.decode([*numbers, 0])
+        ">>> a, b = b, a\n>>> print('a', a)\na 2"
+    """
+
+    def __init__(self, variables: int, signs: Sequence[str] = PRINTED_SIGNS) -> None:
+        check_integer("variables", variables, 1, len(VARIABLES))
+        check_type("signs", signs, Iterable, "give texts")
+        signs = tuple(signs)
+        for sign in signs:
+            check_type("signs: one entry", sign, str, "give texts")
+        names = (*signs, *VARIABLES[:variables], *map(str, range(1, variables + 1)))
+        if len(set(names)) < len(names):
+            raise InputError(f"signs makes {repeated(names)!r} a token twice; name each once")
+        super().__init__(names)
+
+    @property
+    def first_value(self) -> int:
+        """The number of the token ``1``; the others follow it."""
+        return self.numbers["1"]
+
+    @property
+    def _remedy(self) -> str:
+        return "a session of these variables"
 
 
 @dataclass(frozen=True, eq=False)
 class TokenTables:
-    """The templates of a format, numbered: nothing, preamble, actions seen, actions hidden, reveals.
-
-    Example:
-        >>> tables = token_tables(SessionFormat(3))
-        >>> tables.lengths.tolist()  # nothing, three assignments, three swaps, three reveals
-        [0, 5, 5, 5, 9, 9, 9, 11, 11, 11]
-        >>> len(tables.tokenizer.names), tables.first_seen, tables.first_hidden, tables.first_reveal
-        (15, 4, 7, 7)
-    """
+    """The templates of a format, numbered: nothing, preamble, actions seen, actions hidden, reveals."""
 
     tokenizer: ReplTokenizer  # of the format
     commands: tuple[Command, ...]  # the command of every template but the first
@@ -40,16 +97,14 @@ class TokenTables:
     first_reveal: int  # the same of the reveals
 
 
+@checked
 def token_tables(form: SessionFormat) -> TokenTables:
-    """Return the tables of a format; the tokens are those that its commands need, in order of appearance.
-
-    Raises:
-        InputError: it is no format.
-    """
-    check_type("form", form, SessionFormat, "give a SessionFormat")
+    """Return the tables of a format; the tokens are those that its commands need, in order of appearance."""
     groups = form.preamble, form.seen_actions, form.hidden_actions, form.reveals
     commands = tuple(command for group in groups for command in group)
-    tokenizer = ReplTokenizer(form.variables, _signs(commands, form.variables))
+    pieces = dict.fromkeys(piece for command in commands for piece in command.pieces)
+    signs = [p for p in pieces if isinstance(p, str) and p not in VARIABLES[: form.variables]]
+    tokenizer = ReplTokenizer(form.variables, signs)
     width = max(len(command.pieces) for command in commands)
     tokens = np.zeros((len(commands) + 1, width), dtype=np.int64)
     shares = np.zeros(tokens.shape, dtype=np.uint8)
@@ -61,8 +116,3 @@ def token_tables(form: SessionFormat) -> TokenTables:
     sizes = np.cumsum([len(group) for group in groups]) + 1
     first_seen, first_hidden, first_reveal = (int(size) for size in sizes[:3])
     return TokenTables(tokenizer, commands, tokens, shares, lengths, first_seen, first_hidden, first_reveal)
-
-
-def _signs(commands: Sequence[Command], variables: int) -> list[str]:
-    pieces = dict.fromkeys(piece for command in commands for piece in command.pieces)
-    return [piece for piece in pieces if isinstance(piece, str) and piece not in VARIABLES[:variables]]

@@ -17,9 +17,9 @@ from automata.repl.commands import (
     VARIABLES,
     Command,
     MovedVariables,
+    PartialReveal,
     initial_assignment,
 )
-from automata.repl.reveals import PartialReveal
 
 
 @dataclass(frozen=True)

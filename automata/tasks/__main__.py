@@ -14,9 +14,7 @@ from automata.tasks.specification import task_from
 
 def command(argv: Sequence[str] | None = None) -> int:
     """Write the file; return the exit code."""
-    parser = Parser(
-        "python -m automata.tasks", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
+    parser = Parser("python -m automata.tasks", __doc__)
     parser.add_argument("task", help="a name, or regex:EXPRESSION, file:PATH, object:MODULE:NAME")
     parser.add_argument("--length", type=int, required=True, metavar="N", help="tokens of each word")
     parser.add_argument("--sequences", type=int, required=True, metavar="N", help="how many words")

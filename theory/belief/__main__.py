@@ -10,7 +10,7 @@ from theory.belief.report import decay_report, rescaling_report, underflow_repor
 
 
 def _command(argv: Sequence[str] | None) -> None:
-    parser = Parser("python -m theory.belief", description=__doc__, allow_abbrev=False)
+    parser = Parser("python -m theory.belief", __doc__)
     parser.add_argument("--seed", type=int, default=0, help="of what is measured (default 0)")
     seed = parser.parse_args(argv).seed
     if seed < 0:

@@ -155,7 +155,7 @@ def test_a_puzzle_without_swaps() -> None:
         (lambda: BallPuzzle(1, (), 1), "balls is 1; give a number in 2 … 99"),
         (lambda: BallPuzzle(100, (), 1), "balls is 100"),
         (lambda: BallPuzzle(2.5, (), 1), "balls is 2.5; give a whole number"),  # type: ignore[arg-type]
-        (lambda: BallPuzzle(3, (), 0), "asked is 0; give a ball in 1 … 3"),
+        (lambda: BallPuzzle(3, (), 0), "asked is 0; give a number in 1 … 3"),
         (lambda: BallPuzzle(3, ((1, 1),), 1), r"swaps holds \(1, 1\)"),
         (lambda: BallPuzzle(3, ((1, 4),), 1), r"swaps holds \(1, 4\)"),
         (lambda: BallPuzzle(3, ((1, 2, 3),), 1), r"swaps holds \(1, 2, 3\)"),  # type: ignore[arg-type]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from automata.errors import InputError
-from automata.programs.choices import Choices
 from automata.programs.grammar import Program, ProgramGrammar
 from automata.programs.running import execute, statement_bound
+from automata.programs.statements import Choices
 from tests.automata.programs.counting import lines_executed
 
 GRAMMARS = {
