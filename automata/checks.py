@@ -24,13 +24,7 @@ GIB = 2**30
 
 
 def shown(value: object) -> str:
-    """Return a value for a sentence: plain ones as written, cut to one short line; of others the type.
-
-    Example:
-        >>> import numpy as np
-        >>> shown("S3"), shown([0, 1]), shown(np.zeros(3)), shown(np.ndarray)
-        ("'S3'", '[0, 1]', 'of type ndarray', 'the class ndarray')
-    """
+    """Return a value for a sentence: plain ones as written, cut to one short line; of others the type."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if not isinstance(value, _PLAIN):
@@ -40,12 +34,7 @@ def shown(value: object) -> str:
 
 
 def repeated(values: Iterable[Named]) -> Named:
-    """Return the first of the values that is there twice, in one pass; there has to be one.
-
-    Example:
-        >>> repeated(["a", "b", "a", "b"])
-        'a'
-    """
+    """Return the first of the values that is there twice, in one pass; there has to be one."""
     seen: set[Named] = set()
     return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
 
@@ -67,6 +56,26 @@ def check_integer(field: str, value: Any, least: int | None = None, most: int | 
     if (least is not None and number < least) or (most is not None and number > most):
         wanted = f"at least {least}" if most is None else f"a number in {least} … {most}"
         raise InputError(f"{field} is {number}; give {wanted}")
+    return number
+
+
+def check_members(field: str, numbers: Iterable[int], count: int) -> None:
+    """Refuse numbers that are not in 0 … count − 1."""
+    for number in numbers:
+        if not 0 <= number < count:
+            raise InputError(f"{field} holds {number}; give numbers in 0 … {count - 1}")
+
+
+def check_different(field: str, names: Sequence[Hashable]) -> None:
+    """Refuse names of which one is there twice."""
+    if len(set(names)) < len(names):
+        raise InputError(f"{field} holds {repeated(names)!r} twice; name each once")
+
+
+def check_share(field: str, value: object) -> float:
+    """Return a value as a float; refuse what is not in [0, 1]."""
+    if not 0 <= (number := check_number(field, value)) <= 1:
+        raise InputError(f"{field} is {value}; give a number in [0, 1]")
     return number
 
 

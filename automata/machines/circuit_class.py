@@ -97,11 +97,7 @@ def circuit_class(subject: Monoid | DFA) -> CircuitClass:
     kind: Kind = "aperiodic" if monoid.is_aperiodic else "solvable" if monoid.is_solvable else "non-solvable"
     if kind == "aperiodic":
         return CircuitClass(kind, monoid, (), ())
-    series = {e: monoid.derived_series(e) for e in monoid.maximal_subgroups}
-    deciding = [
-        terms
-        for terms in series.values()
-        if (len(terms[0]) > 1 if kind == "solvable" else len(terms[-1]) > 1)
-    ]
+    every_series = map(monoid.derived_series, monoid.maximal_subgroups)
+    deciding = [terms for terms in every_series if len(terms[0 if kind == "solvable" else -1]) > 1]
     witness = min(deciding, key=lambda terms: len(terms[0]))
     return CircuitClass(kind, monoid, witness[0], tuple(len(term) for term in witness))

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_memory, check_type, checked
+from automata.checks import check_different, check_members, check_memory, check_type, checked
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, as_array, integer_array
 
@@ -143,13 +143,9 @@ class DFA:
                 f"table has shape {list(array.shape)}; give one row for each of the {len(names)} states "
                 f"and one column for each of the {len(symbols)} symbols"
             )
-        for number in (initial, *accepting, *array.ravel().tolist()):
-            if not 0 <= number < len(names):
-                raise InputError(f"state number {number} does not exist; give one in 0 … {len(names) - 1}")
-        rows = zip(names, array.tolist(), strict=True)
-        transitions = {
-            state: {a: names[target] for a, target in zip(symbols, row, strict=True)} for state, row in rows
-        }
+        check_members("state numbers", (initial, *accepting, *array.ravel().tolist()), len(names))
+        rows = ({a: names[target] for a, target in zip(symbols, row, strict=True)} for row in array.tolist())
+        transitions = dict(zip(names, rows, strict=True))
         return cls(names, symbols, transitions, names[initial], [names[q] for q in accepting])
 
     @cached_property
@@ -222,8 +218,10 @@ class DFA:
         return frozenset(self.states), frozenset(self.alphabet), delta, self.initial, self.accepting
 
     def __reduce__(self) -> tuple[type["DFA"], tuple[object, ...]]:
-        delta = {state: dict(row) for state, row in self.transitions.items()}
-        return DFA, (self.states, self.alphabet, delta, self.initial, self.accepting)
+        return DFA, (self.states, self.alphabet, self._delta(), self.initial, self.accepting)
+
+    def _delta(self) -> dict[State, dict[str, State]]:
+        return {state: dict(row) for state, row in self.transitions.items()}
 
     def __eq__(self, other: object) -> bool:
         return self._five_tuple() == other._five_tuple() if isinstance(other, DFA) else NotImplemented
@@ -232,10 +230,9 @@ class DFA:
         return hash(self._five_tuple())
 
     def __repr__(self) -> str:
-        delta = {state: dict(row) for state, row in self.transitions.items()}
         accepting = tuple(state for state in self.states if state in self.accepting)
         return (
-            f"DFA(states={self.states!r}, alphabet={self.alphabet!r}, transitions={delta!r}, "
+            f"DFA(states={self.states!r}, alphabet={self.alphabet!r}, transitions={self._delta()!r}, "
             f"initial={self.initial!r}, accepting={accepting!r})"
         )
 
@@ -251,9 +248,5 @@ def _distinct(field: str, values: Iterable[Named]) -> tuple[Named, ...]:
     listed = tuple(values)
     if not listed:
         raise InputError(f"{field} is empty; give at least one entry")
-    seen: set[Named] = set()
-    for value in listed:
-        if value in seen:
-            raise InputError(f"{field} holds {value!r} twice; list it once")
-        seen.add(value)
+    check_different(field, listed)
     return listed

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_memory, checked
+from automata.checks import check_integer, check_memory, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA, State
 from automata.monoids.cayley import IntArray, integer_array
@@ -82,8 +82,7 @@ def sample_words(dfa: DFA, length: int, count: int, rng: np.random.Generator) ->
         >>> all(dyck_dfa(max_depth=3).accepts(word) for word in words)
         True
     """
-    if count < 0:
-        raise InputError(f"count is {count}; give a count of at least 0")
+    check_integer("count", count, 0)
     completions = _completions(dfa, length)
     check_memory(f"a sample of {count} words of length {length}", 8 * count * (length + 1), "give fewer")
     total = completions[-1][dfa.initial_number]
@@ -94,21 +93,9 @@ def sample_words(dfa: DFA, length: int, count: int, rng: np.random.Generator) ->
 
 @checked
 def draw_words(dfa: DFA, lengths: ArrayLike, rng: np.random.Generator) -> IntArray:
-    """Return an accepted word of each length, uniform among all of them up to the rounding of float64.
+    """Return accepted words of these lengths, uniform up to rounding, ``[words, longest]``, padded with 0.
 
     `sample_words` is exact, and slower by the number of words.
-
-    Returns:
-        The numbers of the symbols, ``[words, longest]``; what follows a shorter word is 0.
-
-    Raises:
-        InputError: no word of one of the lengths is accepted, or a length is below 1.
-
-    Example:
-        >>> from automata.machines.named_dfas import parity_dfa
-        >>> words = draw_words(parity_dfa(), [4, 2], np.random.default_rng(0))
-        >>> words.shape, bool((words.sum(axis=1) % 2 == 0).all())
-        ((2, 4), True)
     """
     wanted = integer_array("lengths", lengths)
     if wanted.ndim != 1 or not wanted.size or wanted.min() < 1:
@@ -154,8 +141,7 @@ def log_counts(dfa: DFA, longest: int) -> FloatArray:
 
 def _completions(dfa: DFA, length: int) -> list[list[int]]:
     """Return for k = 0 … length and every state the number of words of length k that lead to acceptance."""
-    if length < 0:
-        raise InputError(f"length is {length}; give a length of at least 0")
+    check_integer("length", length, 0)
     bits = length * (len(dfa.alphabet) - 1).bit_length() // 2  # of a number of words, in the mean
     check_memory(
         f"counting words of length {length}",

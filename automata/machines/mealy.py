@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import checked
+from automata.checks import check_members, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import distinguishing_word, minimise, product
@@ -56,9 +56,7 @@ class MealyMachine:
                 f"table has shape {list(steps.shape)} and answers {list(spoken.shape)}; "
                 "give both as [states, tokens]"
             )
-        for number in (initial, *steps.ravel().tolist()):
-            if not 0 <= number < len(steps):
-                raise InputError(f"state number {number} does not exist; give one in 0 … {len(steps) - 1}")
+        check_members("state numbers", (initial, *steps.ravel().tolist()), len(steps))
         if spoken.min() < 0:
             raise InputError(f"answers holds {spoken.min()}; give numbers of at least 0")
         vars(self).update(table=np.array(steps), answers=np.array(spoken), initial=int(initial))
@@ -84,9 +82,7 @@ class MealyMachine:
         given = integer_array("tokens", tokens)
         if given.ndim != 2:
             raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length]")
-        if given.size and (given.min() < 0 or given.max() >= self.token_count):
-            wrong = given.min() if given.min() < 0 else given.max()
-            raise InputError(f"token {wrong} does not exist; give numbers in 0 … {self.token_count - 1}")
+        check_members("tokens", np.unique(given).tolist(), self.token_count)
         states = np.full((len(given), given.shape[1] + 1), self.initial)
         for position, token in enumerate(given.T):
             states[:, position + 1] = self.table[states[:, position], token]

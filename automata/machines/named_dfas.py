@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from automata.checks import check_memory, checked
+from automata.checks import check_integer, check_members, check_memory, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA, check_size
 from automata.monoids.monoid import Monoid
@@ -143,11 +143,7 @@ def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, acceptin
     if not symbols:
         raise InputError("generators is empty; give at least one element to use as a symbol")
     accepting = tuple(accepting) or (monoid.identity,)
-    for element in (*symbols, *accepting):
-        if not 0 <= element < monoid.order:
-            raise InputError(
-                f"element {element} is not in {monoid.name}; give a number in 0 … {monoid.order - 1}"
-            )
+    check_members(f"elements of {monoid.name}", (*symbols, *accepting), monoid.order)
     return DFA.from_table(
         monoid.table[:, symbols],
         monoid.identity,
@@ -159,5 +155,4 @@ def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, acceptin
 
 def _at_least(field: str, value: int, smallest: int) -> None:
     check_memory(f"{field} {value}", 1000 * value, "give a smaller one")  # a state has a dictionary
-    if value < smallest:
-        raise InputError(f"{field} is {value}; give a number of at least {smallest}")
+    check_integer(field, value, smallest)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import shown
+from automata.checks import check_members, shown
 from automata.errors import InputError
 
 IntArray = NDArray[np.int64]
@@ -35,6 +35,15 @@ def integer_array(field: str, values: ArrayLike) -> IntArray:
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"{field} holds {array.dtype} entries; give integers")
     return array.astype(np.int64, copy=False)
+
+
+def token_array(tokens: ArrayLike, vocabulary_size: int) -> IntArray:
+    """Return tokens ``[batch, length]``; InputError for another shape or a number that is no token."""
+    given = integer_array("tokens", tokens)
+    if given.ndim != 2 or not given.size:
+        raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length], both at least 1")
+    check_members("tokens", np.unique(given).tolist(), vocabulary_size)
+    return given
 
 
 def find_identity(table: IntArray) -> int | None:

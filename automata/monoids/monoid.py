@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_memory, checked, repeated, shown
+from automata.checks import check_different, check_members, check_memory, checked, shown
 from automata.errors import InputError
 from automata.monoids.cayley import (
     IntArray,
@@ -69,9 +69,7 @@ class Monoid:
             raise InputError(
                 f"element_names has {len(names)} entries; give one for each of the {order} elements"
             )
-        if len(set(names)) != order:
-            twice = repeated(names)
-            raise InputError(f"element_names holds {twice!r} twice; give every element its own name")
+        check_different("element_names", names)
         identity = find_identity(checked)
         if identity is None:
             raise InputError(
@@ -274,11 +272,7 @@ class Monoid:
 
     def _valid(self, elements: Iterable[int]) -> tuple[int, ...]:
         numbers = tuple(int(element) for element in elements)
-        for number in numbers:
-            if not 0 <= number < self.order:
-                raise InputError(
-                    f"element {number} is not in {self.name}; give a number in 0 … {self.order - 1}"
-                )
+        check_members(f"elements of {self.name}", numbers, self.order)
         return numbers
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from automata.checks import check_integer, check_number, check_type, shown
+from automata.checks import check_integer, check_number, check_share, check_type, shown
 from automata.errors import InputError
 from automata.monoids.transformations import one_line_name
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -43,8 +43,7 @@ def hidden_permutations(
         >>> [(state, p) for state, p in zip(automaton.states, belief.tolist()) if p]
         [('123', 0.5), ('231', 0.25), ('312', 0.25)]
     """
-    if not 2 <= check_integer("variables", variables) <= 6:
-        raise InputError(f"variables is {variables}; give a number in 2 … 6")
+    check_integer("variables", variables, 2, 6)
     check_type("actions", actions, Mapping, 'give a mapping such as {"turn": {(2, 1): 0.5, (1, 2): 0.5}}')
     for action, mixture in actions.items():
         check_type(
@@ -111,9 +110,8 @@ def lazy_swaps(
         >>> [(state, p) for state, p in zip(automaton.states, belief.round(12).tolist()) if p]
         [('123', 0.75), ('213', 0.25)]
     """
-    if not 2 <= check_integer("variables", variables) <= 6:
-        raise InputError(f"variables is {variables}; give a number in 2 … 6")
-    _check_probability("probability", probability)
+    check_integer("variables", variables, 2, 6)
+    check_share("probability", probability)
     everything = range(1, variables + 1)
     if swaps is not None:
         check_type("swaps", swaps, Iterable, "give pairs (i, j) of variables")
@@ -144,7 +142,7 @@ def noisy_parity(failure_probability: float) -> ProbabilisticAutomaton:
         >>> automaton.beliefs(tokens, [-1, -1, -1])[:, 1].round(12).tolist()
         [0.75, 0.375, 0.375]
     """
-    _check_probability("failure_probability", failure_probability)
+    check_share("failure_probability", failure_probability)
     stays, flips = failure_probability, 1 - failure_probability
     return ProbabilisticAutomaton(
         ["even", "odd"],
@@ -171,7 +169,7 @@ def unknown_coin(heads_probability: float = 2 / 3) -> ProbabilisticAutomaton:
         >>> automaton.beliefs(tokens, [-1, heads, -1, heads])[-1].round(12).tolist()
         [0.9, 0.0, 0.1, 0.0]
     """
-    _check_probability("heads_probability", heads_probability)
+    check_share("heads_probability", heads_probability)
     p = heads_probability
     toss = np.zeros((4, 4))
     toss[:2, :2] = [[p, p], [1 - p, 1 - p]]
@@ -182,8 +180,3 @@ def unknown_coin(heads_probability: float = 2 / 3) -> ProbabilisticAutomaton:
         {"toss": toss},
         {"look": ["heads", "tails", "heads", "tails"]},
     )
-
-
-def _check_probability(field: str, value: float) -> None:
-    if not 0 <= check_number(field, value) <= 1:
-        raise InputError(f"{field} is {value}; give a number in [0, 1]")

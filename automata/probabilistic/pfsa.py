@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import checked, repeated, shown
+from automata.checks import check_different, checked, repeated, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray, integer_array
@@ -88,26 +88,21 @@ class ProbabilisticAutomaton:
     ) -> None:
         names = tuple(states)
         reveals = reveals or {}
-        if not names or len(set(names)) != len(names):
-            raise InputError(
-                f"states holds {len(names)} names, {len(set(names))} of them different; name each once"
-            )
-        shared = sorted(set(actions) & set(reveals))
-        if shared:
-            raise InputError(f"{shared[0]!r} is both an action and a reveal; rename one of them")
+        if not names:
+            raise InputError("states is empty; give at least one name")
+        check_different("states", names)
+        check_different("actions and reveals together", (*actions, *reveals))
         if not actions and not reveals:
             raise InputError("actions and reveals are both empty; give at least one token")
         size = len(names)
         start = _array("initial", initial, (size,))
         _check_distributions("initial", start[:, None], ("distribution",))
-        matrices = [
-            _array(f"the matrix of action {action!r}", matrix, (size, size))
-            for action, matrix in actions.items()
-        ]
-        for action, matrix in zip(actions, matrices, strict=True):
-            _check_distributions(
-                f"the matrix of action {action!r}", matrix, [f"column {name!r}" for name in names]
-            )
+        columns = [f"column {name!r}" for name in names]
+        matrices = []
+        for action, matrix in actions.items():
+            field = f"the matrix of action {action!r}"
+            matrices.append(_array(field, matrix, (size, size)))
+            _check_distributions(field, matrices[-1], columns)
         readings, value_names = [], {}
         for reveal, values in reveals.items():
             if len(values) != size:

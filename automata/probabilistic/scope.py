@@ -186,9 +186,8 @@ def marginal_scope(
             break
         if len(histories) > most_beliefs:
             raise InputError(
-                f"length is {length} and more than {most_beliefs} beliefs are reached after "
-                f"{reached + 1} tokens; "
-                "give a smaller length"
+                f"length is {length} and more than {most_beliefs} beliefs are reached after {reached + 1} "
+                "tokens; give a smaller length"
             )
         frontier = new
     return MarginalScope(True, not new, reached, len(histories) - len(new), None)
@@ -216,15 +215,11 @@ def _confusion(
 
 
 def _fractions(field: str, column: ArrayLike) -> Belief:
-    found = tuple(
-        Fraction(float(p)).limit_denominator(_DENOMINATOR) for p in np.asarray(column, dtype=np.float64)
-    )
-    if sum(found) != 1 or any(
-        abs(float(p) - q) > 1e-15 for p, q in zip(found, np.asarray(column).tolist(), strict=True)
-    ):
+    given = np.asarray(column, dtype=np.float64).tolist()
+    found = tuple(Fraction(p).limit_denominator(_DENOMINATOR) for p in given)
+    if sum(found) != 1 or any(abs(float(p) - q) > 1e-15 for p, q in zip(found, given, strict=True)):
         raise InputError(
-            f"{field} holds probabilities that are no fractions with denominators up to "
-            f"{_DENOMINATOR} and sum 1; "
-            "give simpler ones"
+            f"{field} holds probabilities that are no fractions with denominators up to {_DENOMINATOR} and "
+            "sum 1; give simpler ones"
         )
     return found

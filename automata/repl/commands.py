@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from string import ascii_lowercase
 
-from automata.checks import check_number
+from automata.checks import check_share
 from automata.errors import InputError
 
 PROMPT = ">>> "
@@ -154,9 +154,7 @@ class HiddenIf(HiddenAction):
     preamble = "from random import random"
 
     def __init__(self, probability: float) -> None:
-        if not 0 <= check_number("probability", probability) <= 1:
-            raise InputError(f"probability is {probability}; give a number in [0, 1]")
-        self.probability = float(probability)
+        self.probability = check_share("probability", probability)
 
     def command(self, left: tuple[str, ...], right: tuple[str, ...]) -> Command:
         """Return ``if random() < p: …``, a block of one line."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray, integer_array
+from automata.monoids.cayley import IntArray, token_array
 from automata.phrases import END
 from automata.repl.session_format import SessionFormat
 from automata.repl.token_tables import TokenTables
@@ -36,22 +36,10 @@ class Reading:
 
 
 class SessionGrammar:
-    r"""The finite automaton that reads the sessions of a format, from their beginning, cut anywhere.
+    """The finite automaton that reads the sessions of a format, from their beginning, cut anywhere.
 
-    The order of actions and reveals is free: their spacing is no part of the grammar.
-
-    Raises:
-        InputError: one command of the format begins like another and goes on, so that where it ends cannot be
-            told.
-
-    Example:
-        >>> from automata.repl.token_tables import token_tables
-        >>> form = SessionFormat(2)
-        >>> tables = token_tables(form)
-        >>> text = ">>> a = 1\n>>> b = 2\n>>> a, b = b, a\n>>> print('b', b)\nb 1"
-        >>> reading = SessionGrammar(form, tables).read([tables.tokenizer.encode(text)])
-        >>> [np.argwhere(found != NONE).tolist() for found in (reading.actions, reading.asked, reading.shown)]
-        [[[0, 18]], [[0, 27]], [[0, 28]]]
+    The order of actions and reveals is free: their spacing is no part of the grammar. InputError if a command
+    of the format begins like another and goes on, so that where it ends cannot be told.
     """
 
     def __init__(self, form: SessionFormat, tables: TokenTables) -> None:
@@ -123,20 +111,8 @@ class SessionGrammar:
             node = target
 
     def read(self, tokens: ArrayLike) -> Reading:
-        """Return what the tokens say.
-
-        Shapes: tokens ``[batch, length]``.
-
-        Raises:
-            InputError: tokens has another shape, holds a number that is no token, or one that cannot stand
-                where it does; the message names sequence and position.
-        """
-        given = integer_array("tokens", tokens)
-        if given.ndim != 2 or not given.size:
-            raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length], both at least 1")
-        if given.min() < 0 or given.max() >= len(self._names):
-            wrong = given.min() if given.min() < 0 else given.max()
-            raise InputError(f"token {wrong} is unknown; give numbers in 0 … {len(self._names) - 1}")
+        """Return what tokens ``[batch, length]`` say; InputError where one cannot stand where it does."""
+        given = token_array(tokens, len(self._names))
         before, after = np.empty_like(given), np.empty_like(given)
         node = np.zeros(len(given), dtype=np.int64)
         for position, token in enumerate(given.T):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
-from automata.checks import check_integer, check_number, check_type, checked
+from automata.checks import check_integer, check_number, check_share, check_type, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.transformations import one_line_name
 from automata.repl.commands import (
@@ -79,9 +79,7 @@ class SessionFormat:
         for field, known in (("assignment", ASSIGNMENTS), ("reveal", REVEALS), ("hidden", {None, *HIDDEN})):
             if getattr(self, field) not in tuple(known):
                 raise unknown_name(field, str(getattr(self, field)), filter(None, known))
-        chance = check_number("probability", self.probability)
-        if not 0 <= chance <= 1:
-            raise InputError(f"probability is {self.probability}; give a number in [0, 1]")
+        chance = check_share("probability", self.probability)
         if not 0 < check_number("hidden_fraction", self.hidden_fraction) <= 1:
             raise InputError(f"hidden_fraction is {self.hidden_fraction}; give a number in (0, 1]")
         if self.hidden is None and (chance, self.hidden_fraction) != (0.5, 1):

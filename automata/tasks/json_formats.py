@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from automata.checks import repeated, shown
+from automata.checks import check_different, shown
 from automata.data_files import read_file, strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
@@ -84,7 +84,7 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
         >>> task_of_json({"table": [[0, 1], [1, 1]], "tokens": [2]}, "the example", "or")
         Traceback (most recent call last):
         ...
-        automata.errors.InputError: the example: tokens holds 2; give elements of or, 0 … 1
+        automata.errors.InputError: the example: tokens holds 2; give numbers in 0 … 1
     """
     forms: dict[str, tuple[Callable[[Content, str, str], Task], set[str]]] = {  # by the telling field
         "transitions": (_of_dfa, {"initial", "accepting", "avoid"}),
@@ -242,9 +242,7 @@ def _of_generators(content: Content, name: str, description: str) -> Task:
         raise InputError(
             f"token_names has {len(given)} entries; give one for each of the {len(rows)} generators"
         )
-    if len(set(given)) < len(given):
-        field = "generators" if token_names is None else "token_names"
-        raise InputError(f"{field} holds {repeated(given)!r} twice; name each once")
+    check_different("generators" if token_names is None else "token_names", given)
     elements, table, words = transformation_closure(maps, composition="functions")
     numbers = {element.tobytes(): number for number, element in enumerate(elements)}
     return WordProblem(

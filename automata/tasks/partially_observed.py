@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import checked, repeated
+from automata.checks import check_different, check_share, checked
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray, integer_array
+from automata.monoids.cayley import IntArray, integer_array, token_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import Batch, Ceiling, check_at_least_one, check_batch, starts
 from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
@@ -78,11 +78,8 @@ class PartiallyObserved(ObservedTask):
             raise InputError("the automaton has no action; give it at least one")
         if target == "reveals" and not automaton.reveals:
             raise InputError("the automaton has no reveal to predict; give it one, or target 'states'")
-        if not 0 <= reveal_probability <= 1 or (target == "reveals" and reveal_probability == 0):
-            raise InputError(
-                f"reveal_probability is {reveal_probability}; give a number in [0, 1], above 0 for target "
-                "'reveals'"
-            )
+        if not check_share("reveal_probability", reveal_probability) and target == "reveals":
+            raise InputError("reveal_probability is 0; give a number above 0, or target 'states'")
         self.automaton = automaton
         self.target = target
         self.reveal_probability = float(reveal_probability)
@@ -97,9 +94,7 @@ class PartiallyObserved(ObservedTask):
         # [reveals, states]: the number, in value_names, of what a reveal shows
         self._shown = np.array(shown, dtype=np.int64).reshape(len(automaton.reveals), len(automaton.states))
         self.token_names = (*automaton.token_names, *(f"={value}" for value in self.value_names))
-        if len(set(self.token_names)) < len(self.token_names):
-            twice = repeated(self.token_names)
-            raise InputError(f"token {twice!r} is both a value and an action or a reveal; rename one")
+        check_different("values, actions and reveals together", self.token_names)
         self.target_names = self.value_names if target == "reveals" else automaton.states
         self.name = name
         asked = "the value of every reveal" if target == "reveals" else "the hidden state after every token"
@@ -193,12 +188,7 @@ class PartiallyObserved(ObservedTask):
                 before it.
         """
         actions, reveals, _ = self._sizes
-        given = integer_array("tokens", tokens)
-        if given.ndim != 2 or not given.size:
-            raise InputError(f"tokens has shape {list(given.shape)}; give [batch, length], both at least 1")
-        if given.min() < 0 or given.max() >= self.vocabulary_size:
-            wrong = given.min() if given.min() < 0 else given.max()
-            raise InputError(f"token {wrong} is unknown; give numbers in 0 … {self.vocabulary_size - 1}")
+        given = token_array(tokens, self.vocabulary_size)
         is_value = given >= actions + reveals
         asks = (given >= actions) & ~is_value
         if is_value[:, 0].any() or (asks[:, :-1] != is_value[:, 1:]).any():

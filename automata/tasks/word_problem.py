@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_memory, checked, repeated
+from automata.checks import check_different, check_members, check_memory, check_share, checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
@@ -97,23 +97,16 @@ class WordProblem(Task):
                 f"table has shape {list(steps.shape)}; give one row for each of the "
                 f"{len(state_names)} states and one column for each of the {len(token_names)} tokens"
             )
-        for field, names in (("token_names", token_names), ("state_names", state_names)):
-            if len(set(names)) < len(names):
-                raise InputError(f"{field} holds {repeated(names)!r} twice; name each once")
+        check_different("token_names", token_names)
+        check_different("state_names", state_names)
         state_count, vocabulary_size = steps.shape
-        for field, numbers, bound in (
-            ("table", steps.ravel().tolist(), state_count),
-            ("initial_state", [initial_state], state_count),
-            ("avoid", avoid, state_count),
-            ("easy_tokens", easy_tokens or (), vocabulary_size),
-        ):
-            for number in numbers:
-                if not 0 <= number < bound:
-                    raise InputError(f"{field} holds {number}; give numbers in 0 … {bound - 1}")
+        check_members("table", steps.ravel().tolist(), state_count)
+        check_members("initial_state", [initial_state], state_count)
+        check_members("avoid", avoid, state_count)
+        check_members("easy_tokens", easy_tokens or (), vocabulary_size)
         if easy_tokens is None:
             easy_tokens = np.flatnonzero((steps == np.arange(state_count)[:, None]).all(axis=0)).tolist()
-        if not 0 <= hard_fraction <= 1:
-            raise InputError(f"hard_fraction is {hard_fraction}; give a probability in [0, 1]")
+        check_share("hard_fraction", hard_fraction)
         if hard_fraction < 1 and not easy_tokens:
             raise InputError(
                 f"hard_fraction is {hard_fraction} but {name} has no identity among its tokens; "
@@ -159,11 +152,7 @@ class WordProblem(Task):
         """
         chosen = list(range(monoid.order) if tokens is None else tokens)
         easy = list(easy_tokens or ())
-        for element in chosen:
-            if not 0 <= element < monoid.order:
-                raise InputError(
-                    f"tokens holds {element}; give elements of {monoid.name}, 0 … {monoid.order - 1}"
-                )
+        check_members("tokens", chosen, monoid.order)
         for element in easy:
             if element not in chosen:
                 raise InputError(f"easy_tokens holds {element}, which is not among the tokens; add it there")

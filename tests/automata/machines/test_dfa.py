@@ -90,8 +90,8 @@ def test_unknown_symbol_in_a_word_is_named() -> None:
     ("table", "arguments", "message"),
     [
         ([0, 1], {}, r"shape \[2\]"),
-        ([[0, 2], [0, 1]], {}, "state number 2"),
-        ([[0, 1], [0, 1]], {"initial": 2}, "state number 2"),
+        ([[0, 2], [0, 1]], {}, "state numbers holds 2"),
+        ([[0, 1], [0, 1]], {"initial": 2}, "state numbers holds 2"),
         ([[0, 1], [0, 1]], {"states": ["p"]}, "each of the 1 states"),
         ([[0.5, 1.0], [1.0, 0.0]], {}, "table holds float64 entries; give integers"),
         ([[0, 1], [1]], {}, "give rows of one length"),
@@ -99,7 +99,7 @@ def test_unknown_symbol_in_a_word_is_named() -> None:
         ([[0, 1], [0, 1]], {"accepting": ["q0"]}, "accepting is 'q0'; give a whole number"),
         ([[0, 1], [0, 1]], {"accepting": [[0]]}, r"accepting is \[0\]; give a whole number"),
         ([[0, 1], [0, 1]], {"accepting": 0}, "accepting is 0; give a list"),
-        ([[0, 1], [0, 1]], {"accepting": iter([0, 2])}, "state number 2"),
+        ([[0, 1], [0, 1]], {"accepting": iter([0, 2])}, "state numbers holds 2"),
         ([[0, 1], [0, 1]], {"states": 3}, "states is 3; give a list"),
     ],
 )

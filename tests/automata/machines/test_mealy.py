@@ -84,10 +84,10 @@ def test_words_that_a_task_avoids_tell_nothing_apart() -> None:
 @pytest.mark.parametrize(
     ("table", "answers", "initial", "sentence"),
     [
-        ([[0, 1]], [[0, 1]], 0, "state number 1 does not exist"),
+        ([[0, 1]], [[0, 1]], 0, "state numbers holds 1"),
         ([[0]], [[0, 1]], 0, r"table has shape \[1, 1\] and answers \[1, 2\]"),
         ([[0]], [[-1]], 0, "answers holds -1"),
-        ([[0]], [[0]], 1, "state number 1 does not exist"),
+        ([[0]], [[0]], 1, "state numbers holds 1"),
     ],
 )
 def test_broken_machines_are_refused(
@@ -99,7 +99,7 @@ def test_broken_machines_are_refused(
 
 def test_words_and_machines_that_do_not_fit_are_refused() -> None:
     machine = MealyMachine([[0, 0]], [[0, 1]])
-    with pytest.raises(InputError, match="token 2 does not exist"):
+    with pytest.raises(InputError, match="tokens holds 2"):
         machine.read([[0, 2]])
     with pytest.raises(InputError, match=r"tokens has shape \[2\]"):
         machine.read([0, 1])

@@ -167,9 +167,9 @@ def test_immutable(automaton: ProbabilisticAutomaton) -> None:
         ({"actions": {"a": [[1, 0, 0]]}}, r"action 'a' has shape \[1, 3\]"),
         ({"initial": [0.5, 0.6]}, "initial is not stochastic: distribution sums to 1.1"),
         ({"initial": [1.0]}, r"initial has shape \[1\]"),
-        ({"states": ["x", "x"]}, "states holds 2 names, 1 of them different"),
+        ({"states": ["x", "x"]}, "states holds 'x' twice"),
         ({"reveals": {"r": [1]}}, "reveal 'r' shows 1 values"),
-        ({"reveals": {"a": [1, 2]}}, "'a' is both"),
+        ({"reveals": {"a": [1, 2]}}, "together holds 'a' twice"),
         ({"actions": {}, "reveals": {}}, "both empty"),
     ],
 )

@@ -428,7 +428,7 @@ LARGE: dict[str, tuple[dict[str, Any], str]] = {
             "actions": {f"a{n}": [[1]] for n in range(MANY // 2)},
             "reveals": {"=x": ["x"]},
         },
-        "token '=x' is both a value and",
+        "together holds '=x' twice",
     ),
 }
 
