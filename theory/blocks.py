@@ -83,15 +83,7 @@ def validate(transition: Transition, state: State) -> None:
 
 
 def check_image(image: object, latent: Tensor) -> None:
-    """Raise unless Φ returned a latent.
-
-    Example:
-        >>> check_image(1.0, torch.zeros(2))
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: what self_map returns is 1.0; return a torch.float32 tensor of shape (2,),
-        as the latent
-    """
+    """Raise unless Φ returned a latent."""
     wanted = f"return a {latent.dtype} tensor of shape {tuple(latent.shape)}, as the latent"
     if not isinstance(image, Tensor):
         raise InputError(f"what self_map returns is {shown(image)}; {wanted}")
@@ -146,14 +138,7 @@ class BlockMap:
 
 
 def last_place_displacements(vector: Tensor, probes: int, seed: int = 0) -> list[Tensor]:
-    """Return vectors whose every entry is one unit in the last place above or below, at random.
-
-    Example:
-        >>> one = torch.ones(3, dtype=torch.float64)
-        >>> (nearby,) = last_place_displacements(one, 1)
-        >>> bool(((nearby - one).abs() <= 2.3e-16).all() and (nearby != one).all())
-        True
-    """
+    """Return vectors whose every entry is one unit in the last place above or below, at random."""
     signs = random_signs(probes, vector.numel(), vector, seed)
     return [vector.nextafter(sign * math.inf) for sign in signs]
 

@@ -85,11 +85,7 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
       every entry. Of a smooth Φ only rounding is left there (its curvature counts with 2⁻⁸⁰), that inside Φ
       included, which a strong contraction keeps from changing with a last place.
 
-    Args:
-        transition: the pair (Φ, G).
-        state: the state s.
-        latent: the latent z.
-        scale: the norm of numbers that met on the way to z, when larger than z itself.
+    ``scale`` is the norm of numbers that met on the way to z, when larger than z itself.
     """
     return _level(_changes(transition, state, latent), latent, scale)
 
@@ -130,14 +126,7 @@ def largest_residual(level: float, scale: float) -> float:
 
     That is one decade above the rounding level, and never more than √ε of the norms that met: a Φ that jumps
     beside the latent, or is random, changes by more with the last place, and has no fixed point for that.
-
-    Args:
-        level: the rounding level; NaN where it is not known, so that nothing counts.
-        scale: the largest norm of z and Φ(z) on the way.
-
-    Example:
-        >>> largest_residual(1e-16, scale=1.0), largest_residual(0.5, scale=1.0) < 1e-7
-        (1e-15, True)
+    Nothing counts where the level is NaN, as it is not known.
     """
     return min(ERROR_MARGIN * level, math.sqrt(EPSILON) * scale)
 
@@ -146,20 +135,10 @@ def largest_residual(level: float, scale: float) -> float:
 def refine(
     transition: Transition, state: State, latent: Tensor, slope: Tensor, max_steps: int = 10
 ) -> tuple[Tensor, float]:
-    """Take Newton steps with a fixed slope A ≈ ∂zΦ for as long as they lower the residual.
+    """Take Newton steps with a fixed slope A ≈ ∂zΦ, ``[d, d]``, for as long as they lower the residual.
 
-    Shapes: slope ``[latent_size, latent_size]``.
-
-    Returns:
-        The latent with the smallest residual, and that residual. An A that is wrong or singular costs
-        accuracy (the residual shows it) but never correctness.
-
-    Example:
-        >>> transition = Transition(lambda z, s: z.cos(), lambda z, s: s, 1, (("h",),))
-        >>> z = torch.tensor([0.739], dtype=torch.float64)
-        >>> latent, residual = refine(transition, {}, z, torch.diag(-z.sin()))
-        >>> round(latent.item(), 12), residual < 1e-15
-        (0.739085133215, True)
+    Return the latent with the smallest residual, and that residual. An A that is wrong or singular costs
+    accuracy (the residual shows it) but never correctness.
     """
     identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
     factors, pivots, singular = torch.linalg.lu_factor_ex(identity - slope)
@@ -241,13 +220,7 @@ def _polished(
 ) -> tuple[FixedPoint, Tensor]:
     """Take Newton steps if the residual is small; return also up to which residual each entry is at rest.
 
-    Args:
-        transition: the pair (Φ, G).
-        state: the state s.
-        latent: the last iterate.
-        level: its rounding level, if known.
-        scale: the largest norm met on the way.
-        sizes: the largest number that each entry was on the way.
+    ``scale`` is the largest norm met on the way, ``sizes`` the largest number that each entry was.
     """
     defect, distance, allowed = transition.self_map(latent, state) - latent, 0.0, torch.zeros_like(latent)
     at_rest = False

@@ -37,21 +37,7 @@ def validate_states(transition: Transition, states: Sequence[State]) -> None:
 
 @torch.no_grad()
 def validate_maps(transition: Transition, state: State) -> None:
-    """Raise unless Φ and G return what they should, and torch.func can differentiate them.
-
-    Example:
-        >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"][:1]}, 0, (("h",),))
-        >>> validate_maps(transition, {"h": torch.zeros(2, dtype=torch.float64)})
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: state_update returns entry 'h' as torch.float64 of shape (1,); return
-        torch.float64 of shape (2,), as in the state
-        >>> transition = Transition(lambda z, s: z.detach() / 2, lambda z, s: s, 1, (("h",),))
-        >>> validate_maps(transition, {"h": torch.zeros(2, dtype=torch.float64)})
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: self_map changes with its input, and its derivative is 0; write it ...
-    """
+    """Raise unless Φ and G return what they should, and torch.func can differentiate them."""
     names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
     latent = state[names[0]].new_zeros(transition.latent_size)
     _check_returned(transition, state, latent, names)
@@ -98,17 +84,7 @@ def differentiating(
 def called(
     name: str, function: Callable[[Tensor, State], Returned], latent: Tensor, state: State
 ) -> Returned:
-    """Return what Φ or G returns.
-
-    Raises:
-        InputError: if it raises, or changes what it is given.
-
-    Example:
-        >>> called("self_map", lambda z, s: z.add_(s["h"]), torch.zeros(1), {"h": torch.ones(1)})
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: self_map changes its latent in place; write z = z + ..., or take ...
-    """
+    """Return what Φ or G returns; InputError if it raises, or changes what it is given."""
     given, parts = latent.clone(), {entry: part.clone() for entry, part in state.items()}
     held = dict(parts)
     try:
@@ -165,12 +141,7 @@ def _check_derivative(
 
 
 def without_derivative(name: str, error: Exception) -> InputError:
-    """Return the sentence about Φ or G that torch.func cannot differentiate.
-
-    Example:
-        >>> without_derivative("self_map", RuntimeError("vmap: a random operation"))
-        InputError('self_map cannot be differentiated (RuntimeError: vmap: a random operation); call ...')
-    """
+    """Return the sentence about Φ or G that torch.func cannot differentiate."""
     remedy = "call model.eval() and draw no numbers" if "random" in str(error) else _REMEDY
     return InputError(f"{name} cannot be differentiated ({_reason(error)}); {remedy}")
 

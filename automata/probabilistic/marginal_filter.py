@@ -8,31 +8,15 @@
 
 N_y is M_σ at an action and D_ρ at a reveal of ρ; S_ρ are the states that show ρ.
 
-**Theorem (all beliefs).** *(a) P after the action σ is a function of P before it, for all beliefs, iff m M_σ
+**Theorem A (all beliefs).** *(a) P after the action σ is a function of P before it, for all beliefs, iff m M_σ
 vanishes on ker m; it is linear then. (b) P after a reveal of ρ is a function of P before it, for all beliefs
 under which ρ can occur, iff S_ρ holds one state (up to states with the same P), or m D_ρ vanishes on ker m.*
-
-*Proof.* If m N vanishes on ker m, then m N = T m for some T; a reveal divides by a number that T P has,
-too. If S_ρ holds one state, P after ρ is the P of that state. Now let P after y be a function of P, k ∈ ker
-m, u a belief with all entries positive and ε small; Σk = 0, as P has the sum of b in each row. Then u and u
-+ εk are beliefs with the same P, and m N u and m N (u + εk) are equal up to a factor; so m N k is a
-multiple of m N u. For an action the factor is 1, and m N k = 0. For a reveal this holds for every such u;
-if two columns of m of states that show ρ are different, the m D_ρ u do not all lie on one line (columns of
-equal sum on one line are equal), and only m N k = 0 is a multiple of all of them. ∎
-
-**Corollary.** For n variables that hold n values in all n! orders: mixtures of permutations satisfy (a), P
-← A_σ P with A_σ doubly stochastic; full reveals satisfy (b); a reveal of one variable does not satisfy (b)
-for any n ≥ 3. So with *hidden permutations and full reveals only*, from any start, the marginal filter is
-exact, always. *Proof* of the last: on permutations of three positions, i among them, with three values, v
-among them, everything else fixed, put k = the sign. Each (position, value) is taken by one even and one odd
-permutation, so k ∈ ker m; but two arrangements have i at v, they differ and have opposite signs, so that m
-D k ≠ 0. ∎ For n = 2, P determines b.
+``docs/belief.md`` proves it. So with hidden permutations and full reveals only, from any start, the marginal
+filter is exact; a reveal of one variable does not act on P for any n ≥ 3.
 
 This is about all beliefs. Those that can be *reached* are fewer, and a filter on P may exist for them where
 these conditions fail: ``scope`` decides that for small automata, ``three_variables`` proves it for a family.
-
-Even where P is exact it predicts the value of each variable, not of a full reveal: 1/3 of each cyclic
-arrangement of three, or 1/6 of all six, have the same P, and show 123 with probability 1/3 and 1/6.
+Even where P is exact it predicts the value of each variable, not of a full reveal.
 """
 
 from collections.abc import Sequence

@@ -4,46 +4,11 @@ The error at a reveal is KL(exact ‖ predicted) in nats: the expected excess of
 history. A search goes through histories that can occur: every token, and at a reveal every value of
 positive probability.
 
-**Theorem 9 (two histories with one marginal).** *Let two histories w and w' have the same P; let y be
-possible after both, and let a reveal asked after y have the exact distributions r and r'. Then a predictor
-whose state after w and w' is a function of P predicts one distribution q after both, and max(KL(r ‖ q),
-KL(r' ‖ q)) ≥ R(r, r') > 0 for r ≠ r', where R, the divergence radius, is the capacity of the channel with
-the rows r and r'. If w and w' are hidden permutations, both from the same known arrangement, a full reveal
-follows, and values may be renamed, this repeats for ever: for every such predictor there is a sequence with
-an error of at least R in every round, and it does not help the predictor to know the construction.*
-
-*Proof.* q is the same, as the state is. min_q max(KL(r ‖ q), KL(r' ‖ q)) is the capacity (Gallager,
-Ryabko), above 0 unless r = r'. From a known arrangement P after w determines the doubly stochastic matrix
-A_w of its actions, so that A_w = A_w'. After the full reveal an arrangement is known again, and w, w' act
-on positions: they have one P again, and y, r and r' are those from before with values renamed. In each
-round the adversary takes the worse of both. ∎ If he chooses by a fair coin in advance, the expected error
-per round is at least their Jensen–Shannon divergence.
-
-On three variables with a hidden rotation (each of three with probability ⅓), and a hidden swap of
-probability ½ or not, r = (1) and r' = (½, ½): R = log(5/4) = 0.223 nats. ``automata.probabilistic.scope``
-finds such pairs.
-
-**Theorem 10 (bounded affine states).** *Take the coin of ``unknown_coin``, 0 < p < 1, p ≠ ½. Let h ← A_y h
-+ c_y in ℝᵈ, with y "heads" or "tails", have states that stay bounded over all sequences, and predict by a
-uniformly continuous function of h. Then for every ε > 0 there are sequences after which it predicts the
-same within ε, where the exact probabilities of heads differ by |2p − 1| − ε: it is wrong by a constant on
-one of them.*
-
-*Proof.* Let V be the span of the differences of reachable states, and A_T the matrix of tails. A_T^m(h −
-h') is a difference of reachable states if h − h' is; these span V, which is of finite dimension, so ‖A_T^m‖
-≤ C on V for all m. The states after k heads, k = 1, 2, …, are bounded, so for every δ there are k and k' ≥
-k + 2n with |h_k − h_k'| < δ. Append m = k + n tails: the states are within C δ, whereas heads minus tails
-are −n and at least n, where the exact probabilities of heads tend to min(p, 1 − p) and max(p, 1 − p) as n
-grows. ∎ The normalised filter is bounded, with a linear readout, and exact in real numbers: so this is what
-a non-linear update gains. (In floats its smaller entry underflows, too, at |heads − tails| · log(p/(1−p))
-beyond the range.) The unnormalised one escapes by not being bounded away from 0, where normalisation is not
-uniformly continuous.
-
-*Not settled:* the same for hidden swaps, where beliefs do not need an unbounded count. Where the filter
-forgets uniformly, there is no such theorem: a shift register of the last k observations is a bounded affine
-RNN of k·|Y| numbers, and with a continuous readout as close as one likes (a linear readout may take a
-number for each of the |Y|ᵏ words); even d = 1 is enough, h ← h/B + c_y from 0, with digits c_y = 1 … |Y| of
-a base B > |Y| + 1: different pasts lie apart, and a continuous readout tells the last k.
+Theorem 9: where two histories with one P lead to different distributions r ≠ r' of a reveal, every predictor
+whose state is a function of P is wrong by the divergence radius R(r, r') > 0 on one of them, again and again
+if full reveals follow; if the adversary chooses by a fair coin in advance, the expected error per round is at
+least their Jensen–Shannon divergence. ``automata.probabilistic.scope`` finds such pairs. Theorem 10: so it is
+for bounded affine states on the coin of ``unknown_coin``. ``docs/belief.md`` has statements and proofs.
 """
 
 from collections.abc import Sequence

@@ -1,39 +1,19 @@
 """How fast the mass of a linear filter decays: the conditional entropy rate of what is revealed.
 
-Let b̃_T be the unnormalised belief after the tokens x₁ … x_T with the values shown, and Y_k the value of
-reveal k.
+The mass 1ᵀb̃ of the unnormalised belief is the likelihood of the revealed values (Theorem 1), so that
+−E log 1ᵀb̃ per reveal tends to their conditional entropy rate h given the tokens, which come from a
+``TokenSource``. A *cycle* is one period of it.
 
-**Theorem 1 (the mass is the likelihood).** *log 1ᵀb̃_T = Σ log Pr(Y_k | tokens, earlier values), for every
-trace.* *Proof.* 1ᵀb̃ is unchanged by column-stochastic M, and multiplied by Pr(ρ | past) by D_ρ, as b̃ =
-(1ᵀb̃) b. ∎
+- Bounds of h (Theorem 2) are in ``entropy_bounds``.
+- *Full reveals* (Theorem 3): if all reveals are full, and each cycle has one reveal, at a fixed place, or
+  tokens are independent with period 1, the rate per reveal is Σ_s π(s) E H(M_w e_s), over the words w of
+  actions between two reveals, with π stationary for E M_w: given the last revealed state s, the next value
+  has the distribution M_w e_s. With several reveals in a cycle this may be false (a test).
+- *Finitely many beliefs*: the cost −log Pr(Y | b) averaged over the chain of beliefs, for every source.
+- Almost surely (Theorem 4): −(1/K) log 1ᵀb̃ tends to h if the mean transition over a cycle is irreducible;
+  else the limit may depend on the class that the hidden state falls into.
 
-**Corollary (expected decay).** If tokens are drawn without regard to the hidden state, and values by the
-automaton, then −E log 1ᵀb̃ after K reveals is H(Y₁ … Y_K | tokens), exactly; per reveal it tends to the
-conditional entropy rate h, where the limit exists.
-
-From here on tokens come from a ``TokenSource``, and a *cycle* is one period of it, with X_k its tokens and
-Y_k its values. Let M̄ be the mean transition over a cycle, π a stationary distribution of it.
-
-**Theorem 2 (bounds)** is in ``entropy_bounds``.
-
-**Theorem 3 (full reveals).** *If all reveals are full, and each cycle has one reveal, at a fixed place, or
-tokens are independent with period 1, the chain begins anew at each reveal, and the rate per reveal is Σ_s
-π(s) E H(M_w e_s), over the words w of actions between two reveals, with π stationary for E M_w.* *Proof.*
-Given the last revealed state s, the next value has the distribution M_w e_s with w drawn anew, from the
-same law each time, and nothing else matters. ∎ With a fixed period this is a finite sum. With several
-reveals in a cycle the words between them have different laws, and the formula may be false (a test).
-*Finitely many beliefs*: the cost −log Pr(Y | b) averaged over the chain of beliefs, for every source; exact
-up to rounding.
-
-**Theorem 4 (almost surely).** *If M̄ is irreducible, then −(1/K) log 1ᵀb̃ tends to h almost surely, from
-every b₀.* *Proof.* From π, (S, X) is an irreducible Markov chain on the pairs it visits, so stationary and
-ergodic, and so is (X, Y). Shannon–McMillan–Breiman for (X, Y) minus that for X gives the limit of −(1/K)
-log Pr_π(Y | X). For another start, Pr_b₀ ≤ Pr_π / min π; and E_b₀ [Pr_π(Y|X) / Pr_b₀(Y|X)] ≤ 1, so that by
-Markov's inequality and Borel–Cantelli Pr_π(Y|X) ≤ K² Pr_b₀(Y|X) for all large K, b₀-almost surely. As Pr_b₀
-is absolutely continuous with respect to Pr_π, what holds π-almost surely holds b₀-almost surely. ∎ h does
-not depend on b₀ then. So −h per token is the largest Lyapunov exponent of the products of the N_y under
-their own law: their norm Σ or max of columns lies between Pr_π(Y|X) and Pr_π(Y|X) / min π. *If M̄ is
-reducible*, the limit may depend on the class that the hidden state falls into.
+``docs/belief.md`` has statements and proofs.
 """
 
 from dataclasses import dataclass

@@ -2,20 +2,12 @@
 
 Tokens come from a ``TokenSource``; a *cycle* is one period of it, X_k its tokens, Y_k its values, S_k the
 hidden state after it. M̄ is the mean transition over a cycle, π a stationary distribution of M̄, and h the
-rate per cycle.
-
-**Theorem 2 (bounds).** *From S₀ ~ π, for each k,*
+rate per cycle. From S₀ ~ π, for each k,
 
     H(Y_k | Y₁ … Y_{k−1}, X₁ … X_k, S₀) ≤ h ≤ H(Y_k | Y₁ … Y_{k−1}, X₁ … X_k),
 
-*the lower bound does not fall with k, the upper does not rise, and they differ by at most H(π)/k.*
-
-*Proof.* (X, Y) is stationary, so that the right side, with less known the smaller k is, falls to h. Given
-S₀, what follows does not depend on the m cycles before, so that the left side does not change if these are
-given, too; without S₀ it is then at most H(Y_{k+m} | Y₁ … Y_{k+m−1}, X₁ … X_{k+m}), for every m, and so at
-most h. It does not fall: with S₁ given in addition, the bound for k + 1 is that for k. The differences are
-I(S₀; Y_k | Y₁ … Y_{k−1}, X₁ … X_k). They do not rise, and the first k sum to I(S₀; Y₁ … Y_k | X) ≤ H(π). ∎
-(After Cover and Thomas, theorem 4.5.1; the inputs X are ours.)
+the lower bound does not fall with k, the upper does not rise, and they differ by at most H(π)/k: Theorem 2 of
+``docs/belief.md``, which proves it.
 """
 
 from collections.abc import Iterator

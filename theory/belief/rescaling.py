@@ -6,39 +6,11 @@ prediction after division by 1ᵀb̃, is the same for all gains; what they chang
 
     L_T = Σ_t (log g(y_t) + log Pr(y_t | past)).                                                          (1)
 
-**Theorem 5 (a dichotomy).** *Let beliefs be a finite chain with one closed class, and let the gains cancel
-the mean drift. Then either L_T is bounded, for all sequences that stay in the class and all lengths (V =
-0), or Var L_T / T → V > 0, L_T / √T is asymptotically normal, L_T leaves every bounded interval almost
-surely, and no format holds the mass for ever.*
-
-*Proof.* Let c(e) be the summand of (1) along an edge e and φ a solution of φ(s) − E_s φ(target) = E_s c
-(the drift is 0, so there is one). L_T = M_T + φ(start) − φ(end), where M is a martingale with increments
-D(e) = c(e) + φ(target) − φ(source). V = E D² in the stationary chain. If V = 0, then D = 0 on every edge
-and L_T is bounded by the spread of φ. If V > 0, the law of large numbers for D² and the martingale central
-limit theorem apply; and a martingale with bounded increments that stays bounded converges almost surely,
-which forces D → 0 along the path, where every edge with D ≠ 0 recurs. ∎
-
-**Theorem 6 (lengths).** *With |φ| ≤ f and V > 0: the probability that |L| exceeds a + 2f within T tokens is
-at most V T/a², up to the start not being stationary (Kolmogorov). And τ, the first exit from (−a, b), has E
-τ → ab/V as a, b → ∞ in proportion.* *Proof.* The first is Doob's inequality for M. The second: L is √V
-times Brownian motion in the limit, whose exit time from (−a, b) has the mean ab/V; ∎ (the convergence of
-the means, by uniform integrability of τ/ab, from geometric tails: each ab tokens leave with a probability
-bounded below.) So a gain that cancels the mean carries the square of the range, where none carries the
-range: 7,750/V tokens in float32 in place of about 87/h.
-
-**Proposition 7 (a stable layer cannot rescale).** *Let tokens come in any order. If all products of the
-g(y) N_y are bounded, then g(y) ≤ 1 for every y; so L_T ≤ Σ log Pr, and the mass decays at least as fast as
-without gains.* *Proof.* D_ρ has the eigenvalue 1, and so has every column-stochastic M; so (g D_ρ)^k and (g
-M)^k have norms of at least g^k. ∎ This holds in every basis, T N T⁻¹, as eigenvalues do not change: so for
-gates bounded by 1, as in Mamba and gated linear attention.
-
-**Corollary 8 (an adversary of every gain).** *If g(ρ) > 1 for a reveal, the sequence that repeats it
-overflows after log(max)/log g(ρ) repetitions*, as each of them is certain after the first. With g = e^h
-this is 128 log 2 / h in float32: as soon as the typical sequence underflows without any gain.
-
-A norm on the *output* (RMSNorm, division by 1ᵀb̃) makes the answer independent of the scale, and leaves the
-state as it is: it underflows at the same token. A norm on the *state* is the division of the exact filter:
-no linear RNN.
+With φ a solution of φ(s) − E_s φ(target) = E_s c for the summand c of (1), L_T = M_T + φ(start) − φ(end),
+where M is a martingale with the increments D(e) = c(e) + φ(target) − φ(source) along an edge e. With V = E D²
+in the stationary chain, L_T is bounded if V = 0, and otherwise leaves every interval (Theorem 5), on the mean
+after ab/V tokens for (−a, b) (Theorem 6). A stable layer cannot rescale at all (Proposition 7), and every
+gain has its adversary (Corollary 8). ``docs/belief.md`` has statements and proofs.
 """
 
 from dataclasses import dataclass

@@ -17,8 +17,12 @@ from torch.func import vmap
 from automata.errors import InputError
 from theory.blocks import flatten, random_signs, replace, slices, validate
 from theory.derivatives import jacobian
-from theory.jacobian.factored import FactoredJacobian
-from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
+from theory.jacobian.factored import (
+    FactoredJacobian,
+    diagonality,
+    latent_derivatives,
+    probe_direct_term,
+)
 from theory.pure_maps import validate_maps
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch
@@ -162,10 +166,8 @@ def batched_layer_jacobians(
         direct, errors = _direct_terms(transitions, layer, states, latents)
         rows = [left[:, offsets[name]] for name in layer]
         columns = [right[:, :, offsets[name]] for name in layer]
-        if len(layer) == 1:
-            result.append(BatchedJacobian(direct, rows[0], columns[0], errors))
-        else:
-            result.append(BatchedJacobian(direct, torch.cat(rows, 1), torch.cat(columns, 2), errors))
+        factors = (rows[0], columns[0]) if len(layer) == 1 else (torch.cat(rows, 1), torch.cat(columns, 2))
+        result.append(BatchedJacobian(direct, *factors, errors))
     return tuple(result)
 
 

@@ -8,19 +8,20 @@ as an LSTM's, is found by measurement and stored as a matrix.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from automata.checks import checked
 from automata.errors import InputError
 from theory.blocks import BlockMap, check_image, random_signs, real_entries, slices, validate
-from theory.derivatives import MAX_CHUNK_ENTRIES, jacobian
-from theory.fixed_point import check_latent
-from theory.jacobian.terms import diagonality, latent_derivatives, probe_direct_term
+from theory.derivatives import MAX_CHUNK_ENTRIES, directional, jacobian, jacobian_by_rows
+from theory.fixed_point import EPSILON, check_latent
+from theory.forward_mode import jvp
 from theory.pure_maps import called, differentiating, without_derivative
 from theory.transition import State, Transition
 
@@ -281,11 +282,9 @@ def full_state_jacobian(transition: Transition, state: State, latent: Tensor) ->
 
 def _latent_factors(block: BlockMap, latent: Tensor) -> tuple[Tensor, Tensor]:
     """Return ∂zG and (I − ∂zΦ)^{-1} ∂vΦ for the block."""
-
-    def advance(z: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
-        return block.self_map(z, vector), block.state_update(z, vector)
-
-    slope, left, source = latent_derivatives(advance, latent, block.vector)
+    slope, left, source = latent_derivatives(
+        lambda z, v: (block.self_map(z, v), block.state_update(z, v)), latent, block.vector
+    )
     identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
     right, singular = torch.linalg.solve_ex(identity - slope, source)
     if singular.item():
@@ -295,17 +294,53 @@ def _latent_factors(block: BlockMap, latent: Tensor) -> tuple[Tensor, Tensor]:
 
 def _direct_term(block: BlockMap, latent: Tensor) -> tuple[Tensor, float]:
     """Return ∂vG as a diagonal with its measured error, or as a matrix if random probes contradict that."""
-    vector = block.vector
-
-    def update(value: Tensor) -> Tensor:
-        return block.state_update(latent, value)
-
+    update, vector = partial(block.state_update, latent), block.vector
     signs = random_signs(3, vector.numel(), vector)
     products = probe_direct_term(update, vector, signs)
     is_diagonal, error = diagonality(products, signs)
     if not is_diagonal.item():
         return jacobian(update, vector), 0.0
     return products[0], error.item()
+
+
+Advance = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(z, v) ↦ (Φ(z; v), G(z; v)): latent and block as vectors of d and n entries."""
+
+
+@torch.no_grad()
+def latent_derivatives(advance: Advance, latent: Tensor, vector: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ∂zΦ, ∂zG and ∂vΦ, shapes ``[d, d]``, ``[n, d]`` and ``[d, n]``.
+
+    The first two by forward mode together, one derivative for each entry of z; the third by reverse mode.
+    """
+    size, entries = latent.numel(), vector.numel()
+    if size == 0:  # an explicit model: s' does not go through a fixed point
+        return latent.new_zeros(0, 0), vector.new_zeros(entries, 0), vector.new_zeros(0, entries)
+
+    def along(direction: Tensor) -> tuple[Tensor, Tensor]:
+        return jvp(lambda z: advance(z, vector), (latent,), (direction,))[1]
+
+    identity = torch.eye(size, dtype=latent.dtype, device=latent.device)
+    # Not out_dims=1: vmap fails there on an output that does not depend on z.
+    slopes, lefts = vmap(along)(identity)
+    return slopes.mT, lefts.mT, jacobian_by_rows(lambda v: advance(latent, v)[0], vector)
+
+
+def probe_direct_term(update: Callable[[Tensor], Tensor], vector: Tensor, signs: Tensor) -> Tensor:
+    """Return ∂vG applied to ones and to random signs, ``[1 + k, n]``; a diagonal ∂vG is the first row."""
+    return directional(update, vector, torch.cat([torch.ones_like(vector)[None], signs]))
+
+
+def diagonality(products: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
+    """Say whether products ``[…, 1 + k, n]`` of :func:`probe_direct_term` are those of a diagonal matrix D.
+
+    They are up to rounding; with it comes the estimate of ‖∂vG − D‖_F. Each has the shape ``[…]``.
+    """
+    deviation = products[..., 1:, :] - signs * products[..., :1, :]
+    # The products of a diagonal term differ in the last places only; what is tolerated here is also returned.
+    tolerance = 100 * EPSILON * products.abs().amax(dim=(-2, -1))
+    error = torch.linalg.matrix_norm(deviation) / math.sqrt(len(signs))
+    return deviation.abs().amax(dim=(-2, -1)) <= tolerance, error
 
 
 def _as_matrix(direct: Tensor) -> Tensor:

@@ -7,8 +7,14 @@ What says nothing of a model, since it has no fixed point, neither passes nor fa
 """
 
 from theory.testing.assertions import assert_contractive, assert_fixed_point, assert_kind, assert_theorem1
-from theory.testing.modes import ModesAgreement, Output, RunnableModel, Solution, assert_modes_agree
-from theory.testing.not_applicable import NotApplicableError
+from theory.testing.modes import (
+    ModesAgreement,
+    NotApplicableError,
+    Output,
+    RunnableModel,
+    Solution,
+    assert_modes_agree,
+)
 
 __all__ = [
     "ModesAgreement",

@@ -19,7 +19,7 @@ from theory.fixed_point import (
 )
 from theory.jacobian.factored import latent_jacobian
 from theory.pure_maps import validate_states
-from theory.testing.not_applicable import NotApplicableError
+from theory.testing.modes import NotApplicableError
 from theory.theorem1.check import check_theorem1
 from theory.theorem1.conditions import (
     Condition,
@@ -160,7 +160,7 @@ def assert_theorem1(
         >>> assert_theorem1(linear, states)
         Traceback (most recent call last):
         ...
-        theory.testing.not_applicable.NotApplicableError: not applicable: the transition has no latent ...
+        theory.testing.modes.NotApplicableError: not applicable: the transition has no latent ...
     """
     known = [verdict.value for verdict in Verdict if verdict is not Verdict.DOES_NOT_APPLY]
     if expected not in known:

@@ -8,7 +8,21 @@ from torch import Tensor
 
 from automata.checks import check_number, check_type
 from automata.errors import InputError
-from theory.testing.not_applicable import NotApplicableError
+
+
+class NotApplicableError(InputError):
+    """The assertion says nothing of this model, so that it can neither pass nor fail.
+
+    Example:
+        >>> import torch
+        >>> from theory import Transition
+        >>> from theory.testing import assert_contractive
+        >>> explicit = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].tanh()}, 0, (("h",),))
+        >>> assert_contractive(explicit, [{"h": torch.ones(2).double()}])
+        Traceback (most recent call last):
+        ...
+        theory.testing.modes.NotApplicableError: not applicable: the transition has no latent ...
+    """
 
 
 class Solution(Protocol):

@@ -29,7 +29,7 @@ from theory.theorem1.conclusions import LayerConclusion
 from theory.theorem1.conditions import Verdict, coupling_condition, unmeasured
 from theory.theorem1.cross_checks import is_contradicted, jacobian_rounding
 from theory.theorem1.linearity import Comparison, compare, largest_row
-from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
+from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState, Search
 from theory.theorem1.other_entries import look_at_other_entries
 from theory.theorem1.probes import Probes
 from theory.theorem1.report import StateCheck, Theorem1Report
@@ -108,10 +108,8 @@ def check_theorem1(
     return Theorem1Report(
         tuple(
             _check_in_any_units(
-                MeasuredState.at(transition, state, start, max_iterations, probes[index]),
+                Search(start, max_iterations, probes[index]).measure(transition, state),
                 others,
-                start,
-                max_iterations,
                 f"{label}[{index}]",
             )
             for index, state in enumerate(states)
@@ -122,9 +120,7 @@ def check_theorem1(
 def _check_sizes(transition: Transition, states: Sequence[State]) -> None:
     """Refuse numbers whose squares, which norms are made of, are no floats."""
     for name in dict.fromkeys(name for names in transition.layer_states for name in names):
-        largest = max(
-            (state[name].abs().max().item() for state in states if state[name].numel()), default=0.0
-        )
+        largest = max((s[name].abs().max().item() for s in states if s[name].numel()), default=0.0)
         if largest > LARGEST:
             raise InputError(
                 f"state entry {name!r} holds a number of size {largest:.2g}, whose square is too large for a "
@@ -132,21 +128,19 @@ def _check_sizes(transition: Transition, states: Sequence[State]) -> None:
             )
 
 
-def _check_in_any_units(
-    measured: MeasuredState, others: Sequence[State], start: Tensor | None, max_iterations: int, label: str
-) -> StateCheck:
+def _check_in_any_units(measured: MeasuredState, others: Sequence[State], label: str) -> StateCheck:
     """Check a state in its own units; where these do not show both properties, in those of typical size."""
-    own = _check_state(measured, others, start, max_iterations, label)
+    own = _check_state(measured, others, label)
     if not measured.fixed_point.converged:
         return own
     units = Units.of(measured.transition, measured.state, others, measured.fixed_point.latent)
     if own.conclusions is Verdict.HOLDS and units.are_similar:
         return own
-    begin = None if start is None else start / units.latent
-    scaled = MeasuredState.at(
-        units.of_transition(), units.shrunk(measured.state), begin, max_iterations, measured.probes
-    )
-    found = _check_state(scaled, [units.shrunk(o) for o in others], begin, max_iterations, label, moves=True)
+    search = measured.search
+    if search.start is not None:
+        search = dataclasses.replace(search, start=search.start / units.latent)
+    scaled = search.measure(units.of_transition(), units.shrunk(measured.state))
+    found = _check_state(scaled, [units.shrunk(other) for other in others], label, moves=True)
     if not (own.layers and found.layers):
         return own if own.layers else found
     pairs = zip(own.layers, found.layers, strict=True)
@@ -160,13 +154,7 @@ def _check_in_any_units(
 
 
 def _check_state(
-    measured: MeasuredState,
-    others: Sequence[State],
-    start: Tensor | None,
-    max_iterations: int,
-    label: str,
-    *,
-    moves: bool = False,
+    measured: MeasuredState, others: Sequence[State], label: str, *, moves: bool = False
 ) -> StateCheck:
     status, seed = measured.fixed_point.status, measured.probes.seed
     if not measured.holds:
@@ -176,10 +164,10 @@ def _check_state(
     fourth = coupling_condition([each.jacobian for each in jacobians], [each.error for each in jacobians])
     layers, note = [], ""
     for index, (names, here) in enumerate(zip(measured.transition.layer_states, jacobians, strict=True)):
-        found = compare(measured, index, here, others, start, max_iterations)
+        found = compare(measured, index, here, others)
         conclusion = _conclusion(measured, index, names, here, found)
         if moves and conclusion.non_diagonal is not Verdict.HOLDS:
-            change, secant = look_at_other_entries(measured, index, here, others, start, max_iterations)
+            change, secant = look_at_other_entries(measured, index, here, others)
             shown = found.contradicts
             found = found.with_sight(secant)
             found = dataclasses.replace(found, unvisited=found.unvisited or (found.contradicts and not shown))

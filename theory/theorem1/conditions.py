@@ -33,18 +33,7 @@ def judge(value: float, error: float, rounding: float = 0.0) -> Verdict:
 
     It is positive if it exceeds ten times its error. It is zero only if it does not exceed ten times what
     rounding alone explains, and if a quantity of 1, as large as what it is relative to, would have been seen.
-    A tiny value that is neither is undecided, for it cannot be told from zero.
-
-    Args:
-        value: the measured quantity, relative to a norm; NaN if it could not be measured.
-        error: the measured error of that value; NaN if it could not be measured.
-        rounding: how large rounding alone may make it.
-
-    Example:
-        >>> [judge(value, error=1e-10).value for value in (0.5, 0.0, 1e-12, math.nan)]
-        ['holds', 'fails', 'inconclusive', 'inconclusive']
-        >>> judge(1e-15, error=1e-10, rounding=2e-16).value, judge(0.0, error=0.5).value
-        ('fails', 'inconclusive')
+    A tiny value that is neither is undecided, for it cannot be told from zero, as is NaN: not measured.
     """
     if value > ERROR_MARGIN * error:
         return Verdict.HOLDS

@@ -88,23 +88,6 @@ def resolved_differences(
     return central_differences(update, block.vector, directions, widening, batched=not latent.numel())
 
 
-def jacobian_error(
-    jacobian: FactoredJacobian,
-    block: BlockMap,
-    latent: Tensor,
-    probes: Probes | None = None,
-    widening: float = 1.0,
-) -> float:
-    """Return an estimate of ‖J − J'‖_F, J' by finite differences with the fixed point solved anew.
-
-    The root mean square of ‖(J − J') r‖ over the directions r of :class:`~theory.theorem1.probes.Probes`: all
-    columns of a small block, where it is the norm itself; else random directions, among which an error of
-    more than ten times the estimate hides with a probability of at most 5.3e-7. The discrepancy of a diagonal
-    first term is added. NaN, where a fixed point was not found again, means that nothing is known.
-    """
-    return jacobian_errors(jacobian, block, latent, probes, widening)[0]
-
-
 def jacobian_errors(
     jacobian: FactoredJacobian,
     block: BlockMap,
@@ -112,7 +95,14 @@ def jacobian_errors(
     probes: Probes | None = None,
     widening: float = 1.0,
 ) -> tuple[float, Tensor]:
-    """Return what :func:`jacobian_error` does, and the same estimate of every row, shape ``[n]``."""
+    """Return an estimate of ‖J − J'‖_F, J' by finite differences with the fixed point solved anew.
+
+    The root mean square of ‖(J − J') r‖ over the directions r of :class:`~theory.theorem1.probes.Probes`: all
+    columns of a small block, where it is the norm itself; else random directions, among which an error of
+    more than ten times the estimate hides with a probability of at most 5.3e-7. The discrepancy of a diagonal
+    first term is added. NaN, where a fixed point was not found again, means that nothing is known. With it
+    comes the same estimate of every row, ``[n]``.
+    """
     directions = (probes or Probes()).directions(jacobian.size, block.vector, purpose=1)
     measured = resolved_differences(block, latent, directions, widening)
     deviations = measured - torch.stack([jacobian.matvec(direction) for direction in directions])
@@ -128,26 +118,13 @@ def is_contradicted(
     What rounding leaves of a difference quotient falls with a wider step, what curvature leaves with a
     shorter one. The part by which J is wrong stays: it is there, if neither a step ten times as wide nor one
     ten times as short lowers the discrepancy by half a decade.
-
-    Example:
-        >>> from theory.transition import Transition
-        >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": 2 * s["h"]}, 0, (("h",),))
-        >>> h, probes = torch.ones(2, dtype=torch.float64), Probes()
-        >>> block = BlockMap(linear, {"h": h}, ("h",))
-        >>> def contradicted(slope):
-        ...     J = FactoredJacobian(slope * h, h[:, None][:, :0], h[None][:0])
-        ...     return is_contradicted(J, jacobian_error(J, block, h[:0], probes), block, h[:0], probes)
-        >>> contradicted(2.0), contradicted(2.0 + 1e-7)
-        (False, True)
     """
     # Smaller than ten times what rounding of float64 leaves at that step: nothing to explain.
     if error <= ERROR_MARGIN * EPSILON ** (2 / 3) * jacobian.frobenius_norm():
         return False
-    others = [
-        jacobian_error(jacobian, block, latent, probes, widening)
-        for widening in (ERROR_MARGIN, 1 / ERROR_MARGIN)
-    ]
-    return not any(other <= error / math.sqrt(ERROR_MARGIN) for other in others)
+    least = error / math.sqrt(ERROR_MARGIN)
+    widenings = (ERROR_MARGIN, 1 / ERROR_MARGIN)
+    return not any(jacobian_errors(jacobian, block, latent, probes, w)[0] <= least for w in widenings)
 
 
 @torch.no_grad()
@@ -156,7 +133,7 @@ def latent_jacobian_error(
 ) -> float:
     """Return an estimate of ‖A − A'‖_F for A = ∂zΦ by autodiff and A' by finite differences of Φ.
 
-    What the estimate guarantees is said at :func:`jacobian_error`.
+    What the estimate guarantees is said at :func:`jacobian_errors`.
     """
     vector = block.vector
     directions = (probes or Probes()).directions(latent.numel(), latent, purpose=2)

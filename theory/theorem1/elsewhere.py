@@ -24,12 +24,7 @@ from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
 
 @dataclass(frozen=True)
 class Sight:
-    """What is seen at another state h̃.
-
-    Example:
-        >>> Sight(0.5, 1e-9, 1e-16).clearness > Sight(1e-12, 1e-9, 1e-16).clearness > Sight().clearness
-        True
-    """
+    """What is seen at another state h̃."""
 
     # ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖); infinite where F(h̃) is not finite, NaN where
     # nothing was looked at
@@ -47,14 +42,10 @@ class Sight:
         established = self.defect > ERROR_MARGIN * self.error
         if math.isinf(self.defect):
             return False, math.inf
-        if math.isnan(self.defect) or (math.isfinite(self.error) and not established and self.is_blind):
+        is_blind = not ERROR_MARGIN * self.error < 1  # not even a defect of 1 would show
+        if math.isnan(self.defect) or (math.isfinite(self.error) and not established and is_blind):
             return False, -1.0
         return established, self.defect / (self.rounding or EPSILON)
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether not even a defect of 1 would exceed ten times the error."""
-        return not ERROR_MARGIN * self.error < 1
 
 
 UNSEEN = Sight()
@@ -63,18 +54,7 @@ UNSEEN = Sight()
 
 @dataclass(frozen=True)
 class Origin:
-    """The state from which others are looked at, with what is needed for each of them.
-
-    Example:
-        >>> from theory.transition import Transition
-        >>> square = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] ** 2}, 0, (("h",),))
-        >>> state = {"h": torch.ones(1).double()}
-        >>> measured = MeasuredState.at(square, state)
-        >>> origin = Origin(BlockMap(square, state, ("h",)), measured, measured.jacobians()[0])
-        >>> there = MeasuredState.at(square, {"h": torch.tensor([3.0]).double()})
-        >>> look(origin, there).defect  # 9 − 1 − 2 · 2, over 2 · 2
-        1.0
-    """
+    """The state from which others are looked at, with what is needed for each of them."""
 
     block: BlockMap  # the maps there
     measured: MeasuredState  # the state, at which C1 to C3 hold
@@ -116,14 +96,9 @@ class Origin:
     def sight(
         self, length: float, defect: float, product_rounding: float, slope: float = 0.0, there: float = 0.0
     ) -> Sight:
-        """Return what a defect and a change of J g show; nothing where the state did not move.
+        """Return what a defect at a distance and a change of J g show; nothing where the state did not move.
 
-        Args:
-            length: ‖h̃ − h‖.
-            defect: ‖F(h̃) − F(h) − J (h̃ − h)‖.
-            product_rounding: what rounding may leave of J (h̃ − h).
-            slope: the change of J g.
-            there: the error of the image at h̃.
+        ``there`` is the error of the image at h̃.
         """
         here, start_error, short = self.here, self.image[1], self.short
         unit, slope = here.scale * length, slope / here.scale

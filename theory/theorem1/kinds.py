@@ -125,18 +125,10 @@ def anywhere(verdicts: Sequence[Verdict]) -> Verdict:
 def layer_kind(
     conclusions: Sequence[LayerConclusion], unmeasured: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> LayerKind:
-    """Return the kind of one layer from its conclusions at every state.
+    """Return the kind of one layer from its conclusions at every state, at least one.
 
-    Args:
-        conclusions: at least one, all of the same layer.
-        unmeasured: for every further state without a conclusion, why; "diagonal" and "linear" are not
-            claimed then.
-        notes: for every state at which J could not be compared with another one, why.
-
-    Example:
-        >>> layer = LayerConclusion(("h",), 0.0, 1e-9, 0.25, 1e-9)
-        >>> layer_kind([layer]).kind.value, layer_kind([layer], ["no fixed point was reached"]).kind.value
-        ('diagonal and non-linear', 'undetermined')
+    ``unmeasured`` says why further states have no conclusion: "diagonal" and "linear" are not claimed then.
+    ``notes`` says why J could not be compared with another one.
     """
     missing = [Verdict.INCONCLUSIVE] * len(unmeasured)
     diagonal = [layer.non_diagonal for layer in conclusions]
@@ -180,13 +172,13 @@ def overall_kind(layers: Sequence[LayerKind]) -> LayerKind:
         tuple(name for layer in layers for name in layer.names),
         anywhere([layer.non_diagonal for layer in layers]),
         anywhere([layer.non_linear for layer in layers]),
-        "; ".join(_layer_clause(layer) for layer in layers) or "no Jacobian was measured at any state",
+        "; ".join(
+            f"{' + '.join(layer.names)} is {layer.kind}"
+            + (f" ({layer.reason})" if layer.kind is TransitionKind.UNDETERMINED else "")
+            for layer in layers
+        )
+        or "no Jacobian was measured at any state",
     )
-
-
-def _layer_clause(layer: LayerKind) -> str:
-    clause = f"{' + '.join(layer.names)} is {layer.kind}"
-    return f"{clause} ({layer.reason})" if layer.kind is TransitionKind.UNDETERMINED else clause
 
 
 def _clause(name: str, verdicts: Sequence[Verdict], measured: Sequence[tuple[float, float]]) -> str:

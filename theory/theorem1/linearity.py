@@ -60,19 +60,14 @@ class Comparison:
 
 
 def compare(
-    measured: MeasuredState,
-    layer: int,
-    here: MeasuredJacobian,
-    others: Sequence[State],
-    start: Tensor | None = None,
-    max_iterations: int = 4000,
+    measured: MeasuredState, layer: int, here: MeasuredJacobian, others: Sequence[State]
 ) -> Comparison:
     """Compare one layer at a state with the values of its block at other states, the farthest first.
 
     The token and the rest of the state stay as they are. The search ends when something contradicts
     linearity, so that a non-linear transition costs one comparison.
     """
-    origin, vectors, solved = surroundings(measured, layer, here, others, start, max_iterations)
+    origin, vectors, solved = surroundings(measured, layer, here, others)
     if not len(vectors):
         return Comparison(note="no other visited state differs in this block, give more states")
     found = Comparison(note="C1 to C3 are not established with the block of another visited state")
@@ -96,12 +91,7 @@ Solve = Callable[[Tensor], MeasuredState]
 
 
 def surroundings(
-    measured: MeasuredState,
-    layer: int,
-    here: MeasuredJacobian,
-    others: Sequence[State],
-    start: Tensor | None,
-    max_iterations: int,
+    measured: MeasuredState, layer: int, here: MeasuredJacobian, others: Sequence[State]
 ) -> tuple[Origin, Tensor, Solve]:
     """Return one layer's view from a state, its other values, the farthest first, and how to solve there."""
     names = measured.transition.layer_states[layer]
@@ -112,7 +102,7 @@ def surroundings(
     order = [index for index in distances.argsort(descending=True).tolist() if distances[index] > 0]
 
     def solved(vector: Tensor) -> MeasuredState:
-        return MeasuredState.at(single, block.at(vector), start, max_iterations, measured.probes)
+        return measured.search.measure(single, block.at(vector))
 
     return Origin(block, measured, here), vectors[order], solved
 

@@ -26,6 +26,27 @@ from theory.transition import State, Transition
 
 
 @dataclass(frozen=True)
+class Search:
+    """How fixed points are sought and errors are measured."""
+
+    start: Tensor | None = None  # the first latent of every solve; zeros for None
+    max_iterations: int = 4000  # the largest number of damped iterations of a solve
+    # what the directions of the error estimates are drawn from
+    probes: Probes = field(default_factory=Probes)
+
+    def solve(self, transition: Transition, state: State) -> FixedPoint:
+        """Solve for the fixed point at a state."""
+        return solve_fixed_point(transition, state, self.start, max_iterations=self.max_iterations)
+
+    def measure(self, transition: Transition, state: State) -> "MeasuredState":
+        """Solve for the fixed point at a state and measure C1 to C3."""
+        found = self.solve(transition, state)
+        return MeasuredState(
+            transition, state, found, _conditions(transition, state, found, self.probes), self
+        )
+
+
+@dataclass(frozen=True)
 class MeasuredState:
     """A state with its fixed point and the conditions under which the transition has a Jacobian there."""
 
@@ -33,24 +54,12 @@ class MeasuredState:
     state: State  # the state s
     fixed_point: FixedPoint  # the outcome of the solve
     conditions: tuple[Condition, Condition, Condition]  # C1, C2 and C3
-    # what the directions of the error estimates are drawn from
-    probes: Probes = field(default_factory=Probes)
+    search: "Search"  # how its fixed point was sought, and others near it are
 
-    @classmethod
-    def at(
-        cls,
-        transition: Transition,
-        state: State,
-        start: Tensor | None = None,
-        max_iterations: int = 4000,
-        probes: Probes | None = None,
-    ) -> "MeasuredState":
-        """Solve for the fixed point at a state and measure C1 to C3."""
-        probes = probes or Probes()
-        fixed_point = solve_fixed_point(transition, state, start, max_iterations=max_iterations)
-        return cls(
-            transition, state, fixed_point, _conditions(transition, state, fixed_point, probes), probes
-        )
+    @property
+    def probes(self) -> Probes:
+        """What the directions of the error estimates are drawn from."""
+        return self.search.probes
 
     @property
     def holds(self) -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from theory.blocks import BlockMap
-from theory.fixed_point import EPSILON, ERROR_MARGIN, solve_fixed_point
+from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.theorem1.cross_checks import at_once
 from theory.theorem1.elsewhere import UNSEEN, Origin, Sight, image_at, look
 from theory.theorem1.linearity import surroundings
@@ -38,12 +38,7 @@ NEARBY = 2.0**-26
 
 @torch.no_grad()
 def look_at_other_entries(
-    measured: MeasuredState,
-    layer: int,
-    here: MeasuredJacobian,
-    others: Sequence[State],
-    start: Tensor | None = None,
-    max_iterations: int = 4000,
+    measured: MeasuredState, layer: int, here: MeasuredJacobian, others: Sequence[State]
 ) -> tuple[Sight, Sight]:
     """Return by how much an entry of h' changes where its own does not move, relative to its size.
 
@@ -67,19 +62,8 @@ def look_at_other_entries(
         A change that stands out, with its error, and the defect of the secant to that place; NaN where
         nothing could be evaluated. The error is infinite where nothing stands out, and h' has no value on the
         way to a visited state at which it has one.
-
-    Example:
-        >>> from theory.transition import Transition
-        >>> switch = Transition(
-        ...     lambda z, s: z, lambda z, s: {"h": s["h"] / 2 + (s["h"].flip(0) > 0.5).double()}, 0, (("h",),)
-        ... )
-        >>> states = [{"h": torch.tensor(entries).double()} for entries in ([0.7, 0.3], [0.1, 0.9])]
-        >>> measured = MeasuredState.at(switch, states[0])
-        >>> change, secant = look_at_other_entries(measured, 0, measured.jacobians()[0], states)
-        >>> change.defect > 0.1, secant.defect > 0.1
-        (True, True)
     """
-    origin, vectors, solved = surroundings(measured, layer, here, others, start, max_iterations)
+    origin, vectors, solved = surroundings(measured, layer, here, others)
     vector, (image, _, image_noise) = origin.block.vector, origin.image
 
     # The differences that J was compared with show how rough each entry is over a short way.
@@ -102,7 +86,7 @@ def look_at_other_entries(
     unclear: list[tuple[float, Tensor, Tensor]] = []
     for goal, sets, visited in _moves(origin, vectors):
         points = torch.where(sets, goal, vector)
-        images = _images(origin, torch.cat([goal[None], points]), start, max_iterations)
+        images = _images(origin, torch.cat([goal[None], points]))
         reference, whole, images = images[0], images[1], images[2:]
         if not whole.isfinite().all():
             continue
@@ -127,7 +111,7 @@ def look_at_other_entries(
     return Sight(0.0, math.inf, math.inf), found[1]
 
 
-def _images(origin: Origin, points: Tensor, start: Tensor | None, max_iterations: int) -> Tensor:
+def _images(origin: Origin, points: Tensor) -> Tensor:
     """The images of the state itself and of points; NaN without a fixed point, or after `FAILED` such."""
     block, image, failed = origin.block, origin.image[0], 0
     if not origin.has_latent:
@@ -138,7 +122,7 @@ def _images(origin: Origin, points: Tensor, start: Tensor | None, max_iterations
     for point in points:
         images.append(torch.full_like(image, math.nan))
         if failed < FAILED and bool(images[1].isfinite().all() or len(images) == 2):
-            found = solve_fixed_point(block.transition, block.at(point), start, max_iterations=max_iterations)
+            found = origin.measured.search.solve(block.transition, block.at(point))
             failed += not found.converged
             if found.converged:
                 images[-1] = block.state_update(found.latent, point)

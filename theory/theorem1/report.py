@@ -100,20 +100,14 @@ class StateCheck:
         if any(layer.unvisited for layer in self.layers):
             established += ", the latter shown at a state that was not visited"
         if self.has_latent and c4.verdict is not Verdict.HOLDS:
-            return (
-                f"{established}, but not by a fixed point (C4 does not hold): Theorem 1 does not speak of it"
-            )
+            established += ", but not by a fixed point (C4 does not hold): Theorem 1 does not speak of it"
         return established
 
     @property
     def _why_open(self) -> str:
-        numbers = [
-            number
-            for layer in self.layers
-            for number in (layer.off_diagonal_mass, layer.off_diagonal_error, layer.nonlinearity)
-        ]
-        if not all(map(math.isfinite, numbers)):
-            return "J or its finite differences are not finite numbers here"
+        for layer in self.layers:
+            if not np.isfinite([layer.off_diagonal_mass, layer.off_diagonal_error, layer.nonlinearity]).all():
+                return "J or its finite differences are not finite numbers here"
         return "what was measured is below ten times its error, and rounding does not explain it"
 
     @property
@@ -149,12 +143,7 @@ QUANTITIES = ("residual", "smallest_singular_value", "spectral_radius", "off_dia
 
 
 def headline(kind: TransitionKind, verdict: Verdict, *, has_latent: bool) -> str:
-    """Return the kind of a transition and what Theorem 1 says of it, in the words that all pages use.
-
-    Example:
-        >>> headline(TransitionKind.NON_DIAGONAL_NON_LINEAR, Verdict.DOES_NOT_APPLY, has_latent=False)
-        'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
-    """
+    """Return the kind of a transition and what Theorem 1 says of it, in the words that all pages use."""
     said = f"the conclusions of Theorem 1 {_VERBS.get(verdict)}"
     if verdict is Verdict.DOES_NOT_APPLY:
         said = f"Theorem 1 does not apply ({'C4 does not hold' if has_latent else 'no fixed point'})"
@@ -243,14 +232,10 @@ class Theorem1Report:
     @property
     def conditions(self) -> dict[str, Verdict]:
         """Whether C1 to C4 hold at every state; they do not apply to a model without a latent."""
+        without = Verdict.DOES_NOT_APPLY
         return {
-            name: combine(
-                [
-                    check.conditions[index].verdict if check.has_latent else Verdict.DOES_NOT_APPLY
-                    for check in self.checks
-                ]
-            )
-            for index, name in enumerate(STATEMENTS)
+            name: combine([c.conditions[i].verdict if c.has_latent else without for c in self.checks])
+            for i, name in enumerate(STATEMENTS)
         }
 
     @property

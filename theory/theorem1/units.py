@@ -21,14 +21,7 @@ LINKS = 4
 
 @dataclass(frozen=True)
 class Units:
-    """What one unit of each entry is.
-
-    Example:
-        >>> transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].flip(0)}, 0, (("h",),))
-        >>> state = {"h": torch.tensor([2.0**-40, 2.0**20]).double()}
-        >>> Units.of(transition, state, [], torch.zeros(0).double()).state["h"].log2()  # of h and of h'
-        tensor([21., 21.], dtype=torch.float64)
-    """
+    """What one unit of each entry is."""
 
     transition: Transition  # in its own units
     state: Mapping[str, Tensor]  # by the name of an entry of a block
