@@ -111,11 +111,3 @@ def test_json_of_more_than_one_meaning_is_refused(name: str) -> None:
 def test_json_of_one_meaning_is_read() -> None:
     text = '\ufeff\n\n{"a": [null, 1e308, "\\ud83d\\ude00", {"a": "\\\\ud800"}]}\n\n'
     assert strict_json(text.encode(), "it") == {"a": [None, 1e308, "😀", {"a": "\\ud800"}]}
-
-
-def test_a_task_that_names_a_key_twice_is_refused(tmp_path: Path) -> None:
-    text = '{"transitions": {"a": {"0": "a"}}, "initial": "a", "initial": "a"}'
-    (tmp_path / "task.json").write_text(text)
-    for source in (f"file:{tmp_path}/task.json", f'{{"automaton": {text}}}'):
-        with pytest.raises(InputError, match="twice in one object"):
-            task_from(source)

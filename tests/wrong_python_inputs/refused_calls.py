@@ -68,3 +68,8 @@ def assert_refused(call: Callable[[], object], words: Sequence[str]) -> None:
     assert sentence == " ".join(sentence.split())  # one line
     assert "; " in sentence, sentence  # the remedy follows the fault
     assert all(word in sentence for word in words), sentence
+
+
+def row_name(part: object) -> str:
+    """The words of a row name it."""
+    return " … ".join(part) if isinstance(part, list) else ""

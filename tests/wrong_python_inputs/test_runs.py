@@ -21,72 +21,51 @@ from implicit.config.curriculum import Curriculum
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.optimizer import OptimizerConfig
 from implicit.config.run import InitialWeights
-from tests.wrong_python_inputs.refused_calls import PARITY, Row, assert_refused, lstm, model, run
+from tests.wrong_python_inputs.refused_calls import PARITY, Row, assert_refused, lstm, model, row_name, run
 
 A = analysis
 SETTINGS: set[type[BaseModel]] = {question.settings for question in QUESTIONS}
 SETTINGS |= {TrainConfig, Curriculum, EvaluationConfig, InitialWeights, OptimizerConfig}
 
 # Types are wrong on purpose all over this table.
-RUNS: dict[str, Row] = {
-    "evaluate: a run": (lambda: evaluate(run(), PARITY, 4), ["model is of type Run", "load_run(...).model"]),
-    "evaluate: name of a task": (lambda: evaluate(model(), "parity", 4), ["task is 'parity'", "task_from"]),
-    "evaluate: another task": (lambda: evaluate(lstm(), make_task("S3"), 4), ["S3", "6", "trained on"]),
-    "evaluate: length 2.5": (lambda: evaluate(lstm(), PARITY, 2.5), ["length is 2.5", "whole number"]),
-    "evaluate: negative seed": (lambda: evaluate(lstm(), PARITY, 4, seed=-1), ["seed is -1", "at least 0"]),
-    "evaluate: stream by name": (
-        lambda: evaluate(lstm(), PARITY, 4, stream="test"),
-        ["'test'", "Stream.TEST"],
-    ),
-    "evaluate: beyond the memory": (
-        lambda: evaluate(lstm(), PARITY, 10**10),
-        ["10000000000", "GiB", "available"],
-    ),
-    "recipe: negative seed": (lambda: recipe("parity", "lstm", seed=-1), ["seed is -1"]),
-    "recipe: unknown field": (lambda: recipe("parity", "lstm", stepz=1), ["'stepz'", "'steps'"]),
-    "recipe: no task": (lambda: recipe(None, "lstm"), ["task is None", "give a Task"]),
-    "train: a name": (lambda: train("parity", "runs/x"), ["config is 'parity'", "recipe("]),
-    "train: no folder": (lambda: train(recipe("parity", "lstm"), None), ["out is None", "run folder"]),
-    "train: no such device": (
-        lambda: train(recipe("parity", "lstm"), "runs/x", device="gpu"),
-        ["device is 'gpu'", "cpu"],
-    ),
-    "load: a number": (lambda: load_run(3), ["run is 3", "run folder"]),
-    "load: a run": (lambda: load_run(run()), ["run is of type Run", "run folder"]),
-    "load: a name beyond all file systems": (lambda: load_run("9" * 400), ["unknown", "known:"]),
-    "jacobian: name of a run": (lambda: A.jacobian.analyse("parity"), ["run is 'parity'", "load_run"]),
-    "jacobian: settings as a dictionary": (
-        lambda: A.jacobian.analyse(run(), {"length": 3}),
-        ["{'length': 3}", "JacobianSettings"],
-    ),
-    "convergence: a model": (lambda: A.convergence.analyse(model()), ["run is of type", "load_run"]),
-    "agreement: typo": (lambda: A.agreement.analyse(run(), seuqences=2), ["'seuqences'", "'sequences'"]),
-    "extraction: None": (lambda: A.extraction.analyse(None), ["run is None", "load_run"]),
-    "error control: None": (lambda: A.error_control.analyse(None), ["run is None", "load_run"]),
-    "belief: None": (lambda: A.belief.analyse(None), ["run is None", "load_run"]),
-    "belief: no runs": (lambda: A.belief.analyse([]), ["runs is empty", "at least one"]),
-    "belief: a model": (lambda: A.belief.measure_belief(model()), ["run is of type", "load_run"]),
-    "belief: typo": (lambda: A.belief.measure_belief(run(), multiplse=(1,)), ["'multiplse'", "'multiples'"]),
-    "belief: a word problem": (lambda: A.belief.measure_belief(run()), ["no hidden state", "lazy-swaps"]),
-    "mechanism: None": (lambda: A.mechanism.compare(None), ["run is None", "load_run"]),
-    "mechanism: no runs": (lambda: A.mechanism.compare([]), ["runs is empty", "at least one"]),
-    "mechanism: a model": (lambda: A.mechanism.compare([model()]), ["run is of type", "load_run"]),
-    "length generalization: None": (
-        lambda: A.length_generalization.analyse(None),
-        ["run is None", "load_run"],
-    ),
-    "length generalization: no runs": (
-        lambda: A.length_generalization.analyse([]),
-        ["runs is empty", "at least"],
-    ),
-    "length generalization: beyond the memory": (
-        lambda: A.length_generalization.analyse(run(), lengths=(10**10,)),
-        ["10000000000", "GiB", "available"],
-    ),
-}
+RUNS: list[Row] = [
+    (lambda: evaluate(run(), PARITY, 4), ["model is of type Run", "load_run(...).model"]),
+    (lambda: evaluate(model(), "parity", 4), ["task is 'parity'", "task_from"]),
+    (lambda: evaluate(lstm(), make_task("S3"), 4), ["S3", "6", "trained on"]),
+    (lambda: evaluate(lstm(), PARITY, 2.5), ["length is 2.5", "whole number"]),
+    (lambda: evaluate(lstm(), PARITY, 4, seed=-1), ["seed is -1", "at least 0"]),
+    (lambda: evaluate(lstm(), PARITY, 4, stream="test"), ["'test'", "Stream.TEST"]),
+    (lambda: evaluate(lstm(), PARITY, 10**10), ["10000000000", "GiB", "available"]),
+    (lambda: recipe("parity", "lstm", seed=-1), ["seed is -1"]),
+    (lambda: recipe("parity", "lstm", stepz=1), ["'stepz'", "'steps'"]),
+    (lambda: recipe(None, "lstm"), ["task is None", "give a Task"]),
+    (lambda: train("parity", "runs/x"), ["config is 'parity'", "recipe("]),
+    (lambda: train(recipe("parity", "lstm"), None), ["out is None", "run folder"]),
+    (lambda: train(recipe("parity", "lstm"), "runs/x", device="gpu"), ["device is 'gpu'", "cpu"]),
+    (lambda: load_run(3), ["run is 3", "run folder"]),
+    (lambda: load_run(run()), ["run is of type Run", "run folder"]),
+    (lambda: load_run("9" * 400), ["unknown", "known:"]),
+    (lambda: A.jacobian.analyse("parity"), ["run is 'parity'", "load_run"]),
+    (lambda: A.jacobian.analyse(run(), {"length": 3}), ["{'length': 3}", "JacobianSettings"]),
+    (lambda: A.convergence.analyse(model()), ["run is of type", "load_run"]),
+    (lambda: A.agreement.analyse(run(), seuqences=2), ["'seuqences'", "'sequences'"]),
+    (lambda: A.extraction.analyse(None), ["run is None", "load_run"]),
+    (lambda: A.error_control.analyse(None), ["run is None", "load_run"]),
+    (lambda: A.belief.analyse(None), ["run is None", "load_run"]),
+    (lambda: A.belief.analyse([]), ["runs is empty", "at least one"]),
+    (lambda: A.belief.measure_belief(model()), ["run is of type", "load_run"]),
+    (lambda: A.belief.measure_belief(run(), multiplse=(1,)), ["'multiplse'", "'multiples'"]),
+    (lambda: A.belief.measure_belief(run()), ["no hidden state", "lazy-swaps"]),
+    (lambda: A.mechanism.compare(None), ["run is None", "load_run"]),
+    (lambda: A.mechanism.compare([]), ["runs is empty", "at least one"]),
+    (lambda: A.mechanism.compare([model()]), ["run is of type", "load_run"]),
+    (lambda: A.length_generalization.analyse(None), ["run is None", "load_run"]),
+    (lambda: A.length_generalization.analyse([]), ["runs is empty", "at least"]),
+    (lambda: A.length_generalization.analyse(run(), lengths=(10**10,)), ["10000000000", "GiB", "available"]),
+]
 
 
-@pytest.mark.parametrize(("call", "words"), RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize(("call", "words"), RUNS, ids=row_name)
 def test_wrong_input_ends_in_one_sentence(call: Callable[[], object], words: Sequence[str]) -> None:
     assert_refused(call, words)
 

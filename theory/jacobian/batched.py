@@ -17,12 +17,7 @@ from torch.func import vmap
 from automata.errors import InputError
 from theory.blocks import flatten, random_signs, replace, slices, validate
 from theory.derivatives import jacobian
-from theory.jacobian.factored import (
-    FactoredJacobian,
-    diagonality,
-    latent_derivatives,
-    probe_direct_term,
-)
+from theory.jacobian.factored import FactoredJacobian, diagonality, latent_derivatives, probe_direct_term
 from theory.pure_maps import validate_maps
 from theory.transition import State
 from theory.transition_batch import TokenInputs, TransitionBatch

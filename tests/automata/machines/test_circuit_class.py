@@ -47,11 +47,7 @@ def with_zero(group: Monoid) -> Monoid:
     ],
 )
 def test_classes_of_known_automata(subject: Monoid | DFA, kind: Kind) -> None:
-    result = circuit_class(subject)
-    assert result.kind == kind
-    assert result.statement.startswith(
-        {"aperiodic": "every", "solvable": "every", "non-solvable": "a sub"}[kind]
-    )
+    assert circuit_class(subject).kind == kind
 
 
 @pytest.mark.parametrize("subject", [parity_dfa(), with_zero(alternating_group(5)), symmetric_group(5)])

@@ -81,11 +81,6 @@ def test_each_broken_invariant_is_named(change: dict[str, object], message: str)
         DFA(**{**FIVE_TUPLE, **change})  # type: ignore[arg-type]
 
 
-def test_unknown_symbol_in_a_word_is_named() -> None:
-    with pytest.raises(InputError, match="word holds 'x' at position 2"):
-        parity_dfa().accepts("01x")
-
-
 @pytest.mark.parametrize(
     ("table", "arguments", "message"),
     [

@@ -113,10 +113,6 @@ def test_products_match_symbols_by_name() -> None:
     assert len(product(parity_dfa(), swapped).states) == 2
 
 
-def test_shortest_word_between_counters() -> None:
-    assert distinguishing_word(modular_counter_dfa(6), modular_counter_dfa(10)) == ("1",) * 6
-
-
 def test_order_of_transition_monoids() -> None:
     # of a reset automaton with k values: k constant maps and the identity
     assert transition_monoid(flip_flop_dfa(4)).order == 5
@@ -141,10 +137,6 @@ def test_transition_monoid_multiplies_words_in_reading_order() -> None:
         for state in dfa.states:
             started = DFA(dfa.states, dfa.alphabet, dfa.transitions, state, dfa.accepting)
             assert started.run(u + v)[-1] == started.run(w)[-1]
-
-
-def test_symbols_of_several_letters_are_separated_in_names() -> None:
-    assert transition_monoid(flip_flop_dfa()).element_names == ("ε", "write 0", "write 1")
 
 
 def test_bad_input_is_refused() -> None:

@@ -48,20 +48,6 @@ def test_samples_are_uniform() -> None:
     assert chi_squared < 32.9  # the 0.999 quantile of χ² with 12 degrees of freedom; the seed is fixed
 
 
-def test_samples_of_long_words_are_accepted_and_repeatable() -> None:
-    dfa = dyck_dfa(5, ["()", "[]"])
-    words = sample_words(dfa, 500, 3, np.random.default_rng(1))
-    assert all(dfa.accepts(word) for word in words)
-    assert words == sample_words(dfa, 500, 3, np.random.default_rng(1))
-    assert len(set(words)) == 3
-
-
-def test_a_single_word_is_found() -> None:
-    assert (
-        sample_words(regular_expression_dfa("aba"), 3, 2, np.random.default_rng(0)) == [("a", "b", "a")] * 2
-    )
-
-
 def test_bad_input_is_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="length is -1"):

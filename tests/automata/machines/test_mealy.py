@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from automata.errors import InputError
-from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
+from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.registry import make_task
 
@@ -61,15 +61,6 @@ def test_equivalent_machines_minimise_to_the_same_tables() -> None:
     assert distinguishing_tokens(machine, renamed) is None
 
 
-@pytest.mark.parametrize("name", ["parity", "S3", "S5-generators", "dyck-2-3"])
-def test_the_machine_of_a_task_gives_its_labels(name: str) -> None:
-    task = make_task(name)
-    tokens, labels = task.sample(8, 40, np.random.default_rng(0))
-    machine = task.machine()
-    np.testing.assert_array_equal(machine.read(tokens), labels)
-    assert minimise_mealy(machine).state_count == task.state_count
-
-
 def test_words_that_a_task_avoids_tell_nothing_apart() -> None:
     task = make_task("dyck-4")
     exact = task.machine()
@@ -105,8 +96,3 @@ def test_words_and_machines_that_do_not_fit_are_refused() -> None:
         machine.read([0, 1])
     with pytest.raises(InputError, match="one machine reads 2 tokens, the other 1"):
         distinguishing_tokens(machine, MealyMachine([[0]], [[0]]))
-
-
-def test_words_are_written_with_separators_where_names_are_long() -> None:
-    assert word_in_names([], ["a", "b"]) == ""
-    assert word_in_names([1, 0], ["a", "bc"]) == "bc, a"

@@ -52,10 +52,6 @@ def test_languages_by_definition(dfa: DFA, definition: Callable[[tuple[str, ...]
             assert dfa.accepts(word) == definition(word), word
 
 
-def test_bounded_dyck_has_one_state_for_every_stack_and_a_sink() -> None:
-    assert len(dyck_dfa(3, ["()", "[]"]).states) == 1 + 2 + 4 + 8 + 1
-
-
 @pytest.mark.parametrize(
     "monoid", [symmetric_group(3), reset_monoid(3), cyclic_group(5)], ids=lambda m: m.name
 )

@@ -1,7 +1,5 @@
 """Characters against the tables of the textbooks, and their defining properties by brute force."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -101,23 +99,6 @@ def test_characters_of_s5_are_those_of_the_table() -> None:
     np.testing.assert_allclose(irreducible_characters(group), expected, atol=ROUNDING)
 
 
-def test_characters_of_cyclic_groups_are_roots_of_unity() -> None:
-    found = irreducible_characters(cyclic_group(5))
-    powers = np.exp(2j * math.pi * np.outer(np.arange(5), np.arange(5)) / 5)
-    for row in powers:
-        assert np.abs(found - row).sum(axis=1).min() < ROUNDING
-
-
-def test_characters_of_a5_have_the_golden_ratio() -> None:
-    """Two of dimension 3, told apart by elements of order 5 alone."""
-    values = irreducible_characters(alternating_group(5)).real
-    assert values[:, 0].round().tolist() == [1, 3, 3, 4, 5]
-    golden = (1 + math.sqrt(5)) / 2
-    assert sorted({float(value.round(9)) for value in values[1]}) == pytest.approx(
-        [-1, 1 - golden, 0, golden, 3]
-    )
-
-
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_components_of_the_group_itself(group: Monoid) -> None:
     """Orthogonal projections that add up to 1, are moved into themselves, and have d² dimensions each."""
@@ -133,25 +114,6 @@ def test_components_of_the_group_itself(group: Monoid) -> None:
         for g in range(group.order):
             for moved in (group.table[:, g], group.table[g]):  # both ways: the component is a two-sided ideal
                 np.testing.assert_allclose(projection[np.ix_(moved, moved)], projection, atol=ROUNDING)
-
-
-def test_functions_of_the_permutation_matrix_lie_in_the_standard_component() -> None:
-    """Entries of the matrix of a permutation, as functions on S5: constants and the standard one, 1 + 16."""
-    group = symmetric_group(5)
-    components = {part.name: part.projection for part in isotypic_components(group.table.T)}
-    matrices = np.array([np.eye(5)[[int(letter) - 1 for letter in name]] for name in group.element_names])
-    codes = matrices.reshape(120, 25)
-    shares = {name: float(np.trace(codes.T @ part @ codes)) / 600 for name, part in components.items()}
-    assert {name for name, share in shares.items() if share > ROUNDING} == {"1", "4"}
-    assert shares["1"] == pytest.approx(1 / 5)  # Σ over entries of 120 (1/5)², of 120 · 5
-
-
-def test_sign_is_the_other_one_of_dimension_1() -> None:
-    group = symmetric_group(5)
-    sign = np.array([(-1) ** (5 - len(cycle_type(name))) for name in group.element_names])
-    part = isotypic_components(group.table.T)[1]
-    assert part.name == "1′"
-    np.testing.assert_allclose(part.projection @ sign, sign, atol=ROUNDING)
 
 
 def test_components_of_an_action_on_points() -> None:

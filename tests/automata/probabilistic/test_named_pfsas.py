@@ -33,11 +33,6 @@ def test_reveals_of_lazy_swaps() -> None:
         assert [values[reading] for reading in readings] == [state[variable] for state in automaton.states]
 
 
-def test_never_swapping_keeps_the_start() -> None:
-    automaton = lazy_swaps(3, probability=0.0)
-    assert automaton.beliefs([0, 1, 2], [-1] * 3)[-1].tolist() == [1, 0, 0, 0, 0, 0]
-
-
 @pytest.mark.parametrize("failure", [0.0, 0.1, 0.5, 1.0])
 def test_noisy_parity_closed_form(failure: float) -> None:
     automaton = noisy_parity(failure)

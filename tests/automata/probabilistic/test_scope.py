@@ -101,21 +101,6 @@ def test_observations_that_the_first_belief_with_a_marginal_rules_out_are_compar
     assert (alone.exists, alone.closed) == (True, True)
 
 
-def test_the_counterexample_of_four_variables() -> None:
-    """12, 34, 13, 24 or 12, 34, 14, 23: P is ¼ everywhere, and differs once variable 1 shows 1."""
-    automaton = lazy_swaps(4, 0.5)
-    held = np.array([[int(digit) - 1 for digit in state] for state in automaton.states])
-    shown = automaton.value_names["variable 1"].index("1")
-    third = []
-    for pairs in (("1 2", "3 4", "1 3", "2 4"), ("1 2", "3 4", "1 4", "2 3")):
-        tokens = automaton.encode([*(f"swap {pair}" for pair in pairs), "variable 1"])
-        beliefs = automaton.beliefs(tokens, [-1, -1, -1, -1, shown])
-        marginals = np.einsum("tq,qiv->tiv", beliefs, np.eye(4)[held])
-        np.testing.assert_allclose(marginals[3], 0.25, rtol=0, atol=1e-15)  # sums of powers of two
-        third.append(marginals[4, 2].round(15).tolist())
-    assert third == [[0, 0, 0.5, 0.5], [0, 0.5, 0.25, 0.25]]
-
-
 def test_without_partial_reveals_it_always_exists() -> None:
     automaton = lazy_swaps(4, 0.5)
     variables = automaton.reveals[1:]

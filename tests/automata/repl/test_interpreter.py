@@ -90,26 +90,6 @@ def test_the_first_wrong_line_is_told(
     assert (difference.line, difference.claimed, difference.shown) == (line, claimed, shown)
 
 
-def test_a_missing_continuation_line_is_told() -> None:
-    text = ">>> from random import random\n>>> a = 1\n>>> if random() < 0.5: a = a\n>>> print('a', a)\na 1"
-    difference = check_with_interpreter(text)
-    assert difference is not None
-    assert (difference.claimed, difference.shown) == (">>> print('a', a)", "... print('a', a)")
-
-
-def test_every_changed_value_is_found() -> None:
-    """Of a session with reveals of each kind: a value that is replaced is a line that differs."""
-    for reveal in ("partial", "full", "assert"):
-        trace = sample_sessions(
-            SessionFormat(3, reveal=reveal), 1, np.random.default_rng(5), commands=12
-        ).trace(0)
-        for begin, end in trace.reveal_spans:
-            other = str(int(trace.text[begin:end]) % 3 + 1)
-            difference = check_with_interpreter(trace.text[:begin] + other + trace.text[end:])
-            assert difference is not None
-            assert difference.line >= trace.text[:begin].count("\n") + 1
-
-
 def test_the_state_of_random_is_left_as_it_was() -> None:
     before = random.getstate()
     trace = sample_sessions(SessionFormat(hidden="choice"), 1, np.random.default_rng(0), commands=4).trace(0)

@@ -131,26 +131,6 @@ def test_matrices_are_multiplied_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "source",
-    [
-        "connectivity",
-        {"connectivity": {"edges": 0.4}},
-        {"recognition": "(ab)*|c", "name": "short"},
-        {"arithmetic": {"modulus": 3, "depth": 1}},
-        "dyck-4-recognition",
-        "modular-arithmetic-brackets",
-    ],
-)
-def test_specifications_rebuild_the_same_words(source: Any) -> None:
-    task = task_from(source)
-    again = task_from(task.specification())
-    assert isinstance(task, FinalAnswer)
-    assert isinstance(again, FinalAnswer)
-    assert asked(task, 16) == asked(again, 16)
-    assert (task.name, task.description) == (again.name, again.description)
-
-
-@pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (

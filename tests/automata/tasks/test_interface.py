@@ -16,6 +16,8 @@ KINDS = [
     "repl of three swaps",
     "three swaps of places",
     "programs",
+    "recognition",
+    "arithmetic",
     "text",
 ]
 
@@ -31,6 +33,8 @@ def task(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "hard S5": {"name": "S5", "hard_fraction": 0.25},
         "repl of three swaps": {"repl": {"commands": 3, "reveal_every": 2}},
         "three swaps of places": {"balls": {"balls": 12, "swaps": 3, "swapped": "place", "predict": "all"}},
+        "recognition": {"recognition": "(ab)*|c", "name": "short"},
+        "arithmetic": {"arithmetic": {"modulus": 3, "depth": 1}},
         "programs": {"program": {"statements": 2, "variables": 2, "modulus": 3, "reversible": True}},
     }
     return task_from(sources.get(request.param, request.param))

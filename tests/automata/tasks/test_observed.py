@@ -39,25 +39,6 @@ def test_beliefs_and_evidence_are_those_of_the_automaton(target: Target) -> None
         assert (evidence[row][asks] == 0).all()
 
 
-def test_what_is_predicted_follows_from_the_beliefs() -> None:
-    task = PartiallyObserved(lazy_swaps(3), "reveals", 0.5)
-    batch = task.batch(8, 30, np.random.default_rng(1))
-    beliefs, answers = task.beliefs(batch.tokens), task.probabilities(batch.tokens)
-    arrangements = task.arrangements
-    assert arrangements is not None
-    variables = [task.token_names.index(f"variable {number + 1}") for number in range(3)]
-    checked = 0
-    for row, place in np.argwhere(batch.counted).tolist():
-        if batch.tokens[row, place] in variables:
-            variable = variables.index(batch.tokens[row, place])
-            for value in range(3):
-                expected = beliefs[row, place][arrangements[:, variable] == value].sum()
-                answer = answers[row, place, task.target_names.index(str(value + 1))]
-                assert answer == pytest.approx(expected, abs=1e-15)
-            checked += 1
-    assert checked > 20
-
-
 def test_the_update_of_the_exact_belief_is_the_next_exact_belief() -> None:
     task = PartiallyObserved(lazy_swaps(3, 0.3), "reveals", 0.4)
     tokens = task.batch(8, 40, np.random.default_rng(2)).tokens

@@ -200,10 +200,3 @@ def test_an_automaton_without_reveals_gives_its_actions() -> None:
     batch = task.batch(4, 30, np.random.default_rng(0))
     assert set(np.unique(batch.tokens)) == {0, 1}
     assert (batch.targets == batch.tokens.cumsum(axis=1) % 2).all()
-
-
-def test_what_is_asked_is_told() -> None:
-    automaton = noisy_parity(0.1)
-    assert PartiallyObserved(automaton).description.startswith("the value of every reveal of ")
-    assert PartiallyObserved(automaton, "states").description.startswith("the hidden state after every token")
-    assert PartiallyObserved(automaton, description="by hand").description == "by hand"

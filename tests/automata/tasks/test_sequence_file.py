@@ -133,10 +133,7 @@ def test_files_that_are_none(tmp_path: Path, content: str, sentence: str) -> Non
             ),
             "does not ask after every token",
         ),
-        (
-            lambda path: write_sequences(path, make_task("S3"), sequences=1, length=3),
-            "cannot be written",
-        ),
+        (lambda path: write_sequences(path, make_task("S3"), sequences=1, length=3), "cannot be written"),
     ],
 )
 def test_wrong_uses(tmp_path: Path, call: Callable[[Path], Any], sentence: str) -> None:

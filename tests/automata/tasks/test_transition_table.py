@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from automata.tasks import transition_table
 from automata.tasks.transition_table import follow
 
 
@@ -18,13 +17,3 @@ def test_every_sequence_of_a_large_batch_goes_on_from_its_own_state(batch: int) 
     for position in range(4):
         current = table[current, tokens[:, position]]
         np.testing.assert_array_equal(states[:, position], current)
-
-
-def test_blocks_are_only_about_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    table = rng.integers(0, 5, (5, 2))
-    tokens, before = rng.integers(0, 2, (20, 6)), rng.integers(0, 5, 20)
-    together = follow(table.T.ravel(), 5, tokens, before)
-    for rows in (1, 3, 20):
-        monkeypatch.setattr(transition_table, "_SEQUENCES_AT_ONCE", rows)
-        np.testing.assert_array_equal(follow(table.T.ravel(), 5, tokens, before), together)

@@ -147,15 +147,6 @@ def test_avoided_states_are_not_entered_and_the_rest_is_uniform() -> None:
     assert (abs(shares - allowed) <= 5 * np.sqrt(allowed * (1 - allowed) / following.sum())).all()
 
 
-@pytest.mark.parametrize("batch", [1, 511, 512, 513, 1100])
-def test_blocks_of_sequences_fit_together(batch: int) -> None:
-    problem = make_task("Z60")
-    tokens, states = problem.sample(batch, 3, np.random.default_rng(0))
-    assert (states == tokens.cumsum(axis=1) % 60).all()
-    fortran = np.asfortranarray(tokens)
-    assert (problem.states(fortran) == states).all()
-
-
 def test_states_take_any_leading_shape() -> None:
     problem = make_task("Z60")
     tokens = np.random.default_rng(0).integers(0, 60, size=(2, 3, 4))

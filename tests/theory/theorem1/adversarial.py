@@ -54,6 +54,18 @@ def implicit(
     )
 
 
+def case(
+    made: Transition | Callable[[Tensor], Tensor],
+    kind: str,
+    states: list[State] | None = None,
+    verdict: str = "",
+) -> Case:
+    """A transition, or the update of one without a latent; random states and the verdict of its kind."""
+    transition = made if isinstance(made, Transition) else explicit(made)
+    expected = verdict or {BOTH: "holds", OPEN: "inconclusive"}.get(kind, "fails")
+    return transition, random_states() if states is None else states, expected, kind
+
+
 def claiming(value: Callable[[Tensor], Tensor], slope: Tensor) -> Callable[[Tensor], Tensor]:
     """The function ``value`` with a matrix for its derivative that it need not have."""
 

@@ -25,13 +25,12 @@ from tests.theory.theorem1.adversarial import (
     W,
     along,
     bumps,
+    case,
     claiming,
     entry,
-    explicit,
     implicit,
     pairs,
     random,
-    random_states,
     states_of,
     two_layers,
 )
@@ -53,192 +52,95 @@ BADLY = torch.tensor([1e12, 1e12, 1.0, 1.0], dtype=torch.float64)
 MANY = [random(SIZE, seed=s) for s in range(6)]
 
 NON_LINEARITY: dict[str, Case] = {
-    "tanh(W h) at ±h, ±h/10": (
-        explicit(lambda h: torch.tanh(W @ h)),
-        along(H, 1.0, -1.0, 0.1, -0.1),
-        "holds",
-        BOTH,
+    "tanh(W h) at ±h, ±h/10": case(lambda h: torch.tanh(W @ h), BOTH, along(H, 1.0, -1.0, 0.1, -0.1)),
+    "W sin h at 0 and 2π": case(lambda h: W @ h.sin(), BOTH, along(TURN, 0.0, 1.0)),
+    "W h/2 + V (1 − cos h) at 0 and 2π": case(lambda h: W @ wavy(h), BOTH, along(TURN, 0.0, 1.0)),
+    "the same on a lattice of five": case(lambda h: W @ wavy(h), BOTH, states_of(*LATTICE)),
+    "the same on a lattice of 21 and one nearest state off it": case(
+        lambda h: W @ wavy(h), BOTH, states_of(0 * TURN, *CLUSTER, 0.3 * TURN)
     ),
-    "W sin h at 0 and 2π": (explicit(lambda h: W @ h.sin()), along(TURN, 0.0, 1.0), "holds", BOTH),
-    "W h/2 + V (1 − cos h) at 0 and 2π": (
-        explicit(lambda h: W @ wavy(h)),
-        along(TURN, 0.0, 1.0),
-        "holds",
-        BOTH,
+    "a slope of its own at one state of six, every image on a line": case(
+        bumps(MANY, [0.1, 0.1, 0.1, -0.3, 0.1, 0.1]), BOTH, states_of(*MANY)
     ),
-    "the same on a lattice of five": (explicit(lambda h: W @ wavy(h)), states_of(*LATTICE), "holds", BOTH),
-    "the same on a lattice of 21 and one nearest state off it": (
-        explicit(lambda h: W @ wavy(h)),
-        states_of(0 * TURN, *CLUSTER, 0.3 * TURN),
-        "holds",
+    "two slopes, the farthest state has that of the first": case(
+        lambda h: W @ torch.where(h.abs().sum() < 3, 2.0 * h, h),
         BOTH,
-    ),
-    "a slope of its own at one state of six, every image on a line": (
-        bumps(MANY, [0.1, 0.1, 0.1, -0.3, 0.1, 0.1]),
-        states_of(*MANY),
-        "holds",
-        BOTH,
-    ),
-    "two slopes, the farthest state has that of the first": (
-        explicit(lambda h: W @ torch.where(h.abs().sum() < 3, 2.0 * h, h)),
         along(torch.ones(SIZE).double(), 0.5, 3.0, 0.6, -3.1),
-        "holds",
-        BOTH,
     ),
-    "a step in one entry beyond a threshold": (
-        explicit(lambda h: W @ h + (h > 0.9).double()),
-        random_states(),
-        "holds",
+    "a step in one entry beyond a threshold": case(lambda h: W @ h + (h > 0.9).double(), BOTH),
+    "h/2 ± 1 by a hard switch": case(lambda h: h / 2 + h.sign(), OWN),
+    "h/2 ± 1 by a hard switch, one state on the other side": case(
+        lambda h: h / 2 + torch.where(h.sum() > 10, 1.0, -1.0),
         BOTH,
-    ),
-    "h/2 ± 1 by a hard switch": (explicit(lambda h: h / 2 + h.sign()), random_states(), "fails", OWN),
-    "h/2 ± 1 by a hard switch, one state on the other side": (
-        explicit(lambda h: h / 2 + torch.where(h.sum() > 10, 1.0, -1.0)),
         states_of(*(random(SIZE, seed=s) for s in range(20)), 5 * torch.ones(SIZE).double()),
-        "holds",
+    ),
+    "W h ± 10⁻¹² by a hard switch": case(lambda h: W @ h + 1e-12 * h.sign(), OPEN),
+    "W h with a kink that no visited state is near": case(
+        lambda h: W @ torch.where(h.sum() > 1e6, 2 * h, h), MIXED
+    ),
+    "W h + a ReLU that only states between the visited ones reach": case(
+        lambda h: W @ (h + torch.relu(1.999 - h.abs().mean())),
         BOTH,
-    ),
-    "W h ± 10⁻¹² by a hard switch": (
-        explicit(lambda h: W @ h + 1e-12 * h.sign()),
-        random_states(),
-        "inconclusive",
-        OPEN,
-    ),
-    "W h with a kink that no visited state is near": (
-        explicit(lambda h: W @ torch.where(h.sum() > 1e6, 2 * h, h)),
-        random_states(),
-        "fails",
-        MIXED,
-    ),
-    "W h + a ReLU that only states between the visited ones reach": (
-        explicit(lambda h: W @ (h + torch.relu(1.999 - h.abs().mean()))),
         along(torch.ones(SIZE).double(), 2.0, -2.0),
-        "holds",
-        BOTH,
     ),
-    "h/2 + 10⁻¹² tanh(W h)": (
-        explicit(lambda h: h / 2 + 1e-12 * torch.tanh(W @ h)),
-        random_states(),
-        "inconclusive",
-        OPEN,
-    ),
-    "W h + 10⁻¹² tanh h": (
-        explicit(lambda h: W @ h + 1e-12 * h.tanh()),
-        random_states(),
-        "inconclusive",
-        OPEN,
-    ),
-    "10⁻¹² tanh(W h)": (explicit(lambda h: 1e-12 * torch.tanh(W @ h)), random_states(), "holds", BOTH),
-    "NaN at one visited state, affine elsewhere": (
-        explicit(nan_at(MANY[2], lambda h: W @ h)),
-        states_of(*MANY[:4]),
-        "inconclusive",
-        OPEN,
+    "h/2 + 10⁻¹² tanh(W h)": case(lambda h: h / 2 + 1e-12 * torch.tanh(W @ h), OPEN),
+    "W h + 10⁻¹² tanh h": case(lambda h: W @ h + 1e-12 * h.tanh(), OPEN),
+    "10⁻¹² tanh(W h)": case(lambda h: 1e-12 * torch.tanh(W @ h), BOTH),
+    "NaN at one visited state, affine elsewhere": case(
+        nan_at(MANY[2], lambda h: W @ h), OPEN, states_of(*MANY[:4])
     ),
 }
 
 KINDS: dict[str, Case] = {
-    "a rotation in planes, complex-diagonal": (
-        explicit(lambda h: ROTATION @ h),
-        random_states(),
-        "fails",
+    "a rotation in planes, complex-diagonal": case(lambda h: ROTATION @ h, MIXED),
+    "the same as a product of complex numbers": case(
+        lambda h: torch.view_as_real(
+            torch.view_as_complex(h.reshape(2, 2)) * torch.tensor(0.6 + 0.8j, dtype=torch.complex128)
+        ).reshape(-1),
         MIXED,
     ),
-    "the same as a product of complex numbers": (
-        explicit(
-            lambda h: torch.view_as_real(
-                torch.view_as_complex(h.reshape(2, 2)) * torch.tensor(0.6 + 0.8j, dtype=torch.complex128)
-            ).reshape(-1)
-        ),
-        random_states(),
-        "fails",
-        MIXED,
+    "a permutation, every row and column of one entry": case(lambda h: PERMUTATION @ h, MIXED),
+    "a permutation and back": case(lambda h: PERMUTATION.mT @ (PERMUTATION @ h) / 2, PLAIN),
+    "Q λ Qᵀ with equal λ: diagonal but for rounding": case(
+        lambda h: torch.linalg.qr(W)[0] @ (torch.linalg.qr(W)[0].mT @ h) / 2, PLAIN
     ),
-    "a permutation, every row and column of one entry": (
-        explicit(lambda h: PERMUTATION @ h),
-        random_states(),
-        "fails",
-        MIXED,
+    "a coupling of 10⁻¹³": case(lambda h: h / 2 + 1e-13 * (W @ h), MIXED),
+    "a coupling of 10⁻⁸, which differences resolve": case(lambda h: h.tanh() / 2 + 1e-8 * (W @ h), BOTH),
+    "two blocks, 10¹² times apart, the small one tanh": case(
+        lambda h: torch.cat([1e12 * h[:2], torch.tanh(W[:2, :2] @ h[2:])]), BOTH
     ),
-    "a permutation and back": (
-        explicit(lambda h: PERMUTATION.mT @ (PERMUTATION @ h) / 2),
-        random_states(),
-        "fails",
-        PLAIN,
+    "two blocks, 10¹⁷ times apart, the small one tanh": case(
+        lambda h: torch.cat([1e17 * h[:2], torch.tanh(W[:2, :2] @ h[2:])]), BOTH
     ),
-    "Q λ Qᵀ with equal λ: diagonal but for rounding": (
-        explicit(lambda h: torch.linalg.qr(W)[0] @ (torch.linalg.qr(W)[0].mT @ h) / 2),
-        random_states(),
-        "fails",
-        PLAIN,
-    ),
-    "a coupling of 10⁻¹³": (explicit(lambda h: h / 2 + 1e-13 * (W @ h)), random_states(), "fails", MIXED),
-    "a coupling of 10⁻⁸, which differences resolve": (
-        explicit(lambda h: h.tanh() / 2 + 1e-8 * (W @ h)),
-        random_states(),
-        "holds",
+    "two blocks of states, 10¹² times apart": case(
+        lambda h: torch.cat([h[:2] / 2, torch.tanh(W[:2, :2] @ h[2:])]),
         BOTH,
-    ),
-    "two blocks, 10¹² times apart, the small one tanh": (
-        explicit(lambda h: torch.cat([1e12 * h[:2], torch.tanh(W[:2, :2] @ h[2:])])),
-        random_states(),
-        "holds",
-        BOTH,
-    ),
-    "two blocks, 10¹⁷ times apart, the small one tanh": (
-        explicit(lambda h: torch.cat([1e17 * h[:2], torch.tanh(W[:2, :2] @ h[2:])])),
-        random_states(),
-        "holds",
-        BOTH,
-    ),
-    "two blocks of states, 10¹² times apart": (
-        explicit(lambda h: torch.cat([h[:2] / 2, torch.tanh(W[:2, :2] @ h[2:])])),
         states_of(*(BADLY * random(SIZE, seed=s) for s in range(4))),
-        "holds",
-        BOTH,
     ),
-    "float32 inside, affine": (
-        explicit(lambda h: (W.float() @ h.float()).double()),
-        random_states(),
-        "fails",
-        MIXED,
+    "float32 inside, affine": case(lambda h: (W.float() @ h.float()).double(), MIXED),
+    "float32 inside, tanh": case(lambda h: torch.tanh(W.float() @ h.float()).double(), BOTH),
+    "two layers, the second one linear": case(
+        two_layers(lambda h: torch.tanh(W @ h), lambda g: W @ g), BOTH, pairs(), verdict="fails"
     ),
-    "float32 inside, tanh": (
-        explicit(lambda h: torch.tanh(W.float() @ h.float()).double()),
-        random_states(),
-        "holds",
-        BOTH,
-    ),
-    "two layers, the second one linear": (
-        two_layers(lambda h: torch.tanh(W @ h), lambda g: W @ g),
-        pairs(),
-        "fails",
-        BOTH,
-    ),
-    "two layers, only the second one's derivative wrong": (
+    "two layers, only the second one's derivative wrong": case(
         two_layers(lambda h: torch.tanh(W @ h), claiming(lambda g: torch.tanh(W @ g), 3 * W)),
-        pairs(),
-        "inconclusive",
         BOTH,
-    ),
-    "two diagonal layers, only the second one's derivative wrong": (
-        two_layers(lambda h: h / 2, claiming(lambda g: g / 2, HALF + entry(0, 1))),
         pairs(),
-        "fails",
-        OPEN,
+        verdict="inconclusive",
     ),
-    "a fixed point that repels, started on it": (
-        implicit(lambda z, h: 3 * z.tanh() + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE),
-        random_states(),
-        "inconclusive",
+    "two diagonal layers, only the second one's derivative wrong": case(
+        two_layers(lambda h: h / 2, claiming(lambda g: g / 2, HALF + entry(0, 1))),
         OPEN,
+        pairs(),
+        verdict="fails",
     ),
-    "a repelling fixed point whose derivative claims to attract": (
+    "a fixed point that repels, started on it": case(
+        implicit(lambda z, h: 3 * z.tanh() + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE), OPEN
+    ),
+    "a repelling fixed point whose derivative claims to attract": case(
         implicit(
             lambda z, h: claiming(lambda v: 3 * v, HALF)(z) + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE
         ),
-        random_states(),
-        "inconclusive",
         OPEN,
     ),
 }
