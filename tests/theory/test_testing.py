@@ -156,12 +156,6 @@ TOKENS = torch.tensor([[0, 1, 1], [1, 0, 1]])
 MODES = ("simultaneous", "sequential")
 
 
-def test_modes_agree_within_the_tolerance() -> None:
-    shift = torch.full((2, 3, 2), 1e-6, dtype=torch.float64)
-    agreement = assert_modes_agree(TwoModes(shift), TOKENS, *MODES)
-    assert (agreement.fixed_points, agreement.tokens) == (1.0, 1.0)
-
-
 def test_modes_that_differ_name_the_worst_token() -> None:
     shift = torch.zeros(2, 3, 2, dtype=torch.float64)
     shift[1, 2, 1] = 3.0  # token 1 decodes to 0; now to 1

@@ -60,12 +60,6 @@ def test_closed_form_of_noisy_parity() -> None:
         assert found.rate == pytest.approx(expected, rel=1e-12)  # a few roundings
 
 
-def test_a_lost_swap_of_three_with_full_reveals_is_one_bit() -> None:
-    automaton = lazy_swaps(3, 0.5)
-    found = decay_rate(automaton, TokenSource.fixed_period(automaton, 1, ["all"]))
-    assert found.rate == pytest.approx(np.log(2), rel=1e-12)
-
-
 def test_independent_tokens_with_full_reveals_have_the_series_of_geometric_lengths() -> None:
     automaton = noisy_parity(0.1)
     source = TokenSource.independent(automaton, 0.25)

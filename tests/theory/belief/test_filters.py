@@ -59,19 +59,6 @@ def test_filter_is_the_exact_one_over_10000_steps_where_the_linear_one_has_under
     assert found[:, -1].sum(dim=-1).tolist() == pytest.approx([1.0] * len(tokens), abs=1e-12)
 
 
-def test_linear_filter_is_right_up_to_scale_before_it_underflows() -> None:
-    automaton = lazy_swaps(3)
-    belief, tokens, values, observations = trace(automaton, 400, full_reveals=True)
-    linear = belief.linear(observations)
-    # sums of products of non-negative numbers: relative errors add up to about 400 · 6 · 1e-16
-    np.testing.assert_allclose(
-        linear / linear.sum(dim=-1, keepdim=True), automaton.beliefs(tokens, values), rtol=1e-11, atol=1e-300
-    )
-    np.testing.assert_allclose(
-        linear.sum(dim=-1).log(), automaton.log_beliefs(tokens, values)[1].cumsum(-1), rtol=1e-11
-    )
-
-
 def test_simultaneous_mode_reaches_the_same_beliefs() -> None:
     automaton = lazy_swaps(3)
     belief, tokens, values, observations = trace(automaton, 40, full_reveals=True)

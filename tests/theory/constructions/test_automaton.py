@@ -60,14 +60,6 @@ def test_sequential_mode_is_exact_on_1000_words_of_length_10000(name: str) -> No
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_one_hot_codes_are_exact_too(name: str) -> None:
-    table = TABLES[name]
-    tokens, expected = words_and_states(table, 20, 500)
-    states = ssm_of_automaton(table).run(torch.from_numpy(tokens))
-    assert torch.equal(states, torch.eye(len(table))[torch.from_numpy(expected)])
-
-
-@pytest.mark.parametrize("name", TABLES)
 def test_simultaneous_mode_gives_the_same_states_on_100_words_of_length_256(name: str) -> None:
     table = TABLES[name]
     tokens, expected = words_and_states(table, 100, 256)
@@ -147,34 +139,6 @@ def test_sweeps_are_those_of_jacobi_iteration(name: str, encoding: Encoding) -> 
         latents, states = ssm.sweep(latents, torch.from_numpy(tokens))
         needed[decode_states(states, len(table)).numpy() != expected] = sweep + 1
     assert (needed == sweeps_of_automaton(table, tokens)).all()
-
-
-def test_a_group_needs_as_many_sweeps_as_tokens_in_the_worst_case() -> None:
-    """One token that is not the identity, then identities: the front moves by one token per sweep."""
-    tokens = np.zeros((1, 40), dtype=np.int64)
-    tokens[0, 0] = 1
-    assert sweeps_of_automaton(alternating_group(5).table, tokens).tolist() == [list(range(1, 41))]
-
-
-def test_a_memory_needs_as_many_sweeps_as_tokens_since_the_last_write() -> None:
-    rng = np.random.default_rng(5)
-    tokens = rng.choice(3, size=(20, 300), p=[0.8, 0.1, 0.1])
-    since = np.ones_like(tokens)
-    for position in range(1, 300):
-        since[:, position] = np.where(tokens[:, position] > 0, 1, since[:, position - 1] + 1)
-    needed = sweeps_of_automaton(flip_flop_dfa().table, tokens)
-    assert (needed <= since).all()
-    # where the value differs from the initial one, the write has to be read
-    states = words_of_memory(tokens)
-    assert (needed[states == 1] == since[states == 1]).all()
-
-
-def words_of_memory(tokens: IntArray) -> IntArray:
-    states = np.zeros_like(tokens)
-    for position in range(tokens.shape[1]):
-        before = states[:, position - 1] if position else 0
-        states[:, position] = np.where(tokens[:, position] > 0, tokens[:, position] - 1, before)
-    return states
 
 
 @pytest.mark.parametrize("name", ["parity", "random maps of 12 states"])

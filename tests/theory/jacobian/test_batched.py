@@ -14,7 +14,6 @@ from theory import (
     FactoredJacobian,
     State,
     TokenInputs,
-    Transition,
     TransitionBatch,
     batched_layer_jacobians,
     layer_jacobians,
@@ -83,41 +82,6 @@ def test_every_position_equals_the_single_state_computation(
             assert_close(batched[position].left, single.left)
             assert_close(batched[position].right, single.right)
             assert batched[position].diagonality_error == pytest.approx(single.diagonality_error, abs=1e-15)
-
-
-def test_blocks_equal_reverse_autodiff_through_the_unrolled_solve() -> None:
-    batch, states = make_batch(), make_states()
-    layers = batched_layer_jacobians(batch, states, solved(batch, states))
-    for position in range(POSITIONS):
-        transition, state = batch[position], at(states, position)
-
-        def following(h: Tensor, transition: Transition = transition, state: State = state) -> Tensor:
-            here = {**state, "h": h}
-            z = torch.zeros(4, dtype=torch.float64)
-            for _ in range(200):  # 100 steps leave 7e-11, so that 200 leave nothing but rounding
-                z = 0.2 * z + 0.8 * transition.self_map(z, here)
-            return transition.state_update(z, here)["h"]
-
-        expected = torch.func.jacrev(following)(state["h"])
-        # Rounding of two hundred differentiated steps.
-        torch.testing.assert_close(layers[0][position].dense(), expected, rtol=0, atol=1e-13)
-
-
-def test_linear_transitions_have_their_jacobians_in_closed_form() -> None:
-    """Φ = a(x) A z + B h and G = λ(x) ⊙ h + C z give J = diag λ + C (I − a A)^{-1} B at every position."""
-    A, B, C = random(3, 3, seed=0, scale=0.2), random(3, 5, seed=1), random(5, 3, seed=2)
-    inputs = {"gain": random(4, 1, seed=3), "decay": random(4, 5, seed=4)}
-    batch = TransitionBatch(
-        advance=lambda z, s, x: (x["gain"] * (A @ z) + B @ s["h"], {"h": x["decay"] * s["h"] + C @ z}),
-        inputs=inputs,
-        latent_size=3,
-        layer_states=(("h",),),
-    )
-    (jacobian,) = batched_layer_jacobians(batch, {"h": random(4, 5, seed=5)}, random(4, 3, seed=6))
-    for t in range(4):
-        inverse = torch.linalg.inv(torch.eye(3, dtype=torch.float64) - inputs["gain"][t] * A)
-        expected = inputs["decay"][t].diag() + C @ inverse @ B
-        torch.testing.assert_close(jacobian[t].dense(), expected, rtol=1e-12, atol=1e-13)  # a 3 × 3 inverse
 
 
 @pytest.mark.parametrize("ignored", ["latent in G", "state in Φ", "latent in Φ"])

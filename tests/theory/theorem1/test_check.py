@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from automata.errors import InputError
 from theory import State, Status, Theorem1Report, Transition, Verdict, check_theorem1
 from theory.theorem1.report import QUANTITIES
 
@@ -83,20 +82,6 @@ def test_explicit_selective_ssm_fails(make_states: MakeStates) -> None:
     assert summary["off_diagonal_mass"]["max"] == 0
     assert summary["nonlinearity"]["max"] == 0
     assert summary["conditions"] == dict.fromkeys(("C1", "C2", "C3", "C4"), "does not apply")
-
-
-def test_two_explicit_layers_are_linear_layer_by_layer(make_states: MakeStates) -> None:
-    """The second layer's decay depends on the first one's state; each block is linear in its own."""
-
-    def update(z: torch.Tensor, state: State) -> State:
-        first = 0.5 * state["h"]
-        return {"h": first, "g": torch.sigmoid(first) * state["g"]}
-
-    stacked = Transition(lambda z, s: z, update, 0, (("h",), ("g",)))
-    states = [{"h": state["h"], "g": state["h"].flip(0)} for state in make_states(4, 3)]
-    report = check_theorem1(stacked, states)
-    assert report.conclusions is Verdict.FAILS
-    assert [layer.nonlinearity for layer in report.checks[0].layers] == [0, 0]
 
 
 def test_lstm_is_non_diagonal_and_non_linear_though_the_theorem_says_nothing_of_it() -> None:
@@ -201,8 +186,3 @@ def test_damping_belongs_to_the_iteration_and_not_to_the_jacobian(
     # The same fixed point, reached to rounding level over 1 − rate.
     np.testing.assert_allclose(damped.values("nonlinearity"), plain.values("nonlinearity"), rtol=1e-12)
     assert not np.allclose(damped.values("spectral_radius"), plain.values("spectral_radius"), rtol=1e-2)
-
-
-def test_no_states_are_refused(make_ssm: MakeSSM) -> None:
-    with pytest.raises(InputError, match="states is empty"):
-        check_theorem1(make_ssm(), [])

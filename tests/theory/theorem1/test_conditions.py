@@ -19,21 +19,27 @@ from theory.theorem1.conditions import (
 
 
 @pytest.mark.parametrize(
-    ("value", "error", "verdict"),
+    ("value", "error", "rounding", "verdict"),
     [
-        (1.0, 0.09, Verdict.HOLDS),
-        (1.0, 0.1, Verdict.INCONCLUSIVE),  # exactly ten times the error is not more than ten times
-        (1.0, 1.0, Verdict.INCONCLUSIVE),  # a large error shows nothing at all
-        (0.0, 0.0, Verdict.FAILS),
-        (-1.0, 0.01, Verdict.FAILS),
-        (1.0, math.nan, Verdict.INCONCLUSIVE),
-        (math.nan, 0.1, Verdict.INCONCLUSIVE),
-        (1.0, math.inf, Verdict.INCONCLUSIVE),
-        (math.inf, math.inf, Verdict.INCONCLUSIVE),
+        (1.0, 0.09, 0.0, Verdict.HOLDS),
+        (1.0, 0.1, 0.0, Verdict.INCONCLUSIVE),  # exactly ten times the error is not more than ten times
+        (1.0, 1.0, 0.0, Verdict.INCONCLUSIVE),  # a large error shows nothing at all
+        (0.0, 0.0, 0.0, Verdict.FAILS),
+        (-1.0, 0.01, 0.0, Verdict.FAILS),
+        (1.0, math.nan, 0.0, Verdict.INCONCLUSIVE),
+        (0.0, math.nan, 0.0, Verdict.INCONCLUSIVE),
+        (math.nan, 0.1, 0.0, Verdict.INCONCLUSIVE),
+        (1.0, math.inf, 0.0, Verdict.INCONCLUSIVE),
+        (math.inf, math.inf, 0.0, Verdict.INCONCLUSIVE),
+        (1e-12, 1e-10, 1e-16, Verdict.INCONCLUSIVE),  # neither seen nor rounding
+        (1e-15, 1e-10, 1e-16, Verdict.FAILS),  # ten times the rounding: a decade, as everywhere
+        (1.1e-15, 1e-10, 1e-16, Verdict.INCONCLUSIVE),
+        (0.0, 0.09, 0.0, Verdict.FAILS),
+        (0.0, 0.1, 0.0, Verdict.INCONCLUSIVE),  # not even a quantity of 1 would have been established
     ],
 )
-def test_judge(value: float, error: float, verdict: Verdict) -> None:
-    assert judge(value, error) is verdict
+def test_judge(value: float, error: float, rounding: float, verdict: Verdict) -> None:
+    assert judge(value, error, rounding) is verdict
 
 
 def test_combine_is_conjunction_in_kleene_logic() -> None:

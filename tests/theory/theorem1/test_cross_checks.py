@@ -1,10 +1,8 @@
-import math
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
 from theory import (
     BlockMap,
@@ -17,8 +15,7 @@ from theory import (
 )
 from theory.blocks import random_signs
 from theory.derivatives import directional
-from theory.fixed_point import EPSILON, ERROR_MARGIN
-from theory.forward_mode import jvp
+from theory.fixed_point import EPSILON
 from theory.theorem1.cross_checks import (
     central_differences,
     jacobian_errors,
@@ -37,35 +34,17 @@ def solved(transition: Transition, state: State) -> tuple[BlockMap, Tensor, Fact
     return block, latent, layer_jacobians(transition, state, latent)[0]
 
 
-@torch.no_grad()
-def unrolled_products(
-    block: BlockMap, latent: Tensor, directions: Tensor, *, max_iterations: int = 4000
-) -> Tensor:
-    """Derivatives of v ↦ G(z*(v), v), ``[k, n]``, by autodiff through the iteration from z* on, tangent zero.
+def unrolled_products(block: BlockMap, latent: Tensor, directions: Tensor) -> Tensor:
+    """Derivatives of v ↦ G(z*(v), v), ``[k, n]``, by autodiff through 600 steps from z* on, tangent zero."""
+    damping = block.transition.damping
 
-    It goes on until the tangent no longer changes; NaN if it does not settle.
-    """
-    vector, damping = block.vector, block.transition.damping
-    if latent.numel() == 0:
-        return directional(lambda v: block.state_update(latent, v), vector, directions)
+    def unrolled(vector: Tensor) -> Tensor:
+        z = latent
+        for _ in range(600):
+            z = (1 - damping) * z + damping * block.self_map(z, vector)
+        return block.state_update(z, vector)
 
-    def damped(z: Tensor, v: Tensor) -> Tensor:
-        return (1 - damping) * z + damping * block.self_map(z, v)
-
-    def advance(z: Tensor, tangent: Tensor, direction: Tensor) -> Tensor:
-        return jvp(damped, (z, vector), (tangent, direction))[1]
-
-    def update(z: Tensor, tangent: Tensor, direction: Tensor) -> Tensor:
-        return jvp(block.state_update, (z, vector), (tangent, direction))[1]
-
-    tangents = directions.new_zeros(len(directions), latent.numel())
-    for _ in range(max_iterations):
-        following = vmap(advance, in_dims=(None, 0, 0))(latent, tangents, directions)
-        change = (following - tangents).norm().item()
-        latent, tangents = damped(latent, vector), following
-        if change <= ERROR_MARGIN * EPSILON * following.norm().item():
-            return vmap(update, in_dims=(None, 0, 0))(latent, tangents, directions)
-    return directions.new_full(directions.shape, math.nan)
+    return directional(unrolled, block.vector, directions)
 
 
 def test_central_differences_of_a_parabola_are_exact_up_to_rounding() -> None:
@@ -83,26 +62,10 @@ def test_three_computations_of_the_jacobian_agree(
     block, latent, jacobian = solved(make_ssm(seed, damping=0.8), make_states(6, seed + 1)[seed])
     directions = random_signs(3, 6, latent, seed=seed)
     implicit = torch.stack([jacobian.matvec(direction) for direction in directions])
-    # Unrolled autodiff stops when its tangent changes by 10 ε, so its error is that over 1 − rate (< 0.95).
+    # At rates below 0.95 six hundred steps leave 4e-14 of the tangent; the rest is rounding over 1 − rate.
     torch.testing.assert_close(unrolled_products(block, latent, directions), implicit, rtol=0, atol=1e-12)
     # Finite differences: ε^⅔ = 4e-11 times derivatives of order one.
     torch.testing.assert_close(resolved_differences(block, latent, directions), implicit, rtol=0, atol=1e-8)
-
-
-def test_unrolled_products_equal_reverse_autodiff_of_a_loop(
-    make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
-    transition, state = make_ssm(2), make_states(6, 1)[0]
-    block, latent, jacobian = solved(transition, state)
-
-    def unrolled(vector: Tensor) -> Tensor:
-        z = torch.zeros_like(latent)  # from the start of the iteration, not from its end
-        for _ in range(300):
-            z = block.self_map(z, vector)
-        return block.state_update(z, vector)
-
-    dense = torch.func.jacrev(unrolled)(block.vector)
-    torch.testing.assert_close(dense, jacobian.dense(), rtol=0, atol=1e-12)  # rounding over 1 − rate
 
 
 def test_error_of_a_right_jacobian_is_small_and_of_a_wrong_one_is_its_distance(
@@ -131,14 +94,6 @@ def test_vanished_fixed_point_gives_no_number() -> None:
     zero = torch.zeros(1, dtype=torch.float64)
     block = BlockMap(transition, {"h": zero}, ("h",))
     assert resolved_differences(block, zero, torch.ones(1, 1, dtype=torch.float64)).isnan().all()
-
-
-def test_unsettled_tangent_gives_no_number() -> None:
-    transition = Transition(lambda z, s: 2 * z + s["h"], lambda z, s: {"h": z}, 1, (("h",),))
-    zero = torch.zeros(1, dtype=torch.float64)
-    block = BlockMap(transition, {"h": zero}, ("h",))
-    product = unrolled_products(block, zero, torch.ones(1, 1, dtype=torch.float64), max_iterations=50)
-    assert product.isnan().all()
 
 
 def test_explicit_model_needs_no_fixed_point() -> None:
