@@ -46,14 +46,8 @@ def exit_code(
 ) -> int:
     """Run a command and return its exit code; a fault of the caller becomes one sentence on standard error.
 
-    It ends quietly if nobody reads its output any more, as in ``command | head -1``.
-
-    Args:
-        command: does the work; raises InputError for bad input; OSError and KeyboardInterrupt may pass.
-        argv: the arguments; those of the process if None.
-
-    Returns:
-        The code of the command, 0 for None; 2 for bad input or a failing file system; 130 if interrupted.
+    It is 0 if the command returns None, 2 for bad input or a failing file system, 130 if interrupted. It ends
+    quietly if nobody reads its output any more, as in ``command | head -1``.
     """
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):

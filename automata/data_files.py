@@ -29,9 +29,7 @@ def data_file(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a file, found in the data folder if the path begins with its variable.
 
     What is stored of a task or a run keeps the variable, so that it is the same wherever the data lies.
-
-    Raises:
-        InputError: the path begins with the variable, and it is not set.
+    InputError if the variable is not set.
     """
     check_type("path", path, (str, os.PathLike), "give the path of a file")
     text = os.fspath(path)
@@ -58,9 +56,7 @@ def stored_path(path: str | os.PathLike[str]) -> str:
 def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE) -> bytes:
     """Return the content of a regular file; devices, pipes and large files are refused unread.
 
-    Raises:
-        InputError: the file is not regular or is too large.
-        OSError: the file cannot be opened, which every caller tells in its own words.
+    OSError passes, which every caller tells in its own words.
     """
     remedy = f"give a file of at most {most} bytes"
     with open_regular(path, remedy) as file:
@@ -76,9 +72,7 @@ def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE) -> bytes:
 def open_regular(path: str | os.PathLike[str], remedy: str = "give a regular file") -> BinaryIO:
     """Open a regular file to read its bytes; devices and pipes, which may never end, are refused at once.
 
-    Raises:
-        InputError: the file is not regular, or no file can have the path.
-        OSError: the file cannot be opened, which every caller tells in its own words.
+    OSError passes, which every caller tells in its own words.
     """
     try:
         file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115

@@ -44,16 +44,10 @@ def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] 
 
     With more than 12 states the initial one is grey instead.
 
-    Args:
-        dfa: at most ``LARGEST_DRAWING`` states.
-        ax: where to draw; new axes if left out.
-        label_of: what to write into a state instead of its name.
-
-    Returns:
-        The axes.
+    ``label_of`` says what to write into a state instead of its name. Without ``ax`` there are new axes.
 
     Raises:
-        InputError: there are too many states.
+        InputError: there are more than ``LARGEST_DRAWING`` states.
 
     Example:
         >>> import matplotlib
@@ -75,16 +69,10 @@ def draw_cayley_graph(
 
     Where several generators lead from x to the same element the arrow is grey and names them.
 
-    Args:
-        monoid: at most ``LARGEST_DRAWING`` elements.
-        generators: the elements to draw arrows for; ``monoid.generators`` if left out.
-        ax: where to draw; new axes if left out.
-
-    Returns:
-        The axes, with a legend of the generators.
+    Generators are ``monoid.generators`` if left out and stand in a legend. Without ``ax`` new axes are made.
 
     Raises:
-        InputError: there are too many elements, or no generators.
+        InputError: there are more than ``LARGEST_DRAWING`` elements, or no generators.
 
     Example:
         >>> import matplotlib

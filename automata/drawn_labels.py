@@ -12,13 +12,6 @@ def show_plainly(*texts: "Text") -> None:
     r"""Let texts be drawn letter by letter: ``$`` begins no formula, and control characters are escaped.
 
     Matplotlib's own labels of powers, which are formulas, stay.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> text = Figure().text(0, 0, "cost in $ or $\\frac{x$")
-        >>> show_plainly(text)
-        >>> text.get_parse_math()
-        False
     """
     for text in texts:
         given = text.get_text()
@@ -29,10 +22,5 @@ def show_plainly(*texts: "Text") -> None:
 
 
 def in_legend(name: object) -> str:
-    """Return the label of a name: Matplotlib leaves what begins with ``_`` out of legends.
-
-    Example:
-        >>> in_legend("_base")
-        ' _base'
-    """
+    """Return the label of a name: Matplotlib leaves what begins with ``_`` out of legends."""
     return f" {name}" if str(name).startswith("_") else str(name)

@@ -82,12 +82,7 @@ class Story:
 
 
 def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> list[Story]:
-    r"""Read the stories of one file.
-
-    Args:
-        lines: of the file.
-        task: of its stories.
-        name: of the file, for errors.
+    r"""Read the stories of one file from its lines; its name is for errors.
 
     Raises:
         InputError: a line does not begin with a number, a story does not begin with 1, or a question has no

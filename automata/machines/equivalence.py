@@ -29,10 +29,8 @@ _ACCEPTS = {
 def product(first: DFA, second: DFA, operation: Operation = "intersection") -> DFA:
     """Return the automaton that runs both side by side, restricted to the reachable pairs of states.
 
-    Args:
-        first: the language L.
-        second: the language K, over the same symbols.
-        operation: accept L ∩ K, L ∪ K, L minus K, or what lies in exactly one of them.
+    Of the languages L and K, over the same symbols, it accepts L ∩ K, L ∪ K, L minus K, or what lies in
+    exactly one of them.
 
     Raises:
         InputError: the alphabets differ, or the operation is unknown.

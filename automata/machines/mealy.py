@@ -99,8 +99,7 @@ class MealyMachine:
         Its language determines the machine up to equivalent states, which makes what is known of languages
         (minimal automata, shortest distinguishing words) known of machines.
 
-        Args:
-            answers: the alphabet of answers; may hold some that this machine never gives.
+        The alphabet of answers may hold some that this machine never gives.
 
         Example:
             >>> echo = MealyMachine([[0, 0]], [[0, 1]])
@@ -168,11 +167,8 @@ def distinguishing_tokens(
 ) -> Word | None:
     """Return a shortest word whose last token gets different answers, or None if there is none.
 
-    Args:
-        first: a machine.
-        second: another over the same tokens.
-        allowed: an automaton over the traces of both (see `automata.tasks.allowed_traces`), to which words
-            are confined.
+    Words are confined to what ``allowed`` accepts, an automaton over the traces of both machines (see
+    `automata.tasks.allowed_traces`).
 
     Raises:
         InputError: the machines read different numbers of tokens.

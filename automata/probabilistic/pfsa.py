@@ -197,17 +197,11 @@ class ProbabilisticAutomaton:
     def sample(
         self, tokens: ArrayLike, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> tuple[IntArray, IntArray]:
-        """Run the chain under given tokens.
+        """Run the chain under given tokens, ``[..., length]``.
 
-        Args:
-            tokens: shape ``[..., length]``, token numbers.
-            rng: the source of randomness; the same state of it gives the same result.
-            start: the hidden state before each sequence, shape ``[...]``; -1 draws it from the initial
-                distribution, as None does for all of them.
-
-        Returns:
-            The hidden state after every token and the value shown, ``NO_VALUE`` at an action; int64 arrays
-            of the shape of ``tokens``.
+        Return the hidden state after every token and the value shown, ``NO_VALUE`` at an action; int64 arrays
+        of that shape. ``start`` is the hidden state before each sequence, ``[...]``; -1 draws it from the
+        initial distribution, as None does for all of them.
         """
         given = self._valid_tokens(tokens)
         flat = given.reshape(-1, given.shape[-1])
@@ -237,14 +231,10 @@ class ProbabilisticAutomaton:
     def log_beliefs(self, tokens: ArrayLike, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the exact filter in log space, which does not underflow on improbable traces.
 
-        Args:
-            tokens: shape ``[..., length]``.
-            values: shape ``[..., length]``, the values shown, read only at reveals.
-
-        Returns:
-            log Pr(state after token t | reveals up to t), shape ``[..., length, states]``, and
-            log Pr(value at t | reveals before t), shape ``[..., length]``, 0 at an action. Where the reveals
-            up to t have probability 0 both are -inf throughout.
+        Of tokens and the values shown, both ``[..., length]``, read at reveals only, it returns
+        log Pr(state after token t | reveals up to t), ``[..., length, states]``, and log Pr(value at t |
+        reveals before t), shape ``[..., length]``, 0 at an action. Where the reveals up to t have probability
+        0 both are -inf throughout.
 
         Raises:
             InputError: the shapes differ, a token is unknown, or a value is not one of its reveal.

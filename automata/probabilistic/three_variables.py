@@ -23,13 +23,9 @@ _SIGNS = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0])
 
 
 def belief_from_marginals(marginal: ArrayLike) -> FloatArray:
-    """Return b of (1), shape ``[..., 6]``, arrangements in lexicographic order.
+    """Return b of (1), shape ``[..., 6]``, arrangements in lexicographic order, of P ``[..., 3, 3]``.
 
-    Args:
-        marginal: P, shape ``[..., 3, 3]``; with det P = s(b), otherwise (1) is another belief or none.
-
-    Raises:
-        InputError: the shape is another.
+    Without det P = s(b), (1) is another belief or none. InputError for another shape.
 
     Example:
         >>> half = [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -46,11 +42,8 @@ def belief_from_marginals(marginal: ArrayLike) -> FloatArray:
 def three_variables_closed(mixture: ArrayLike) -> bool:
     """Return whether an action on three variables keeps det P = s(b): whether det A_σ = E sgn.
 
-    Args:
-        mixture: the probabilities of the six permutations, in lexicographic order, shape ``[6]``.
-
-    Raises:
-        InputError: the shape is another.
+    ``mixture`` holds the probabilities of the six permutations, in lexicographic order, ``[6]``; InputError
+    for another shape.
 
     Example:
         A hidden swap, and a hidden rotation:

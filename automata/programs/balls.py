@@ -197,10 +197,6 @@ def question_accuracy(balls: int, swaps: int) -> float:
     readings. So after k swaps it is at its first place with probability 1/n + (1 − 1/n) λ^k with
     λ = (n−3)/(n−1), and at each of the other n − 1 with an equal share of the rest.
 
-    Args:
-        balls: n.
-        swaps: k, at least 0.
-
     Raises:
         InputError: a number is out of its range.
 

@@ -58,9 +58,7 @@ def statement_bound(source: str) -> int:
 def run_program(source: str, limit: int = LIMIT) -> tuple[str, ...]:
     r"""Return the lines that a program prints: Python itself executes it, with ``range`` and ``print`` only.
 
-    Args:
-        source: the program.
-        limit: refuse a program that may execute more lines than this.
+    A program that may execute more lines than the limit is refused.
 
     Raises:
         InputError: the text is no program of the kind that is sure to end, it may exceed the limit, or it

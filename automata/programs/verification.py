@@ -37,8 +37,7 @@ class Verification:
 def verify_programs(texts: Iterable[str]) -> Verification:
     r"""Run small programs, each in a fresh interpreter, and compare what they print with the text's end.
 
-    Args:
-        texts: programs, each followed by the lines that it is said to print, which begin with "Final ".
+    A text is a program and the lines that it is said to print, which begin with "Final ".
 
     Raises:
         InputError: a text holds no output, or its program is not of the kind that is sure to end.
@@ -62,10 +61,6 @@ def verify_programs(texts: Iterable[str]) -> Verification:
 
 def verify_balls(texts: Iterable[str], balls: int) -> Verification:
     """Solve puzzles of balls by a Python program each, in a fresh interpreter, and compare the answers.
-
-    Args:
-        texts: puzzles with their answers.
-        balls: their number of balls.
 
     Raises:
         InputError: a text is no such puzzle.
@@ -123,8 +118,7 @@ def puzzle_and_answer(text: str, balls: int) -> tuple[BallPuzzle, int]:
 def printed_by_python(source: str) -> str:
     """Return what a program prints in a fresh interpreter, with an isolated environment (``python -I -S``).
 
-    Raises:
-        InputError: it fails, or does not end within a minute.
+    InputError if it fails, or does not end within a minute.
     """
     check_type("source", source, str, "give the text of a program")
     if re.search("[\ud800-\udfff]", source):

@@ -22,13 +22,7 @@ _AT_ONCE = 256
 def sample_traces(
     form: SessionFormat, sessions: int, rng: np.random.Generator, *, commands: int
 ) -> Iterator[ReplTrace]:
-    """Yield random sessions, drawn in blocks of 256.
-
-    Args:
-        form: their format.
-        sessions: how many.
-        rng: the source of randomness.
-        commands: the number of actions in each.
+    """Yield so many random sessions with so many actions each, drawn in blocks of 256.
 
     Raises:
         InputError: a number is below 1, or ``form`` or ``rng`` is of another kind.

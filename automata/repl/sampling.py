@@ -250,11 +250,7 @@ def sample_repl_trace(
 ) -> ReplTrace:
     """Return a session of random swaps with a random variable printed after every few, and after the last.
 
-    Args:
-        rng: the source of randomness.
-        variables: their number, 2 to 26; they start as 1, 2, 3, ….
-        swaps: the number of swaps, each uniform among all pairs of different variables.
-        reveal_every: the number of swaps from one reveal to the next.
+    The 2 to 26 variables start as 1, 2, 3, …; each swap is uniform among all pairs of them.
 
     Raises:
         InputError: one of the numbers is out of its range.

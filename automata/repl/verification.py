@@ -53,9 +53,7 @@ def check_with_interpreter(session: ReplTrace | str, seed: int | None = None) ->
     name of the file is another), are compared with the whole text. The state of ``random`` is set before and
     put back afterwards. The text is *executed*: give only one that you would run.
 
-    Args:
-        session: a trace, or the text of one.
-        seed: what ``random`` is seeded with, for a text; that of the trace if None.
+    A text may come with the ``seed`` of ``random``; a trace has its own.
 
     Raises:
         InputError: the session is neither, or the seed no whole number.

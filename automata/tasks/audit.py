@@ -340,15 +340,7 @@ def _table_windows(
 
 
 def cluster_error(values: FloatArray, clusters: IntArray) -> float:
-    """Return the standard error of a mean of values that depend on each other within clusters.
-
-    Shapes: values ``[count]``, clusters ``[count]``.
-
-    Example:
-        >>> values = np.array([1.0, 1, 0, 0])
-        >>> cluster_error(values, np.arange(4)), round(cluster_error(values, np.array([0, 0, 1, 1])), 4)
-        (0.25, 0.3536)
-    """
+    """Return the standard error of a mean of values ``[count]`` that depend on each other within clusters."""
     residuals = np.bincount(clusters, values - values.mean())
     return sqrt(float(residuals @ residuals)) / len(values)
 

@@ -126,12 +126,7 @@ class SortedConnectivity(FinalAnswer):
 
 
 def reached(following: dict[int, int], start: int) -> list[int]:
-    """Return the nodes of the path that begins at one, itself included.
-
-    Example:
-        >>> reached({1: 3, 2: 4, 3: 4}, 1)
-        [1, 3, 4]
-    """
+    """Return the nodes of the path that begins at one, itself included."""
     path = [start]
     while path[-1] in following:
         path.append(following[path[-1]])

@@ -200,11 +200,8 @@ class Task(ABC):
     def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64] | None:  # noqa: ARG002
         """Return the expected share of each target among those counted, exactly, shape ``[output_size]``.
 
-        None, as here, where it is not known exactly: then ``majority_baseline`` draws a sample.
-
-        Args:
-            length: the number of tokens in a sequence, at least 1.
-            last: count only the targets of the last so many places, at least 1; all if None.
+        None, as here, where it is not known exactly: then ``majority_baseline`` draws a sample. Only the last
+        so many of ``length`` places count if ``last`` is given.
         """
         return None
 
@@ -255,11 +252,7 @@ class Task(ABC):
     ) -> Ceiling | None:
         """Return what the best possible answers reach; None where that is not known.
 
-        Args:
-            length: as for ``majority_baseline``, and so are the others.
-            last: count only the targets of the last so many places; all if None.
-            sequences: the size of the sample, where one is needed.
-            rng: its source of randomness.
+        Arguments are those of ``majority_baseline``.
         """
         return Ceiling(1.0, 0.0) if self._answers_are_certain else None
 

@@ -53,11 +53,7 @@ LARGEST_TASK_FILE = 2**28
 
 
 def read_json_object(path: Path) -> Content:
-    """Return the JSON object that a file holds.
-
-    Raises:
-        InputError: the file cannot be read, or holds something else.
-    """
+    """Return the JSON object that a file holds; InputError if it cannot be read or holds something else."""
     try:
         content = strict_json(read_file(path, LARGEST_TASK_FILE), f"task file {path}")
     except OSError as error:
@@ -72,20 +68,7 @@ def read_json_object(path: Path) -> Content:
 
 
 def task_of_json(content: Content, where: str, name: str) -> Task:
-    """Return the task of an automaton in one of the four forms.
-
-    Raises:
-        InputError: it is none of the four, a field is unknown, missing or of the wrong kind, or the automaton
-            is not one.
-
-    Example:
-        >>> task_of_json({"generators": [[1, 2, 3], [2, 1, 3], [2, 3, 1]]}, "the example", "S3")
-        <WordProblem S3: 3 tokens, 6 states>
-        >>> task_of_json({"table": [[0, 1], [1, 1]], "tokens": [2]}, "the example", "or")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: the example: tokens holds 2; give numbers in 0 … 1
-    """
+    """Return the task of an automaton in one of the four forms; ``where`` begins the sentence of a fault."""
     forms: dict[str, tuple[Callable[[Content, str, str], Task], set[str]]] = {  # by the telling field
         "transitions": (_of_dfa, {"initial", "accepting", "avoid"}),
         "table": (_of_monoid, {"element_names", "tokens"}),
@@ -120,17 +103,7 @@ def task_of_dfa(dfa: DFA, name: str = "automaton", description: str = "") -> Wor
 
     Sampling keeps out of the states after which only finitely many words are accepted: random words of most
     languages end in a rejecting sink after a few letters, and every label from there on is the same. An
-    automaton in which no state accepts has no language, and every word is drawn.
-
-    Raises:
-        InputError: the language is finite.
-
-    Example:
-        >>> from automata.machines.regular_expressions import regular_expression_dfa
-        >>> task = task_of_dfa(regular_expression_dfa("(ab|ba)*"))
-        >>> batch = task.batch(1, 8, np.random.default_rng(0))
-        >>> "".join(task.token_names[token] for token in batch.tokens[0])
-        'babaabab'
+    automaton that never accepts has no language: every word is drawn. Finite languages are refused.
     """
     avoid = states_with_finite_future(dfa) if dfa.accepting else ()
     if dfa.initial in avoid:
@@ -142,11 +115,7 @@ def task_of_dfa(dfa: DFA, name: str = "automaton", description: str = "") -> Wor
 
 
 def word_problem_of_json(fields: Content) -> WordProblem:
-    """Return the word problem of the fields of its class.
-
-    Raises:
-        InputError: a value is of the wrong kind, or the fields are none of a word problem.
-    """
+    """Return the word problem of the fields of its class."""
     for field, value in _need(fields, "word_problem", dict).items():
         if field in ("token_names", "state_names"):
             _names(value, field)
@@ -165,11 +134,7 @@ def word_problem_of_json(fields: Content) -> WordProblem:
 
 
 def dfa_of_json(content: Content) -> DFA:
-    """Return the automaton of ``transitions``, ``initial`` and ``accepting``.
-
-    Raises:
-        InputError: one of them is missing or of the wrong kind.
-    """
+    """Return the automaton of ``transitions``, ``initial`` and ``accepting``."""
     transitions = {
         state: {
             symbol: _name(target, f"the target of {state!r} under {symbol!r}")

@@ -69,11 +69,6 @@ def places_tell_nothing(task: ReplLanguage, length: int, last: int) -> bool:
     So it is if all actions have the same number of tokens, and all reveals. Otherwise a window of a row holds
     the reveals that short actions precede more often than others. It does not matter where all of every
     session is counted.
-
-    Example:
-        >>> swaps, rotations = ReplLanguage(3), ReplLanguage(3, actions=["123", "231"])  # a = a is short
-        >>> places_tell_nothing(swaps, 128, 8), places_tell_nothing(rotations, 128, 8)
-        (True, False)
     """
     tables = task.tables
     actions, reveals = np.split(

@@ -137,8 +137,7 @@ class ObservedTask(Task):
     def beliefs(self, tokens: ArrayLike) -> Probabilities:
         """Return the exact posterior over the hidden state after every token, ``[batch, length, states]``.
 
-        Args:
-            tokens: shape ``[batch, length]``, sequences from their beginning.
+        Tokens are sequences from their beginning, ``[batch, length]``, as everywhere here.
 
         Raises:
             InputError: as for ``observations``, tokens contradict those before them, or there are more
@@ -156,11 +155,7 @@ class ObservedTask(Task):
     def probabilities(self, tokens: ArrayLike) -> Probabilities:
         """Return the exact distribution of what is asked after every token, given the tokens up to it.
 
-        Args:
-            tokens: shape ``[batch, length]``, sequences from their beginning.
-
-        Returns:
-            Shape ``[batch, length, output_size]``; 0 throughout where nothing is asked.
+        Its shape is ``[batch, length, output_size]``; it is 0 throughout where nothing is asked.
 
         Raises:
             InputError: as for ``observations``, or tokens contradict those before them.
@@ -172,14 +167,9 @@ class ObservedTask(Task):
         return answers
 
     def predicted(self, beliefs: Probabilities, questions: IntArray) -> Probabilities:
-        """Return what beliefs predict of a question each; 0 where it is ``NOTHING``.
+        """Return the predicted answer of each belief ``[batch, states]``, ``[batch, output_size]``.
 
-        Args:
-            beliefs: shape ``[batch, states]``.
-            questions: shape ``[batch]``, as ``questions`` numbers them.
-
-        Returns:
-            Shape ``[batch, output_size]``.
+        It is 0 where the question, ``[batch]``, is ``NOTHING``.
         """
         answers = np.zeros((len(questions), self.output_size))
         for number in np.unique(questions).tolist():
@@ -202,15 +192,10 @@ class ObservedTask(Task):
     def updated(
         self, beliefs: Probabilities, tokens: ArrayLike, positions: ArrayLike | None = None
     ) -> Probabilities:
-        """Return what Bayes' rule makes of given beliefs with one token each, ``[batch, places, states]``.
+        """Return N_y b / 1ᵀN_y b of given beliefs with one token each, ``[batch, places, states]``.
 
-        Args:
-            beliefs: shape ``[batch, places, states]``; those before each of the tokens, such as a model's.
-            tokens: shape ``[batch, length]``, sequences from their beginning.
-            positions: of the tokens, ``[places]``; all if None.
-
-        Returns:
-            N_y b / 1ᵀN_y b; zeros, which is no belief, where the token contradicts the given belief.
+        Beliefs of the same shape are those before the tokens at ``positions``, ``[places]``, or at all if
+        None, such as a model's. Where the token contradicts the belief there are zeros, which is no belief.
 
         Raises:
             InputError: as for ``observations``, or beliefs has another shape.
@@ -240,11 +225,7 @@ class ObservedTask(Task):
     ) -> Ceiling:
         """Return what the filter reaches in a sample; counted targets that are not uncertain are known.
 
-        The expectation over hidden states given the tokens is exact (the probability of the likeliest target,
-        and the entropy); that over the tokens is the mean of the sample.
-
-        Raises:
-            InputError: nothing is asked in the sample.
+        The expectation over hidden states given the tokens is exact, that over the tokens the sample's mean.
         """
         source = np.random.default_rng(0) if rng is None else rng
         places = last_places(length, last)

@@ -297,11 +297,7 @@ LISTED = "python -m implicit.train --list and automata.task_names() list all"
 
 
 def registered_task(name: str, hard_fraction: float | None = None) -> Task:
-    """Return the task of this name, of whatever kind.
-
-    Args:
-        name: one of ``task_names()``.
-        hard_fraction: as for ``make_task``.
+    """Return the task of this name, one of ``task_names()``, of whatever kind.
 
     Raises:
         InputError: as for ``make_task``, or ``hard_fraction`` is below 1 for a task that is no word problem.

@@ -146,15 +146,7 @@ class ReplLanguage(ObservedTask):
     def sessions(self, count: int, rng: np.random.Generator, length: int | None = None) -> Sessions:
         """Draw sessions that are not yet tokens, for their text and states.
 
-        Args:
-            count: how many.
-            rng: the source of randomness.
-            length: the tokens of a row; it is needed where ``commands`` is None.
-
-        Example:
-            >>> drawn = ReplLanguage(2, commands=3).sessions(1, np.random.default_rng(0))
-            >>> drawn.trace(0).outputs[-1]
-            'a 2'
+        Where ``commands`` is None, they fill rows of ``length`` tokens.
         """
         return sample_sessions(
             self.form, count, rng, commands=self.commands, length=length, tables=self.tables
@@ -182,14 +174,7 @@ class ReplLanguage(ObservedTask):
         )
 
     def value_places(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return where the target is a revealed value, ``[batch, length]``, whatever is asked.
-
-        Example:
-            >>> task = ReplLanguage(3, commands=8)
-            >>> batch = task.batch(2, 150, np.random.default_rng(0))
-            >>> task.value_places(batch).sum(axis=1).tolist()
-            [2, 2]
-        """
+        """Return where the target is a revealed value, ``[batch, length]``, whatever is asked."""
         return self._values(batch.targets) & (batch.tokens != self.tokenizer.numbers[" = "])
 
     def final_value_places(self, batch: Batch) -> NDArray[np.bool_]:

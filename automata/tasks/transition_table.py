@@ -47,10 +47,7 @@ def allowed_tokens(
 
     It is the tokens of each state, the allowed ones first, ``[states, tokens]``; how many are allowed,
     ``[states]``; and N, their least common multiple. A uniform draw from 0 … N-1, modulo the number of a
-    state, is uniform there. A state to avoid that has no allowed token has token 0.
-
-    Raises:
-        InputError: a state that is not avoided has no such token.
+    state, is uniform there. A state to avoid that has no allowed token has token 0; others are refused.
     """
     is_avoided = np.isin(table, avoid)
     counts = (~is_avoided).sum(axis=1)
@@ -66,14 +63,7 @@ def allowed_tokens(
 def token_probabilities(
     table: IntArray, hard_fraction: float, easy_tokens: Sequence[int], avoid: Sequence[int]
 ) -> FloatArray:
-    """Return the probability of every token in every state, shape ``[states, tokens]``.
-
-    Args:
-        table: the states after each token, shape ``[states, tokens]``.
-        hard_fraction: the probability that a token is drawn uniformly from all of them.
-        easy_tokens: those that are drawn, uniformly, otherwise.
-        avoid: states that are kept out of: a token is drawn uniformly from those that lead elsewhere.
-    """
+    """Return the probability of every token in every state, shape ``[states, tokens]``."""
     states, tokens = table.shape
     if avoid:
         allowed = ~np.isin(table, avoid)

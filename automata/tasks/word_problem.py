@@ -136,13 +136,8 @@ class WordProblem(Task):
     ) -> "WordProblem":
         """Return the word problem of a monoid: the label after t tokens is their product, read left to right.
 
-        Args:
-            monoid: its elements are the states; the identity is the initial one.
-            tokens: the elements that are tokens, numbered in this order; all of them if left out.
-            hard_fraction: as for the class.
-            easy_tokens: elements, among the tokens; the identity if left out.
-            name: the name of the monoid if left out.
-            description: as for the class.
+        Its elements are the states. Some of them may be ``tokens``, numbered in this order, and of these some
+        ``easy_tokens``, the identity if left out. The rest is as for the class.
 
         Example:
             >>> from automata.monoids.groups import cyclic_group
@@ -180,12 +175,7 @@ class WordProblem(Task):
     ) -> "WordProblem":
         """Return the state tracking problem of an automaton: tokens are symbols, labels are states.
 
-        Args:
-            dfa: the automaton; which states accept is not used.
-            hard_fraction: as for the class.
-            avoid: the states, by name, that sampling keeps out of.
-            name: a short name.
-            description: as for the class.
+        Which states accept is not used. ``avoid`` names states; the rest is as for the class.
 
         Example:
             >>> from automata.machines.named_dfas import dyck_dfa
@@ -297,16 +287,9 @@ class WordProblem(Task):
     def sample(
         self, batch: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> tuple[IntArray, IntArray]:
-        """Draw sequences and label them.
+        """Draw sequences; return their tokens and the states after them, both int64 ``[batch, length]``.
 
-        Args:
-            batch: the number of sequences.
-            length: the number of tokens in each.
-            rng: the source of randomness; the same state of it gives the same result.
-            start: the state before the first token of each sequence, ``[batch]``; the initial state if None.
-
-        Returns:
-            Tokens and the states after them, both int64 ``[batch, length]``.
+        ``start`` is the state before the first token of each, ``[batch]``; the initial state if None.
 
         Raises:
             InputError: batch or length is below 1, or start holds something that is no state.
