@@ -60,12 +60,9 @@ def decay_rate(
 ) -> DecayRate:
     """Return the rate: up to rounding where beliefs are finitely many, else between bounds.
 
-    Args:
-        automaton: which draws the values.
-        source: which draws the tokens.
-        precision: where only bounds are known, stop once they differ by this share of the upper one.
-        most_beliefs: of the finite chain; the bounds take twenty times as many, full reveals a hundred times.
-        most_cycles: of the bounds, and of the actions between two full reveals.
+    Where only bounds are known, it stops once they differ by ``precision`` times the upper one. Beliefs are
+    counted of the finite chain; bounds take twenty times as many, full reveals a hundred times. Cycles are
+    those of the bounds, and the actions between two full reveals.
 
     Raises:
         InputError: the source is none of this automaton's or draws no reveal; or rates may depend on the

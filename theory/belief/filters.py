@@ -80,11 +80,7 @@ class BayesFilter:
         vars(self).update(actions=len(moves), offsets=offsets)
 
     def observations(self, tokens: ArrayLike, values: ArrayLike) -> Tensor:
-        """Return the observation numbers of tokens and the values they show, int64 ``[B, L]``.
-
-        Args:
-            tokens: numbers ``[B, L]``, actions before reveals.
-            values: what each reveal shows, ``[B, L]``; not read at actions.
+        """Return the observation numbers of tokens and the values they show, not read at actions, ``[B, L]``.
 
         Raises:
             InputError: a token does not exist, or a value is not one of its reveal.

@@ -22,10 +22,7 @@ from automata.probabilistic.marginal_filter import MarginalFilter
 
 @dataclass(frozen=True, eq=False, init=False)
 class LinearMarginals:
-    """The unnormalised marginal map: p ← A_y p + c_y, with one pair for each observation.
-
-    Args:
-        filtered: which says how tokens act; observations are numbered as in ``BayesFilter``.
+    """The unnormalised marginal map: p ← A_y p + c_y, with one pair for each observation of ``BayesFilter``.
 
     Attributes:
         initial: ``[n²]``.
@@ -97,9 +94,7 @@ def marginals(beliefs: Tensor, arrangements: ArrayLike) -> Tensor:
     A hidden swap acts linearly on P, so without reveals P needs n² numbers in place of n!. A partial
     reveal does not act on P at all: two beliefs with the same P can have posteriors with different ones.
 
-    Args:
-        beliefs: shape ``[..., N]``.
-        arrangements: shape ``[N, n]``; what each variable holds in each state, 0 … n−1.
+    Shapes: beliefs ``[..., N]``; arrangements ``[N, n]``, what each variable holds in each state, 0 … n−1.
 
     Example:
         All six arrangements of three values, or only the three cyclic ones: the same marginals. Once

@@ -82,13 +82,6 @@ def measured_decay(
 ) -> MeasuredDecay:
     """Measure the decay with the logarithmic filter, which shares no code with the predictions.
 
-    Args:
-        automaton: which draws the values.
-        source: which draws the tokens.
-        sequences: how many, 2 at least.
-        length: tokens of each.
-        rng: the source of randomness.
-
     Raises:
         InputError: the source is none of this automaton's or draws no reveal in this length, or there are
             fewer than 2 sequences.
@@ -117,13 +110,7 @@ def measured_decay(
 def decay_report(
     chosen: Sequence[Case] | None = None, sequences: int = 200, length: int = 1200, seed: int = 0
 ) -> str:
-    """Return the table of predicted and measured decay per reveal, in nats.
-
-    Args:
-        chosen: what the rows are of; ``cases()`` if None.
-        sequences: sampled traces of each.
-        length: tokens of a trace.
-        seed: of the sampling.
+    """Return the table of predicted decay per reveal, in nats, and that of sampled traces of so many tokens.
 
     Example:
         >>> print(decay_report(cases()[:2], 50, 400))

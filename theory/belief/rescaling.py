@@ -104,9 +104,7 @@ def best_gains(chain: BeliefChain) -> Gains:
 def exit_length(variance: float, dtype: torch.dtype) -> float:
     """Return ab/V, the expected number of tokens until the mass, from 1 on, leaves a format's normal numbers.
 
-    Args:
-        variance: V per token; infinity is returned for 0.
-        dtype: a floating-point type.
+    V is the variance per token; infinity is returned for 0.
 
     Raises:
         InputError: the variance is below 0, or the type not a floating-point one.

@@ -20,10 +20,6 @@ from theory.belief.filters import BayesFilter
 def word_spectrum(belief: BayesFilter, observations: Tensor) -> Tensor:
     """Return the eigenvalues of N_{y_L} ⋯ N_{y_1}, the largest modulus first, complex128, ``[states]``.
 
-    Args:
-        belief: whose operators.
-        observations: numbers, in the order in which they are observed, ``[L]``.
-
     Raises:
         InputError: the observations are not a sequence of numbers of operators.
 
@@ -46,11 +42,7 @@ def largest_lyapunov_exponent(belief: BayesFilter, observations: Tensor) -> Tens
     """Return (1/L) log ‖N_{y_L} ⋯ N_{y_1}‖₁ of sequences, in nats per token, ``[B]``.
 
     The product is divided by its norm at every step, and the logarithms are summed. It estimates the largest
-    exponent, whose error falls as 1/√L.
-
-    Args:
-        belief: whose operators.
-        observations: ``[B, L]``, drawn by the automaton.
+    exponent, whose error falls as 1/√L, of observations ``[B, L]`` that the automaton drew.
 
     Raises:
         InputError: the observations have another shape or numbers outside.

@@ -57,13 +57,7 @@ class TokenSource:
     def fixed_period(
         cls, automaton: ProbabilisticAutomaton, actions: int, reveals: Sequence[str] | None = None
     ) -> "TokenSource":
-        """Return so many actions, each drawn uniformly, then a reveal, drawn uniformly; and again.
-
-        Args:
-            automaton: whose tokens.
-            actions: how many before each reveal.
-            reveals: those drawn from; all if None.
-        """
+        """Return so many actions, each drawn uniformly, then a reveal, drawn uniformly; and again."""
         check_integer("actions", actions, 0)
         acting, revealing = _uniform(automaton, reveals)
         return cls([acting] * actions + [revealing])

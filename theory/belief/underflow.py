@@ -65,12 +65,8 @@ def format_information(dtype: torch.dtype) -> torch.finfo:
 def predicted_underflow(rate: float, dtype: torch.dtype) -> tuple[float, float]:
     """Return the numbers of reveals until subnormal numbers begin, and until the mass rounds to 0.
 
-    Args:
-        rate: h, in nats per reveal; above 0.
-        dtype: a floating-point type.
-
     Raises:
-        InputError: the rate is not above 0, or the type not a floating-point one.
+        InputError: the rate, in nats per reveal, is not above 0, or the type not a floating-point one.
 
     Example:
         One bit per reveal:
@@ -102,17 +98,8 @@ def observed_underflow(
     """Run the linear filter in a format beside the exact one, and count reveals.
 
     Each product is rounded to the format; sums are PyTorch's, which accumulates those of 16 bits in float32
-    and rounds once.
-
-    Args:
-        automaton: which draws the values.
-        source: which draws the tokens.
-        dtype: of operators and state.
-        sequences: how many.
-        longest: tokens of a sequence.
-        rng: the source of randomness.
-        tolerance: of the total variation between the belief and the exact one.
-        flush: subnormal numbers to zero, while this runs.
+    and rounds once. A belief is inaccurate whose total variation from the exact one is above the tolerance;
+    ``flush`` sets subnormal numbers to zero while this runs.
 
     Raises:
         InputError: the source is none of this automaton's, the type no floating-point one, or this

@@ -98,11 +98,7 @@ def ssm_of_automaton(
 
 
 def decode_states(codes: Tensor, states: int) -> Tensor:
-    """Return the states whose codes are nearest: the largest entry, or the nearest number.
-
-    Args:
-        codes: shape ``[..., states]`` for one-hot codes, ``[..., 1]`` for numbers.
-        states: n, the number of states.
+    """Return the states whose codes are nearest: the largest entry, or of ``[..., 1]`` the nearest number.
 
     Example:
         >>> decode_states(torch.tensor([[0.1, 0.8], [0.6, 0.4]]), 2).tolist()
@@ -122,10 +118,6 @@ def relu_rnn_of_automaton(table: ArrayLike, initial: int = 0) -> tuple[torch.nn.
     pre-activation is 2 [q = δ(p, a)] + 2 [x = a] − 3 for the state p before: 1 if both hold, −1 or −3 if
     not. All numbers are integers between −3 and 2. At no reachable state is a pre-activation 0, so the
     transition is differentiable there.
-
-    Args:
-        table: δ, shape ``[states, tokens]``.
-        initial: the number of the initial state.
 
     Returns:
         The RNN (float64, batch first), which reads one-hot tokens ``[B, L, tokens]``, and h₀ of shape

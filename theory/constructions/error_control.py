@@ -125,10 +125,6 @@ def kept_errors(word_map: AffineMap, codes: Sequence[Sequence[Number]]) -> KeptE
 
     All of it is computed with rational numbers, and A v = v is checked for every vector of the basis.
 
-    Args:
-        word_map: of the word.
-        codes: points that it leaves where they are.
-
     Raises:
         InputError: a code is not returned: then nothing follows from the others alone, so leave it out.
 
@@ -163,12 +159,6 @@ def errors_that_confuse(
 
     After token t of K the error is (h'_t − h_t)/K, with h and h' the runs without errors. The run with errors
     is then at h_t + (t/K)(h'_t − h_t), and after the last token at h'_K: no decoder can tell them apart.
-
-    Args:
-        maps: of the tokens.
-        word: not empty.
-        start: the state before the first token.
-        other: the state of the run that is imitated.
 
     Example:
         Parity, λ = −1: eight errors of 1/8 turn the run from 0 into that from 1.

@@ -94,11 +94,7 @@ class ImplicitSSM:
         return self.read(latent, self.update(latent, state, inputs), inputs)
 
     def transition(self, inputs: Tensor) -> Transition:
-        """Return (Φ, G) of one token; the state entry is called ``"h"``.
-
-        Args:
-            inputs: what is read at the token, without an axis of sequences or positions.
-        """
+        """Return (Φ, G) of one token, its inputs without further axes; the state entry is called ``"h"``."""
 
         def state_update(latent: Tensor, state: State) -> State:
             return {"h": self.update(latent, state["h"], inputs)}
@@ -111,25 +107,14 @@ class ImplicitSSM:
         )
 
     def step(self, state: Tensor, inputs: Tensor, start: Tensor | None = None) -> Tensor:
-        """Return the next state by one iteration of Φ from ``start`` (zeros if None), then G.
-
-        Args:
-            state: h, shape ``[..., n]``.
-            inputs: what is read at the token, ``[...]`` or ``[..., m]``.
-            start: z₀, shape ``[..., n]``.
-        """
+        """Return the next state ``[..., n]`` by one iteration of Φ from ``start`` (zeros if None), then G."""
         guess = torch.zeros_like(state) if start is None else start
         return self.update(self.self_map(guess, state, inputs), state, inputs)
 
     def run(self, inputs: Tensor, state: Tensor | None = None) -> Tensor:
-        """Return the states after every token, one token after the other, one iteration at each.
+        """Return the states after every token, ``[B, L, n]``, one after the other, one iteration at each.
 
-        Args:
-            inputs: shape ``[B, L]`` or ``[B, L, m]``.
-            state: h before the first token, ``[B, n]``; h₀ if None.
-
-        Returns:
-            The states, shape ``[B, L, n]``.
+        Inputs are ``[B, L]`` or ``[B, L, m]``; the state before the first token, ``[B, n]``, is h₀ if None.
 
         Raises:
             InputError: there is no token, or one that cannot be read.
@@ -145,12 +130,7 @@ class ImplicitSSM:
     def sweep(self, latents: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Evaluate all tokens together once: the scan of h with Λ and u of these latents, then f.
 
-        Args:
-            latents: z of the sweep before, shape ``[B, L, n]``.
-            inputs: shape ``[B, L]`` or ``[B, L, m]``.
-
-        Returns:
-            The next latents and the states, both ``[B, L, n]``.
+        Return the next latents and the states, both ``[B, L, n]``.
         """
         drive = self.drive(latents, inputs)
         decay = self.decay(latents, inputs).expand_as(drive)

@@ -25,13 +25,8 @@ def eventual_cycle(step: Callable[[Value], Value], start: Value, limit: int = 10
 
     Values are compared by ``==``, so that +0.0 and −0.0 are one.
 
-    Args:
-        step: the map.
-        start: the first value.
-        limit: the most steps.
-
     Raises:
-        InputError: no value has come back within the limit.
+        InputError: no value has come back within so many steps.
 
     Example:
         Three quarters of h, rounded down: 10, 7, 5, 3, 2, 1, 0, 0, …; and λ = −1, which alternates.
@@ -57,13 +52,7 @@ def eventual_cycle(step: Callable[[Value], Value], start: Value, limit: int = 10
 def diagonal_state(
     word: Sequence[str], decays: Mapping[str, Any], drives: Mapping[str, Any], initial: Any = 0
 ) -> Any:
-    """Return one entry of the state of h ← λ(x) h + u(x) after a word.
-
-    Args:
-        word: the tokens.
-        decays: λ for every token.
-        drives: u for every token.
-        initial: h₀.
+    """Return one entry of the state of h ← λ(x) h + u(x) after a word, from λ and u of every token.
 
     Example:
         Parity with λ(1) = −1 and u(1) = 1:

@@ -130,10 +130,8 @@ def batched_layer_jacobians(
     The values are those of `layer_jacobians` at every position, to rounding. The factors take 8 T n (2 d + 1)
     bytes per layer (137 MB at T = 256, n = 1024, d = 32); a D that is not diagonal takes 8 T n² instead.
 
-    Args:
-        transitions: the pairs (Φ, G) of T positions, in float64.
-        states: the states s before their tokens, each entry ``[T, …]``.
-        latents: the fixed points z*, ``[T, latent_size]``; elsewhere the formula has no meaning.
+    The states s are those before their tokens, each entry ``[T, …]``, the latents the fixed points z*,
+    ``[T, latent_size]``; elsewhere the formula has no meaning.
 
     Raises:
         InputError: if states or latents cannot be used, or if I − ∂zΦ is singular at a position.

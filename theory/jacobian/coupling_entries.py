@@ -25,14 +25,8 @@ def coupling_entries(
 ) -> tuple[tuple[Tensor, Tensor], ...]:
     """Return per layer the row and the column of a large off-diagonal entry of ∂h'/∂h at each position.
 
-    Args:
-        transitions: the pairs (Φ, G) of T positions, in float64.
-        states: the states before their tokens, each entry ``[T, …]``.
-        latents: the fixed points, ``[T, d]``.
-        slopes: ∂zΦ there, ``[T, d, d]``.
-
-    Returns:
-        Rows and columns, int64 ``[T]``; row and column differ. Where I − ∂zΦ is singular they mean nothing.
+    Rows and columns, int64 ``[T]``, differ; where I − ∂zΦ is singular they mean nothing. States are those
+    before their tokens, each entry ``[T, …]``, latents the fixed points, ``[T, d]``, and slopes ∂zΦ there.
 
     Example:
         Φ = h₀ and h' = h / 2 + (0, z): the one entry off the diagonal is that of h'₁ by h₀.

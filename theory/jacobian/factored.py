@@ -209,10 +209,7 @@ def latent_jacobian(transition: Transition, state: State, latent: Tensor) -> Ten
 def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tuple[FactoredJacobian, ...]:
     """Return for each layer the block ∂v'/∂v of ds'/ds, everything else in the state held fixed.
 
-    Args:
-        transition: the pair (Φ, G), in float64.
-        state: the state s, without a batch axis.
-        latent: the fixed point z*; elsewhere the formula has no meaning.
+    The latent is the fixed point z*; elsewhere the formula has no meaning. States have no batch axis.
 
     Raises:
         InputError: if the state cannot be used, if Φ or G raises, changes what it is given or cannot be
@@ -248,11 +245,6 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
 
 def full_state_jacobian(transition: Transition, state: State, latent: Tensor) -> FullStateJacobian:
     """Return ds'/ds for all real entries of the state as one dense matrix, the square of the state's size.
-
-    Args:
-        transition: the pair (Φ, G), in float64.
-        state: the state s, without a batch axis.
-        latent: the fixed point z*.
 
     Raises:
         InputError: as `layer_jacobians`.

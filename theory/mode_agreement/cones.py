@@ -111,11 +111,7 @@ class SweepInequality:
     def enough_sweeps(self, length: int, reduction: float) -> int:
         """Return how many sweeps bring every error to at most ``reduction`` times the largest at first.
 
-        The least over x < 1 of ((L − 1) log 1/x + log 1/reduction) / log 1/a(x).
-
-        Args:
-            length: L, the number of tokens.
-            reduction: between 0 and 1.
+        The least over x < 1 of ((L − 1) log 1/x + log 1/reduction) / log 1/a(x), for L tokens.
 
         Raises:
             InputError: for a length below 1 or a reduction outside of (0, 1).

@@ -97,11 +97,7 @@ def assert_contractive(
 ) -> None:
     """Assert C3: at every fixed point the spectral radius of (1 − τ) I + τ ∂zΦ is below 1.
 
-    Args:
-        transition: the pair (Φ, G), in float64.
-        states: visited states, without a batch axis.
-        norm: demand more, that the 2-norm of that matrix is below 1, so that every step comes nearer.
-        max_iterations: the largest number of iterations of a solve.
+    With ``norm`` more: that the 2-norm of that matrix is below 1, so that every step comes nearer.
 
     Raises:
         AssertionError: naming the condition, its value, its threshold and the worst state.
@@ -139,11 +135,8 @@ def assert_theorem1(
     theorem, so that nothing but "fails", of a negative control whose conclusions fail, can be expected of it.
     :func:`assert_kind` speaks of every model.
 
-    Args:
-        transition: the pair (Φ, G), in float64.
-        states: visited states, without a batch axis.
-        expected: ``holds``, or ``fails`` for a negative control.
-        options: what :func:`theory.check_theorem1` takes.
+    Expected is ``holds``, or ``fails`` for a negative control; options are those of
+    :func:`theory.check_theorem1`.
 
     Raises:
         AssertionError: naming the worst state, its verdict and reason, and each measured value with its
@@ -189,11 +182,8 @@ def assert_kind(
 ) -> Theorem1Report:
     """Assert that the transition is of a kind, such as "non-diagonal and linear", and return the report.
 
-    Args:
-        transition: the pair (Φ, G), in float64; with or without a latent.
-        states: visited states, without a batch axis; at least two, for "linear" or not.
-        expected: a :class:`theory.TransitionKind` or its words.
-        options: what :func:`theory.check_theorem1` takes.
+    Expected is a :class:`theory.TransitionKind` or its words, and two states at least are needed for "linear"
+    or not; options are those of :func:`theory.check_theorem1`. The transition may have no latent.
 
     Raises:
         AssertionError: naming the kind that was found, with its reason.
