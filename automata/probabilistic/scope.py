@@ -60,10 +60,11 @@ class MarginalScope:
     """Whether a marginal filter exists.
 
     Attributes:
-        exists: for all sequences up to ``length``, and for all lengths if ``closed``. closed: no belief is
-        reached for the first time after ``length`` tokens. length: the tokens of the longest histories that
-        were looked at, the observation after them not counted. beliefs: how many different ones they lead
-        to. confusion: why it does not exist, or None.
+        exists: for all sequences up to ``length``, and for all lengths if ``closed``.
+        closed: no belief is reached for the first time after ``length`` tokens.
+        length: the tokens of the longest histories that were looked at, without the observation after them.
+        beliefs: how many different ones they lead to.
+        confusion: why it does not exist, or None.
     """
 
     exists: bool
