@@ -2,8 +2,8 @@
 
 import pytest
 
-from automata.errors import InputError
 from automata.phrases import END, PhraseTokenizer
+from tests.refusals import refusals
 
 TABLE = PhraseTokenizer(["a", "ab", "b", " ", "\n", "1", "12"])
 
@@ -22,19 +22,13 @@ def test_the_end_is_token_0_and_stands_for_no_text() -> None:
     assert TABLE.decode([0, 1, 0, 0]) == "a"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: PhraseTokenizer([]), "phrases is empty"),
-        (lambda: PhraseTokenizer(["a", ""]), "phrases holds ''"),
-        (lambda: PhraseTokenizer(["a", "b", "a"]), "phrases holds 'a'"),
-        (lambda: PhraseTokenizer([END]), "phrases holds '<end>'"),
-        (lambda: TABLE.encode("abc12"), "holds 'c12' at position 2"),
-        (lambda: TABLE.decode([8]), r"token is 8; give one in 0 … 7"),
-        (lambda: TABLE.decode([-1]), "token is -1"),
-        (lambda: TABLE.decode([0.5]), "token is 0.5"),  # type: ignore[list-item]
-    ],
+test_bad_input_is_refused = refusals(
+    (lambda: PhraseTokenizer([]), "phrases is empty"),
+    (lambda: PhraseTokenizer(["a", ""]), "phrases holds ''"),
+    (lambda: PhraseTokenizer(["a", "b", "a"]), "phrases holds 'a'"),
+    (lambda: PhraseTokenizer([END]), "phrases holds '<end>'"),
+    (lambda: TABLE.encode("abc12"), "holds 'c12' at position 2"),
+    (lambda: TABLE.decode([8]), r"token is 8; give one in 0 … 7"),
+    (lambda: TABLE.decode([-1]), "token is -1"),
+    (lambda: TABLE.decode([0.5]), "token is 0.5"),  # type: ignore[list-item]
 )
-def test_bad_input_is_refused(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]

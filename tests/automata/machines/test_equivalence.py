@@ -20,6 +20,7 @@ from automata.machines.equivalence import (
 from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, monoid_dfa, parity_dfa
 from automata.monoids.groups import symmetric_group
 from automata.monoids.isomorphism import find_isomorphism
+from tests.refusals import refusals
 
 
 @st.composite
@@ -139,13 +140,11 @@ def test_transition_monoid_multiplies_words_in_reading_order() -> None:
             assert started.run(u + v)[-1] == started.run(w)[-1]
 
 
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(InputError, match=r"alphabets differ in '\(', '\)', '0', '1'"):
-        product(parity_dfa(), dyck_dfa(1))
-    with pytest.raises(InputError, match="did you mean 'union'"):
-        product(parity_dfa(), parity_dfa(), "unoin")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="largest_order is 5"):
-        transition_monoid(modular_counter_dfa(6), largest_order=5)
+test_bad_input_is_refused = refusals(
+    (lambda: product(parity_dfa(), dyck_dfa(1)), r"alphabets differ in '\(', '\)', '0', '1'"),
+    (lambda: product(parity_dfa(), parity_dfa(), "unoin"), "did you mean 'union'"),  # type: ignore[arg-type]
+    (lambda: transition_monoid(modular_counter_dfa(6), largest_order=5), "largest_order is 5"),
+)
 
 
 def test_a_product_of_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

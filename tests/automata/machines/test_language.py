@@ -5,11 +5,11 @@ from math import comb
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.language import count_words, sample_words, states_with_finite_future, word_of_rank
 from automata.machines.named_dfas import dyck_dfa, modular_counter_dfa, parity_dfa
 from automata.machines.regular_expressions import regular_expression_dfa
+from tests.refusals import refusals
 
 NO_11 = DFA.from_table([[0, 1], [0, 2], [2, 2]], accepting=[0, 1])
 
@@ -48,16 +48,12 @@ def test_samples_are_uniform() -> None:
     assert chi_squared < 32.9  # the 0.999 quantile of χ² with 12 degrees of freedom; the seed is fixed
 
 
-def test_bad_input_is_refused() -> None:
-    rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="length is -1"):
-        count_words(NO_11, -1)
-    with pytest.raises(InputError, match="length is 3 and no word"):
-        sample_words(dyck_dfa(2), 3, 1, rng)
-    with pytest.raises(InputError, match="count is -1"):
-        sample_words(NO_11, 3, -1, rng)
-    with pytest.raises(InputError, match="rank is 5"):
-        word_of_rank(NO_11, 3, 5)
+test_bad_input_is_refused = refusals(
+    (lambda: count_words(NO_11, -1), "length is -1"),
+    (lambda: sample_words(dyck_dfa(2), 3, 1, np.random.default_rng(0)), "length is 3 and no word"),
+    (lambda: sample_words(NO_11, 3, -1, np.random.default_rng(0)), "count is -1"),
+    (lambda: word_of_rank(NO_11, 3, 5), "rank is 5"),
+)
 
 
 @pytest.mark.parametrize("expression", ["(ab|ba)*", "ab", "a*|b", "a$b", "(a|b)*", "a(ba)*b|bb"])

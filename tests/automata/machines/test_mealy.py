@@ -9,6 +9,7 @@ from automata.errors import InputError
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.registry import make_task
+from tests.refusals import refusals
 
 
 def random_machine(rng: np.random.Generator, states: int, tokens: int, answers: int) -> MealyMachine:
@@ -88,11 +89,12 @@ def test_broken_machines_are_refused(
         MealyMachine(table, answers, initial)
 
 
-def test_words_and_machines_that_do_not_fit_are_refused() -> None:
-    machine = MealyMachine([[0, 0]], [[0, 1]])
-    with pytest.raises(InputError, match="tokens holds 2"):
-        machine.read([[0, 2]])
-    with pytest.raises(InputError, match=r"tokens has shape \[2\]"):
-        machine.read([0, 1])
-    with pytest.raises(InputError, match="one machine reads 2 tokens, the other 1"):
-        distinguishing_tokens(machine, MealyMachine([[0]], [[0]]))
+MACHINE = MealyMachine([[0, 0]], [[0, 1]])
+test_words_and_machines_that_do_not_fit_are_refused = refusals(
+    (lambda: MACHINE.read([[0, 2]]), "tokens holds 2"),
+    (lambda: MACHINE.read([0, 1]), r"tokens has shape \[2\]"),
+    (
+        lambda: distinguishing_tokens(MACHINE, MealyMachine([[0]], [[0]])),
+        "one machine reads 2 tokens, the other 1",
+    ),
+)

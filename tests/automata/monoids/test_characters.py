@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.monoids import (
     Monoid,
     alternating_group,
@@ -17,6 +16,7 @@ from automata.monoids import (
     reset_monoid,
     symmetric_group,
 )
+from tests.refusals import refusals
 
 ROUNDING = 1e-9
 """Of eigenvectors of matrices of at most 12 rows, with entries of at most 120: about 1e-13 was met."""
@@ -124,10 +124,8 @@ def test_components_of_an_action_on_points() -> None:
     assert [(part.dimension, part.size) for part in isotypic_components(on_pairs)] == [(1, 1), (2, 2), (3, 3)]
 
 
-def test_what_is_no_group_is_refused() -> None:
-    with pytest.raises(InputError, match="is no group"):
-        irreducible_characters(reset_monoid(2))
-    with pytest.raises(InputError, match="sends two points to one"):
-        isotypic_components([[0, 0]])
-    with pytest.raises(InputError, match="largest_order is 10"):
-        isotypic_components(symmetric_group(4).table.T, largest_order=10)
+test_what_is_no_group_is_refused = refusals(
+    (lambda: irreducible_characters(reset_monoid(2)), "is no group"),
+    (lambda: isotypic_components([[0, 0]]), "sends two points to one"),
+    (lambda: isotypic_components(symmetric_group(4).table.T, largest_order=10), "largest_order is 10"),
+)

@@ -17,6 +17,7 @@ from automata.monoids.groups import (
 )
 from automata.monoids.monoid import Monoid, direct_product
 from automata.monoids.transformations import transformation_closure
+from tests.refusals import refusals
 
 EXAMPLES = {
     "S4": symmetric_group(4),
@@ -170,20 +171,15 @@ def test_bad_tables_are_refused(table: list[list[int]], names: list[str] | None,
         Monoid(table, names)
 
 
-def test_bad_arguments_are_refused() -> None:
-    group, memory = cyclic_group(3), reset_monoid(2)
-    with pytest.raises(InputError, match="elements of Z3 holds 3"):
-        group.multiply(3)
-    with pytest.raises(InputError, match="element 'x' is not in Z3"):
-        group.index("x")
-    with pytest.raises(InputError, match="'a' has no inverse in U2"):
-        memory.inverse(1)
-    with pytest.raises(InputError, match="U2 is not a group"):
-        _ = memory.inverses
-    with pytest.raises(InputError, match="idempotent is 1"):
-        group.derived_series(1)
-    with pytest.raises(InputError, match="factors is empty"):
-        direct_product()
+Z3 = cyclic_group(3)
+test_bad_arguments_are_refused = refusals(
+    (lambda: Z3.multiply(3), "elements of Z3 holds 3"),
+    (lambda: Z3.index("x"), "element 'x' is not in Z3"),
+    (lambda: Z3.derived_series(1), "idempotent is 1"),
+    (lambda: reset_monoid(2).inverse(1), "'a' has no inverse in U2"),
+    (lambda: reset_monoid(2).inverses, "U2 is not a group"),
+    (lambda: direct_product(), "factors is empty"),
+)
 
 
 def test_left_identity_alone_is_no_identity() -> None:

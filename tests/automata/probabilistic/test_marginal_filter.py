@@ -8,6 +8,7 @@ from automata.probabilistic.marginal_filter import MarginalFilter, columns_held
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from tests.automata.probabilistic.random_automata import enumerated_masses, random_mixtures, random_trace
+from tests.refusals import refusals
 
 NAMES = ["variable 1", "variable 2", "variable 3"]
 SHOWN: dict[str, list[object]] = {
@@ -107,32 +108,33 @@ def test_a_partial_reveal_after_a_full_one_and_a_swap() -> None:
         np.testing.assert_allclose(filtered.run(tokens, values), expected, rtol=0, atol=1e-12)
 
 
-def test_bad_input_names_the_place() -> None:
-    automaton = lazy_swaps(3)
-    with pytest.raises(InputError, match="variable 'x' is unknown"):
-        MarginalFilter(automaton, ["x"])
-    with pytest.raises(InputError, match="variables is empty"):
-        columns_held(automaton, [])
-    with pytest.raises(InputError, match="rule 'guess' is unknown"):
-        MarginalFilter(automaton, NAMES, "guess")  # type: ignore[arg-type]
-    refusing, guessing = MarginalFilter(automaton, NAMES), MarginalFilter(automaton, NAMES, "condition")
-    with pytest.raises(InputError, match="at position 1: reveal 'variable 1' does not act"):
-        refusing.run([0, 4], [-1, 0])
-    with pytest.raises(InputError, match=r"at position 1 of sequence 1: reveal 'all' shows what has prob"):
-        refusing.run([[0, 3], [0, 3]], [[-1, 0], [-1, 1]])
-    with pytest.raises(InputError, match=r"at position 0: reveal 'variable 1' shows what has prob"):
-        guessing.run([4], [1])
-    with pytest.raises(InputError, match="impossible reveal at position 1 of sequence 1;"):
-        automaton.beliefs([[0, 3], [0, 3]], [[-1, 0], [-1, 1]])
-    with pytest.raises(InputError, match="token 'x' at position 0 is unknown"):
-        refusing.acts("x")
+THREE = lazy_swaps(3)
+REFUSING = MarginalFilter(THREE, NAMES)
+test_bad_input_names_the_place = refusals(
+    (lambda: MarginalFilter(THREE, ["x"]), "variable 'x' is unknown"),
+    (lambda: columns_held(THREE, []), "variables is empty"),
+    (lambda: MarginalFilter(THREE, NAMES, "guess"), "rule 'guess' is unknown"),  # type: ignore[arg-type]
+    (lambda: MarginalFilter(unknown_coin(), ["look"]), "'toss' does not act"),
+    (lambda: REFUSING.run([0, 4], [-1, 0]), "at position 1: reveal 'variable 1' does not act"),
+    (
+        lambda: REFUSING.run([[0, 3], [0, 3]], [[-1, 0], [-1, 1]]),
+        "at position 1 of sequence 1: reveal 'all' shows what has prob",
+    ),
+    (
+        lambda: MarginalFilter(THREE, NAMES, "condition").run([4], [1]),
+        "at position 0: reveal 'variable 1' shows what has prob",
+    ),
+    (
+        lambda: THREE.beliefs([[0, 3], [0, 3]], [[-1, 0], [-1, 1]]),
+        "impossible reveal at position 1 of sequence 1;",
+    ),
+    (lambda: REFUSING.acts("x"), "token 'x' at position 0 is unknown"),
+)
 
 
 def test_marginals_of_what_is_no_arrangement() -> None:
     parity = MarginalFilter(noisy_parity(0.2), ["parity"])
     assert parity.run([1, 2], [-1, 1])[-1].tolist() == [[0.0, 1.0]]
-    with pytest.raises(InputError, match="'toss' does not act"):
-        MarginalFilter(unknown_coin(), ["look"])
 
 
 def test_a_filter_beyond_the_memory_is_refused() -> None:

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
+from tests.refusals import refusals
 
 
 def test_certain_swaps_are_the_word_problem_of_s5() -> None:
@@ -42,12 +42,9 @@ def test_noisy_parity_closed_form(failure: float) -> None:
     np.testing.assert_allclose(odd, (1 - (2 * failure - 1.0) ** ones) / 2, rtol=0, atol=1e-14)
 
 
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(InputError, match="variables is 7"):
-        lazy_swaps(7)
-    with pytest.raises(InputError, match=r"probability is 1\.5"):
-        lazy_swaps(3, 1.5)
-    with pytest.raises(InputError, match=r"swaps holds \(2, 1\)"):
-        lazy_swaps(3, swaps=[(2, 1)])
-    with pytest.raises(InputError, match="failure_probability is -1"):
-        noisy_parity(-1)
+test_bad_input_is_refused = refusals(
+    (lambda: lazy_swaps(7), "variables is 7"),
+    (lambda: lazy_swaps(3, 1.5), r"probability is 1\.5"),
+    (lambda: lazy_swaps(3, swaps=[(2, 1)]), r"swaps holds \(2, 1\)"),
+    (lambda: noisy_parity(-1), "failure_probability is -1"),
+)

@@ -3,11 +3,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.probabilistic.scope import marginal_scope
 from automata.probabilistic.three_variables import belief_from_marginals, three_variables_closed
+from tests.refusals import refusals
 
 NAMES = ["variable 1", "variable 2", "variable 3"]
 STAY3, STAY4 = (1, 2, 3), (1, 2, 3, 4)
@@ -144,16 +144,14 @@ def test_a_reveal_of_the_parity_leaves_the_formula() -> None:
     assert np.abs(belief_from_marginals(after) - beliefs[3]).max() > 0.1
 
 
-def test_bad_input() -> None:
-    with pytest.raises(InputError, match="length is -1"):
-        marginal_scope(lazy_swaps(3), NAMES, -1)
-    with pytest.raises(InputError, match="more than 100 beliefs"):
-        marginal_scope(lazy_swaps(3), NAMES, 8, most_beliefs=100)
-    with pytest.raises(InputError, match="no fractions with denominators up to 1000000"):
-        marginal_scope(lazy_swaps(3, 0.5**0.5), NAMES, 2)
-    with pytest.raises(InputError, match="token 'x' at position 0"):
-        marginal_scope(lazy_swaps(3), NAMES, 2, ["x"])
-    with pytest.raises(InputError, match=r"marginal has shape \[2, 2\]"):
-        belief_from_marginals(np.eye(2))
-    with pytest.raises(InputError, match=r"mixture has shape \[3\]"):
-        three_variables_closed([1, 0, 0])
+test_bad_input = refusals(
+    (lambda: marginal_scope(lazy_swaps(3), NAMES, -1), "length is -1"),
+    (lambda: marginal_scope(lazy_swaps(3), NAMES, 8, most_beliefs=100), "more than 100 beliefs"),
+    (
+        lambda: marginal_scope(lazy_swaps(3, 0.5**0.5), NAMES, 2),
+        "no fractions with denominators up to 1000000",
+    ),
+    (lambda: marginal_scope(lazy_swaps(3), NAMES, 2, ["x"]), "token 'x' at position 0"),
+    (lambda: belief_from_marginals(np.eye(2)), r"marginal has shape \[2, 2\]"),
+    (lambda: three_variables_closed([1, 0, 0]), r"mixture has shape \[3\]"),
+)

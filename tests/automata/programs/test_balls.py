@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from automata import WordProblem, symmetric_group
-from automata.errors import InputError
 from automata.programs.balls import (
     BallPuzzle,
     Swapped,
@@ -18,6 +17,7 @@ from automata.programs.balls import (
     question_accuracy,
     sample_swaps,
 )
+from tests.refusals import refusals
 
 READINGS: tuple[Swapped, ...] = ("ball", "place")
 Swaps = tuple[tuple[int, int], ...]
@@ -149,22 +149,16 @@ def test_a_puzzle_without_swaps() -> None:
     assert BallPuzzle(3, (), 2).text == "Where does ball 2 end up? 2"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: BallPuzzle(1, (), 1), "balls is 1; give a number in 2 … 99"),
-        (lambda: BallPuzzle(100, (), 1), "balls is 100"),
-        (lambda: BallPuzzle(2.5, (), 1), "balls is 2.5; give a whole number"),  # type: ignore[arg-type]
-        (lambda: BallPuzzle(3, (), 0), "asked is 0; give a number in 1 … 3"),
-        (lambda: BallPuzzle(3, ((1, 1),), 1), r"swaps holds \(1, 1\)"),
-        (lambda: BallPuzzle(3, ((1, 4),), 1), r"swaps holds \(1, 4\)"),
-        (lambda: BallPuzzle(3, ((1, 2, 3),), 1), r"swaps holds \(1, 2, 3\)"),  # type: ignore[arg-type]
-        (lambda: BallPuzzle(3, (), 1, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
-        (lambda: ball_tokenizer(3, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
-        (lambda: question_accuracy(5, -1), "swaps is -1"),
-        (lambda: question_accuracy(1, 1), "balls is 1"),
-    ],
+test_bad_input_is_refused = refusals(
+    (lambda: BallPuzzle(1, (), 1), "balls is 1; give a number in 2 … 99"),
+    (lambda: BallPuzzle(100, (), 1), "balls is 100"),
+    (lambda: BallPuzzle(2.5, (), 1), "balls is 2.5; give a whole number"),  # type: ignore[arg-type]
+    (lambda: BallPuzzle(3, (), 0), "asked is 0; give a number in 1 … 3"),
+    (lambda: BallPuzzle(3, ((1, 1),), 1), r"swaps holds \(1, 1\)"),
+    (lambda: BallPuzzle(3, ((1, 4),), 1), r"swaps holds \(1, 4\)"),
+    (lambda: BallPuzzle(3, ((1, 2, 3),), 1), r"swaps holds \(1, 2, 3\)"),  # type: ignore[arg-type]
+    (lambda: BallPuzzle(3, (), 1, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
+    (lambda: ball_tokenizer(3, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
+    (lambda: question_accuracy(5, -1), "swaps is -1"),
+    (lambda: question_accuracy(1, 1), "balls is 1"),
 )
-def test_bad_input_is_refused(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]

@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.programs.grammar import Program, ProgramGrammar
 from automata.programs.running import execute, statement_bound
 from automata.programs.statements import Choices
 from tests.automata.programs.counting import lines_executed
+from tests.refusals import refusals
 
 GRAMMARS = {
     "default": ProgramGrammar(),
@@ -185,25 +185,19 @@ def test_the_generator_determines_the_program() -> None:
     assert first == again != other
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ProgramGrammar(variables=1), "variables is 1; give a number in 2 … 6"),
-        (lambda: ProgramGrammar(variables=7), "variables is 7"),
-        (lambda: ProgramGrammar(modulus=1), "modulus is 1; give a number in 2 … 10"),
-        (lambda: ProgramGrammar(modulus=11), "modulus is 11"),
-        (lambda: ProgramGrammar(iterations=0), "iterations is 0; give a number in 1 … 9"),
-        (lambda: ProgramGrammar(iterations=10), "iterations is 10"),
-        (lambda: ProgramGrammar(depth=-1), "depth is -1; give a number in 0 … 3"),
-        (lambda: ProgramGrammar(depth=4), "depth is 4"),
-        (lambda: ProgramGrammar(depth=1.5), "depth is 1.5"),  # type: ignore[arg-type]
-        (lambda: ProgramGrammar(reversible=1), "reversible is 1; give True or False"),  # type: ignore[arg-type]
-        (lambda: ProgramGrammar().sample(0, np.random.default_rng(0)), "statements is 0"),
-        (lambda: ProgramGrammar().sample(1, 0), "rng is 0; give a generator"),  # type: ignore[arg-type]
-        (lambda: ProgramGrammar().token_bound(0), "statements is 0"),
-        (lambda: ProgramGrammar().line_bound(0), "statements is 0"),
-    ],
+test_bad_input_is_refused = refusals(
+    (lambda: ProgramGrammar(variables=1), "variables is 1; give a number in 2 … 6"),
+    (lambda: ProgramGrammar(variables=7), "variables is 7"),
+    (lambda: ProgramGrammar(modulus=1), "modulus is 1; give a number in 2 … 10"),
+    (lambda: ProgramGrammar(modulus=11), "modulus is 11"),
+    (lambda: ProgramGrammar(iterations=0), "iterations is 0; give a number in 1 … 9"),
+    (lambda: ProgramGrammar(iterations=10), "iterations is 10"),
+    (lambda: ProgramGrammar(depth=-1), "depth is -1; give a number in 0 … 3"),
+    (lambda: ProgramGrammar(depth=4), "depth is 4"),
+    (lambda: ProgramGrammar(depth=1.5), "depth is 1.5"),  # type: ignore[arg-type]
+    (lambda: ProgramGrammar(reversible=1), "reversible is 1; give True or False"),  # type: ignore[arg-type]
+    (lambda: ProgramGrammar().sample(0, np.random.default_rng(0)), "statements is 0"),
+    (lambda: ProgramGrammar().sample(1, 0), "rng is 0; give a generator"),  # type: ignore[arg-type]
+    (lambda: ProgramGrammar().token_bound(0), "statements is 0"),
+    (lambda: ProgramGrammar().line_bound(0), "statements is 0"),
 )
-def test_bad_input_is_refused(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]

@@ -5,6 +5,7 @@ import pytest
 from automata.errors import InputError
 from automata.programs.running import LIMIT, run_program, statement_bound
 from tests.automata.programs.counting import lines_executed
+from tests.refusals import refusals
 
 FROM_THE_SLIDES = """\
 # Assigning variables
@@ -101,34 +102,26 @@ def test_what_might_not_end_or_do_harm_is_refused(source: str, what: str) -> Non
             call(source)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: run_program("x ="), "source is no program"),
-        (lambda: run_program("x = 1\0"), "source is no program"),
-        (lambda: run_program("(" * 5000 + ")" * 5000), "source is no program"),
-        (lambda: run_program(3), "source is 3; give the text of a program"),  # type: ignore[arg-type]
-        (lambda: run_program("print(x)"), "name 'x' is not defined.*give every variable a value"),
-        (lambda: run_program("x = 1", limit=0), "limit is 0"),
-        (lambda: run_program("for i in range(5000): x = i"), "limit|at most 10000"),
-        (lambda: run_program("for i in range(99999999):\n    x = i"), "may execute 199999999 lines"),
-        (
-            lambda: run_program("x = 9\nfor i in range(4000):\n    x = x * 1000000\nprint(x)"),
-            "source fails.*keep its numbers small",
+test_bad_programs_are_refused = refusals(
+    (lambda: run_program("x ="), "source is no program"),
+    (lambda: run_program("x = 1\0"), "source is no program"),
+    (lambda: run_program("(" * 5000 + ")" * 5000), "source is no program"),
+    (lambda: run_program(3), "source is 3; give the text of a program"),  # type: ignore[arg-type]
+    (lambda: run_program("print(x)"), "name 'x' is not defined.*give every variable a value"),
+    (lambda: run_program("x = 1", limit=0), "limit is 0"),
+    (lambda: run_program("for i in range(5000): x = i"), "limit|at most 10000"),
+    (lambda: run_program("for i in range(99999999):\n    x = i"), "may execute 199999999 lines"),
+    (
+        lambda: run_program("x = 9\nfor i in range(4000):\n    x = x * 1000000\nprint(x)"),
+        "source fails.*keep its numbers small",
+    ),
+    (
+        lambda: run_program(
+            "".join(f"{'    ' * depth}for i in range(1):\n" for depth in range(21)) + "    " * 21 + "x = 1"
         ),
-        (
-            lambda: run_program(
-                "".join(f"{'    ' * depth}for i in range(1):\n" for depth in range(21))
-                + "    " * 21
-                + "x = 1"
-            ),
-            "too many statically nested blocks",
-        ),
-    ],
+        "too many statically nested blocks",
+    ),
 )
-def test_bad_programs_are_refused(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]
 
 
 def test_the_limit_is_on_the_bound() -> None:

@@ -17,6 +17,7 @@ from automata.programs.verification import (
     verify_balls,
     verify_programs,
 )
+from tests.refusals import refusals
 
 TEXT = 'x = 3\nprint("Final x:", x)\nFinal x: 3\n'
 READINGS: tuple[Swapped, ...] = ("ball", "place")
@@ -55,30 +56,24 @@ def test_the_interpreter_is_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed_by_python(source) == "1 1 False\n"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: verify_programs(["x = 3\n"]), "holds no line that begins with 'Final '"),
-        (lambda: source_and_output(""), "holds no line that begins"),
-        (lambda: verify_programs(["while True: pass\n" + TEXT]), "source has While in line 1"),
-        (
-            lambda: verify_programs(["for i in range(99999):\n    x = i\n" + TEXT]),
-            "may execute more than 10000 lines",
-        ),
-        (lambda: verify_programs(['print("Final x:", x)\nFinal x: 3\n']), "source fails .*not defined"),
-        (
-            lambda: verify_balls([PUZZLE], 2),
-            r"swaps holds \(2, 3\); give pairs of different numbers in 1 … 2",
-        ),
-        (lambda: verify_balls([PUZZLE[:-1]], 3), "is no puzzle"),
-        (lambda: verify_balls(["swap cup 1 and 2. " + PUZZLE], 3), "at position 0, which is no puzzle"),
-        (lambda: verify_balls([PUZZLE.replace("ball 1", "place 1")], 3), "no puzzle as it is written"),
-        (lambda: verify_balls([PUZZLE.replace("2, swap", "2. swap")], 3), "no puzzle as it is written"),
-    ],
+test_bad_texts_are_refused = refusals(
+    (lambda: verify_programs(["x = 3\n"]), "holds no line that begins with 'Final '"),
+    (lambda: source_and_output(""), "holds no line that begins"),
+    (lambda: verify_programs(["while True: pass\n" + TEXT]), "source has While in line 1"),
+    (
+        lambda: verify_programs(["for i in range(99999):\n    x = i\n" + TEXT]),
+        "may execute more than 10000 lines",
+    ),
+    (lambda: verify_programs(['print("Final x:", x)\nFinal x: 3\n']), "source fails .*not defined"),
+    (
+        lambda: verify_balls([PUZZLE], 2),
+        r"swaps holds \(2, 3\); give pairs of different numbers in 1 … 2",
+    ),
+    (lambda: verify_balls([PUZZLE[:-1]], 3), "is no puzzle"),
+    (lambda: verify_balls(["swap cup 1 and 2. " + PUZZLE], 3), "at position 0, which is no puzzle"),
+    (lambda: verify_balls([PUZZLE.replace("ball 1", "place 1")], 3), "no puzzle as it is written"),
+    (lambda: verify_balls([PUZZLE.replace("2, swap", "2. swap")], 3), "no puzzle as it is written"),
 )
-def test_bad_texts_are_refused(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]
 
 
 def test_the_command_shows_puzzles(capsys: pytest.CaptureFixture[str]) -> None:

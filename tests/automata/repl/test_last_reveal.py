@@ -6,9 +6,9 @@ from itertools import permutations, product
 
 import pytest
 
-from automata.errors import InputError
 from automata.repl import SessionFormat
 from automata.repl.last_reveal import last_reveal_accuracy
+from tests.refusals import refusals
 
 
 def counted(form: SessionFormat, places: list[tuple[int | None, int]]) -> float:
@@ -81,10 +81,11 @@ def test_a_share_of_hidden_actions_is_one_smaller_probability_of_nothing() -> No
         assert last_reveal_accuracy(shared, places) == pytest.approx(last_reveal_accuracy(alike, places))
 
 
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(InputError, match="counts is empty"):
-        last_reveal_accuracy(SessionFormat(3), [])
-    with pytest.raises(InputError, match="counts is -1"):
-        last_reveal_accuracy(SessionFormat(3), [(-1, 2)])
-    with pytest.raises(InputError, match="variables is 7"):
-        last_reveal_accuracy(SessionFormat(7, reveal="full", initial="repeated"), [(2, 2)])
+test_bad_input_is_refused = refusals(
+    (lambda: last_reveal_accuracy(SessionFormat(3), []), "counts is empty"),
+    (lambda: last_reveal_accuracy(SessionFormat(3), [(-1, 2)]), "counts is -1"),
+    (
+        lambda: last_reveal_accuracy(SessionFormat(7, reveal="full", initial="repeated"), [(2, 2)]),
+        "variables is 7",
+    ),
+)

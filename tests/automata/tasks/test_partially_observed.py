@@ -5,9 +5,9 @@ from itertools import product as words_of
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.probabilistic import NO_VALUE, ProbabilisticAutomaton, lazy_swaps, noisy_parity
 from automata.tasks.partially_observed import PartiallyObserved, Target
+from tests.refusals import refusals
 
 
 def random_automaton(seed: int) -> ProbabilisticAutomaton:
@@ -152,32 +152,26 @@ def test_the_ceiling_of_noisy_parity_is_its_closed_form() -> None:
     assert abs(ceiling.accuracy - expected) < 5 * spread / np.sqrt(sequences)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: PartiallyObserved(noisy_parity(0.1), "value"), "target 'value' is unknown"),  # type: ignore[arg-type]
-        (lambda: PartiallyObserved(noisy_parity(0.1), "reveals", 0.0), r"reveal_probability is 0"),
-        (lambda: PartiallyObserved(noisy_parity(0.1), "states", 1.5), r"reveal_probability is 1\.5"),
-        (
-            lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"a": [[1]]})),
-            "has no reveal to predict",
-        ),
-        (lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {}, {"look": ["q"]})), "has no action"),
-        (
-            lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"=q": [[1]]}, {"look": ["q"]})),
-            "together holds '=q' twice",
-        ),
-        (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([0, 1]), r"tokens has shape \[2\]"),
-        (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[9]]), "tokens holds 9"),
-        (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[0, -1, 9]]), "tokens holds -1"),
-        (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[3]]), "without a reveal"),
-        (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[2, 0]]), "without a value"),
-        (lambda: noisy_parity(0.1).sample([[0]], np.random.default_rng(0), start=[5]), "start has shape"),
-    ],
+test_bad_input_is_refused = refusals(
+    (lambda: PartiallyObserved(noisy_parity(0.1), "value"), "target 'value' is unknown"),  # type: ignore[arg-type]
+    (lambda: PartiallyObserved(noisy_parity(0.1), "reveals", 0.0), r"reveal_probability is 0"),
+    (lambda: PartiallyObserved(noisy_parity(0.1), "states", 1.5), r"reveal_probability is 1\.5"),
+    (
+        lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"a": [[1]]})),
+        "has no reveal to predict",
+    ),
+    (lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {}, {"look": ["q"]})), "has no action"),
+    (
+        lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"=q": [[1]]}, {"look": ["q"]})),
+        "together holds '=q' twice",
+    ),
+    (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([0, 1]), r"tokens has shape \[2\]"),
+    (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[9]]), "tokens holds 9"),
+    (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[0, -1, 9]]), "tokens holds -1"),
+    (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[3]]), "without a reveal"),
+    (lambda: PartiallyObserved(noisy_parity(0.1)).probabilities([[2, 0]]), "without a value"),
+    (lambda: noisy_parity(0.1).sample([[0]], np.random.default_rng(0), start=[5]), "start has shape"),
 )
-def test_bad_input_is_refused(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]
 
 
 def test_the_sample_of_a_ceiling_is_drawn_from_the_generator_that_is_given() -> None:

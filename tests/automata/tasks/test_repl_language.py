@@ -5,10 +5,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.repl import ReplTokenizer, SessionFormat, sample_repl_trace
 from automata.tasks.repl_language import Predict, ReplLanguage
 from tests.automata.repl.sessions import EVERY_KIND, kind_name
+from tests.refusals import refusals
 
 SEEN = (
     ">>> a = 2\n"
@@ -151,16 +151,10 @@ def test_the_published_session_can_be_drawn() -> None:
     assert published in [drawn.trace(number).text for number in range(500)]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ReplLanguage(3, commands=0), "commands is 0"),
-        (lambda: ReplLanguage(3, predict="value"), "predict 'value' is unknown"),  # type: ignore[arg-type]
-        (lambda: ReplTokenizer(0), "variables is 0"),
-        (lambda: ReplTokenizer(3).encode(">>> a = 9"), r"holds '9' at position 8"),
-        (lambda: ReplTokenizer(3).encode("x = 1"), r"holds 'x = 1' at position 0"),
-    ],
+test_bad_input_is_refused = refusals(
+    (lambda: ReplLanguage(3, commands=0), "commands is 0"),
+    (lambda: ReplLanguage(3, predict="value"), "predict 'value' is unknown"),  # type: ignore[arg-type]
+    (lambda: ReplTokenizer(0), "variables is 0"),
+    (lambda: ReplTokenizer(3).encode(">>> a = 9"), r"holds '9' at position 8"),
+    (lambda: ReplTokenizer(3).encode("x = 1"), r"holds 'x = 1' at position 0"),
 )
-def test_bad_input_is_refused(call: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        call()  # type: ignore[operator]

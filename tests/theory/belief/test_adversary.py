@@ -8,6 +8,7 @@ from automata.errors import InputError
 from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.scope import marginal_scope
+from tests.refusals import refusals
 from theory.belief.adversary import sequence_errors, worst_sequence
 from theory.belief.prediction_error import confusion_radius, divergence, divergence_radius
 from theory.belief.predictors import LinearPredictor, MarginalPredictor
@@ -171,14 +172,11 @@ def test_theorem_10_bounded_affine_layers_confuse_counts() -> None:
     assert predicted[1] - predicted[0] > 0.3
 
 
-def test_bad_input() -> None:
-    automaton = lazy_swaps(3)
-    predictor = MarginalPredictor(MarginalFilter(automaton, NAMES, "balance"))
-    with pytest.raises(InputError, match="length is 0"):
-        worst_sequence(automaton, predictor, 0)
-    with pytest.raises(InputError, match="beam is 0"):
-        worst_sequence(automaton, predictor, 2, beam=0)
-    with pytest.raises(InputError, match="reveal 'all' is none of the variables"):
-        worst_sequence(automaton, predictor, 1)
-    with pytest.raises(InputError, match="history shows '2' at position 0"):
-        sequence_errors(automaton, predictor, [("variable 1", "2")])
+THREE = lazy_swaps(3)
+BALANCED = MarginalPredictor(MarginalFilter(THREE, NAMES, "balance"))
+test_bad_input = refusals(
+    (lambda: worst_sequence(THREE, BALANCED, 0), "length is 0"),
+    (lambda: worst_sequence(THREE, BALANCED, 2, beam=0), "beam is 0"),
+    (lambda: worst_sequence(THREE, BALANCED, 1), "reveal 'all' is none of the variables"),
+    (lambda: sequence_errors(THREE, BALANCED, [("variable 1", "2")]), "history shows '2' at position 0"),
+)

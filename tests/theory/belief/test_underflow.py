@@ -5,6 +5,7 @@ import torch
 from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from tests.refusals import refusals
 from theory.belief.decay import decay_rate
 from theory.belief.reachable import belief_chain
 from theory.belief.token_source import TokenSource
@@ -92,14 +93,16 @@ def test_no_rate_no_underflow() -> None:
         predicted_underflow(0, torch.float32)
 
 
-def test_wrong_python_inputs_end_in_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"dtype is torch\.int32; give a floating-point type"):
-        predicted_underflow(1.0, torch.int32)
-    with pytest.raises(InputError, match="dtype is 'float32'; give a floating-point type"):
-        predicted_underflow(1.0, "float32")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="rate is 'x'; give a number"):
-        predicted_underflow("x", torch.float32)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"dtype is torch\.int64; give a floating-point type"):
-        observed_underflow(SWAPS, BIT, torch.int64, 2, 4, np.random.default_rng(0))
-    with pytest.raises(InputError, match="source has 7 tokens and the automaton 3; give"):
-        observed_underflow(noisy_parity(0.1), BIT, torch.float32, 2, 4, np.random.default_rng(0))
+test_wrong_python_inputs_end_in_one_sentence = refusals(
+    (lambda: predicted_underflow(1.0, torch.int32), r"dtype is torch\.int32; give a floating-point type"),
+    (lambda: predicted_underflow(1.0, "float32"), "dtype is 'float32'; give a floating-point type"),  # type: ignore[arg-type]
+    (lambda: predicted_underflow("x", torch.float32), "rate is 'x'; give a number"),  # type: ignore[arg-type]
+    (
+        lambda: observed_underflow(SWAPS, BIT, torch.int64, 2, 4, np.random.default_rng(0)),
+        r"dtype is torch\.int64; give a floating-point type",
+    ),
+    (
+        lambda: observed_underflow(noisy_parity(0.1), BIT, torch.float32, 2, 4, np.random.default_rng(0)),
+        "source has 7 tokens and the automaton 3; give",
+    ),
+)

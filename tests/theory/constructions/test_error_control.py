@@ -10,6 +10,7 @@ import torch
 
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
+from tests.refusals import refusals
 from theory.constructions.automaton import ssm_of_automaton
 from theory.constructions.error_control import AffineMap, errors_that_confuse, kept_errors, map_of_word
 from theory.constructions.reflections import householder_product, householder_vectors
@@ -257,15 +258,12 @@ def test_what_returns_two_codes_expands_somewhere_between_them() -> None:
     assert (slope.subs(h, 1), slope.subs(h, 0)) == (0, sp.Rational(3, 2))
 
 
-def test_numbers_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match="matrix has rows of"):
-        AffineMap.of([[1, 2]], [0])
-    with pytest.raises(InputError, match="holds 'z', which has no map"):
-        map_of_word({"x": AffineMap.of([[1]])}, "xz")
-    with pytest.raises(InputError, match="word is empty"):
-        errors_that_confuse({"x": AffineMap.of([[1]])}, "", [0], [1])
-    with pytest.raises(InputError, match="codes is empty"):
-        kept_errors(AffineMap.of([[1]]), [])
+test_numbers_that_do_not_fit_are_refused = refusals(
+    (lambda: AffineMap.of([[1, 2]], [0]), "matrix has rows of"),
+    (lambda: map_of_word({"x": AffineMap.of([[1]])}, "xz"), "holds 'z', which has no map"),
+    (lambda: errors_that_confuse({"x": AffineMap.of([[1]])}, "", [0], [1]), "word is empty"),
+    (lambda: kept_errors(AffineMap.of([[1]]), []), "codes is empty"),
+)
 
 
 def test_composition_is_that_of_applying_one_after_the_other() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from automata.errors import InputError
+from tests.refusals import refusals
 from theory.mode_agreement import SweepInequality
 
 CHAINS = {
@@ -97,19 +97,12 @@ def test_nothing_is_heard_outside_of_the_light_cone(chain: tuple[float, float, f
         assert inequality.light_cone() >= inequality.guaranteed_speed()
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: SweepInequality(-0.1, 1, 0), ["contraction is -0.1", "at least 0"]),
-        (lambda: SweepInequality(0.5, math.inf, 0), ["coupling is inf", "finite"]),
-        (lambda: SweepInequality(0.5, 1, math.nan), ["memory is nan", "finite"]),
-        (lambda: SweepInequality(0.5, 1, 0).enough_sweeps(0, 0.1), ["length is 0", "at least 1"]),
-        (lambda: SweepInequality(0.5, 1, 0).enough_sweeps(3, 1.5), ["reduction is 1.5", "between 0 and 1"]),
-        (lambda: SweepInequality(0.5, 1, 0).needed_sweeps(0, 1), ["token is 0", "at least 1"]),
-        (lambda: SweepInequality(0.5, 1, 0).needed_sweeps(1, 0), ["signal is 0", "positive"]),
-    ],
+test_bad_input_is_refused = refusals(
+    (lambda: SweepInequality(-0.1, 1, 0), "contraction is -0.1.*at least 0"),
+    (lambda: SweepInequality(0.5, math.inf, 0), "coupling is inf.*finite"),
+    (lambda: SweepInequality(0.5, 1, math.nan), "memory is nan.*finite"),
+    (lambda: SweepInequality(0.5, 1, 0).enough_sweeps(0, 0.1), "length is 0.*at least 1"),
+    (lambda: SweepInequality(0.5, 1, 0).enough_sweeps(3, 1.5), "reduction is 1.5.*between 0 and 1"),
+    (lambda: SweepInequality(0.5, 1, 0).needed_sweeps(0, 1), "token is 0.*at least 1"),
+    (lambda: SweepInequality(0.5, 1, 0).needed_sweeps(1, 0), "signal is 0.*positive"),
 )
-def test_bad_input_is_refused(call: object, words: list[str]) -> None:
-    with pytest.raises(InputError) as caught:
-        call()  # type: ignore[operator]
-    assert all(word in str(caught.value) for word in words)
