@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from automata.checks import check_integer, check_type
+from automata.data_files import hugging_face
 from automata.errors import InputError
 from automata.repl.sampling import sample_sessions
 from automata.repl.session_format import SessionFormat
@@ -101,13 +101,7 @@ def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
         InputError: the package ``datasets`` is not installed.
     """
     check_type("traces", traces, Iterable, "give several traces")
-    try:
-        datasets = import_module("datasets")
-    except ImportError as error:
-        raise InputError(
-            f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
-            "JSON lines with write_jsonl, which it reads"
-        ) from error
+    datasets = hugging_face("JSON lines with write_jsonl")
     return datasets.Dataset.from_list([record(trace) for trace in traces])
 
 

@@ -10,7 +10,6 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_integer, checked
-from automata.data_files import data_file, read_file, stored_path
+from automata.data_files import data_file, hugging_face, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, StoredTask, Task
@@ -178,13 +177,7 @@ def sequence_dataset(task: Task, *, sequences: int, length: int, seed: int = 0) 
         >>> data.column_names, len(data), len(data[0]["input"])
         (['seed', 'input', 'target'], 3, 4)
     """
-    try:
-        datasets = import_module("datasets")
-    except ImportError as error:
-        raise InputError(
-            f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
-            "CSV with write_sequences, which it reads"
-        ) from error
+    datasets = hugging_face("CSV with write_sequences")
     words, answers = zip(*_random_rows(task, sequences, length, seed), strict=True)
     return datasets.Dataset.from_dict({"seed": [seed] * sequences, "input": words, "target": answers})
 
