@@ -19,6 +19,7 @@ def test_rows_are_texts_of_puzzles(swapped: Swapped) -> None:
     batch = task.batch(300, 80, np.random.default_rng(1))
     assert batch.lengths is not None
     found = Counter[int]()
+    np.testing.assert_array_equal(batch.counted, np.arange(80) < batch.lengths[:, None])
     for tokens, targets, length in zip(batch.tokens, batch.targets, batch.lengths, strict=True):
         text = task.text(tokens)
         puzzle, answer = puzzle_and_answer(text, 6)
