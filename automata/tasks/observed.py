@@ -30,6 +30,9 @@ _ROUNDING = 1e-9  # of the sum of a column of a stochastic matrix, far above 2â
 class ObservedTask(Task):
     """A task about a hidden state. A subclass says what tokens tell and ask; the filter stands here.
 
+    All that take tokens raise InputError where ``observations`` does, and the filter, with all that it
+    answers, also where tokens contradict those before them.
+
     Attributes:
         hidden_state_names: the name of every hidden state.
 
@@ -78,22 +81,14 @@ class ObservedTask(Task):
 
     @abstractmethod
     def questions(self, tokens: ArrayLike) -> IntArray:
-        """Return the number of what is asked after each token, int64 ``[batch, length]``; else ``NOTHING``.
-
-        Raises:
-            InputError: as for ``observations``.
-        """
+        """Return the number of what is asked after each token, ``[batch, length]``; else ``NOTHING``."""
 
     @abstractmethod
     def answers(self, beliefs: Probabilities, question: int) -> Probabilities:
         """Return the distribution of the target that these beliefs give, ``[rows, output_size]``."""
 
     def revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
-        """Return after which tokens something is revealed: N_y loses mass, ``[batch, length]``.
-
-        Raises:
-            InputError: as for ``observations``.
-        """
+        """Return after which tokens something is revealed: N_y loses mass, ``[batch, length]``."""
         return self._where_observed(tokens, _loses_mass)
 
     def fully_revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
@@ -102,9 +97,6 @@ class ObservedTask(Task):
         It is where one observation leaves one hidden state, whatever was believed before, and rules others
         out: an action that resets to one state, from wherever, reveals nothing. A task whose full reveal
         takes several tokens says itself where it is complete.
-
-        Raises:
-            InputError: as for ``observations``.
         """
         return self._where_observed(
             tokens, lambda images: _loses_mass(images) and np.count_nonzero(images.any(axis=0)) == 1
@@ -115,9 +107,6 @@ class ObservedTask(Task):
 
         The belief is the filter's own array, changed by the next step: copy what is to be kept. The evidence
         is Pr(what token t tells | the tokens before it), 1 up to rounding at an action.
-
-        Raises:
-            InputError: as for ``observations``, or tokens contradict those before them.
         """
         observed = self.observations(tokens)
         belief = np.tile(self.initial_belief, (len(observed), 1))
@@ -140,8 +129,7 @@ class ObservedTask(Task):
         Tokens are sequences from their beginning, ``[batch, length]``, as everywhere here.
 
         Raises:
-            InputError: as for ``observations``, tokens contradict those before them, or there are more
-                beliefs than memory holds: take ``filtered`` then.
+            InputError: there are more beliefs than memory holds: take ``filtered`` then.
         """
         given = integer_array("tokens", tokens)
         states = len(self.hidden_state_names)
@@ -156,9 +144,6 @@ class ObservedTask(Task):
         """Return the exact distribution of what is asked after every token, given the tokens up to it.
 
         Its shape is ``[batch, length, output_size]``; it is 0 throughout where nothing is asked.
-
-        Raises:
-            InputError: as for ``observations``, or tokens contradict those before them.
         """
         asked = self.questions(tokens)
         answers = np.zeros((*asked.shape, self.output_size))
@@ -183,9 +168,6 @@ class ObservedTask(Task):
 
         It is 0 up to rounding where nothing is revealed. Its sum is the log mass of the linear filter, which
         leaves out the division.
-
-        Raises:
-            InputError: as for ``observations``, or tokens contradict those before them.
         """
         return np.log(np.stack([evidence for _, evidence in self.filtered(tokens)], axis=1))
 
@@ -198,7 +180,7 @@ class ObservedTask(Task):
         None, such as a model's. Where the token contradicts the belief there are zeros, which is no belief.
 
         Raises:
-            InputError: as for ``observations``, or beliefs has another shape.
+            InputError: beliefs has another shape.
         """
         observed = self.observations(tokens)
         if positions is not None:
