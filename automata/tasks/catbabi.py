@@ -44,8 +44,6 @@ class CatBabi(StoredTask):
         begins: ``"story"`` where rows go on in the next batch, as published; ``"anywhere"`` where a model
             reads every batch from its initial state: pieces that mostly begin within a story.
         confined_to: the part whose stories are read.
-        name: a short name.
-        description: one sentence.
         digest: the SHA-256 that the stories are expected to have.
 
     Raises:

@@ -28,8 +28,6 @@ class SortedConnectivity(FinalAnswer):
 
     Args:
         edges: probability that a node has its edge.
-        name: a short name.
-        description: one sentence.
 
     Raises:
         InputError: the probability is not above 0 and at most 1.

@@ -71,8 +71,6 @@ class Recognition(FinalAnswer):
 
     Args:
         dfa: the automaton; its accepting states are the language.
-        name: a short name.
-        description: one sentence.
 
     Raises:
         InputError: the language is empty, or everything.
@@ -180,8 +178,6 @@ class ModularArithmetic(FinalAnswer):
     Args:
         modulus: digits are 0 … modulus − 1.
         depth: of brackets; 0 for none.
-        name: a short name.
-        description: one sentence.
 
     Raises:
         InputError: the modulus is not in 2 … 10, or the depth not in 0 … 20.

@@ -91,7 +91,8 @@ class Task(ABC):
 
     Attributes:
         name: a short name.
-        description: what the tokens and the targets are, in one sentence.
+        description: what the tokens and the targets are, in one sentence. Tasks of the package take both, or
+            make them of their numbers or files.
         token_names: the name of every token.
         target_names: the name of every target.
         continues: whether a sequence can go on in the next batch. Then ``batch`` takes ``start`` and gives

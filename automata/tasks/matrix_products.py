@@ -17,8 +17,6 @@ class MatrixProducts(Task):
     Args:
         size: rows and columns.
         modulus: entries are 0 … modulus − 1.
-        name: a short name.
-        description: one sentence.
 
     Raises:
         InputError: the size is below 1 or above 8, or the modulus not in 2 … 64.

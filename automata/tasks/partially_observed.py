@@ -40,8 +40,6 @@ class PartiallyObserved(ObservedTask):
         target: what is asked.
         reveal_probability: that a reveal comes next, uniformly one of them; else it is an action, uniformly
             one of those. Taken as 0 if the automaton has no reveal.
-        name: a short name.
-        description: one sentence; written from the automaton if left out.
 
     Raises:
         InputError: the automaton lacks actions or reveals, the target is unknown, the probability is outside

@@ -56,8 +56,6 @@ class ReplLanguage(ObservedTask):
         hidden: how it is hidden whether actions happen.
         probability: that a hidden action happens.
         hidden_fraction: the probability that an action is hidden.
-        name: a short name.
-        description: one sentence; written from the format if left out.
 
     Raises:
         InputError: one of the numbers is out of its range, or a name is unknown; on the first question about

@@ -43,8 +43,6 @@ class SequenceFile(StoredTask):
     Args:
         paths: of a file, or of several; may begin with ``$IMPLICIT_SSM_DATA/``.
         confined_to: the part that words are taken from.
-        name: a short name; that of the first file if left out.
-        description: one sentence; written from the files if left out.
         digest: the SHA-256 that the bytes of all files, one after the other, are expected to have.
 
     Raises:

@@ -34,8 +34,6 @@ class SmallPrograms(Task):
         reversible: whether only statements are drawn that forget nothing. Else most values that a long
             program prints depend on its last statements only.
         predict: which next tokens are asked.
-        name: a short name.
-        description: one sentence; written from the numbers if left out.
 
     Raises:
         InputError: one of the numbers is out of its range, or ``predict`` is unknown.

@@ -32,8 +32,6 @@ class SwappingBalls(Task):
         swapped: ``"ball"`` if the numbers of a swap name balls, wherever they lie, and ``"place"`` if they
             name places.
         predict: which next tokens are asked.
-        name: a short name.
-        description: one sentence; written from the numbers if left out.
 
     Raises:
         InputError: one of the numbers is out of its range, or ``swapped`` or ``predict`` is unknown.

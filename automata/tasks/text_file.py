@@ -37,8 +37,6 @@ class TextFile(StoredTask):
         path: a file; may begin with ``$IMPLICIT_SSM_DATA/``.
         unit: bytes, with 256 tokens, or the characters of UTF-8, with those that occur in the file as tokens.
         confined_to: the part that pieces are taken from.
-        name: a short name; that of the file if left out.
-        description: one sentence; written from the file if left out.
         digest: the SHA-256 that the file is expected to have.
 
     Raises:

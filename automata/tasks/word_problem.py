@@ -40,8 +40,6 @@ class WordProblem(Task):
         easy_tokens: the numbers of the easy tokens; those that move no state if left out.
         avoid: the numbers of states that sampling keeps out of: a token is then drawn uniformly from those
             that lead elsewhere. For sinks, whose label would be constant from there on.
-        name: a short name.
-        description: what the tokens and labels are, in one sentence.
 
     Raises:
         InputError: a number is outside its range, names are missing or repeated, ``hard_fraction`` is not in
