@@ -4,15 +4,16 @@
 given.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import torch
 
 from automata.checks import check_integer
 from automata.errors import InputError
-from automata.probabilistic.marginal_filter import MarginalFilter
+from automata.probabilistic.marginal_filter import MarginalFilter, Rule
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.probabilistic.scope import marginal_scope
@@ -206,31 +207,28 @@ def worst_report() -> str:
 
     turn = {(1, 2, 3): 1 / 3, (2, 3, 1): 1 / 3, (3, 1, 2): 1 / 3}
     swap = {(1, 2, 3): 0.5, (2, 1, 3): 0.5}
-    confused: list[tuple[str, ProbabilisticAutomaton, Callable[[MarginalFilter], MarginalPredictor]]] = [
-        (
-            "3 variables, rotation and swap",
-            hidden_permutations(3, {"turn": turn, "swap": swap}),
-            MarginalPredictor,
-        ),
-        ("3 variables, swaps ¼", lazy_swaps(3, 0.25), MarginalPredictor),
-        ("4 variables, swaps ½", lazy_swaps(4, 0.5), MarginalPredictor),
-    ]
+    confused = {
+        "3 variables, rotation and swap": hidden_permutations(3, {"turn": turn, "swap": swap}),
+        "3 variables, swaps ¼": lazy_swaps(3, 0.25),
+        "4 variables, swaps ½": lazy_swaps(4, 0.5),
+    }
     rows = []
-    for name, automaton, predictor in confused:
+    for name, automaton in confused.items():
         names = automaton.reveals[1:]
         tokens = [*automaton.actions, *names]
         found = marginal_scope(automaton, names, 4, tokens).confusion
-        errors = []
-        for rule in ("condition", "balance"):
-            filtered = MarginalFilter(automaton, names, rule)
-            worst_of = worst_sequence(automaton, predictor(filtered), 8, beam=100, tokens=tokens)
-            errors.append(f"{worst_of.total:.4f}")
+        condition, balance = (
+            MarginalPredictor(MarginalFilter(automaton, names, rule)) for rule in get_args(Rule)[1:]
+        )
+        errors = [
+            f"{worst_sequence(automaton, predictor, 8, beam=100, tokens=tokens).total:.4f}"
+            for predictor in (condition, balance)
+        ]
         if found is None:
             rows.append([name, "no pair", "no pair", *errors])
             continue
-        exact = MarginalPredictor(MarginalFilter(automaton, names, "balance"))
         at_pair = max(
-            sequence_errors(automaton, exact, [*history, found.observation, (asked, "")])[-1]
+            sequence_errors(automaton, balance, [*history, found.observation, (asked, "")])[-1]
             for history in (found.first, found.second)
             for asked in names
         )
