@@ -10,6 +10,7 @@ import pytest
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import dyck_dfa, parity_dfa
+from tests.refusals import refusals
 
 FIVE_TUPLE = {
     "states": ("p", "q"),
@@ -81,26 +82,20 @@ def test_each_broken_invariant_is_named(change: dict[str, object], message: str)
         DFA(**{**FIVE_TUPLE, **change})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("table", "arguments", "message"),
-    [
-        ([0, 1], {}, r"shape \[2\]"),
-        ([[0, 2], [0, 1]], {}, "state numbers holds 2"),
-        ([[0, 1], [0, 1]], {"initial": 2}, "state numbers holds 2"),
-        ([[0, 1], [0, 1]], {"states": ["p"]}, "each of the 1 states"),
-        ([[0.5, 1.0], [1.0, 0.0]], {}, "table holds float64 entries; give integers"),
-        ([[0, 1], [1]], {}, "give rows of one length"),
-        ([[], []], {}, r"shape \[2, 0\]"),
-        ([[0, 1], [0, 1]], {"accepting": ["q0"]}, "accepting is 'q0'; give a whole number"),
-        ([[0, 1], [0, 1]], {"accepting": [[0]]}, r"accepting is \[0\]; give a whole number"),
-        ([[0, 1], [0, 1]], {"accepting": 0}, "accepting is 0; give a list"),
-        ([[0, 1], [0, 1]], {"accepting": iter([0, 2])}, "state numbers holds 2"),
-        ([[0, 1], [0, 1]], {"states": 3}, "states is 3; give a list"),
-    ],
+test_bad_tables_are_refused = refusals(
+    (lambda: DFA.from_table([0, 1]), r"shape \[2\]"),
+    (lambda: DFA.from_table([[0, 2], [0, 1]]), "state numbers holds 2"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], initial=2), "state numbers holds 2"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], states=["p"]), "each of the 1 states"),
+    (lambda: DFA.from_table([[0.5, 1.0], [1.0, 0.0]]), "table holds float64 entries; give integers"),
+    (lambda: DFA.from_table([[0, 1], [1]]), "give rows of one length"),
+    (lambda: DFA.from_table([[], []]), r"shape \[2, 0\]"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=["q0"]), "accepting is 'q0'; give a whole number"),  # type: ignore[list-item]
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=[[0]]), r"accepting is \[0\]; give a whole number"),  # type: ignore[list-item]
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=0), "accepting is 0; give a list"),  # type: ignore[arg-type]
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=iter([0, 2])), "state numbers holds 2"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], states=3), "states is 3; give a list"),  # type: ignore[arg-type]
 )
-def test_bad_tables_are_refused(table: list[list[float]], arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        DFA.from_table(table, **arguments)  # type: ignore[arg-type]
 
 
 def test_table_round_trip() -> None:

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.registry import make_task
@@ -73,20 +72,12 @@ def test_words_that_a_task_avoids_tell_nothing_apart() -> None:
     assert distinguishing_tokens(lenient, exact, allowed_traces(task, range(task.state_count))) is None
 
 
-@pytest.mark.parametrize(
-    ("table", "answers", "initial", "sentence"),
-    [
-        ([[0, 1]], [[0, 1]], 0, "state numbers holds 1"),
-        ([[0]], [[0, 1]], 0, r"table has shape \[1, 1\] and answers \[1, 2\]"),
-        ([[0]], [[-1]], 0, "answers holds -1"),
-        ([[0]], [[0]], 1, "state numbers holds 1"),
-    ],
+test_broken_machines_are_refused = refusals(
+    (lambda: MealyMachine([[0, 1]], [[0, 1]]), "state numbers holds 1"),
+    (lambda: MealyMachine([[0]], [[0, 1]]), r"table has shape \[1, 1\] and answers \[1, 2\]"),
+    (lambda: MealyMachine([[0]], [[-1]]), "answers holds -1"),
+    (lambda: MealyMachine([[0]], [[0]], 1), "state numbers holds 1"),
 )
-def test_broken_machines_are_refused(
-    table: list[list[int]], answers: list[list[int]], initial: int, sentence: str
-) -> None:
-    with pytest.raises(InputError, match=sentence):
-        MealyMachine(table, answers, initial)
 
 
 MACHINE = MealyMachine([[0, 0]], [[0, 1]])

@@ -15,6 +15,7 @@ from automata.probabilistic.named_pfsas import noisy_parity
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.specification import task_from
+from tests.refusals import refusals
 
 MATRICES: dict[str, ArrayLike] = {"a": [[0.5, 0, 0.1], [0.25, 0, 0.2], [0.25, 1, 0.7]], "b": np.eye(3)}
 REVEALS = {"full": ["x", "y", "z"], "partial": ["low", "low", "high"]}
@@ -179,26 +180,18 @@ def test_bad_automata_are_refused(change: dict[str, object], message: str) -> No
         ProbabilisticAutomaton(**{**good, **change})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("tokens", "values", "message"),
-    [
-        ([4], [0], "token 4 at position 0"),
-        ([], [], "at least one token"),
-        ([0.5], [0], "float64"),
-        ([2, 3], [0], r"values has shape \[1\]"),
-        ([0, 3], [-1, 2], "value 2 at position 1 is not one that reveal 'partial' shows"),
-    ],
+THREE_STATES = ProbabilisticAutomaton(["x", "y", "z"], [0.6, 0.4, 0.0], MATRICES, REVEALS)
+test_bad_traces_are_refused = refusals(
+    (lambda: THREE_STATES.beliefs([4], [0]), "token 4 at position 0"),
+    (lambda: THREE_STATES.beliefs([], []), "at least one token"),
+    (lambda: THREE_STATES.beliefs([0.5], [0]), "float64"),
+    (lambda: THREE_STATES.beliefs([2, 3], [0]), r"values has shape \[1\]"),
+    (
+        lambda: THREE_STATES.beliefs([0, 3], [-1, 2]),
+        "value 2 at position 1 is not one that reveal 'partial' shows",
+    ),
+    (lambda: THREE_STATES.encode(["a", "c"]), "token 'c' at position 1 is unknown"),
 )
-def test_bad_traces_are_refused(
-    automaton: ProbabilisticAutomaton, tokens: list[int], values: list[int], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        automaton.beliefs(tokens, values)
-
-
-def test_unknown_token_names_are_refused(automaton: ProbabilisticAutomaton) -> None:
-    with pytest.raises(InputError, match="token 'c' at position 1 is unknown"):
-        automaton.encode(["a", "c"])
 
 
 @pytest.mark.parametrize("again", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.repl import SessionFormat, sample_sessions
 from automata.repl.sampling import Sessions
 from tests.automata.repl.sessions import EVERY_KIND, kind_name
+from tests.refusals import refusals
 
 
 def drawn(form: SessionFormat, commands: int | None = None, length: int | None = None) -> Sessions:
@@ -118,11 +118,11 @@ def test_a_row_too_short_for_an_end_holds_the_beginning_of_a_session() -> None:
     assert totals.tolist() == [34] * 3
 
 
-def test_bad_input_is_refused() -> None:
-    rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="commands and length are both None"):
-        sample_sessions(SessionFormat(), 1, rng)
-    with pytest.raises(InputError, match="commands is 0"):
-        sample_sessions(SessionFormat(), 1, rng, commands=0)
-    with pytest.raises(InputError, match="sessions is 0"):
-        sample_sessions(SessionFormat(), 0, rng, commands=1)
+test_bad_input_is_refused = refusals(
+    (
+        lambda: sample_sessions(SessionFormat(), 1, np.random.default_rng(0)),
+        "commands and length are both None",
+    ),
+    (lambda: sample_sessions(SessionFormat(), 1, np.random.default_rng(0), commands=0), "commands is 0"),
+    (lambda: sample_sessions(SessionFormat(), 0, np.random.default_rng(0), commands=1), "sessions is 0"),
+)

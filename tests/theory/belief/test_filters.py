@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
+from tests.refusals import refusals
 from theory.belief.filters import BayesFilter
 from theory.belief.linear_marginals import marginals, swapped_marginals
 
@@ -85,20 +85,10 @@ def test_an_impossible_reveal_is_not_reported_as_a_belief() -> None:
     assert coin.ssm().run(coin.observations([[1, 0]], [[1, -1]])).tolist() == [[[0.0, 0.0], [0.0, 0.0]]]
 
 
-@pytest.mark.parametrize(
-    ("tokens", "values", "sentence"),
-    [
-        ([[0, 2]], [[-1, 0]], "tokens has shape"),
-        ([[0, 1]], [[-1, 2]], "values holds 2 at position 1"),
-        ([[0, 1]], [[-1, -1]], "values holds -1 at position 1"),
-    ],
+COIN = BayesFilter([1.0, 0.0], [np.eye(2)], [[0, 1]])
+test_bad_input_is_refused = refusals(
+    (lambda: COIN.observations([[0, 2]], [[-1, 0]]), "tokens has shape"),
+    (lambda: COIN.observations([[0, 1]], [[-1, 2]]), "values holds 2 at position 1"),
+    (lambda: COIN.observations([[0, 1]], [[-1, -1]]), "values holds -1 at position 1"),
+    (lambda: BayesFilter([1.0, 0.0], [np.eye(3)], [[0, 1]]), "for 2 states give"),
 )
-def test_bad_observations(tokens: list[list[int]], values: list[list[int]], sentence: str) -> None:
-    coin = BayesFilter([1.0, 0.0], [np.eye(2)], [[0, 1]])
-    with pytest.raises(InputError, match=sentence):
-        coin.observations(tokens, values)
-
-
-def test_shapes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match="for 2 states give"):
-        BayesFilter([1.0, 0.0], [np.eye(3)], [[0, 1]])
