@@ -17,7 +17,14 @@ from automata.machines.equivalence import (
     product,
     transition_monoid,
 )
-from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, monoid_dfa, parity_dfa
+from automata.machines.named_dfas import (
+    cyclic_navigation_dfa,
+    dyck_dfa,
+    flip_flop_dfa,
+    modular_counter_dfa,
+    monoid_dfa,
+    parity_dfa,
+)
 from automata.monoids.groups import symmetric_group
 from automata.monoids.isomorphism import find_isomorphism
 from tests.refusals import refusals
@@ -121,6 +128,8 @@ def test_order_of_transition_monoids() -> None:
     # a cycle, a swap and a merge of n points generate all n^n maps
     full = DFA.from_table([[1, 1, 0], [2, 0, 1], [3, 2, 2], [0, 3, 0]], accepting=[0], alphabet="csm")
     assert transition_monoid(full).order == 4**4
+    names = transition_monoid(cyclic_navigation_dfa(4)).element_names
+    assert names == ("ε", "left", "right", "left left")  # separated, as symbols have several letters
 
 
 def test_transition_monoid_of_a_monoid_is_that_monoid() -> None:
