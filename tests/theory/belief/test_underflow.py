@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from tests.refusals import refusals
@@ -88,14 +87,10 @@ def test_flushed_subnormal_numbers_end_it_where_they_begin() -> None:
     assert float(torch.tensor(2.0**-127) * 1) > 0  # restored
 
 
-def test_no_rate_no_underflow() -> None:
-    with pytest.raises(InputError, match="rate is 0"):
-        predicted_underflow(0, torch.float32)
-
-
 test_wrong_python_inputs_end_in_one_sentence = refusals(
     (lambda: predicted_underflow(1.0, torch.int32), r"dtype is torch\.int32; give a floating-point type"),
     (lambda: predicted_underflow(1.0, "float32"), "dtype is 'float32'; give a floating-point type"),  # type: ignore[arg-type]
+    (lambda: predicted_underflow(0, torch.float32), "rate is 0"),
     (lambda: predicted_underflow("x", torch.float32), "rate is 'x'; give a number"),  # type: ignore[arg-type]
     (
         lambda: observed_underflow(SWAPS, BIT, torch.int64, 2, 4, np.random.default_rng(0)),
