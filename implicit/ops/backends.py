@@ -59,12 +59,7 @@ def common_device(tensors: Mapping[str, Tensor]) -> str:
 
 
 def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
-    """Return the type of the device of the named tensors that are given, all of them floating.
-
-    Example:
-        >>> floating_device({"x": torch.ones(1), "state": None})
-        'cpu'
-    """
+    """Return the type of the device of the named tensors that are given, all of them floating."""
     given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     for name, tensor in given.items():
         if not tensor.is_floating_point():
@@ -73,13 +68,7 @@ def floating_device(tensors: Mapping[str, Tensor | None]) -> str:
 
 
 def check_shapes(expected: Mapping[str, tuple[Tensor | None, Sequence[int]]], given: str) -> None:
-    """Refuse tensors, by name, that are there and have another shape than expected from those given.
-
-    Example:
-        >>> check_shapes({"D": (torch.ones(2), (3,))}, "y")
-        Traceback (most recent call last):
-        automata.errors.InputError: D has shape (2,); with y as given it must be (3,)
-    """
+    """Refuse tensors, by name, that are there and have another shape than expected from those given."""
     for name, (tensor, shape) in expected.items():
         if tensor is not None and tuple(tensor.shape) != tuple(shape):
             raise InputError(
@@ -93,14 +82,7 @@ TRITON_DTYPES = (torch.float32, torch.bfloat16)
 
 
 def package(name: str, command: str, module: str | None = None) -> Requirement:
-    """Requirement an installed package and, only if it is there, a module that can be imported.
-
-    Example:
-        >>> print(package("nowhere", "pip install nowhere")(None))
-        the package nowhere is not installed; install it with pip install nowhere
-        >>> package("torch", "pip install torch", module="torch.nn")(None) is None
-        True
-    """
+    """Requirement an installed package and, only if it is there, a module that can be imported."""
 
     def requirement(_request: Any) -> str | None:
         if find_spec(name) is None:
@@ -144,13 +126,7 @@ def on_cpu(subject: str = "the tensors") -> Requirement:
 
 
 def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:
-    """Requirement a device on which Triton kernels run: a GPU, or any where they are interpreted.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> on_gpu_or_interpreted()(SimpleNamespace(device="cuda")) is None
-        True
-    """
+    """Requirement a device on which Triton kernels run: a GPU, or any where they are interpreted."""
 
     def requirement(request: Any) -> str | None:
         if request.device == "cuda":
@@ -203,13 +179,7 @@ def at_most(largest: int, *sizes: str) -> Requirement:
 
 
 def entries(request: Any) -> str | None:
-    """Requirement tensors that are not empty; the request has the number of their ``entries``.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> entries(SimpleNamespace(entries=0))
-        'the tensors are empty; give at least one sequence and one token'
-    """
+    """Requirement tensors that are not empty; the request has the number of their ``entries``."""
     if request.entries:
         return None
     return "the tensors are empty; give at least one sequence and one token"
@@ -256,13 +226,7 @@ class Preference(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """What ``backend="auto"`` chooses for a request, and why.
-
-    Attributes:
-        chosen: name of the backend.
-        reason: why this one.
-        refusals: for every backend, why it cannot run the request and the remedy; None where it can.
-    """
+    """What ``backend="auto"`` chooses for a request, and why."""
 
     chosen: str
     reason: str
@@ -279,9 +243,8 @@ class Explanation:
 class Backends(Mapping[str, Backend[R, Run]]):
     """The backends of an op by name, and which of them ``"auto"`` takes.
 
-    On a GPU that is ``on_gpu`` where it can run the request, on a CPU ``on_cpu`` likewise; in all other cases
-    it is ``elsewhere``, which should need next to nothing. Sentences say ``subject`` for what lies on the
-    device.
+    That is ``on_gpu`` on a GPU and ``on_cpu`` on a CPU where it can run the request, else ``elsewhere``.
+    Sentences say ``subject`` for what lies on the device.
     """
 
     table: Mapping[str, Backend[R, Run]]
@@ -300,11 +263,7 @@ class Backends(Mapping[str, Backend[R, Run]]):
         return len(self.table)
 
     def choose(self, request: R, override: str = AUTO) -> str:
-        """Return the name of the backend for a request: ``override``, or the preferred one for ``"auto"``.
-
-        Raises:
-            InputError: for an unknown backend, or one that cannot run the request.
-        """
+        """Return the name of the backend for a request; refuse an unknown one or one that cannot run it."""
         if override != AUTO and override not in self.table:
             raise unknown_name("backend", override, [AUTO, *self.table])
         chosen = self._preferred(request).name if override == AUTO else override

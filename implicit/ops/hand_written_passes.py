@@ -23,13 +23,9 @@ Backward = Callable[[Arguments, Arguments], Arguments]
 def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
     """Make an op out of its definition, its forward and its backward pass.
 
-    Only the inputs are kept for the backward pass, which computes what else it needs.
-
-    Args:
-        definition: maps the inputs, positional tensors or None for an absent one, to a tuple of outputs.
-        forward: computes the same; called without gradient tracking, so it may work in place.
-        backward: maps the inputs and the gradients of the outputs (None for one that was not used) to the
-            gradients of the inputs; called without gradient tracking.
+    The definition maps the inputs, tensors or None for an absent one, to a tuple of outputs. The passes run
+    without gradient tracking; ``backward`` takes the inputs and the gradients of the outputs, None for one
+    that was not used.
     """
 
     class HandWritten(torch.autograd.Function):

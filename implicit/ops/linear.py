@@ -24,12 +24,6 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     """Compute x Wᵀ of ``[..., in_features]`` and W, ``[out_features, in_features]``.
 
     It is `torch.nn.functional.linear`, to float32 rounding; differentiable to any order.
-
-    Example:
-        >>> x, weight = torch.ones(2, 3), torch.tensor([[1.0, 2.0, 3.0]])
-        >>> linear(x, weight)
-        tensor([[6.],
-                [6.]])
     """
     if torch.compiler.is_compiling() or not _is_for_onednn(x, weight) or is_transformed((x, weight)):
         return functional.linear(x, weight)

@@ -10,10 +10,6 @@ def widened(x: Any) -> Any:
     """Return numbers of float16 in float32; all others as they are.
 
     Squares of float16 overflow from 256 on, and a gradient has the cube of the factor.
-
-    Example:
-        >>> widened(torch.ones(1, dtype=torch.float16)).dtype, widened(torch.ones(1).bfloat16()).dtype
-        (torch.float32, torch.bfloat16)
     """
     return x.float() if isinstance(x, Tensor) and x.dtype == torch.float16 else x
 

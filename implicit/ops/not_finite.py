@@ -13,10 +13,9 @@ from implicit.ops.hand_written_passes import is_transformed
 
 
 def not_finite_sequences(outputs: Tensor) -> Tensor | None:
-    """Return the numbers of the sequences of ``[batch, tokens, …]`` that end in what is not finite, or None.
+    """Return which sequences of ``[batch, tokens, …]`` end in what is not finite, or None.
 
-    Only the end is looked at, which costs little: no state forgets what is not finite. Transformed and
-    compiled code cannot look at numbers, and gets None.
+    No state forgets what is not finite. Transformed and compiled code cannot look at numbers, and gets None.
     """
     if torch.compiler.is_compiling() or is_transformed(()):
         return None

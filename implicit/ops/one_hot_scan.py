@@ -24,11 +24,7 @@ def one_hot_step(target: Tensor, factor: Tensor, written: Tensor, state: Tensor)
 
 
 def one_hot_scan(target: Tensor, factor: Tensor, written: Tensor, initial: Tensor) -> Tensor:
-    """Return the state before every token and after the last, ``[batch, length + 1, heads, size]``.
-
-    The table has the shapes; factors of absolute value at most 1 keep products from growing. It is
-    differentiable to any order.
-    """
+    """Return the state before every token and after the last, ``[batch, length + 1, heads, size]``."""
     span = 1
     while span < target.shape[1]:
         # Each token stands for the last `span` tokens up to it; joined with those before them.

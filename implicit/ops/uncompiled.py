@@ -13,13 +13,8 @@ Returned = TypeVar("Returned")
 def uncompiled(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Return the function as one that runs in plain PyTorch within a compiled one, with the same answer.
 
-    How often a fixed point is iterated is known from the data only, so that nothing is left to compile.
-    Kernels read memory, which a compiler that traces tensors without data does not give them.
-    `torch.compiler.disable` as a decorator would load the compiler, which takes seconds, for everybody.
-
-    Example:
-        >>> uncompiled(torch.square)(torch.tensor(3.0))
-        tensor(9.)
+    How often a fixed point is iterated is known from the data only, and kernels read memory, which a compiler
+    does not give them. `torch.compiler.disable` as a decorator would load the compiler for everybody.
     """
 
     @functools.wraps(function)

@@ -34,12 +34,6 @@ class Decays:
         to_end: from each step to the end, likewise.
         over_chunk: from the beginning to the end, ``[rows, 1, 1]``.
         between: from step j to step i ≥ j, ``[rows, i, j]``; 0 for i < j.
-
-    Example:
-        >>> import torch
-        >>> Decays(torch.tensor([0.5, 0.25]).log().view(1, 2, 1)).between
-        tensor([[[1.0000, 0.0000],
-                 [0.2500, 1.0000]]])
     """
 
     def __init__(self, log_decay: Tensor) -> None:
@@ -84,13 +78,7 @@ Returned = TypeVar("Returned")
 
 
 def in_full_precision(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Return the function as one that autocast leaves alone: triangular systems have no half precision.
-
-    Example:
-        >>> with torch.autocast("cpu", dtype=torch.bfloat16):
-        ...     in_full_precision(torch.matmul)(torch.ones(1, 1), torch.ones(1, 1)).dtype
-        torch.float32
-    """
+    """Return the function as one that autocast leaves alone: triangular systems have no half precision."""
 
     @functools.wraps(function)
     def called(*args: Parameters.args, **options: Parameters.kwargs) -> Returned:
@@ -169,10 +157,6 @@ def rows(tensor: Tensor) -> Tensor:
     """Return ``[batch, steps, heads, features]`` as rows, ``[batch · heads, steps, features]``.
 
     In float32 or wider, and in order in memory: matrix products would make a copy each time.
-
-    Example:
-        >>> rows(torch.zeros(2, 3, 4, 1, dtype=torch.bfloat16)).shape
-        torch.Size([8, 3, 1])
     """
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32)).transpose(1, 2).flatten(0, 1)
 

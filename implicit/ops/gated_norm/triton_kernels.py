@@ -183,12 +183,7 @@ def gated_norm_gradient_kernel(
 
 
 def tiles(features: int, *, entries_a_thread: int = 8) -> Tiles:
-    """Return the tile sizes for groups of so many features: whole groups, several tokens of small ones.
-
-    Example:
-        >>> tiles(1536), tiles(3)
-        (Tiles(tokens=1, features=2048, warps=8, stages=1), Tiles(tokens=64, features=4, warps=1, stages=1))
-    """
+    """Return the tile sizes for groups of so many features: whole groups, several tokens of small ones."""
     block = triton.next_power_of_2(features)
     tokens = max(1, 32 * entries_a_thread // block)
     return Tiles(tokens, block, min(16, max(1, tokens * block // (32 * entries_a_thread))))
@@ -218,9 +213,8 @@ def backward(
 ) -> tuple[Launch, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Plan the backward pass, for the inputs y, x, D, gate and weight of `forward`.
 
-    Return the launch and what it fills: the gradients of y, x and gate in the dtypes of those, and for D and
-    weight the sums of runs of tokens, ``[runs, heads · head_size]``, float32. The gradient of weight is their
-    sum over runs; that of D their sum over runs and the features of a head.
+    Return the launch, the gradients of y, x and gate, and for D and weight the sums of runs of tokens,
+    ``[runs, heads · head_size]``, float32.
     """
     y, x, _, gate, weight = inputs
     features = weight.numel() // groups
@@ -269,18 +263,7 @@ def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
 
 @functools.cache
 def triton_op(groups: int, epsilon: float) -> Op:
-    """Return the gated norm with kernels for passes; arguments as of `definition`.
-
-    Example:
-        On a machine without a GPU this needs ``TRITON_INTERPRET=1`` before Triton is imported.
-
-        >>> import torch
-        >>> device = "cuda" if torch.cuda.is_available() else "cpu"
-        >>> x, ones = torch.tensor([[3.0], [4.0]], device=device), torch.ones(2, device=device)
-        >>> (output,) = triton_op(1, 1e-9)(torch.zeros_like(x), x, ones, 100 * ones, ones)
-        >>> torch.allclose(output.cpu(), torch.tensor([3.0, 4.0]) / 12.5**0.5)
-        True
-    """
+    """Return the gated norm with kernels for passes; arguments as of `definition`."""
 
     def run_forward(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor) -> tuple[Tensor]:
         launch, output = forward(y, x, D, gate, weight, groups, epsilon)

@@ -39,17 +39,7 @@ class MixerTensors(NamedTuple):
 
 
 def definition(norm_groups: int, epsilon: float) -> Op:
-    """Return the mixer as a plain composition of differentiable ops; arguments as of `mamba2_mixer`.
-
-    Example:
-        One token, one head of one channel, and gates that are closed: nothing comes out.
-
-        >>> ones = torch.ones(1)
-        >>> tensors = torch.zeros(1, 1, 5), torch.zeros(1, 3, 0), torch.ones(3, 1), torch.zeros(3)
-        >>> output, state = definition(1, 1.0)(*tensors, *4 * (ones,), torch.ones(1, 1, 1, 1), None)
-        >>> output.item(), state.shape
-        (0.0, torch.Size([1, 1, 1, 1]))
-    """
+    """Return the mixer as a plain composition of differentiable ops; arguments as of `mamba2_mixer`."""
     normalise = gated_norm_passes.definition(norm_groups, epsilon)
     return _composed(
         lambda padded, taps, bias: short_convolution_passes.definition(padded, taps, bias)[0],

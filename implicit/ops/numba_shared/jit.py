@@ -35,10 +35,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """Return a function that only other compiled functions call, without what Python needs to call it.
-
-    That saves a third of the time that compilation takes where arguments are tuples of arrays.
-    """
+    """Return a function that only compiled functions call, without what Python needs: it compiles faster."""
     return _kept(function, {**OPTIONS, **FOR_KERNELS})
 
 
@@ -47,10 +44,6 @@ def ordered(function: Callable[..., Any]) -> Any:
 
     Products may be fused with sums, so that results are as IEEE 754 has them or nearer; infinities and NaN
     stay what they are.
-
-    Example:
-        >>> ordered(lambda x: (x + 1.0) - x)(float("inf"))
-        nan
     """
     return _kept(function, ORDERED)
 
@@ -73,10 +66,7 @@ def _kept(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 
 def _cache_folder() -> Path:
-    """Where machine code of these sources is kept: below NUMBA_CACHE_DIR, else below the user's caches.
-
-    Numba unpickles what it finds there, so that nobody else may be able to write it.
-    """
+    """The folder of machine code, which numba unpickles: nobody else may be able to write it."""
     given = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     parent = Path(given) if given else Path.home() / ".cache"
     folder = parent / "implicit-ssm" / _hash_of_sources()

@@ -12,22 +12,12 @@ from torch import Tensor
 
 
 def array(tensor: Tensor) -> NDArray[Any]:
-    """The numbers of a tensor, contiguous; its own memory if they are.
-
-    Through DLPack: ``tensor.numpy()`` would leave a storage that can no longer be resized, as sharded
-    training does with weights.
-    """
+    """The numbers of a tensor, contiguous; ``tensor.numpy()`` would leave a storage of fixed size."""
     return np.ascontiguousarray(np.from_dlpack(tensor.detach().contiguous()))
 
 
 class Strided(NamedTuple):
-    """Numbers of tokens in one flat array, with the entries from one sequence and one token to the next.
-
-    Example:
-        >>> parts = Strided.of(torch.arange(12.0).view(2, 3, 2)[:, :, 1:])
-        >>> parts.flat[1 * parts.sequence + 2 * parts.token].item(), parts.sequence, parts.token
-        (11.0, 6, 2)
-    """
+    """Numbers of tokens in one flat array, with the entries from one sequence and one token to the next."""
 
     flat: NDArray[Any]
     sequence: int

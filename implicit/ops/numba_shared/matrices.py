@@ -42,11 +42,7 @@ def pack(matrix: np.ndarray) -> np.ndarray:
 
 @ordered
 def add_products(packed, matrix, values, first, out, out_first, count):
-    """Add W v to ``count`` rows of ``out``, ``[vectors, padded rows]``, from ``out_first`` on.
-
-    W is one of the matrices from `pack`, ``[matrices, columns, padded rows]``; the vectors are rows of
-    ``values``, ``[vectors, columns]``, from ``first`` on.
-    """
+    """Add W v to ``count`` rows of ``out`` from ``out_first`` on; W is one of the matrices from `pack`."""
     columns, rows = packed.shape[1], packed.shape[2]
     base, from_value, from_out = matrix * columns * rows, values.shape[1], out.shape[1]
     whole = columns - columns % 4
@@ -76,22 +72,17 @@ class Matrix(NamedTuple):
 
 @inner
 def multiply(rows, columns, inner, left, left_inner, right, scale, out):
-    """Write left right + scale out into ``out``, all `Matrix`; where ``scale`` is 0, whatever it held.
+    """Write left right + scale out into ``out``, all `Matrix`; at scale 0 whatever it held.
 
-    The product is ``[rows, columns]``, each sum of ``inner`` terms, which are ``left_inner`` entries apart in
-    the left factor: with 1 the entries of a row, with its ``row`` 1 those of a column. ``scale`` has the type
-    of the entries.
+    The ``inner`` terms of a sum are ``left_inner`` entries apart in the left factor: 1 for a row, its ``row``
+    1 for a column.
     """
     _multiply(rows, columns, inner, 0, left, left_inner, right, scale, out)
 
 
 @inner
 def add_triangular(rows, columns, left, right, out):
-    """Add left right to ``out``, where ``left`` is square and what stands above its diagonal is not read.
-
-    So a row of ``out`` depends on no later row of ``right``, be that infinite or NaN. Arguments as of
-    `multiply`.
-    """
+    """Add left right to ``out``; ``left`` is not read above its diagonal, so that no later row counts."""
     _multiply(rows, columns, 0, 1, left, 1, right, one_like(out.memory), out)
 
 
@@ -165,12 +156,7 @@ def clear_rows(first, rows, columns, matrix):
 
 
 def memory(entries: int, dtype) -> np.ndarray:
-    """Return zeros that begin with a line of the cache, so that no register is loaded from two.
-
-    Example:
-        >>> memory(5, np.float32).ctypes.data % 64
-        0
-    """
+    """Return zeros that begin with a line of the cache, so that no register is loaded from two."""
     itemsize = np.dtype(dtype).itemsize
     room = np.zeros(entries + 64 // itemsize, dtype)
     skipped = -room.ctypes.data % 64 // itemsize

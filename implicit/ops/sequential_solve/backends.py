@@ -32,15 +32,8 @@ NUMBA_DTYPES = (torch.float32, torch.float64)
 class Request:
     """What decides whether a kernel can run a sequential solve.
 
-    Attributes:
-        device: type of the device that holds the weights, such as ``"cpu"`` or ``"cuda"``.
-        dtype: element type of the weights.
-        d_model: features of the latent.
-        d_state: state size per channel.
-        iteration: name of the solver, or of a gradient rule that iterates by itself.
-        differentiated: whether a gradient through the iterations is wanted.
-        padded: whether some tokens are padding.
-        others: element types of the state, the inputs and the start.
+    Device and dtype are those of the weights, ``iteration`` the name of the solver or of a rule that iterates
+    by itself, ``others`` the dtypes of the state, the inputs and the start.
     """
 
     device: str

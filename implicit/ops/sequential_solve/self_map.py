@@ -11,15 +11,9 @@ from implicit.ops.backends import check_shapes
 
 
 class Walk(NamedTuple):
-    """What a sequential solve finds: one entry per token, and the state after the last.
+    """What a sequential solve finds, in `Solution`'s order, and windows and states after the last token.
 
-    Attributes:
-        value: z, ``[batch, length, d_model]``, of the dtype of the weights.
-        iterations: evaluations of Φ, ``[batch, length]``, int64.
-        residual: ‖Φ(z) − z‖₂ when last evaluated, ``[batch, length]``, float32 or wider.
-        status: `Status` codes, ``[batch, length]``, int8.
-        windows: ``[layers, batch, channels, d_conv − 1]``.
-        states: ``[layers, batch, heads, head_size, d_state]``, float32 or wider.
+    These are ``[layers, batch, channels, d_conv − 1]`` and ``[layers, batch, heads, head_size, d_state]``.
     """
 
     value: Tensor

@@ -19,11 +19,7 @@ def _forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:
 
 
 def _backward(inputs: Arguments, gradients: Arguments) -> Arguments:
-    """With q the convolution before the activation and its gradient q̇ = silu'(q) ẏ.
-
-    The gradient of a padded token is Σ_k weight_k q̇_{t−k}, a convolution with the taps reversed; that of a
-    tap is Σ_t q̇_t padded_{t+k}.
-    """
+    """q̇ = silu'(q) ẏ; a padded token gets Σ_k weight_k q̇_{t−k}, a tap Σ_t q̇_t padded_{t+k}."""
     padded, weight, bias = inputs
     (y_dot,) = gradients
     before = weight.shape[1] - 1

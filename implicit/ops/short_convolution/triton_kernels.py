@@ -173,8 +173,8 @@ def backward(
 ) -> tuple[Launch, Tensor, Tensor]:
     """Plan the backward pass, from the arguments of `forward` and the gradient of its output.
 
-    Return the launch and what it fills: the gradient of ``padded``, and the sums of runs of tokens for the
-    others, ``[batch, runs, width + 1, channels]``, float32: a row a tap, then one for the bias.
+    Return the launch, the gradient of ``padded``, and for runs of tokens the sums of the others, ``[batch,
+    runs, width + 1, channels]``, float32, the last row for the bias.
     """
     (channels, width), (batch, length) = weight.shape, output_gradient.shape[:2]
     tile = BACKWARD_TILES

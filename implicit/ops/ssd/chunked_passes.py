@@ -34,13 +34,6 @@ class Decays(NamedTuple):
         since_start: e^{a_i}, ``[batch, length, heads, 1]``.
         until_end: e^{a_l − a_i}, the same shape.
         of_chunk: e^{a_l}, ``[batch, heads, 1, 1, chunks]``.
-
-    Example:
-        >>> decays = Decays.of(torch.ones(1, 3, 1), torch.tensor([-math.log(2.0)]), 2, torch.float32)
-        >>> decays.since_start.flatten().tolist(), decays.until_end.flatten().tolist()
-        ([0.5, 0.25, 0.5], [0.5, 1.0, 1.0])
-        >>> decays.of_chunk.flatten().tolist(), decays.between(0, 2).flatten().tolist()
-        ([0.25, 0.5], [1.0, 1.0, 0.5, 1.0])
     """
 
     total: Tensor

@@ -13,14 +13,10 @@ def ssd_mamba_ssm(
     initial_state: Tensor | None = None,
     chunk_size: int = 256,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `ssd_reference` computes with ``mamba_chunk_scan_combined``; CUDA only, the state float32.
+    """Compute what `ssd_reference` computes by the scan of mamba_ssm; CUDA only, the state float32.
 
-    Δ is final here (bias and softplus belong to the cell), and the skip D x is added outside. It differs from
-    `ssd_triton` in two ways: float32 products may be TF32, and log decays are summed in float32 over a chunk,
-    so that tokens that reset the state take digits from those that follow. ``chunk_size`` is a power of two.
-
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060; https://github.com/state-spaces/mamba.
+    Float32 products may be TF32, and log decays are summed in float32 over a chunk, so that tokens that reset
+    the state take digits from those that follow. ``chunk_size`` is a power of two.
     """
     from mamba_ssm.ops.triton.ssd_combined import mamba_chunk_scan_combined
 

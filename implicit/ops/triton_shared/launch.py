@@ -34,12 +34,7 @@ class Schedule(Protocol):
 
 
 def padded(size: int) -> int:
-    """Return the least power of two that is at least ``size`` and 16, the least size of a matrix product.
-
-    Example:
-        >>> [padded(size) for size in (1, 16, 17, 200)]
-        [16, 16, 32, 256]
-    """
+    """Return the least power of two that is at least ``size`` and 16, the least size of a matrix product."""
     return max(16, 1 << (size - 1).bit_length())
 
 
@@ -47,12 +42,8 @@ def padded(size: int) -> int:
 class Launch:
     """One kernel launch, ready to run or to be compiled for a machine that is not here.
 
-    Attributes:
-        kernel: the ``triton.jit`` function.
-        programs: how many instances run, along one axis: the other two are limited to 65,535.
-        arguments: what it takes at run time, by name.
-        constants: what it is compiled for, by name.
-        tiles: at least the number of warps and of pipeline stages.
+    Programs run along one axis: the other two are limited to 65,535. Arguments are taken at run time,
+    constants compiled for.
     """
 
     kernel: Any
@@ -75,12 +66,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a kernel cuts a matrix of tokens by features; passes over memory need no pipeline stages.
-
-    Example:
-        >>> Tiles(tokens=4, features=128, warps=1).constants()
-        {'BLOCK_TOKENS': 4, 'BLOCK_FEATURES': 128}
-    """
+    """How a kernel cuts a matrix of tokens by features; passes over memory need no pipeline stages."""
 
     tokens: int
     features: int

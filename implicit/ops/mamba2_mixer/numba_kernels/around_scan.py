@@ -43,11 +43,7 @@ class Inputs(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where what belongs to a run of so many tokens begins in the memory: rows of channels or of features.
-
-    ``channels`` are convolved, ``opened`` their sigmoids, ``y`` is what comes out of the scan; those with a
-    dot are gradients.
-    """
+    """Where what belongs to a run of tokens begins in the memory, rows of channels or of features."""
 
     memory: np.ndarray
     tokens: int

@@ -114,8 +114,7 @@ def begin_back(inputs, room, count):
 def convolve_back(inputs, room, found, b, start, count):
     """The gradients of ``count`` projected channels from ``start`` on, of window, taps and bias.
 
-    Behind q̇ of the run stands that of as many tokens as have read from it; in the end it moves for the run
-    before.
+    Behind q̇ of the run stands that of the tokens of the next run that have read from it.
     """
     channels, features, memory = len(inputs.bias), len(inputs.weight), room.memory
     before, projected = len(inputs.taps) // channels - 1, inputs.projected

@@ -58,11 +58,7 @@ class Bookkeeping(NamedTuple):
 def solve_adjoint(
     weights, transposed, given, trail, slopes, pulled, windows, states, krylov, places, found, rtol, count
 ):
-    """Solve the adjoint system of the sequences at the first ``count`` places.
-
-    ``windows`` and ``states`` hold λ of the places, as rows of a place and its layers; ``found`` takes v and
-    the norm of what it leaves of the system.
-    """
+    """Solve the adjoint system at the first ``count`` places; ``windows`` and ``states`` hold λ of them."""
     length, features, size = given.latents.shape[1], given.latents.shape[2], len(places.token)
     while True:
         # Places whose token is done go on to the one before, g first guess of v.

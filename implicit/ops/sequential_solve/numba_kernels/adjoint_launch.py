@@ -38,21 +38,6 @@ def walk_back(
 
     The latents z are where to differentiate, ``gradient`` is g, both ``[batch, length, d_model]`` and of one
     dtype of `TOLERANCES`; all else as of `sequential_solve`. The norms are per token, ``[batch, length]``.
-
-    Example:
-        Zero weights: z ← norm(z), whose derivative at a latent of ones is 0 up to ε: v is nearly g.
-
-        >>> self_map = SelfMap(
-        ...     mixer_norm=torch.ones(1, 1), in_proj=torch.zeros(1, 9, 1), conv_weight=torch.zeros(1, 6, 4),
-        ...     conv_bias=torch.zeros(1, 6), dt_bias=torch.zeros(1, 1), A_log=torch.zeros(1, 1),
-        ...     D=torch.ones(1, 1), gate_norm=torch.ones(1, 2), out_proj=torch.zeros(1, 1, 2),
-        ...     latent_norm=torch.ones(1),
-        ... )
-        >>> ones = torch.ones(1, 2, 1)
-        >>> windows, states = torch.zeros(1, 1, 6, 3), torch.zeros(1, 1, 1, 2, 2)
-        >>> v, left = walk_back(self_map, torch.zeros(1, 1, 2, 9), ones, windows, states, ones)
-        >>> v.flatten().round(decimals=3).tolist(), bool((left < 1e-5).all())
-        ([1.0, 1.0], True)
     """
     batch, length, features = latents.shape
     values = array(latents)

@@ -27,19 +27,10 @@ class Trail(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Derivatives of one layer at one token.
+    """Derivatives of one layer at one token, with the ``factors`` of its norms.
 
-    Attributes:
-        normed: norm(stream), and after the last layer norm(stream) too.
-        factors: of these norms.
-        activated: x, B and C.
-        channel_slopes: of the activation of the channels.
-        step_slopes: of softplus.
-        gains: Δ (B · C) + D of every head.
-        of_steps: by how much Δ moves y.
-        gated: the normalised output of the scan.
-        opened: by how much y moves it, without the mean of the norm.
-        gate_slopes: by how much the gate moves it, likewise.
+    ``gains`` are Δ (B · C) + D, ``of_steps`` how much Δ moves y, ``opened`` and ``gate_slopes`` how much y
+    and the gate move ``gated``, the normalised output, without the mean of the norm.
     """
 
     normed: np.ndarray

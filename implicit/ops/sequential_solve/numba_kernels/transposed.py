@@ -23,16 +23,7 @@ class Transposed(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """Adjoints at the places; one layer a row where several are kept, the same names as forwards.
-
-    Attributes:
-        vectors: v.
-        streams: of the stream, then ∂zΦᵀ v.
-        normed: of what a layer reads.
-        gated: of the normalised output of the scan, then of y.
-        projected: of gate, channels and Δ.
-        convolved: of the channels after the convolution.
-    """
+    """Adjoints at the places, named as forwards; ``vectors`` are v and ``streams`` become ∂zΦᵀ v."""
 
     vectors: np.ndarray
     streams: np.ndarray

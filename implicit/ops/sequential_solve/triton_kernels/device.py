@@ -65,12 +65,7 @@ def add_products(
     COUNT: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
 ):
-    """Add to ``total`` the products whose sums over its columns are those of a matrix with a vector.
-
-    The matrix has ``COUNT`` columns and rows that are ``WIDTH`` apart; the entries of the vector are
-    factor · vector · weight, without the last where it is None. Summing over a tile's columns only once, at
-    the end, leaves nothing but loads and multiplications in the loop.
-    """
+    """Add to ``total`` products of a matrix with factor · vector · weight, to be summed over columns."""
     for start in range(0, COUNT, BLOCK_COLUMNS):
         column = start + tl.arange(0, BLOCK_COLUMNS)
         inside = column < COUNT

@@ -71,9 +71,7 @@ def solve_kernel(
 ):
     """Solve token after token of one sequence; windows and states are replaced in place.
 
-    The loop is that of `implicit.fixed_point.solve` with `DampedPicard`: the value returned is the last
-    iterate that Φ was evaluated at, so that its residual, and the state that the evaluation implies, belong
-    to it.
+    The value is the last iterate that Φ was evaluated at, as in `implicit.fixed_point.solve`.
     """
     # Scratch memory of this sequence: stream after each layer, projections, channels, gated outputs, factors.
     sequence = tl.program_id(0).to(tl.int64)

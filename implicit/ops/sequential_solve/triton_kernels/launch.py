@@ -36,13 +36,7 @@ class Tiles:
 
 
 def tiles(self_map: SelfMap, warp_size: int = WARP_SIZE) -> Tiles:
-    """Return the tile sizes: the largest, or less where the matrices are smaller; 64 threads a warp on AMD.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> tiles(SimpleNamespace(d_model=24, d_inner=48, d_state=5, d_in_proj=112), warp_size=32)
-        Tiles(block_rows=128, block_columns=64, warps=8, stages=1)
-    """
+    """Return the tile sizes: the largest, or less where the matrices are smaller."""
     rows = min(LARGEST_TILE, padded(self_map.d_in_proj))
     columns = min(LARGEST_TILE, padded(max(self_map.d_model, self_map.d_inner, self_map.d_state)))
     return Tiles(rows, columns, max(1, rows * columns // (ENTRIES_A_THREAD * warp_size)))

@@ -42,10 +42,10 @@ class Part(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Where what belongs to a chunk begins in the memory, and the sizes, all of whole tiles.
+    """Where what belongs to a chunk begins in the memory, and the sizes, of whole tiles.
 
-    ``between`` is a row of L, ``mixing`` is M, ``scores`` are C_i · B_j, ``turned`` is Bᵀ, ``scaled`` rows of
-    B or C times α or β, and ``state`` has room for one with channels as rows.
+    ``between`` is a row of L, ``mixing`` M, ``scores`` C_i · B_j, ``turned`` Bᵀ, ``scaled`` rows of B or C
+    times α or β.
     """
 
     memory: np.ndarray

@@ -78,11 +78,7 @@ def end_group(work, back, rows):
 
 @inner
 def backward_head(work, back, held, before, held_dot, number, rows):
-    """u̇ and the rates of a head; Ṡ' is replaced by Ṡ, and the sums of its group grow.
-
-    ``before`` is the number of the state before the chunk among those that are held, ``number`` that of Ṡ'.
-    ``work`` holds u and the decays, the group and its scores, ``back`` ẏ.
-    """
+    """u̇ and the rates of a head; Ṡ', the state ``number``, becomes Ṡ, and the sums of its group grow."""
     tokens, size, width = work.tokens, work.size, work.width
     nothing, one = zero_like(work.memory), one_like(work.memory)
     state_dot, through = state_of(work, held_dot, number), work.memory[work.since + rows - 1]

@@ -98,16 +98,7 @@ def _state(x: Tensor, B: Tensor, given: Tensor | None) -> NDArray[np.floating]:
 def ssd_numba(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Run `ssd` by numba: kernels for values and first derivatives, the chunked composition for all else.
-
-    Example:
-        >>> import torch
-        >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)
-        >>> ones = torch.ones(1, 3, 1, 1)
-        >>> y, state = ssd_numba(x, torch.ones(1, 3, 1), torch.zeros(1), ones, ones)
-        >>> y.flatten().tolist(), state.item()
-        ([1.0, 3.0, 6.0], 6.0)
-    """
+    """Run `ssd` by numba: kernels for values and first derivatives, the chunked composition for all else."""
     dt, A = dt.to(x.dtype), A.to(x.dtype)
     y, state = _SCAN(x, dt, A, B, C, None if initial_state is None else initial_state.to(x.dtype))
     return y, state

@@ -249,12 +249,7 @@ def projection_gradient_kernel(
 def input_gradients(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, dy: Tensor, entering: Tensor, leaving: Tensor
 ) -> tuple[Launch, Tensor, Tensor, Tensor]:
-    """Plan the gradients of x, Δ and A, from ``dy``, that of the outputs, and the arguments of `ssd`.
-
-    ``entering`` are the states that enter the chunks, from `forward.carry`, and ``leaving`` the gradients of
-    those that leave them, from the same in reverse. Return the launch and what it fills: the gradients of x
-    and of Δ, and that of A a chunk, ``[batch, chunks, heads]``.
-    """
+    """Plan the gradients of x, Δ and, a chunk, A, from that of the outputs and `carry` in both directions."""
     shape = Shape.of(x, B)
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     ddt = torch.empty(dt.shape, dtype=torch.float32, device=x.device)
@@ -282,11 +277,9 @@ def input_gradients(
 def projection_gradients(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, dy: Tensor, entering: Tensor, leaving: Tensor
 ) -> tuple[Launch, Tensor, Tensor]:
-    """Plan the gradients of B and C, summed over the heads of a group; arguments as of `input_gradients`.
+    """Plan the gradients of B and C in parts, float32, ``[parts, batch, length, groups, state_size]``.
 
-    A program takes several heads and adds them up in registers. Where that leaves fewer programs than a GPU
-    runs at once, the heads are dealt out to several, whose sums are added afterwards. Return the launch, and
-    the parts of both gradients, float32, ``[parts, batch, length, groups, state_size]``.
+    A program sums several heads; the fewer programs there are, the fewer heads.
     """
     shape = Shape.of(x, B)
     tile = tiles("projection_gradient", shape, x.dtype)

@@ -18,11 +18,7 @@ WIDEN = tl.constexpr(INTERPRETED)
 
 @triton.jit
 def dot(left, right, accumulator):
-    """Add the product of two tiles to a float32 accumulator; float32 operands keep 21 bits or more.
-
-    NVIDIA's tensor cores take TF32, which keeps 10 bits behind the first. A float32 operand is cut into two
-    of these, and three of the four products are summed: several times faster than without tensor cores.
-    """
+    """Add the product of two tiles to a float32 accumulator; float32 operands keep 21 bits."""
     if WIDEN:
         return tl.dot(left.to(tl.float32), right.to(tl.float32), accumulator, input_precision="ieee")
     if is_cuda():
@@ -40,11 +36,9 @@ def load_steps(start, stride, token, count):
 def log_decay_sums(dt, A):
     """Sum the log decays Δ A from the start of the chunk, as a coarse and a fine part.
 
-    Only differences of the sums are used, and tokens that reset the state drive the sums so low that in
-    float32 nothing would be left of the slow decays that follow. So every log decay is split into a multiple
-    of 2⁻⁸ and a rest below 2⁻⁸. With log decays held above −1024 (a decay of 0 in any case), a sum of 64
-    multiples stays below 2¹⁶ and is exact in the 24 bits of float32; the sum of the rests stays below 1/4.
-    Differences are then as good as if summed from one token to the other.
+    Tokens that reset the state drive the sums so low that float32 would leave nothing of the decays that
+    follow. So every log decay, held above −1024, is split into a multiple of 2⁻⁸, whose sums of 64 are exact,
+    and a rest, whose sum stays below 1/4.
     """
     log_decay = dt * A
     log_decay = tl.where(log_decay < -1024.0, -1024.0, log_decay)  # unlike a maximum, this keeps a NaN

@@ -54,12 +54,10 @@ def carry_kernel(
     REVERSE: tl.constexpr,
     STORE: tl.constexpr,
 ):
-    """Carry the state of one head from chunk to chunk; with REVERSE its gradient, from the last to the first.
+    """Carry the state of one head from chunk to chunk; with REVERSE its gradient, backwards.
 
-    Forward, values are x, keys are B, and h' = w h + Σ_j t_j Δ_j x_j B_jᵀ. In reverse, values are the
-    gradients of y, keys are C, and the gradient of h is that of h' times w, plus Σ_i e_i dy_i C_iᵀ.
-    With STORE, ``carried`` receives what enters each chunk from where the walk comes; ``last`` receives what
-    comes out at its end.
+    Values are x and keys B; in reverse they are dy and C, and w g + Σ_i e_i dy_i C_iᵀ is carried. With STORE,
+    ``carried`` receives what enters each chunk from where the walk comes; ``last`` what comes out at its end.
     """
     # Which tile of the state, head and sequence.
     program = tl.program_id(0)
@@ -180,10 +178,9 @@ def carry(
 ) -> tuple[Launch, Tensor, Tensor]:
     """Plan the walk over the chunks, or with ``reverse`` back over them, carrying the state's gradient.
 
-    Values are x and keys B, or in reverse the gradient of y and C; ``boundary`` is the initial state, or in
-    reverse the gradient of the final one. Return the launch and what it fills: what enters each chunk,
-    ``[batch, chunks, heads, head_size, state_size]`` in the dtype of ``values``, and what comes out at the
-    end of the walk, shaped like ``boundary``, float32. What enters a single chunk is the boundary itself.
+    Return the launch, what enters each chunk, ``[batch, chunks, heads, head_size, state_size]`` in the dtype
+    of ``values``, and what comes out at the end, shaped like ``boundary``, float32. What enters a single
+    chunk is the boundary itself.
     """
     shape = Shape.of(values, keys)
     boundary, several = boundary.contiguous(), shape.chunks > 1

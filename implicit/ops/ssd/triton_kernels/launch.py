@@ -18,13 +18,7 @@ would spill them.
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of one scan.
-
-    Example:
-        >>> shape = Shape.of(torch.empty(2, 65, 4, 16), torch.empty(2, 65, 1, 32))
-        >>> shape.chunk, shape.chunks, shape.state_size, shape.arguments()["heads_per_group"]
-        (32, 3, 32, 4)
-    """
+    """The sizes of one scan."""
 
     batch: int
     length: int
@@ -62,13 +56,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a kernel cuts one head's matrices: a tile is ``block_p`` of head_size by ``block_n`` of state_size.
-
-    Example:
-        >>> Tiles(block_p=32, block_n=64, warps=4, stages=2).count_n(
-        ...     Shape(batch=1, length=1, heads=1, groups=1, head_size=32, state_size=100, chunk=16))
-        2
-    """
+    """How a kernel cuts one head's matrices: ``block_p`` of head_size by ``block_n`` of state_size."""
 
     block_p: int
     block_n: int
@@ -103,13 +91,7 @@ TILES: dict[tuple[str, int], Tiles] = {
 
 
 def tiles(kernel: str, shape: Shape, dtype: torch.dtype) -> Tiles:
-    """Return the tile sizes of a kernel: the largest of its table, or less where the matrices are smaller.
-
-    Example:
-        >>> shape = Shape(batch=1, length=1, heads=1, groups=1, head_size=5, state_size=128, chunk=16)
-        >>> tiles("carry", shape, torch.bfloat16)
-        Tiles(block_p=16, block_n=64, warps=4, stages=3)
-    """
+    """Return the tile sizes of a kernel: the largest of its table, or less where the matrices are smaller."""
     largest = TILES[kernel, dtype.itemsize]
     return Tiles(
         min(largest.block_p, padded(shape.head_size)),

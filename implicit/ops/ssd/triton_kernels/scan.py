@@ -69,16 +69,6 @@ def ssd_triton(
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060, section 6; gradients derived in `triton_kernels.backward`.
-
-    Example:
-        On a machine without a GPU this needs ``TRITON_INTERPRET=1`` before Triton is imported.
-
-        >>> device = "cuda" if torch.cuda.is_available() else "cpu"
-        >>> x = torch.tensor([1.0, 2.0, 3.0], device=device).view(1, 3, 1, 1)
-        >>> ones = torch.ones(1, 3, 1, 1, device=device)
-        >>> y, state = ssd_triton(x, ones[..., 0], torch.zeros(1, device=device), ones, ones)
-        >>> y.flatten().tolist(), state.item()
-        ([1.0, 3.0, 6.0], 6.0)
     """
     if initial_state is None:
         batch, _, heads, head_size = x.shape
