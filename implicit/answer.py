@@ -28,13 +28,6 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
     """Yield the answer after every token name; a `NotConvergedWarning` tells of one without a fixed point.
 
     The weights are taken in float64 on a CPU, and the limit of iterations is that of the run.
-
-    Raises:
-        InputError: for a token that the task does not have.
-
-    Example:
-        >>> list(answers(load_run("parity-small"), "1011"))
-        ['1', '1', '0', '1']
     """
     model = copy.deepcopy(run.model).double().cpu().eval()
     numbers = {name: number for number, name in enumerate(run.task.token_names)}
@@ -51,12 +44,7 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
-
-    Example:
-        >>> main(["parity-small", "1", "0", "1"])
-        1 1 0
-    """
+    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes."""
     parser = CommandParser(
         prog="python -m implicit.answer",
         description="Print what a model answers to a word, in float64, token after token.",

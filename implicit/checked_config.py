@@ -28,14 +28,10 @@ def validated(
     known: Iterable[str] | None = None,
     names: Mapping[tuple[str, ...], str] | None = None,
 ) -> Config:
-    """Return the configuration, or raise the first fault as one sentence.
+    """Return the configuration, or raise the first fault as one sentence with the field and its value.
 
-    The class forbids unknown fields. The sentence calls an unknown name a ``field``, offers those ``known``
-    (all of the class if None), and calls a field of an inner configuration by ``names``, else
-    ``outer.inner``.
-
-    Raises:
-        InputError: naming the field, its value and what it should be.
+    The sentence calls an unknown name a ``field``, offers those ``known`` (all of the class if None), and
+    calls a field of an inner configuration by ``names``, else ``outer.inner``.
     """
     check_type(f"{config_class.__name__}", values, Mapping, "give the values by name, in a dictionary")
     try:
@@ -55,16 +51,7 @@ class _OneSentence(ModelMetaclass):
 
 
 class CheckedConfig(BaseModel, metaclass=_OneSentence):
-    """A frozen configuration without unknown fields; its constructor raises an `InputError` of one sentence.
-
-    Example:
-        >>> from pydantic import PositiveInt
-        >>> class Sizes(CheckedConfig):
-        ...     width: PositiveInt
-        >>> Sizes(width=0)
-        Traceback (most recent call last):
-        automata.errors.InputError: width is 0; it should be greater than 0
-    """
+    """A frozen configuration without unknown fields, whose faults are an `InputError` of one sentence."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -43,15 +43,7 @@ _PLACEHOLDERS = {int: "N", float: "X", str: "NAME"}
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose faults are `InputError`s, and which names the nearest flag for an unknown one.
-
-    Example:
-        >>> parser = CommandParser(prog="python -m implicit.train", description="Train a model.")
-        >>> _ = parser.add_argument("--steps")
-        >>> parser.parse_args(["--stepz", "3"])
-        Traceback (most recent call last):
-        automata.errors.InputError: flag --stepz is unknown; the nearest is --steps, and --help shows all
-    """
+    """An argument parser whose faults are `InputError`s, with the nearest flag to an unknown one."""
 
     def __init__(self, prog: str, description: str, **options: Any) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False, **options)
@@ -61,11 +53,7 @@ class CommandParser(argparse.ArgumentParser):
         raise InputError(f"{message}; --help shows all flags")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, or raise the first fault.
-
-        Raises:
-            InputError: for a missing or unknown argument, or a missing value.
-        """
+        """Parse, or raise the first fault: a missing or unknown argument, or a missing value."""
         parsed, extra = self.parse_known_args(args, namespace)
         if extra:
             unknown = extra[0].split("=")[0]

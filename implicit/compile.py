@@ -12,14 +12,7 @@ from implicit.compiled.run import compile_run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     main(["--task", "parity", "--out", folder + "/run"])
-        /.../run: implicit-mamba2 for parity, compiled, not trained: 2 states, 2 tokens, ... parameters
-    """
+    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes."""
     arguments = _parser().parse_args(argv)
     given = {field.name: getattr(arguments, field.name) for field in fields(Gains)}
     numbers = {name: _number(name, text) for name, text in {**given, "damping": arguments.damping}.items()}

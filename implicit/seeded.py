@@ -97,13 +97,6 @@ def seeded_code(seed: int) -> Iterator[None]:
 
     Limits: one context at a time is open in a process, and other threads wait for it. A thread that draws
     from a global generator meanwhile, outside of such a context, takes from its draws.
-
-    Example:
-        >>> with seeded_code(3):
-        ...     drawn = torch.rand(1).item(), random.random()
-        >>> with seeded_code(3):
-        ...     drawn == (torch.rand(1).item(), random.random())
-        True
     """
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with _ONE_AT_A_TIME, torch.random.fork_rng(devices):

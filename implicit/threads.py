@@ -31,14 +31,6 @@ def chosen_threads(given: str | None, parameters: Callable[[], int]) -> Iterator
 
     A line on standard error says so where it changes what PyTorch would take. The environment's number wins
     over the size. Afterwards all is as before.
-
-    Raises:
-        InputError: for what is no whole number of at least 1.
-
-    Example:
-        >>> with chosen_threads("2", lambda: 10):
-        ...     torch.get_num_threads()
-        2
     """
     before = threads = torch.get_num_threads()
     why = "as --threads says"
@@ -56,13 +48,7 @@ def chosen_threads(given: str | None, parameters: Callable[[], int]) -> Iterator
 
 @contextmanager
 def threads_taken(number: int) -> Iterator[None]:
-    """Let PyTorch take so many threads, then as many as before.
-
-    Example:
-        >>> with threads_taken(1):
-        ...     torch.get_num_threads()
-        1
-    """
+    """Let PyTorch take so many threads, then as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

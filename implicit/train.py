@@ -48,13 +48,7 @@ _FIELDS = {group: flat_fields(TrainConfig, group) for group in (None, *groups(Tr
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
-
-    Example:
-        >>> main(["--task", "partiy", "--model", "lstm", "--out", "runs/parity"])
-        Traceback (most recent call last):
-        automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? ...
-    """
+    """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes."""
     arguments = _parser(_sizes_of_named_model(argv)).parse_args(argv)
     if arguments.list:
         _print_names()

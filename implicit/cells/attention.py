@@ -176,13 +176,6 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None
     Differentiable to any order where gradients are on; without, PyTorch's own op, which keeps no scores. Keys
     and values are ``[batch, tokens, key_value_heads, head_size]``. ``allowed`` says which tokens a query
     attends to, ``[batch, length, tokens]``, at least one; itself and those before it if None.
-
-    Example:
-        Alike keys: the mean of the values so far.
-
-        >>> ones, values = torch.ones(1, 3, 1, 2), torch.tensor([1.0, 2.0, 6.0]).view(1, 3, 1, 1)
-        >>> attend(ones, ones, values.expand(1, 3, 1, 2))[..., 0].flatten()
-        tensor([1.0000, 1.5000, 3.0000])
     """
     length, heads, head_size = queries.shape[1:]
     queries, keys, values = (part.transpose(1, 2) for part in (queries, keys, values))

@@ -37,14 +37,8 @@ class DeltaRuleCell(DeltaRuleParameters):
     ``householder_steps``, the writes to the memory per token; ``backend`` is the form of the delta rule. With
     negative eigenvalues β lies in (0, 2) instead of (0, 1), and that of I − β k kᵀ in (−1, 1).
 
-    Class attributes:
-        gated: whether the memory decays and the output has a gate.
-
     Attributes:
         projection_sizes: rows of in_proj for gate, channels of the convolution, β and decay.
-
-    Raises:
-        InputError: for sizes below 1.
     """
 
     recurrent_parts = ("memory",)

@@ -35,9 +35,8 @@ def output_with_derivative(
 ) -> tuple[Tensor, Tensor]:
     """Return the output and its derivative in the input, the state before each token held fixed.
 
-    Inputs are ``[tokens, d_model]``, the state and the injection likewise with tokens first; the result
-    ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the way
-    has tokens · heads · value_size · d_model numbers, or as many as ``slope``.
+    Inputs, state and injection are those of single tokens, ``[tokens, …]``, as `Cell.step` takes them; the
+    derivative is ``[tokens, d_model, d_model]``, rows for outputs.
     """
     projections = cell.project(inputs, injection)
     y, slope = _reading(cell, projections, state)

@@ -34,14 +34,7 @@ class CellSizes(CheckedConfig):
 
 
 def check_at_least_one(**sizes: int) -> None:
-    """Refuse sizes below 1, naming the first.
-
-    Example:
-        >>> check_at_least_one(heads=4, d_conv=1)
-        >>> check_at_least_one(heads=0)
-        Traceback (most recent call last):
-        automata.errors.InputError: heads is 0; give at least 1
-    """
+    """Refuse sizes below 1, naming the first."""
     for name, size in sizes.items():
         if size < 1:
             raise InputError(f"{name} is {size}; give at least 1")
@@ -166,15 +159,7 @@ def has_own_hooks(module: nn.Module) -> bool:
 def step_of(
     cell: Cell, inputs: Tensor, state: State, injection: Tensor | None = None
 ) -> tuple[Tensor, State]:
-    """Run `Cell.step`; a cell with hooks is called instead, on sequences of one token, so that they fire.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell
-        >>> cell = Mamba2Cell(8, d_state=4, head_size=4)
-        >>> hook = cell.register_forward_hook(lambda cell, arguments, output: (0 * output[0], output[1]))
-        >>> step_of(cell, torch.ones(1, 8), cell.init_state(1))[0].abs().max().item()
-        0.0
-    """
+    """Run `Cell.step`; a cell with hooks is called instead, on sequences of one token, so that they fire."""
     if not has_hooks(cell):
         return cell.step(inputs, state, injection)
     outputs, after = cell(inputs[:, None], state, None if injection is None else injection[:, None])

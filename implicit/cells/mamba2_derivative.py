@@ -27,9 +27,8 @@ def output_with_derivative(
 ) -> tuple[Tensor, Tensor]:
     """Return the output and its derivative in the input, the state before each token held fixed.
 
-    Inputs are ``[tokens, d_model]``, the state and the injection likewise with tokens first; the result
-    ``[tokens, d_model]`` and ``[tokens, d_model, d_model]``, rows for outputs. The largest tensor on the way
-    has tokens · d_inner · d_model numbers.
+    Inputs, state and injection are those of single tokens, ``[tokens, …]``, as `Cell.step` takes them; the
+    derivative is ``[tokens, d_model, d_model]``, rows for outputs.
     """
     heads, head_size, groups, d_state = cell.heads, cell.head_size, cell.groups, cell.d_state
     parts = [cell.d_inner, groups * d_state, groups * d_state]

@@ -185,12 +185,7 @@ def smallest_step(dtype: torch.dtype) -> float:
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the first pairs of neighbouring entries by the angles ``[..., pairs]``, and leave the others.
-
-    Example:
-        >>> turned(torch.tensor([1.0, 0.0, 5.0, 6.0]), torch.tensor([torch.pi / 2])).round()
-        tensor([-0., 1., 5., 6.])
-    """
+    """Turn the first pairs of neighbouring entries by the angles ``[..., pairs]``, and leave the others."""
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     moving, resting = x.split([2 * angles.shape[-1], x.shape[-1] - 2 * angles.shape[-1]], dim=-1)
     first, second = moving.unflatten(-1, (-1, 2)).unbind(-1)

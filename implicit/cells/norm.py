@@ -67,14 +67,7 @@ def _normalised(x: Tensor, epsilon: float) -> Tensor:
 
 
 def unit_norm(x: Tensor, epsilon: float = 1e-6) -> Tensor:
-    """Compute x / sqrt(Σ x² + ε) over the last axis, as DeltaNet's keys and queries are normalised.
-
-    With ε the length is a little below 1, and a key of zeros stays one.
-
-    Example:
-        >>> unit_norm(torch.tensor([3.0, 4.0]))
-        tensor([0.6000, 0.8000])
-    """
+    """Compute x / sqrt(Σ x² + ε) over the last axis, as DeltaNet normalises; a key of zeros stays one."""
     wide = widened(x)
     unit = wide * unit_norm_factor(wide, epsilon)
     return unit if wide is x else unit.to(x.dtype)

@@ -159,13 +159,6 @@ def straight_through(scores: Tensor, carried: Tensor) -> Tensor:
     Added to P D h it makes the scores learn as if P were the softmax of each of their columns. Scores are
     real, ``[…, size, size]``, a column for each entry that is moved; what is carried is D h, complex, ``[…,
     size]``, held fixed.
-
-    Example:
-        >>> scores = torch.zeros(2, 2, requires_grad=True)
-        >>> value = straight_through(scores, torch.tensor([4, 0], dtype=torch.complex64))
-        >>> value.detach(), torch.autograd.grad(value[0].real, scores)[0]
-        (tensor([0.+0.j, 0.+0.j]), tensor([[ 1.,  0.],
-                [-1.,  0.]]))
     """
     soft = scores.softmax(-2)
     moved = (soft - soft.detach()) @ torch.view_as_real(carried.detach())

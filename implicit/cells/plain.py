@@ -29,12 +29,7 @@ def is_plain(*modules: nn.Module) -> bool:
 
 
 def project(module: nn.Module, x: Tensor) -> Tensor:
-    """Apply a projection: by `linear` where it is a plain one, else by calling it.
-
-    Example:
-        >>> project(nn.Sequential(nn.Identity(), nn.ReLU()), torch.tensor([-1.0, 1.0]))
-        tensor([0., 1.])
-    """
+    """Apply a projection: by `linear` where it is a plain one, else by calling it."""
     if isinstance(module, nn.Linear) and is_plain(module):
         return linear(x, module.weight)
     return cast("Tensor", module(x))
@@ -44,10 +39,6 @@ def like(*modules: nn.Module) -> Tensor:
     """Return a parameter of the dtype and the device of what modules compute: their first floating one.
 
     Quantised modules have no parameters, or packed ones; a CPU and the default dtype if there is none.
-
-    Example:
-        >>> like(nn.Identity(), nn.Linear(1, 1).double()).dtype
-        torch.float64
     """
     usual = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
     parameters = (parameter for module in modules for parameter in module.parameters())

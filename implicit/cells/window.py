@@ -12,12 +12,6 @@ class WindowConvolution(nn.Module):
     """silu of a causal convolution, each channel by itself, of the last ``width`` tokens.
 
     Without a bias, as DeltaNet and its relatives have it. Of width 1 it is silu alone, without a weight.
-
-    Example:
-        >>> convolution = WindowConvolution(3, width=2)
-        >>> outputs, window = convolution(torch.ones(1, 5, 3), convolution.init_window(1))
-        >>> outputs.shape, window.shape
-        (torch.Size([1, 5, 3]), torch.Size([1, 3, 1]))
     """
 
     def __init__(self, channels: int, width: int) -> None:
@@ -34,11 +28,7 @@ class WindowConvolution(nn.Module):
         return self.get_buffer("_no_bias").new_zeros(batch_size, self.channels, self.width - 1)
 
     def forward(self, x: Tensor, window: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Convolve sequences ``[batch, length, channels]``; return the outputs and the window after them.
-
-        The window is that after the last real token, ``[batch, channels, width − 1]``, with padding behind
-        it.
-        """
+        """Convolve ``[batch, length, channels]``; return the outputs and the window after the last token."""
         if self.weight is None:
             return functional.silu(x), window
         padded = torch.cat([window.mT, x], dim=1)
@@ -62,11 +52,7 @@ class WindowConvolution(nn.Module):
         return (window * self.weight[:, :-1]).sum(-1) + x * self.weight[:, -1], self.weight[:, -1]
 
     def windows(self, x: Tensor, window: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the window before every token and after the last; takes what `forward` takes.
-
-        Returns:
-            ``[batch, length + 1, channels, width − 1]``; in padding the one after the last real token.
-        """
+        """Return the windows before every token and after the last, ``[batch, length + 1, channels, …]``."""
         visited = torch.cat([window.mT, x], dim=1).unfold(1, self.width - 1, 1)
         if mask is None:
             return visited
@@ -80,11 +66,6 @@ def last_tokens(padded: Tensor, width: int, mask: Tensor | None = None) -> Tenso
 
     ``padded`` has ``width`` tokens before the sequences and then these, ``[batch, width + length,
     channels]``.
-
-    Example:
-        >>> tokens = torch.tensor([[0.0, 1.0, 2.0, 3.0]])[..., None]  # one before the sequence, then three
-        >>> last_tokens(tokens, 1), last_tokens(tokens, 1, torch.tensor([[True, True, False]]))
-        (tensor([[[3.]]]), tensor([[[2.]]]))
     """
     if mask is None:
         return padded[:, padded.shape[1] - width :].mT

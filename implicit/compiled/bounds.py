@@ -83,18 +83,7 @@ def bounds_of(model: ImplicitModel, wiring: Wiring) -> Bounds:
 
 
 def proved(block: BlockNumbers) -> Bounds:
-    """Prove the inequalities for the numbers of a block.
-
-    Raises:
-        InputError: if one of them does not hold.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.compiled import Wiring, compile_automaton
-        >>> parity = make_task("parity").machine()
-        >>> proved(numbers_of(compile_automaton(parity), Wiring.one_hot(parity))).leak < 1e-5
-        True
-    """
+    """Prove the inequalities for the numbers of a block."""
     with np.errstate(
         all="ignore"
     ):  # beyond the range of floats nothing holds: a comparison with NaN is false
@@ -125,11 +114,7 @@ def _proved(block: BlockNumbers, leftover: float, leak: float) -> Bounds:
 
 
 def numbers_of(model: ImplicitModel, wiring: Wiring) -> BlockNumbers:
-    """Read from a compiled model the numbers that the inequalities are about.
-
-    Raises:
-        InputError: if the model is not of this wiring, or is configured otherwise than the proof assumes.
-    """
+    """Read the numbers of the inequalities from a model; refuse one that is not as the proof assumes."""
     once = (wiring.reads.sum(0), wiring.writes.sum(0), wiring.initial.sum(), wiring.answers.sum(0))
     if not all(bool(np.all(count == 1)) for count in once):
         raise InputError("the wiring is not one-hot; give that of Wiring.one_hot")

@@ -59,11 +59,7 @@ def compile_automaton(
 
 
 def machine_of(automaton: AnyMachine) -> tuple[MealyMachine, int]:
-    """Return the machine with the answers that a compiled model gives, and the number of answers.
-
-    Raises:
-        InputError: for something else than `compile_automaton` takes.
-    """
+    """Return the machine with the answers that a compiled model gives, and the number of answers."""
     if isinstance(automaton, DFA):
         accepts = automaton.accepting_mask.astype(int)
         return MealyMachine(automaton.table, accepts[automaton.table], automaton.initial_number), 2

@@ -207,11 +207,7 @@ def weights_of(wiring: Wiring, constants: Constants) -> dict[str, Tensor]:
 
 
 def constants_of(model: ImplicitModel, wiring: Wiring) -> Constants:
-    """Read the constants back from a model, and make sure that nothing else stands in its weights.
-
-    Raises:
-        InputError: if the model is not of this wiring, in its sizes or in any one weight.
-    """
+    """Read the constants back from a model; refuse one that is not of this wiring in any one weight."""
     weights = {name: weight.detach().double() for name, weight in model.state_dict().items()}
     places = Places.of(wiring)
     like = weights_of(wiring, Constants(*[0.0] * 12))

@@ -16,17 +16,7 @@ Place = tuple[str, ...]
 
 
 def groups(config_class: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """Return the fields that are configurations themselves.
-
-    Example:
-        >>> class Inner(BaseModel):
-        ...     rate: float = 0.5
-        >>> class Outer(BaseModel):
-        ...     steps: int = 3
-        ...     inner: Inner = Inner()
-        >>> groups(Outer)
-        {'inner': <class '...Inner'>}
-    """
+    """Return the fields that are configurations themselves."""
     return {
         name: field.annotation
         for name, field in config_class.model_fields.items()
@@ -63,13 +53,6 @@ def nest(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, 
     """Return the values with each flat name in its place; a flat one wins over that of its group.
 
     What is not known stays where it is, for the check of the configuration to refuse.
-
-    Example:
-        >>> from implicit.config.curriculum import Curriculum
-        >>> from implicit.config.run import TrainConfig
-        >>> given = {"seed": 3, "learning_rate": 0.1, "betas": (0, 0), "optimizer": {"learning_rate": 0.2}}
-        >>> nest(TrainConfig, given)
-        {'optimizer': {'learning_rate': 0.1, 'betas': (0, 0)}, 'seed': 3}
     """
     inner, places = groups(config_class), flat_places(config_class)
     nested: dict[str, Any] = {}
@@ -90,14 +73,7 @@ def nest(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, 
 
 
 def flatten(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo `nest`: return the values of a nested configuration by their flat names, as far as they are there.
-
-    Example:
-        >>> from implicit.config.run import TrainConfig
-        >>> config = TrainConfig.of(task="parity", model="lstm", bounded_steps=7)
-        >>> flatten(TrainConfig, config.model_dump())["bounded_steps"]
-        7
-    """
+    """Undo `nest`: return the values of a nested configuration that are there by their flat names."""
     flat = {}
     for name, place in flat_places(config_class).items():
         value: Any = values

@@ -18,18 +18,7 @@ AnyModel = str | type[SequenceModel]
 
 
 def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
-    """Return what rebuilds a task, and its hard fraction if it says one; it takes what `task_from` takes.
-
-    Raises:
-        InputError: for a task that is not there or that nothing rebuilds, and for what is no task.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> task_specification("parity"), task_specification(make_task("S5", hard_fraction=0.5))
-        (('parity', None), ('S5', 0.5))
-        >>> task_specification("automata:parity_dfa")
-        ({'object': 'automata:parity_dfa'}, None)
-    """
+    """Return what rebuilds a task, and its hard fraction if it says one; it takes what `task_from` takes."""
     if isinstance(task, str):
         task = specification_from_text(task)
     if isinstance(task, str | dict):
@@ -51,12 +40,7 @@ def task_specification(task: TaskSource) -> tuple[Specification, float | None]:
 
 
 def named_code(values: Mapping[str, Any]) -> list[str]:
-    """Return the names ``module:name`` that reading a configuration would import.
-
-    Example:
-        >>> named_code({"task": {"object": "my_tasks:clock"}, "model": "lstm"}), named_code({"task": "S3"})
-        (['my_tasks:clock'], [])
-    """
+    """Return the names ``module:name`` that reading a configuration would import."""
     task, model = values.get("task"), values.get("model")
     if isinstance(task, str):
         task = specification_from_text(task)
@@ -84,22 +68,7 @@ def check_outside(name: str, folder: Path) -> None:
 
 
 def model_name(model: AnyModel) -> str:
-    """Return the name that rebuilds a model: that of the registry, or ``module:name``.
-
-    Raises:
-        InputError: for a class that another process cannot import by a name, and for what is no model.
-
-    Example:
-        >>> from implicit import LSTM
-        >>> model_name("lstm"), model_name(LSTM), model_name("my_models:Mine")
-        ('lstm', 'lstm', 'my_models:Mine')
-        >>> class Mine(LSTM):
-        ...     name = "mine"
-        >>> Mine.__module__ = "__main__"
-        >>> model_name(Mine)
-        Traceback (most recent call last):
-        automata.errors.InputError: model is __main__:Mine, which no other process can import; ...
-    """
+    """Return the name that rebuilds a model: that of the registry, or ``module:name``."""
     if isinstance(model, str):
         _check_importable("model", model)
         return model

@@ -18,12 +18,7 @@ from implicit.models.registry import Sizes, complete_sizes, model_class
 
 
 class InitialWeights(CheckedConfig):
-    """Weights of a run with noise, as a configuration holds them; `implicit.training.begin_from` makes one.
-
-    Example:
-        >>> InitialWeights(run="runs/compiled-s3", sha256="0" * 64, noise=0.1).noise
-        0.1
-    """
+    """Weights of a run with noise, as a configuration holds them; `begin_from` makes one."""
 
     run: str = Field(description="the run folder, or the name of a stored run")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description="hash of its weights file")

@@ -36,12 +36,7 @@ def with_exact_weights(model: nn.Module) -> Any:
 
 
 def enclosed_transitions(model: SequenceModel, tokens: Tensor) -> EnclosedTransitionBatch:
-    """Return (Φ, G) of a stack of cells at T positions, on balls.
-
-    Args:
-        model: in any floating-point type.
-        tokens: ``[T]``, int64.
-    """
+    """Return (Φ, G) of a stack of cells at T positions, on balls."""
     if not isinstance(model, CellStack):
         raise InputError(
             f"model is a {model.name}, which is no stack of cells; give an implicit model of a cell, "
@@ -66,19 +61,8 @@ def compare_with_floats(
 ) -> None:
     """Refuse a model whose code is another function on balls than on float64 tensors, at points.
 
-    Args:
-        model: in any floating-point type.
-        transitions: the model on balls, at the tokens.
-        tokens: ``[T]``, int64.
-        state: every part ``[T, …]``.
-        latents: ``[T, d]``.
-        columns: of each layer's block the entry to differentiate by, ``[T]``; random directions if not given.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> model, tokens = load_run("parity-deltanet").model, torch.tensor([0])
-        >>> state = {name: entry.double().numpy() for name, entry in model.init_state(1).items()}
-        >>> compare_with_floats(model, enclosed_transitions(model, tokens), tokens, state, np.zeros((1, 32)))
+    Tokens are ``[T]``, every part of the state ``[T, …]``, latents ``[T, d]``; ``columns`` are of each
+    layer's block the entry to differentiate by, ``[T]``, or random directions if not given.
     """
     with AsReal():
         precise = copy.deepcopy(model).double().eval().transitions(tokens)

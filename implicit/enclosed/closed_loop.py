@@ -65,13 +65,7 @@ class EnclosedClosedLoop:
     def advance(
         self, latent: Dual, state: Dual, tokens: Sequence[int] | NDArray[np.int64]
     ) -> tuple[Dual, Dual]:
-        """Return Φ, ``[T, d]``, and G, ``[T, n]``.
-
-        Args:
-            latent: z, ``[T, d]``.
-            state: s, ``[T, n]``, with the same directions.
-            tokens: ``[T]``.
-        """
+        """Return Φ, ``[T, d]``, and G, ``[T, n]``, of a latent and a state with the same directions."""
         projected = self.projected(rms_norm(latent, *self.norm_before), tokens)
         output, following = self.block(projected, state)
         stream = latent + output if self.residual else output
@@ -82,12 +76,7 @@ class EnclosedClosedLoop:
         return inputs.mapped(self.cell.in_proj).shifted(self._injection[np.asarray(tokens)])
 
     def block(self, projected: Dual, state: Dual) -> tuple[Dual, Dual]:
-        """Return what the block adds to its residual stream, ``[T, d]``, and G, ``[T, n]``.
-
-        Args:
-            projected: the input projection, ``[T, d_in_proj]``.
-            state: s, ``[T, n]``, with the same directions.
-        """
+        """Return what the block adds to its stream, ``[T, d]``, and G, from the input projection."""
         cell = self.cell
         gate = projected[: cell.d_inner]
         channels = projected[cell.d_inner : cell.d_inner + cell.channels]

@@ -52,13 +52,7 @@ class ExecutedClosedLoop:
         self._shared = self._head_of // (cell.heads // cell.groups) * cell.d_state + self._n
 
     def rounding(self, latent: Ball, state: Ball, tokens: Sequence[int] | NDArray[np.int64]) -> StepRounding:
-        """Bound what the program may be off at T positions.
-
-        Args:
-            latent: boxes of z, ``[T, d]``.
-            state: boxes of s, ``[T, n]``.
-            tokens: ``[T]``.
-        """
+        """Bound what the program may be off at T positions, for boxes of z and s."""
         z = Rounded.given(latent, self.form)
         image, following = self._advance(z, Rounded.given(state, self.form), np.asarray(tokens))
         change = image - z

@@ -40,14 +40,7 @@ def form_of(model: SequenceModel, tokens: Tensor) -> Form:
 
 
 def boxes(form: Form, blocks: frozenset[str], state: Mapping[str, Array], radius: Array) -> dict[str, Ball]:
-    """Return states with h widened by a radius at each position, as the form takes them.
-
-    Args:
-        form: of the model.
-        blocks: the names of the parts of h; see `block_parts`.
-        state: every part ``[T, …]``.
-        radius: ``[T]``.
-    """
+    """Return states, every part ``[T, …]``, with the parts ``blocks`` of h widened by a radius, ``[T]``."""
     if isinstance(form, EnclosedTransitionBatch):
         return form.enclosed(state, radius)
     column = {name: radius.reshape(-1, *(1,) * (entry.ndim - 1)) for name, entry in state.items()}

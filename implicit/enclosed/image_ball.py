@@ -45,10 +45,8 @@ ROUNDING = 2.0**-40
 class ImageBalls:
     """What is proved at T pairs of a token and a box of states, of latents divided by the weights w.
 
-    Attributes:
-        radius: ρ, ``[T]``; infinite where none was found.
-        lipschitz: κ, a bound of the derivative on the ball of that radius and so a Lipschitz constant there,
-            ``[T]``; where it is below 1 all latents are attracted.
+    The radius ρ is infinite where none was found; ``lipschitz``, κ, bounds the derivative on that ball, and
+    where it is below 1 all latents are attracted.
     """
 
     radius: Array
@@ -68,14 +66,10 @@ def image_balls(
     latents: Array,
     factor: float = 1.0,
 ) -> ImageBalls:
-    """Return balls around latents that hold all images of Φ, and how Φ contracts in them.
+    """Return balls around latents, ``[T, d]``, that hold all images of Φ, and how Φ contracts in them.
 
-    Args:
-        loop: a one-layer implicit Mamba-2.
-        tokens: ``[T]``.
-        states: boxes of states, ``[T, n]``.
-        latents: centres of the balls, near the fixed points, ``[T, d]``.
-        factor: by how much the balls are to be larger than the smallest that are found; at least 1.
+    The balls are larger than the smallest that are found by ``factor``, at least 1. States are boxes, ``[T,
+    n]``.
     """
     if not factor >= 1:
         raise InputError(f"factor is {factor}; give at least 1: smaller balls need not hold the images")

@@ -46,16 +46,7 @@ def rms_norm(x: Dual, weight: Ball, epsilon: float, groups: int = 1) -> Dual:
 class Mamba2Update:
     """One layer's h' = a ⊙ h + (Δ x) Bᵀ in factors; entry (channel p, n) of h has the number p d_state + n.
 
-    Attributes:
-        decay: a, ``[T, heads]``.
-        inputs: Δ x, ``[T, d_inner]``.
-        B: ``[T, groups · d_state]``.
-
-    Example:
-        >>> one = Dual.constant(Ball.exact([[0.5]]), columns=0)
-        >>> decay, drive = Mamba2Update(one, one, one).entries(np.array([0]))
-        >>> decay.value.midpoint, drive.value.midpoint
-        (array([[0.5]]), array([[0.25]]))
+    ``decay`` is a, ``[T, heads]``, ``inputs`` Δ x, ``[T, d_inner]``, and B ``[T, groups · d_state]``.
     """
 
     decay: Dual
@@ -79,19 +70,7 @@ class Mamba2Update:
 
 
 class EnclosedCell:
-    """`Mamba2Cell.step` on balls.
-
-    Example:
-        >>> cell = Mamba2Cell(d_model=4, head_size=4, d_state=2)
-        >>> enclosed = EnclosedCell(cell)
-        >>> inputs = Dual.constant(Ball.exact(np.ones((1, 4))), columns=0)
-        >>> window, h = Ball.exact(np.zeros((1, 12, 3))), Ball.exact(np.zeros((1, 2, 4, 2)))
-        >>> output, _ = enclosed.step(inputs, None, window, h, None)
-        >>> with torch.no_grad():
-        ...     expected, _ = cell.double().step(torch.ones(1, 4).double(), cell.init_state(1))
-        >>> bool(np.abs(output.value.midpoint - expected.numpy()).max() < 1e-12)
-        True
-    """
+    """`Mamba2Cell.step` on balls."""
 
     def __init__(self, cell: Mamba2Cell) -> None:
         assert cell.conv1d.bias is not None
@@ -107,14 +86,10 @@ class EnclosedCell:
     def step(
         self, inputs: Dual, injection: Ball | None, window: Ball, h: Ball, direction: tuple[int, Ball] | None
     ) -> tuple[Dual, Mamba2Update]:
-        """Return the output ``[T, d_model]`` and the update of h.
+        """Return the output ``[T, d_model]`` and the update of h, ``[T, heads, head_size, d_state]``.
 
-        Args:
-            inputs: ``[T, d_model]``.
-            injection: ``[T, d_in_proj]``, constant.
-            window: ``[T, channels, d_conv − 1]``, constant.
-            h: ``[T, heads, head_size, d_state]``.
-            direction: the derivative of h, shaped like it, and the column of the tangents that it belongs to.
+        Injection and window are constant. ``direction`` is the derivative of h, shaped like it, and the
+        column of the tangents that it belongs to.
         """
         projected = inputs.mapped(self.in_proj)
         if injection is not None:
@@ -181,12 +156,7 @@ def enclosable(model: SequenceModel) -> CellStack:
 
 
 class EnclosedMamba2:
-    """(Φ, G) of a stack of Mamba-2 cells, or G alone if it is run once, at T positions, on balls.
-
-    Args:
-        model: the model, in any floating-point type.
-        tokens: ``[T]``, int64.
-    """
+    """(Φ, G) of a stack of Mamba-2 cells, or G alone if it is run once, at T positions, on balls."""
 
     def __init__(self, model: SequenceModel, tokens: Tensor) -> None:
         stack = enclosable(model)

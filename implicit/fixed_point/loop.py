@@ -101,12 +101,10 @@ _GIVEN_UP = -1
 
 @dataclass(frozen=True)
 class IterationState:
-    """What is known of every token while it is iterated; one more evaluation makes the next one.
+    """What is known of every token while it is iterated, ``[batch, tokens]``.
 
-    Attributes:
-        iterations: evaluations of Φ while the token was not done, ``[batch, tokens]``, int64.
-        residual: ‖Φ(z) − z‖ when it was last evaluated, ``[batch, tokens]``; infinite before.
-        status: `Status` codes, ``[batch, tokens]``, int8; MAX_ITERATIONS for a token that is not done.
+    ``iterations`` counts evaluations of Φ while the token was not done; ``residual`` is infinite before the
+    first; ``status`` is MAX_ITERATIONS for a token that is not done.
     """
 
     iterations: Tensor
@@ -280,13 +278,7 @@ def _shifted(settled: Tensor, dependence: Dependence) -> Tensor:
 
 
 def autocasts(tensor: Tensor) -> bool:
-    """Whether autocast is on for the device of a tensor; some devices know none, and PyTorch raises for them.
-
-    Example:
-        >>> with torch.autocast("cpu", torch.bfloat16):
-        ...     autocasts(torch.ones(1))
-        True
-    """
+    """Whether autocast is on for the device of a tensor; for devices without it PyTorch would raise."""
     device = tensor.device.type
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
@@ -333,12 +325,7 @@ def unroll(
 
 
 def change_of(latent: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return Φ(z) − z.
-
-    Raises:
-        InputError: for an image of another shape than the latent, or a Φ that writes into z: what it changes
-            of z it changes of the difference, so that nothing seems to be left.
-    """
+    """Return Φ(z) − z."""
     version = None if latent.is_inference() else latent._version  # which inference mode does not count
     image = function(latent)
     if image.shape != latent.shape:  # it would be broadcast silently

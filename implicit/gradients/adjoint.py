@@ -49,13 +49,7 @@ class _WithGradientOf(torch.autograd.Function):
 
 
 def image_of(problem: FixedPointProblem, value: Tensor) -> Tensor | None:
-    """Return Φ(z*) with z* held fixed; None under ``torch.func`` and in forward mode, which know no hooks.
-
-    Example:
-        >>> b = torch.ones(1, requires_grad=True)
-        >>> image_of(FixedPointProblem(lambda z: z / 2 + b), torch.zeros(1)).requires_grad
-        True
-    """
+    """Return Φ(z*) with z* held fixed; None under ``torch.func`` and in forward mode, which know no hooks."""
     if is_transformed(()):
         return None
     image = problem.function(value.detach())
@@ -115,11 +109,6 @@ def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Te
 
     Raises:
         InputError: where a gradient that was taken with ``create_graph=True`` is differentiated once more.
-
-    Example:
-        >>> b = torch.ones(1, requires_grad=True)
-        >>> with_adjoint(torch.ones(1), 3 * b, lambda g: 2 * g).sum().backward(); b.grad
-        tensor([6.])
     """
 
     def solve_adjoint(gradient: Tensor | None) -> Tensor | None:

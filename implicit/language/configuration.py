@@ -188,15 +188,7 @@ class LanguageModelConfig(PreTrainedConfig):
 
 
 class Mamba2Layers(LanguageModelConfig):
-    """Sizes of Mamba-2 layers, named as in `transformers`.
-
-    Attributes:
-        state_size: of the state-space model, per channel.
-        head_dim: channels per head.
-        expand: inner width as a multiple of ``hidden_size``.
-        conv_kernel: width of the short convolution.
-        n_groups: groups of heads that share B and C.
-    """
+    """Sizes of Mamba-2 layers, named as in `transformers`."""
 
     state_size: int = 128
     head_dim: int = 64
@@ -238,16 +230,7 @@ class Mamba2Layers(LanguageModelConfig):
 
 
 class LlamaLayers(LanguageModelConfig):
-    """Sizes of Llama blocks, named as in `transformers`.
-
-    Attributes:
-        num_hidden_layers: likewise; 12 for 130 million parameters.
-        num_attention_heads: heads of queries.
-        num_key_value_heads: heads of keys and values; as many as of queries if None.
-        intermediate_size: hidden features of the SwiGLU MLP.
-        rope_theta: base of the rotary position embedding; taken from ``rope_parameters`` where `transformers`
-            has it there.
-    """
+    """Sizes of Llama blocks, named as in `transformers`."""
 
     num_hidden_layers: int = 12
     num_attention_heads: int = 12

@@ -49,17 +49,6 @@ class Reading:
         rows: documents of like lengths, at most twice as long as the shortest of them, are read together.
         mask: which tokens are real, bool ``[batch, length]``; None where all are.
         predicted: tokens that follow a real one of their document, likewise.
-
-    Example:
-        >>> tokens = torch.tensor([[0, 0, 7, 8], [5, 6, 7, 8]])
-        >>> reading = Reading.of(tokens, torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]]))
-        >>> [rows.lengths.tolist() for rows in reading.rows]
-        [[2, 4]]
-        >>> reading.back([rows.take(tokens) for rows in reading.rows], tokens).tolist()
-        [[0, 0, 7, 8], [5, 6, 7, 8]]
-        >>> packed = Reading.of(tokens[1:], position_ids=torch.tensor([[0, 0, 1, 2]]))
-        >>> [rows.take(tokens[1:]).tolist() for rows in packed.rows]
-        [[[5]], [[6, 7, 8]]]
     """
 
     rows: tuple[Rows, ...] = (Rows(),)
@@ -129,11 +118,7 @@ class Reading:
         return torch.cat([before, ones if self.mask is None else self.mask], dim=1)
 
     def back(self, values: Sequence[Tensor], tokens: Tensor) -> Tensor:
-        """Return values of `rows`, ``[documents, longest, …]`` each, to where their tokens stood.
-
-        Returns:
-            ``[batch, length, …]``, 0 at padding.
-        """
+        """Return values of `rows`, ``[documents, longest, …]``, as ``[batch, length, …]``, 0 at padding."""
         if self.rows[0].places is None:
             return values[0]
         flat, places = [], []

@@ -38,16 +38,6 @@ def read_prompt(
     The cells are `AttentionCell`; with hooks on them, or a tolerance above 0.001, the model reads token by
     token. The mode of ``solve`` does not count. The evaluations of the result count those of the verification
     too.
-
-    Example:
-        >>> from implicit.language import ImplicitLlamaForCausalLM, ImplicitLlamaLMConfig
-        >>> sizes = {"vocab_size": 5, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
-        >>> torch.manual_seed(0) and None
-        >>> model = ImplicitLlamaForCausalLM(ImplicitLlamaLMConfig(num_hidden_layers=1, **sizes)).eval()
-        >>> with torch.no_grad():
-        ...     found = read_prompt(model.model, torch.tensor([[1, 2, 3]]), None, model.solve, None)
-        >>> found.solution.status.tolist()
-        [[0, 0, 0]]
     """
     sequential = replace(solve, mode="sequential")
     with quiet():  # the solve itself warns of a tolerance that is raised

@@ -85,15 +85,7 @@ def published_config(family: str, size: str, *, implicit: bool = True, **changes
 
 
 def language_config(family: str, *, implicit: bool = True, **fields: Any) -> LanguageModelConfig:
-    """Return the configuration of a family with the given fields; the others keep their defaults.
-
-    Raises:
-        InputError: the family or a field is unknown, or a value does not fit.
-
-    Example:
-        >>> language_config("llama", implicit=False, hidden_size=64, num_attention_heads=4).hidden_size
-        64
-    """
+    """Return the configuration of a family with the given fields; the others keep their defaults."""
     if not isinstance(family, str) or family not in PUBLISHED:
         raise unknown_name("family", str(family), tuple(PUBLISHED))
     config = _CONFIGS[family, implicit]

@@ -16,14 +16,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 
 
 def check_model_folder(folder: Path) -> None:
-    """Refuse a folder that lacks a model or a tokenizer, before anything of it is read.
-
-    Example:
-        >>> check_model_folder(Path("no/such/model"))
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: model is no/such/model, which is no folder; give one ...
-    """
+    """Refuse a folder that lacks a model or a tokenizer, before anything of it is read."""
     if not folder.is_dir():
         raise InputError(f"model is {folder}, which is no folder; give one that save_pretrained wrote")
     if not (folder / "config.json").is_file():
@@ -41,12 +34,7 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
     """Return the causal language model of a folder, ready to be evaluated, and its tokenizer.
 
     The folder was written by ``save_pretrained``, of a model of this toolkit or of any other in
-    `transformers`.
-
-    Raises:
-        InputError: as for `check_model_folder`; the device is not there, the folder cannot be read, weights
-            are missing in it or changed since they were written, or the tokenizer has more tokens than the
-            model.
+    `transformers`. One that lacks weights, or whose tokenizer has more tokens than the model, is refused.
     """
     check_model_folder(folder)
     place = available_device(device)

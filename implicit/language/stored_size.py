@@ -29,22 +29,6 @@ def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = 
     Some may be missing, such as a head that is about to be trained: as many as there are, or a small model.
     Folders in other formats than safetensors are left to `transformers`. The configuration is read if not
     given.
-
-    Example:
-        >>> import json
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit.language import ExplicitMamba2ForCausalLM, ExplicitMamba2LMConfig
-        >>> config = ExplicitMamba2LMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, head_dim=4)
-        >>> with TemporaryDirectory() as folder:
-        ...     ExplicitMamba2ForCausalLM(config).save_pretrained(folder)
-        ...     check_stored_size(ExplicitMamba2ForCausalLM, Path(folder))
-        ...     file = Path(folder) / "config.json"
-        ...     _ = file.write_text(json.dumps({**json.loads(file.read_text()), "hidden_size": 10**4}))
-        ...     try:
-        ...         check_stored_size(ExplicitMamba2ForCausalLM, Path(folder))
-        ...     except InputError as error:
-        ...         print(str(error).replace(folder, "model"))
-        model/config.json asks for 652806280 weights, and the files hold 0 of them; restore it
     """
     files = list(folder.glob("*.safetensors"))
     config_file = folder / "config.json"

@@ -74,15 +74,7 @@ _COMPUTED = re.compile(r".*rotary_emb\.inv_freq")
 
 
 def naming_of(weights: Weights) -> str:
-    """Return under which of the namings weights are stored.
-
-    Raises:
-        InputError: under none of them.
-
-    Example:
-        >>> naming_of({"model.embed_tokens.weight": torch.zeros(2, 2)})
-        'llama'
-    """
+    """Return under which of the namings weights are stored."""
     embeddings = {
         "published": ("word_emb.emb.weight",),
         "mamba2": ("backbone.embeddings.weight", "backbone.embedding.weight"),
@@ -100,11 +92,6 @@ def normalised_weights(weights: Weights) -> dict[str, Tensor]:
 
     Source:
         Salimans & Kingma 2016, arXiv 1602.07868, as `torchdeq` applies it.
-
-    Example:
-        >>> given = {"a.weight_g": torch.tensor([[2.0]]), "a.weight_v": torch.tensor([[3.0, 4.0]])}
-        >>> normalised_weights(given)["a.weight"].tolist()
-        [[1.2..., 1.6...]]
     """
     joined = {name: part for name, part in weights.items() if not name.endswith(("weight_g", "weight_v"))}
     for name in weights:
@@ -129,16 +116,7 @@ def normalised_weights(weights: Weights) -> dict[str, Tensor]:
 
 
 def renamed(weights: Weights, layers: int) -> dict[str, Tensor]:
-    """Return weights under the names of a stack here, with ``last_norm`` for the norm after its last layer.
-
-    Raises:
-        InputError: a tensor is missing, unknown, or holds a number that is not finite.
-
-    Example:
-        >>> given = {"backbone.embeddings.weight": torch.zeros(3, 2), "backbone.norm_f.weight": torch.ones(2)}
-        >>> sorted(renamed(given, layers=0))
-        ['embedding.weight', 'last_norm.weight']
-    """
+    """Return weights under the names of a stack here, ``last_norm`` being the norm after its last layer."""
     check_type("weights", weights, Mapping, "give a state dict")
     for name, part in weights.items():
         if not isinstance(part, Tensor) or not part.is_floating_point():

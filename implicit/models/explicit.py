@@ -107,13 +107,7 @@ def explicit_model(
 
 
 def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]:
-    """Return a configuration that holds the sizes of a stack and those of its cell.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell
-        >>> config_class(Mamba2Cell, StackConfig)(vocabulary_size=2, output_size=2).d_conv
-        4
-    """
+    """Return a configuration that holds the sizes of a stack and those of its cell."""
     bases: Any = (base, cell.sizes_class)
     return cast("type[StackConfig]", create_model(f"{cell.__name__}Config", __base__=bases))
 
@@ -128,12 +122,6 @@ def named(
 
     The class is called as the cell is, where the name says the same: ``deltanet`` of a ``DeltaNetCell`` gives
     ``DeltaNet``.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell
-        >>> config = config_class(Mamba2Cell, StackConfig)
-        >>> named(explicit_model("a", Mamba2Cell, "one"), "my-mamba", "my own", config).__name__
-        'MyMamba'
     """
     model.name, model.description, model.config_class = name, description, config
     model.__name__ = model.__qualname__ = _class_name(name, model.cell_class)

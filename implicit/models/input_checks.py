@@ -17,18 +17,7 @@ def check_is_tensor(field: str, value: object) -> None:
 
 
 def check_tokens(tokens: Tensor, vocabulary_size: int, device: torch.device) -> None:
-    """Refuse tokens that a model cannot read.
-
-    Raises:
-        InputError: for what is no tensor, not of integers, empty, on another device than the model, or holds
-            a token outside the vocabulary.
-
-    Example:
-        >>> check_tokens(torch.tensor([[0, 2]]), 2, torch.device("cpu"))
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: token 2 is outside the vocabulary; give tokens from 0 to 1
-    """
+    """Refuse tokens that a model cannot read."""
     check_is_tensor("tokens", tokens)
     if tokens.dtype not in (torch.int64, torch.int32):
         raise InputError(f"tokens has dtype {tokens.dtype}; give int64, tokens.long()")
@@ -46,19 +35,7 @@ def check_tokens(tokens: Tensor, vocabulary_size: int, device: torch.device) -> 
 
 
 def as_column(token: Tensor) -> Tensor:
-    """Return the tokens of one step, ``[batch]``, as sequences of one token, ``[batch, 1]``.
-
-    Raises:
-        InputError: for what is no tensor with one axis.
-
-    Example:
-        >>> as_column(torch.tensor([0, 1])).tolist()
-        [[0], [1]]
-        >>> as_column(torch.tensor([[0, 1]]))
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: token has shape (1, 2); give one token per sequence, [batch]
-    """
+    """Return the tokens of one step, ``[batch]``, as sequences of one token, ``[batch, 1]``."""
     check_is_tensor("token", token)
     if token.ndim != 1:
         raise InputError(f"token has shape {tuple(token.shape)}; give one token per sequence, [batch]")
@@ -70,10 +47,6 @@ def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
 
     Raises:
         InputError: for lengths of another shape, outside 1 … length, or a mask with a gap.
-
-    Example:
-        >>> mask_of(torch.zeros(2, 3, dtype=torch.long), torch.tensor([3, 1])).tolist()
-        [[True, True, True], [True, False, False]]
     """
     if lengths is None:
         return None
@@ -108,12 +81,6 @@ def check_state(state: State, expected: State, model: str, *, grows: bool) -> No
     """Refuse a state that is not one of a model for a batch; ``expected`` is its initial one.
 
     Parts of a state that grows, as those of attention do, may have other sizes than at first.
-
-    Example:
-        >>> check_state({"h": torch.zeros(1, 3)}, {"h": torch.zeros(1, 2)}, "mine", grows=False)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: state holds h of shape (1, 3); mine needs (1, 2) for 1 sequences
     """
     remedy = f"give a state that {model} returned, or leave it out for the initial one"
     check_type("state", state, dict, remedy)
@@ -146,15 +113,6 @@ def check_fits(tokens: Tensor, config: Any, device: torch.device) -> None:
     """Refuse sequences whose outputs alone do not fit into the memory of the device.
 
     The ``output_size`` of the configuration, and its ``d_model`` if it has one, are counted.
-
-    Example:
-        >>> from implicit.models.interface import ModelConfig
-        >>> config = ModelConfig(vocabulary_size=2, output_size=2)
-        >>> many = torch.zeros(1, 1, dtype=torch.long).expand(10**6, 10**6)
-        >>> check_fits(many, config, torch.device("cpu"))
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: tokens of shape (1000000, 1000000) needs at least 7450.6 GiB of memory...
     """
     numbers = config.output_size + int(getattr(config, "d_model", 0))
     available = None

@@ -352,10 +352,6 @@ class FixedPointModel(SequenceModel):
 
 
 def warn_unless_converged(output: ModelOutput) -> None:
-    """Warn of outputs that were computed from latents which are not fixed points.
-
-    Example:
-        >>> warn_unless_converged(ModelOutput(torch.zeros(1, 1, 2), {}))  # no fixed points, no warning
-    """
+    """Warn of outputs that were computed from latents which are not fixed points."""
     if output.solution is not None and not bool(output.solution.converged.all()):
         warn_caller(f"outputs without a fixed point at {output.solution.message()}", NotConvergedWarning)

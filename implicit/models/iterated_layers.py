@@ -223,11 +223,7 @@ class IteratedLayers(Layers):
         gradient: GradientRule,
         start: Tensor,
     ) -> str | None:
-        """The kernel that runs the sequential mode; None where plain PyTorch does.
-
-        Raises:
-            InputError: if the mode and a kernel are asked for by name, and it cannot run the solve.
-        """
+        """The kernel that runs the sequential mode, None where plain PyTorch does; refuse one that cannot."""
         backend = self.sequential_backend
         if mode not in ("auto", "sequential") or backend == "loop" or not start.numel():
             return None

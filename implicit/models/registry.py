@@ -123,11 +123,7 @@ def size_names(name: str) -> tuple[str, ...]:
 
 
 def complete_sizes(name: str, sizes: Mapping[str, Any]) -> Sizes:
-    """Check a model's sizes and fill in those left out.
-
-    Raises:
-        InputError: for an unknown model, a size that the model does not have, or a bad value.
-    """
+    """Check a model's sizes and fill in those left out."""
     config = _model_config(name, sizes, vocabulary_size=1, output_size=1)
     return config.model_dump(exclude=set(ALPHABETS))
 
@@ -154,17 +150,7 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
 
 
 def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
-    """Build a model of `MODELS` as `build_model` does, with shapes alone: no memory is taken for its weights.
-
-    Raises:
-        InputError: as for `build_model`, but for memory; or for weights that no file can hold.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> build_on_meta("lstm", {"d_model": 10**6}, make_task("parity")).embedding.weight
-        Parameter containing:
-        tensor(..., device='meta', size=(2, 1000000), requires_grad=True)
-    """
+    """Build a model of `MODELS` as `build_model` does, with shapes alone, without memory for its weights."""
     config = _config_for(name, sizes, task)
     try:
         with torch.device("meta"):

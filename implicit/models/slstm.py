@@ -35,13 +35,7 @@ class SLSTMConfig(TorchRNNConfig):
 
 
 class SLSTMLayer(nn.Module):
-    """One layer: W and b in ``inputs``, R by head in ``recurrent``, the gates in the order i, f, z, o.
-
-    Example:
-        >>> parts = SLSTMLayer(8, heads=2)(torch.ones(3, 8), [torch.zeros(3, 8)] * 4)
-        >>> [tuple(part.shape) for part in parts]
-        [(3, 8), (3, 8), (3, 8), (3, 8)]
-    """
+    """One layer: W and b in ``inputs``, R by head in ``recurrent``, the gates in the order i, f, z, o."""
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()

@@ -213,13 +213,7 @@ def _causal(
 
 
 def of_layer(state: State, layer: int) -> State:
-    """Return the state of one layer's cell under its own names.
-
-    Example:
-        >>> import torch
-        >>> of_layer({"ssm.0": torch.zeros(1), "ssm.1": torch.ones(1)}, 1)
-        {'ssm': tensor([1.])}
-    """
+    """Return the state of one layer's cell under its own names."""
     suffix = f".{layer}"
     return {name.removesuffix(suffix): part for name, part in state.items() if name.endswith(suffix)}
 

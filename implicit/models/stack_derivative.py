@@ -41,15 +41,6 @@ def push_forward(
     The cells have their derivative written out. The first layer reads the stream, ``[tokens, d_model]``; the
     state before each of the tokens is held fixed. The derivative is ``[tokens, d_model, d_model]``, rows for
     outputs.
-
-    Example:
-        >>> from implicit import ImplicitMamba2
-        >>> config = ImplicitMamba2.config_class(vocabulary_size=2, output_size=2, d_model=4, head_size=4)
-        >>> model = ImplicitMamba2(config)
-        >>> injection = torch.zeros(3, model.cells[0].injection_size)
-        >>> output, derivative = push_forward(model, torch.ones(3, 4), [injection], model.init_state(3))
-        >>> output.shape, derivative.shape
-        (torch.Size([3, 4]), torch.Size([3, 4, 4]))
     """
     width = stream.shape[-1]
     along = torch.eye(width, dtype=stream.dtype, device=stream.device).expand(len(stream), -1, -1)

@@ -20,14 +20,7 @@ from implicit.ops.sequential_solve.backends import Request
 
 
 def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> bool:
-    """Return whether the kernels have a form for these cells and norms; `is_plain` says what has none.
-
-    Example:
-        >>> has_fused_self_map([Mamba2Cell(8, head_size=4)], [RMSNorm(8), RMSNorm(8)])
-        True
-        >>> has_fused_self_map([Mamba2Cell(8, head_size=4)], [RMSNorm(8), nn.Identity()])
-        False
-    """
+    """Return whether the kernels have a form for these cells and norms; `is_plain` says what has none."""
     known = all(type(cell) is Mamba2Cell for cell in cells) and all(type(norm) is RMSNorm for norm in norms)
     return known and is_plain(*cells, *norms)
 

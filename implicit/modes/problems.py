@@ -35,17 +35,6 @@ def differentiated(
     """Give what was found without gradient that of all tokens together; the values stay as they are.
 
     The gradient of the state after the last token, if it is wanted, takes one more evaluation.
-
-    Example:
-        >>> from implicit.fixed_point import DampedPicard, Solution
-        >>> from implicit.gradients import Phantom
-        >>> z, w = torch.ones(1, 1, 1), torch.tensor(0.5, requires_grad=True)
-        >>> sweep = lambda z, x, s: (w * z + 0.5, {"h": w * z[:, 0]})
-        >>> found = ModeResult(Solution(z, z, z, z), {"h": torch.tensor([[0.5]])}, torch.ones(1, 1))
-        >>> arguments = Recurrence([], {}, sweep, sweep, None), DampedPicard(), Stopping(), Phantom(1), found
-        >>> result = differentiated(*arguments, state_after=True)
-        >>> result.solution.value.item(), torch.autograd.grad(result.state["h"], w)
-        (1.0, (tensor(1.4000),))
     """
     if not torch.is_grad_enabled():
         return result if state_after else result._replace(state={})

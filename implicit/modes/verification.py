@@ -36,17 +36,11 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far the candidates of each sequence are what the sequential mode finds.
+    """How far the candidates of each sequence are what the sequential mode finds, ``[sequences]`` each.
 
-    Attributes:
-        last: the last token whose fixed point is known, ``[sequences]``: the first that was solved to
-            something else than its candidate, or the last one that was asked for.
-        replaced: whether the fixed point there is not the candidate, ``[sequences]``, bool.
-        latent: the fixed point found there, ``[sequences, features]``.
-        iterations: of that token, ``[sequences]``.
-        residual: of that token, ``[sequences]``.
-        status: of that token, ``[sequences]``.
-        evaluations: of every token, ``[sequences, tokens]``.
+    ``last`` is the first token that was solved to something else than its candidate, or the last one asked
+    for; ``replaced`` tells which; the next four are what was found there, ``evaluations`` those of every
+    token.
     """
 
     last: Tensor
@@ -80,19 +74,6 @@ def verify(
     Tokens that are done, and those behind a token that was solved to something else, are not evaluated again;
     ``burst`` evaluations lie between two looks at what is done. A solution is the candidate if ‖z −
     candidate‖ ≤ agreement · (atol + rtol · ‖candidate‖). The solver must have no memory.
-
-    Example:
-        Φ(z) = (x + z) / 2 has the fixed point x; the second candidate is another.
-
-        >>> from implicit.fixed_point import DampedPicard
-        >>> recurrence = Recurrence([], {}, lambda z, x, s: (z, s), lambda z, x, s: ((x[0] + z) / 2, s), dict)
-        >>> x = torch.tensor([[[1.0], [2.0], [3.0]]])
-        >>> z = torch.tensor([[[1.0], [5.0], [3.0]]])
-        >>> everything = torch.ones(1, 3, dtype=torch.bool)
-        >>> candidates = Candidates(z, torch.zeros_like(z), [x], {}, everything, everything)
-        >>> verdict = verify(recurrence, candidates, DampedPicard(1.0), Stopping(rtol=1e-3), 5.0, burst=1)
-        >>> verdict.last.tolist(), verdict.replaced.tolist(), round(verdict.latent.item(), 2)
-        ([1], [True], 2.0)
     """
     sequence, token = candidates.asked.nonzero(as_tuple=True)
     inputs = [tensor[sequence, token] for tensor in candidates.inputs]

@@ -10,14 +10,7 @@ from theory.transition import State
 
 @dataclass(frozen=True)
 class Place:
-    """A token of every sequence, ``[batch]``, with the state before it; moved in place.
-
-    Example:
-        >>> place = Place.beginning({"h": torch.zeros(2, 1)}, torch.zeros(2, 5, 3))
-        >>> place.move(torch.tensor([1]), torch.tensor([4]), {"h": torch.ones(1, 1)})
-        >>> place.token.tolist(), place.of(torch.tensor([1]))[1]["h"].tolist()
-        ([0, 4], [[1.0]])
-    """
+    """A token of every sequence, ``[batch]``, with the state before it; moved in place."""
 
     token: Tensor
     state: State
@@ -48,11 +41,6 @@ class Window:
         tokens: their positions, ``[sequences, width]``.
         inside: which places of the rectangle hold a token of the window, ``[sequences, width]``, bool; the
             others, all at the end of their row, repeat the last token of the sequence.
-
-    Example:
-        >>> window = Window(torch.tensor([0, 1]), torch.tensor([0, 3]), torch.tensor([2, 9]), length=4)
-        >>> window.take(torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23]])).tolist(), window.inside.tolist()
-        ([[10, 11], [23, 23]], [[True, True], [True, False]])
     """
 
     def __init__(self, sequences: Tensor, first: Tensor, last: Tensor, length: int) -> None:

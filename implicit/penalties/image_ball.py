@@ -70,9 +70,6 @@ def image_ball_penalty(
     weighs more than single answers while R is large, and nothing where it is small. States are taken as
     given, from latents that are fixed points without gradient; the scalar is differentiable in the block's
     parameters.
-
-    Raises:
-        InputError: for a model of other cells, of more than one layer, or with an MLP.
     """
     cell = check_one_mamba2_layer(model)
     with torch.no_grad():
@@ -104,16 +101,7 @@ def image_ball_penalty(
 
 
 def check_one_mamba2_layer(model: SequenceModel | FixedPointModel) -> Mamba2Cell:
-    """Return the cell of an implicit model of one Mamba-2 layer; refuse others, of which there are no bounds.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> check_one_mamba2_layer(load_run("parity-small").model).d_inner
-        8
-        >>> check_one_mamba2_layer(load_run("parity-deltanet").model)
-        Traceback (most recent call last):
-        automata.errors.InputError: image_ball_weight is set, but the model is implicit-deltanet with 1 ...
-    """
+    """Return the cell of an implicit model of one Mamba-2 layer; refuse others, which have no bounds."""
     name = getattr(model, "name", type(model).__name__)
     cells = list(model.cells) if isinstance(model, CellStack) and model.embedding_norm is not None else []
     if len(cells) != 1 or not isinstance(cells[0], Mamba2Cell):

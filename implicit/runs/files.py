@@ -50,11 +50,7 @@ _DTYPES = {
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one stroke: to a temporary file in the same folder, to the disk, then into place.
-
-    Raises:
-        OSError: naming the path; the file is as it was before.
-    """
+    """Write a file in one stroke: to a temporary file in the same folder, to the disk, then into place."""
     # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
     beginning = f".{path.name[:200]}."
     temporary = path.with_name(f"{beginning}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
@@ -79,16 +75,6 @@ def refuse_links(folder: Path, written: str) -> None:
     """Refuse links out of a run folder through which ``written``, a folder in it, would be written.
 
     The folder may itself be a link, and links within it may lead to places within it.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     (Path(folder) / "analysis").symlink_to("/tmp")
-        ...     try:
-        ...         refuse_links(Path(folder), "analysis/jacobian")
-        ...     except InputError as error:
-        ...         print(str(error).replace(folder, "run"))
-        run/analysis is a link to /tmp; remove it, or give another folder with --out
     """
     below = folder / written
     on_the_way = [place for place in below.parents if place != folder and place.is_relative_to(folder)]
@@ -100,16 +86,7 @@ def refuse_links(folder: Path, written: str) -> None:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files that writers which were killed have left in a folder.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     for name in ("notes.tmp", ".config.json.0123456789abcdef.tmp"):
-        ...         (Path(folder) / name).touch()
-        ...     [path.name for path in leftovers(Path(folder))]
-        ['.config.json.0123456789abcdef.tmp']
-    """
+    """Return the temporary files that writers which were killed have left in a folder."""
     return [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
 
 
@@ -119,11 +96,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON.
-
-    Raises:
-        InputError: for a missing file or one that is not JSON.
-    """
+    """Read JSON of a run; refuse a missing file."""
     return strict_json(read_stored(path), str(path), "restore it or train again")
 
 
@@ -145,11 +118,7 @@ def write_tensors(
 
 
 def write_hashes(folder: Path, pattern: str = "*") -> None:
-    """Write hashes into ``sha256.json``: of all files in and below a folder, or of matching ones in it.
-
-    Raises:
-        InputError: for a ``sha256.json`` of the user.
-    """
+    """Write hashes into ``sha256.json``: of all files in and below a folder, or of matching ones in it."""
     files = _files(folder, pattern).items()
     _write_hashes(folder, {name: [_sha256(file)] for name, file in files if name != HASHES})
 
@@ -167,17 +136,7 @@ def check_hashes(folder: Path, names: str = ".*") -> None:
 
 
 def has_hashes(folder: Path) -> bool:
-    """Return whether a folder has hashes of its files: a ``sha256.json`` of ours.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_json(Path(folder) / HASHES, {"model.bin": "of the user"})
-        ...     before = has_hashes(Path(folder))
-        ...     write_json(Path(folder) / HASHES, {"model.bin": ["0" * 64]})
-        ...     before, has_hashes(Path(folder))
-        (False, True)
-    """
+    """Return whether a folder has hashes of its files: a ``sha256.json`` of ours."""
     try:
         return bool(_read_hashes(folder))
     except InputError:
@@ -244,11 +203,7 @@ def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
 
 
 def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read named tensors and the metadata from safetensors of at most so many bytes.
-
-    Raises:
-        InputError: for a missing file, one that is not safetensors, or one that is not as it was written.
-    """
+    """Read named tensors and metadata from safetensors of at most so many bytes, as they were written."""
     content = read_stored(path, most)
     with _valid(path):
         tensors = safetensors.torch.load(content)
@@ -259,19 +214,7 @@ def read_tensors(path: Path, most: int = LARGEST_STORED) -> tuple[dict[str, Tens
 
 
 def declared_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return what `read_tensors` does, from the header alone: tensors without content, on the meta device.
-
-    Raises:
-        InputError: for a missing file, one that is not safetensors, or whose header stands for another size.
-
-    Example:
-        >>> import torch
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_tensors(Path(folder) / "w.safetensors", {"w": torch.ones(2, 3)})
-        ...     declared_tensors(Path(folder) / "w.safetensors")[0]
-        {'w': tensor(..., device='meta', size=(2, 3))}
-    """
+    """Return what `read_tensors` does, from the header alone: tensors without content, on the meta device."""
     if not path.is_file():
         raise InputError(f"{path} is missing; restore it or train again")
     with _valid(path), path.open("rb") as file:  # safetensors' own reader takes no path but UTF-8
@@ -334,11 +277,7 @@ def check_within(path: Path, expected: Mapping[str, Tensor]) -> None:
 
 
 def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:
-    """Return the content of a file of a run; devices, pipes and larger files are refused unread.
-
-    Raises:
-        InputError: for a missing file, or one that is refused.
-    """
+    """Return the content of a file of a run; devices, pipes and larger files are refused unread."""
     try:
         return read_file(path, most)
     except FileNotFoundError:

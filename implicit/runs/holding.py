@@ -24,12 +24,6 @@ def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
     Raises:
         InputError: if another process trains there.
         OSError: if the folder cannot be made or written.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as parent, held(Path(parent) / "run", lambda: False):
-        ...     [path.name for path in (Path(parent) / "run").iterdir()]
-        ['lock']
     """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)

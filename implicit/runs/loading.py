@@ -217,12 +217,6 @@ def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give a model the floating dtype of a file's tensors, which the default dtype of this process is not.
 
     Nothing happens where the tensors have several.
-
-    Example:
-        >>> layer = nn.Linear(1, 1)
-        >>> take_dtype(layer, nn.Linear(1, 1).double().state_dict())
-        >>> layer.weight.dtype
-        torch.float64
     """
     dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
     if len(dtypes) == 1:
@@ -230,11 +224,7 @@ def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def find_run(path_or_name: str | os.PathLike[str]) -> Path:
-    """Return the folder of a run.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """Return the folder of a run, or refuse a name of none."""
     check_type("run", path_or_name, (str, os.PathLike), "give a run folder or the name of a stored run")
     path = Path(path_or_name)
     if os.path.isdir(path):  # False for names that no file system takes, which Path raises on

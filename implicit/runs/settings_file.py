@@ -8,11 +8,7 @@ from implicit.runs.files import read_json
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read settings: a JSON object of flat fields, with ``sizes`` an object of sizes by model.
-
-    Raises:
-        InputError: if the file is missing or of another form.
-    """
+    """Read settings: a JSON object of flat fields, with ``sizes`` an object of sizes by model."""
     if not path.is_file():
         raise InputError(f"settings is {path}, which is not there; give a JSON file, such as that of a paper")
     found = read_json(path)

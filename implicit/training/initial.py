@@ -63,10 +63,6 @@ def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
 
     The noise of a tensor has in the mean the share ``noise`` of its norm, spread over all its entries alike,
     zeros among them; a tensor that is 0 stays 0. It depends on the seed of the configuration.
-
-    Raises:
-        InputError: if the run is not to be had, is of other sizes, or has other weights than when the
-            configuration was made.
     """
     initial = config.initial
     if initial is None:

@@ -40,13 +40,7 @@ Callback = Callable[[TrainingStep], object]
 
 @dataclass(frozen=True)
 class OwnParts:
-    """What a caller of `implicit.train` gives in place of parts of the configuration.
-
-    Attributes:
-        optimizer: makes the optimiser of a model.
-        schedule: the learning rate of a step, counted from 1.
-        loss: in place of the weighted cross-entropy.
-    """
+    """What a caller of `implicit.train` gives in place of parts of the configuration."""
 
     optimizer: Callable[[SequenceModel], Optimizer] | None = None
     schedule: Callable[[int], float] | None = None
@@ -58,11 +52,7 @@ class OwnParts:
         return " ".join(name for name, part in vars(self).items() if part is not None)
 
     def make_optimizer(self, config: TrainConfig, model: SequenceModel) -> Optimizer:
-        """Return the optimiser.
-
-        Raises:
-            InputError: for a function that makes something else.
-        """
+        """Return the optimiser; refuse a function that makes something else."""
         made = make_optimizer(config, model) if self.optimizer is None else self.optimizer(model)
         check_type("what optimizer returns", made, Optimizer, "return a torch.optim.Optimizer")
         return made
@@ -176,9 +166,6 @@ def majority_baselines(config: TrainConfig, task: Task) -> dict[int, float]:
 
     It is that of the last ten answers, as the accuracy of an evaluation is; where a task does not ask after
     every token, of all answers.
-
-    Raises:
-        InputError: for a length at which the task asks nothing.
     """
     validation, baselines = task.part("validation"), {}
     for length in config.validation_lengths():

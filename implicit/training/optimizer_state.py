@@ -21,12 +21,7 @@ PREFIX = "optimizer."
 
 
 def describe_optimizer(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors of an optimiser's state by name, and the rest of it as JSON that names them.
-
-    Raises:
-        InputError: if it optimises a parameter that is not the model's, or its state holds an object that
-            is no tensor, number or text.
-    """
+    """Return the tensors of an optimiser's state by name, and the rest of it as JSON that names them."""
     names = _parameter_names(model, optimizer)
     whole = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
@@ -51,11 +46,7 @@ def describe_optimizer(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str
 def restore_optimizer(
     model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], description: Mapping[str, Any]
 ) -> None:
-    """Undo `describe_optimizer`, for an optimiser of the same class on a model with the same parameters.
-
-    Raises:
-        InputError: if the class, the parameters or their groups differ, or a tensor is missing.
-    """
+    """Undo `describe_optimizer`, for an optimiser of the same class on a model with the same parameters."""
     if description["class"] != type(optimizer).__qualname__:
         raise InputError(f"the optimiser was {description['class']}, not {type(optimizer).__qualname__}")
     names = _parameter_names(model, optimizer)

@@ -63,9 +63,6 @@ def make_optimizer(config: TrainConfig, model: nn.Module) -> Optimizer:
 
     Muon takes the matrices that map features to features: parameters of two axes, but for embeddings, for
     short convolutions, whose channels are apart, and for the model's ``head``.
-
-    Raises:
-        InputError: for Muon on a model without such matrices.
     """
     settings = config.optimizer
     if config.algorithm == "AdamW":

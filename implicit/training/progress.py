@@ -38,13 +38,7 @@ class TrainingStep:
 
 
 class ProgressLines:
-    """Lines on standard error, the first of which says what is trained; none on a terminal or if not shown.
-
-    Example:
-        >>> lines = ProgressLines(TrainConfig.of(task="parity", model="lstm"), 178, show=False)
-        >>> lines.due
-        False
-    """
+    """Lines on standard error, the first on what is trained; none on a terminal or if not shown."""
 
     def __init__(self, config: TrainConfig, parameters: int, *, show: bool) -> None:
         self._shown = show and not sys.stderr.isatty()

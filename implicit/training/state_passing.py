@@ -46,9 +46,7 @@ class PassedState:
     ) -> "PassedState":
         """Return where a step ended; all sequences may go on where ``solution`` and ``right`` are None.
 
-        Where answers follow from a state, the state of a sequence that answered wrongly is that of another
-        word, and nothing that comes behind can be learnt from it. Where chance decides the answers, to choose
-        by them would tell of the state.
+        Where answers follow from a state, that of a sequence that answered wrongly is that of another word.
         """
         detached = {name: part.detach() for name, part in state.items()}
         reached = (

@@ -45,12 +45,6 @@ class TokenBatch(NamedTuple):
         lengths: real tokens of each sequence, int64 ``[batch]``; None if all are.
         end: where the exact object stands after the last token, int64 ``[batch]``; None where sequences of
             the task cannot go on.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> batch = draw_batch(make_task("parity"), 2, 5, 0, Stream.TRAIN, 1)
-        >>> batch.tokens.shape, bool(batch.counted.all()), batch.lengths
-        (torch.Size([2, 5]), True, None)
     """
 
     tokens: Tensor
@@ -76,24 +70,13 @@ def noise_generator(seed: int, step: int) -> torch.Generator:
 
 
 def step_seed(seed: int, step: int) -> int:
-    """Return the seed of what a user's model draws in a training step, such as dropout.
-
-    Example:
-        >>> step_seed(0, step=7) == step_seed(0, step=7) != step_seed(0, step=8)
-        True
-    """
+    """Return the seed of what a user's model draws in a training step, such as dropout."""
     sequence = np.random.SeedSequence(seed, spawn_key=(int(Stream.PERTURBATION), step, 0))
     return int(sequence.generate_state(1)[0])
 
 
 def check_batch_memory(batch_size: int, length: int) -> None:
-    """Refuse a batch that is larger than memory.
-
-    Example:
-        >>> check_batch_memory(10**12, 32)
-        Traceback (most recent call last):
-        automata.errors.InputError: a batch of 1000000000000 sequences of length 32 needs at least ...
-    """
+    """Refuse a batch that is larger than memory."""
     check_memory(
         f"a batch of {batch_size} sequences of length {length}",
         BYTES_PER_TOKEN * check_integer("batch_size", batch_size, 1) * check_integer("length", length, 1),

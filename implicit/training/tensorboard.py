@@ -12,9 +12,6 @@ class TensorBoard:
     """Writes the metrics to event files; does nothing without a folder.
 
     A resumed run discards the events after the step that it goes on from.
-
-    Raises:
-        InputError: if there is a folder but the tensorboard package is not installed.
     """
 
     def __init__(self, folder: Path | None, step: int) -> None:

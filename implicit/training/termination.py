@@ -14,20 +14,6 @@ def noted_termination() -> Iterator[Callable[[], bool]]:
 
     A second SIGTERM ends the process at once. A handler that somebody else set stays. What is yielded returns
     True after SIGTERM.
-
-    Raises:
-        SystemExit: at the end of the context, after SIGTERM.
-
-    Example:
-        >>> import os
-        >>> try:
-        ...     with noted_termination() as asked:
-        ...         os.kill(os.getpid(), signal.SIGTERM)
-        ...         print("asked:", asked())
-        ... except SystemExit as end:
-        ...     print("exit code", end.code)
-        asked: True
-        exit code 143
     """
     noted: list[int] = []
 

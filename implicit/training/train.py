@@ -138,11 +138,7 @@ def run_shortfall(run: Run) -> str | None:
 
 
 def available_device(name: str) -> torch.device:
-    """Return the device of that name.
-
-    Raises:
-        InputError: if this machine does not have it.
-    """
+    """Return the device of that name; refuse one that this machine does not have."""
     try:
         device = torch.device(name)
         torch.empty(1, device=device).cpu()

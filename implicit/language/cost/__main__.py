@@ -12,19 +12,7 @@ from implicit.language.sizes import PUBLISHED
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        InputError: a family, a size or a number is none.
-
-    Example:
-        >>> main(["--family", "llama", "--size", "130m"])
-        GFLOP per token of sequences of 2048, and ZFLOP of 207 billion tokens:
-        ...
-        >>> main(["--utilisation", "30"])
-        Traceback (most recent call last):
-        automata.errors.InputError: utilisation is 30.0; give a share above 0 and at most 1
-    """
+    """Run the command."""
     parser = CommandParser("python -m implicit.language.cost", (__doc__ or "").splitlines()[0])
     parser.add_argument("--family", help=f"one of {', '.join(PUBLISHED)} (default: all)")
     parser.add_argument("--size", help=f"one of {', '.join(PUBLISHED['llama'])} (default: all)")

@@ -29,11 +29,6 @@ class Flops:
         forward: of one evaluation.
         backward: of its gradient in inputs and weights.
         again: what gradient checkpointing computes a second time for that gradient.
-
-    Example:
-        >>> one = Flops.of_products(10)
-        >>> one, one + one
-        (Flops(forward=10, backward=20, again=10), Flops(forward=20, backward=40, again=20))
     """
 
     forward: int = 0

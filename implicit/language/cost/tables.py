@@ -22,16 +22,10 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class Device:
-    """What is known of a device; the defaults are those of an H100 SXM.
+    """Peaks in operations per second, of dense products in bfloat16 and in float32, and bytes of an H100 SXM.
 
-    Attributes:
-        peak: operations per second of dense products in bfloat16.
-        float32_peak: of products in float32, each of them three in TF32.
-        memory: bytes.
-
-    Source:
-        NVIDIA's data sheet of the H100: 1,979 TFLOP/s in bfloat16 with sparsity, and 989 in
-        TF32, so half of that without; 80 GB.
+    NVIDIA's data sheet has 1,979 TFLOP/s in bfloat16 with sparsity, and 989 in TF32, so half of that without.
+    A product in float32 takes three in TF32.
     """
 
     peak: float = 989e12
@@ -80,12 +74,7 @@ class PublishedCost:
 
 
 def flops_table(models: Sequence[PublishedCost], tokens: float) -> str:
-    """Return operations per token of each phase, and of a run of so many tokens.
-
-    Example:
-        >>> print(flops_table([PublishedCost("llama", "130m", 2048)], tokens=207e9).splitlines()[2])
-        | Llama 130m | 125,339,136 | 0.97 | 2.45 | 12.27 | 4.41 | 4.75 | 0.20 | 0.91 |
-    """
+    """Return operations per token of each phase, and of a run of so many tokens."""
     head = (
         "model",
         "parameters of the implicit one",
@@ -110,13 +99,7 @@ def flops_table(models: Sequence[PublishedCost], tokens: float) -> str:
 
 
 def memory_table(models: Sequence[PublishedCost], device: Device, processes: Sequence[int]) -> str:
-    """Return what a device holds, for weights and for a sequence, and how many sequences fit.
-
-    Example:
-        >>> found = memory_table([PublishedCost("llama", "130m", 2048)], Device(), [8])
-        >>> len(found.splitlines())
-        3
-    """
+    """Return what a device holds, for weights and for a sequence, and how many sequences fit."""
     head = (
         "model",
         "replicated",
@@ -153,13 +136,7 @@ def memory_table(models: Sequence[PublishedCost], device: Device, processes: Seq
 def time_table(
     models: Sequence[PublishedCost], tokens: float, device: Device, utilisations: Sequence[float]
 ) -> str:
-    """Return tokens per second and device, and days of a device for a run, at assumed utilisations.
-
-    Example:
-        >>> found = time_table([PublishedCost("llama", "130m", 2048)], 207e9, Device(), [0.5])
-        >>> print(found.splitlines()[2])
-        | Llama 130m | 50% | 511,000 | 4.7 | 112,000 | 21.4 | 23.0 |
-    """
+    """Return tokens per second and device, and days of a device for a run, at assumed utilisations."""
     head = (
         "model",
         "assumed utilisation",

@@ -22,19 +22,7 @@ from implicit.runs.files import write_json
 
 
 def command(argv: Sequence[str] | None = None) -> None:
-    """Evaluate, print the tables of `lm-eval`, and write JSON if asked to.
-
-    Raises:
-        InputError: an argument is unknown or out of its range, or a folder or file is missing.
-
-    Example:
-        >>> command(["--path"])
-        /.../implicit/language/harness/tasks
-        >>> command(["no/such/model", "--tasks", "tracking_s5"])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: model is no/such/model, which is no folder; give one ...
-    """
+    """Evaluate, print the tables of `lm-eval`, and write JSON if asked to."""
     given = _parser().parse_args(argv)
     if given.path:
         print(TASK_FILES)
@@ -132,12 +120,7 @@ def _number(field: str, text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, or 2 for bad input.
-
-    Example:
-        >>> main(["--tasks", "local_piqa"])
-        2
-    """
+    """Run the command and return its exit code: 0, or 2 for bad input."""
     return run_command(command, argv)
 
 

@@ -45,16 +45,9 @@ class FixedPointAccount:
 class HarnessModel(HFLM):
     """The Hugging Face backend of `lm-eval`, which pads no text that an implicit model reads.
 
-    The backend pads batches on the right with token 0 and gives no mask. What a causal model says of the
-    tokens before does not change by that, but an implicit model would seek fixed points of padding, and warn
-    of those that have none or, with ``unconverged="raise"``, stop there. So a batch of an implicit model
-    holds texts of one length.
-
-    Attributes:
-        account: of the fixed points that were sought.
-        shortened: texts that were longer than ``max_length`` and lost their beginning.
-        read: by text and answer, what is read of the text, as a hash of its tokens, and whether it lost its
-            beginning.
+    The backend pads on the right with token 0 and no mask: an implicit model would seek fixed points of
+    padding. So a batch of one holds texts of one length. ``shortened`` counts texts that lost their
+    beginning; ``read`` has by text and answer a hash of what is read of the text, and whether it was cut.
     """
 
     def __init__(self, pretrained: nn.Module, **options: Any) -> None:

@@ -20,10 +20,6 @@ class HarnessTask:
         sets: the sets of a folder that it reads.
         tracks: the tasks of state tracking that it draws.
         has_length: whether the length of its documents can be chosen.
-
-    Example:
-        >>> HARNESS_TASKS["tracking_s5"].has_length, HARNESS_TASKS["local_piqa"].sets
-        (True, ('piqa',))
     """
 
     sentence: str
@@ -53,22 +49,7 @@ HARNESS_TASKS = _all_tasks()
 
 
 def check_tasks(names: list[str], length: int | None = None) -> list[HarnessTask]:
-    """Return what the names of tasks, groups or tags stand for; ``length`` is another than the usual one.
-
-    Raises:
-        InputError: there is none, one is unknown, two share a task, or a length is given to a task that has
-            its own.
-
-    Example:
-        >>> check_tasks(["tracking_s6"])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: task 'tracking_s6' is unknown; did you mean 'tracking_s5'? Known: ...
-        >>> check_tasks(["local_piqa"], length=64)
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: length is 64, and the length of local_piqa is not to be ...
-    """
+    """Return what the names of tasks, groups or tags stand for; ``length`` is another than the usual one."""
     if not names:
         raise InputError("tasks is missing; give names with --tasks, which --list shows")
     for name in names:

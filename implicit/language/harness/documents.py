@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TrackingDocument:
-    r"""A text that ends where the answer is to stand, and what it may be.
+    """A text that ends where the answer is to stand, and what it may be.
 
     A model answers with the choice that it gives the highest log-likelihood after the text and a space.
 
@@ -16,11 +16,6 @@ class TrackingDocument:
         answer: which of them is right.
         at_first: which of them would be right if nothing had been moved.
         last_step: the last thing that was done, and what was asked; for one who has read no more than these.
-
-    Example:
-        >>> document = TrackingDocument("The lamp is off.\nIs it on?\nAnswer:", ("no", "yes"), 0, 0, "")
-        >>> document.row()["choices"], document.choices[document.answer]
-        (['no', 'yes'], 'no')
     """
 
     text: str

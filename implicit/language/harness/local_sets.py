@@ -114,12 +114,6 @@ def local_files(name: str, data: str | Path | None = None) -> list[Path]:
 
     Raises:
         InputError: the name is unknown, no folder is given, or a file is missing.
-
-    Example:
-        >>> local_files("piqa", "no/such/folder")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: data is no/such/folder, which is no folder; give the folder of the sets
     """
     if name not in LOCAL_SETS:
         raise unknown_name("local set", name, LOCAL_SETS)

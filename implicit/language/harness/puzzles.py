@@ -25,12 +25,6 @@ def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
 
     The question names all balls, the others in a random order, so that its number of tokens does not tell
     which one is asked for. There are ``length`` swaps, each of two balls drawn uniformly.
-
-    Example:
-        >>> document = next(ball_documents(2, 1, np.random.default_rng(0)))
-        >>> print(document.text, document.choices[document.answer])
-        Balls 1 to 5 lie at places 1 to 5, each at the place of its number. To swap two balls is to let ...
-        swap ball 5 and 3, swap ball 4 and 1. Where do balls 2, 4, 1, 5, 3, end up, in this order? 2
     """
     numbers = tuple(str(number) for number in range(1, BALLS + 1))
     pairs = sample_swaps(BALLS, (count, length), rng).tolist()
@@ -51,21 +45,6 @@ def program_documents(length: int, count: int, rng: np.random.Generator) -> Iter
     Values that are printed before the one asked for are shown, as they would be; they tell nothing of it,
     since a program takes the uniform values at its beginning to uniform ones, one to one. The length counts
     statements beside the first values and the prints; loops and conditions count as one each.
-
-    Example:
-        >>> document = next(program_documents(2, 1, np.random.default_rng(0)))
-        >>> print(document.text, document.choices[document.answer])
-        x = 9
-        y = 8
-        z = 0
-        x, y = y, x
-        z = (z + 5) % 10
-        print("Final x:", x)
-        print("Final y:", y)
-        print("Final z:", z)
-        Final x: 8
-        Final y: 9
-        Final z: 5
     """
     digits = tuple(map(str, range(PROGRAMS.modulus)))
     for _ in range(count):
@@ -86,11 +65,6 @@ def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
 
     All variables are printed, the others in a random order, so that the number of tokens does not tell which
     one comes first. There are ``length`` swaps of two of five variables.
-
-    Example:
-        >>> document = next(repl_documents(1, 1, np.random.default_rng(1)))
-        >>> document.text.splitlines()[-3:], document.choices[document.answer]
-        (['>>> b, c = c, b', ">>> print('now', d, c, a, b, e, sep=' ')", 'now'], '4')
     """
     names = SESSIONS.variable_names
     values = tuple(str(number) for number in range(1, len(names) + 1))

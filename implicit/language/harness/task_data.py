@@ -8,11 +8,7 @@ from implicit.language.harness.tracking import DOCUMENTS, LENGTH, tracking_docum
 
 
 def local_set(local_name: str, data: str | Path | None = None, **_: Any) -> dict[str, Any]:
-    """Return one of the seven sets as a ``datasets.Dataset``, under the name of its only split.
-
-    Raises:
-        InputError: as for `implicit.language.harness.local_sets.local_rows`.
-    """
+    """Return one of the seven sets as a ``datasets.Dataset``, under the name of its only split."""
     return _only_split(local_rows(local_name, data))
 
 
@@ -27,9 +23,6 @@ def tracking(
     """Return the documents of a task of state tracking as a ``datasets.Dataset``, under its only split.
 
     A task that has its own length gives it as ``fixed_length``; all else is what the metadata say.
-
-    Raises:
-        InputError: as for `implicit.language.harness.tracking.tracking_documents`.
     """
     steps = length if fixed_length is None else fixed_length
     drawn = tracking_documents(tracking_name, steps, documents, seed)

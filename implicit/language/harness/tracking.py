@@ -26,10 +26,6 @@ class TrackingTask:
         sentence: what is tracked, and what makes it easy or hard.
         choices: the number of answers to choose from; chance is one in so many.
         draw: yields documents of a length, so many of them, from a generator.
-
-    Example:
-        >>> TRACKING_TASKS["s5"].choices
-        5
     """
 
     sentence: str
@@ -63,15 +59,6 @@ def tracking_documents(
 
     Raises:
         InputError: the name is unknown, or a number is out of its range.
-
-    Example:
-        >>> first = tracking_documents("s5", length=8, documents=6)
-        >>> first == tracking_documents("s5", length=8, documents=6)
-        True
-        >>> tracking_documents("s6")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: tracking task 's6' is unknown; known: ...
     """
     if name not in TRACKING_TASKS:
         raise unknown_name("tracking task", name, TRACKING_TASKS)

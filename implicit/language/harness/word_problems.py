@@ -39,17 +39,7 @@ _VISITED = {"stay": "current", "left": "preceding", "right": "following"}
 
 
 def parity_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
-    """Yield lamps that are switched, by sentences that may move something, answered with "out" or "lit".
-
-    Example:
-        >>> document = next(parity_documents(2, 1, np.random.default_rng(0)))
-        >>> print(document.text, document.choices[document.answer])
-        The lamp is not out but lit at first.
-        The switch is not ignored but pressed now.
-        The switch is not ignored but pressed now.
-        Is the lamp lit or out?
-        Answer: lit
-    """
+    """Yield lamps that are switched, by sentences that may move something, answered with "out" or "lit"."""
     for steps, state in _words("parity", length, count, rng):
         first = int(rng.integers(2))
         done = [_but_not("pressed", "ignored", rng, swapped=step == "0") for step in steps]
@@ -70,15 +60,6 @@ def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
     """Yield walks in a circle of five houses: sums modulo 5, answered with the colour of a house.
 
     Arguments are those of `parity_documents`.
-
-    Example:
-        >>> document = next(ring_documents(2, 1, np.random.default_rng(0)))
-        >>> print(document.text, document.choices[document.answer])
-        Five houses stand in a circle: gray, navy, pink, gold, blue, and so on. A cat ...
-        The cat visits the following and not the current or preceding house.
-        The cat visits the preceding and not the following or current house.
-        Which house is the cat at?
-        Answer: gray
     """
     for steps, state in _words("cyclic-navigation", length, count, rng):
         order = rng.permutation(len(HOUSES)).tolist()

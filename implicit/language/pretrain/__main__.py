@@ -16,17 +16,7 @@ from implicit.language.pretrain.loop import make_accelerator, pretrain
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        InputError: an argument, the configuration or a text is not as it should be, or the loss is not
-            finite.
-
-    Example:
-        >>> main(["nowhere.yaml", "--out", "runs/one"])
-        Traceback (most recent call last):
-        automata.errors.InputError: nowhere.yaml cannot be read ...; give a YAML file
-    """
+    """Run the command."""
     parser = CommandParser("python -m implicit.language.pretrain", (__doc__ or "").splitlines()[0])
     parser.add_argument("config", metavar="CONFIG.yaml", help="what is trained on what")
     parser.add_argument("--out", required=True, help="the folder of the run; begun before, it goes on")

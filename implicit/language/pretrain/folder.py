@@ -81,11 +81,7 @@ class PretrainFolder:
         }
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other processes from training here: `implicit.runs.holding.held`.
-
-        Raises:
-            InputError: if another one does, or something would be written through a link.
-        """
+        """Keep other processes from training here: `implicit.runs.holding.held`."""
         for name in (self.model.name, self.tokenizer.name, self.new_checkpoint.name, "tensorboard"):
             refuse_links(self.path, name)
         return held(self.path, lambda: self.begun)
@@ -93,11 +89,7 @@ class PretrainFolder:
     def begin(
         self, config: PretrainConfig, texts: dict[str, str], tokenizer: PreTrainedTokenizerBase
     ) -> None:
-        """Write what the run is made of, or compare it with what is there.
-
-        Raises:
-            InputError: the folder holds a run of another configuration or on other texts, or something else.
-        """
+        """Write what the run is made of, or refuse a folder that holds anything else."""
         made_of = {"format_version": FORMAT_VERSION, **json.loads(config.model_dump_json()), "sha256": texts}
         if self.begun:
             before = read_json(self.config)
@@ -128,11 +120,7 @@ class PretrainFolder:
         write_json(self.config, made_of)
 
     def read_metrics(self, *, partial: bool = False) -> list[dict[str, Any]]:
-        """Return the lines of metrics; with ``partial``, without a last line that was not written to its end.
-
-        Raises:
-            InputError: the file is missing or damaged.
-        """
+        """Return the lines of metrics; with ``partial``, without a last line that was not written whole."""
         try:
             text = read_stored(self.metrics).decode("utf-8")
             lines = (text[: text.rfind("\n") + 1] if partial else text).splitlines()
@@ -146,11 +134,7 @@ class PretrainFolder:
             ) from None
 
     def read_result(self) -> dict[str, Any]:
-        """Return what a finished run measured in the end.
-
-        Raises:
-            InputError: the file is missing or damaged.
-        """
+        """Return what a finished run measured in the end."""
         found = read_json(self.result)
         if not (isinstance(found, dict) and isinstance(found.get("validation_loss"), float)):
             raise InputError(f"{self.result} does not hold a result; restore it, or delete it to train again")
@@ -191,17 +175,7 @@ class PretrainFolder:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Tell in one sentence what other packages raise, each in a class of its own, if a disk is full.
-
-    Raises:
-        InputError: for any error but those of the operating system.
-
-    Example:
-        >>> with writing(Path("runs/one/model")):
-        ...     raise RuntimeError("No space left on device")
-        Traceback (most recent call last):
-        automata.errors.InputError: runs/one/model cannot be written (No space left on device); free some ...
-    """
+    """Tell in one sentence what other packages raise, each in a class of its own, if a disk is full."""
     remedy = "free some space or mend the file system, and run the same command again"
     with _in_one_sentence(f"{path} cannot be written", remedy, (InputError, OSError)):
         yield
@@ -209,17 +183,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Tell in one sentence what other packages raise of a file that is missing or damaged.
-
-    Raises:
-        InputError: for any error.
-
-    Example:
-        >>> with reading(Path("runs/one/tokenizer")):
-        ...     raise KeyError("model")
-        Traceback (most recent call last):
-        automata.errors.InputError: runs/one/tokenizer cannot be read ('model'); restore it or train again ...
-    """
+    """Tell in one sentence what other packages raise of a file that is missing or damaged."""
     with _in_one_sentence(
         f"{path} cannot be read", "restore it or train again into another --out", InputError
     ):

@@ -23,14 +23,7 @@ from implicit.modes import Solve
 
 @dataclass(frozen=True)
 class Validation:
-    """The validation text and how a model is measured on it.
-
-    Attributes:
-        accelerator: which processes share the windows.
-        windows: as `evaluate_text` cuts them, the shorter one at the end left out.
-        loader: of the windows, dealt to the processes.
-        settings: how fixed points are sought.
-    """
+    """The validation text in windows, as `evaluate_text` cuts them, and how a model is measured on it."""
 
     accelerator: Accelerator
     windows: Windows
@@ -41,11 +34,7 @@ class Validation:
     def of(
         cls, accelerator: Accelerator, tokens: NDArray[Any], length: int, settings: Evaluation
     ) -> "Validation":
-        """Deal windows of so many tokens of a text to the processes.
-
-        Raises:
-            InputError: the text is shorter than a window.
-        """
+        """Deal windows of so many tokens of a text to the processes; refuse a text that is shorter."""
         windows = Windows(tokens[: settings.tokens], length, "validation (evaluation.tokens of it)")
         batch_size = settings.sequences * accelerator.num_processes
         loader = accelerator.prepare_data_loader(DataLoader(windows, batch_size=batch_size))

@@ -87,11 +87,7 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that a configuration names, or train it on the text.
-
-    Raises:
-        InputError: there is no tokenizer, or it has no token that ends a document.
-    """
+    """Return the tokenizer that a configuration names, or train it; refuse one without an end of text."""
     if choice == "bytes":
         return byte_tokenizer()
     if isinstance(choice, int):
@@ -117,19 +113,7 @@ def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
 
 
 def documents(source: Source) -> Iterator[str]:
-    r"""Read the documents of a source, one after the other.
-
-    Raises:
-        InputError: a file cannot be read, is not UTF-8, or has a line that is no JSON with the field.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "some.jsonl"
-        ...     _ = path.write_text('{"text": "one"}\n{"text": "two"}\n')
-        ...     list(documents(Source(files=(str(path),))))
-        ['one', 'two']
-    """
+    """Read the documents of a source, one after the other."""
     for name in source.files:
         try:
             if name.endswith(".jsonl"):
@@ -222,17 +206,6 @@ def encoded(source: Source, tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray
 
     Files of tokens, ``.npy``, are taken as they are and mapped into memory, after a look at their smallest
     and largest; their bytes are not known, and 0.
-
-    Raises:
-        InputError: a source cannot be read, holds no text, or tokens that the tokenizer does not have.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "some.txt"
-        ...     _ = path.write_text("ab")
-        ...     encoded(Source(files=(str(path),)), byte_tokenizer())
-        (array([ 97,  98, 256], dtype=uint16), 2)
     """
     if any(name.endswith(".npy") for name in source.files):
         return _tokens_of(source.files, vocabulary_size(tokenizer)), 0
@@ -291,12 +264,7 @@ def vocabulary_size(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def digest(tokens: NDArray[Any]) -> str:
-    """Return the SHA-256 of a row of tokens, by which a resumed run knows its text again.
-
-    Example:
-        >>> digest(np.array([1, 2], dtype=np.uint16))[:8]
-        '34fb5c82'
-    """
+    """Return the SHA-256 of a row of tokens, by which a resumed run knows its text again."""
     found = hashlib.sha256()
     for first in range(0, len(tokens), 2**24):
         found.update(tokens[first : first + 2**24].astype("<u4").tobytes())

@@ -15,17 +15,6 @@ class Windows(Dataset[Tensor]):
     """A row of tokens cut into windows that overlap by one token, so that each token is predicted once.
 
     What is left at the end, shorter than a window, is left out.
-
-    Raises:
-        InputError: the row is shorter than a window.
-
-    Example:
-        >>> windows = Windows(np.arange(8), 3)
-        >>> [windows[place].tolist() for place in range(len(windows))]
-        [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
-        >>> Windows(np.arange(2), 3)
-        Traceback (most recent call last):
-        automata.errors.InputError: length is 3 and the text has 2 tokens; give a smaller length or more text
     """
 
     def __init__(self, tokens: NDArray[np.integer], length: int, name: str = "the text") -> None:
