@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.frame import Benchmark, Case, Contender, Headline, require_close
 from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
-from implicit.cells.delta_rule_cell import DeltaRuleCell
+from implicit.cells.delta_rule import DeltaRuleCell
 from implicit.cells.interface import Cell
 
 SIZES: tuple[dict[str, int], ...] = (

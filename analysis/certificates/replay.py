@@ -71,7 +71,7 @@ class Mamba2Layer:
 
 
 class DeltaNetLayer:
-    """A DeltaNet cell from its arrays; the names are those of `implicit.cells.delta_rule_cell`."""
+    """A DeltaNet cell from its arrays; the names are those of `implicit.cells.delta_rule`."""
 
     def __init__(self, weights: Mapping[str, Array], sizes: Mapping[str, Any]) -> None:
         self.weights, self.heads, self.key_size = weights, int(sizes["heads"]), int(sizes["key_size"])

@@ -1,9 +1,7 @@
 """Recurrent cells, each in two forms: over a whole sequence, and one token with a carried state."""
 
 from implicit.cells.attention import AttentionCell
-from implicit.cells.deltanet import DeltaNetCell
-from implicit.cells.gated_deltanet import GatedDeltaNetCell
-from implicit.cells.gated_deltaproduct import GatedDeltaProductCell
+from implicit.cells.delta_rule import DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
 from implicit.cells.interface import Cell, CellSizes, keep_where
 from implicit.cells.mamba2 import Mamba2Cell
 from implicit.cells.mamba3 import Mamba3Cell

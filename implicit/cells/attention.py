@@ -19,7 +19,6 @@ from torch.nn import functional
 from automata.errors import InputError
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.plain import like, project
-from implicit.cells.rotary import rotary_angles, rotate
 from implicit.ops.hand_written_passes import is_transformed
 from theory.transition import State
 
@@ -193,3 +192,17 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None
     weights = scores.masked_fill(~allowed[:, None, None], -torch.inf).softmax(-1)
     y = weights.flatten(2, 3) @ values
     return y.view(len(y), heads, length, head_size).transpose(1, 2)
+
+
+def rotary_angles(positions: Tensor, head_size: int, base: float, dtype: torch.dtype) -> Tensor:
+    """Return the angles position · base^(−2 i / head_size), ``[..., head_size / 2]``: arXiv 2104.09864."""
+    dtype = torch.promote_types(dtype, torch.float32)
+    exponents = torch.arange(0, head_size, 2, dtype=dtype, device=positions.device) / head_size
+    return positions[..., None].to(dtype) * base**-exponents
+
+
+def rotate(x: Tensor, angles: Tensor) -> Tensor:
+    """Turn feature i and feature i + head_size / 2 as one pair, the order of Llama; angles as above."""
+    cos, sin = (part.to(x.dtype)[..., None, :] for part in (angles.cos(), angles.sin()))
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)

@@ -18,20 +18,37 @@ The injection reaches gate, x, B, C and Δ at once. Parameters have the names an
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
 from torch.nn import functional
 
-from implicit.cells.mamba2_derivative import output_with_derivative
-from implicit.cells.mamba2_parameters import Mamba2Parameters
+from automata.errors import InputError
+from implicit.cells.decay import initial_step_bias
+from implicit.cells.interface import Cell, CellSizes, check_at_least_one
+from implicit.cells.mlp import silu_slope
+from implicit.cells.norm import GatedRMSNorm
 from implicit.cells.plain import is_plain, like, project
+from implicit.cells.window import last_tokens, windows_of
 from implicit.ops.backends import AUTO
 from implicit.ops.gated_norm import gated_norm
+from implicit.ops.linear import linear
 from implicit.ops.mamba2_mixer import mamba2_mixer
+from implicit.ops.short_convolution import short_convolution
 from implicit.ops.ssd import ssd, ssd_states, ssd_step
 from theory.transition import State
 
 
-class Mamba2Cell(Mamba2Parameters):
+class Mamba2Sizes(CellSizes):
+    """Sizes of a Mamba-2 cell."""
+
+    expand: PositiveInt = Field(default=2, description="inner width as a multiple of d_model")
+    d_state: PositiveInt = Field(default=16, description="SSM state size per channel")
+    head_size: PositiveInt = Field(default=16, description="channels per head; divides expand * d_model")
+    d_conv: PositiveInt = Field(default=4, description="width of the short convolution; 1 for none")
+    groups: PositiveInt = Field(default=1, description="groups of heads that share B and C")
+
+
+class Mamba2Cell(Cell):
     """in_proj (+ injection) → short causal convolution → SSD scan with Δ, A, D → gated RMSNorm → out_proj.
 
     `Mamba2Sizes` says what the arguments are beside ``d_model``, the features of input and output. The
@@ -54,8 +71,41 @@ class Mamba2Cell(Mamba2Parameters):
         True
     """
 
+    sizes_class: ClassVar[type[CellSizes]] = Mamba2Sizes
     recurrent_parts: ClassVar[tuple[str, ...]] = ("ssm",)
     linear_in_state: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        d_model: int,
+        d_state: int = 16,
+        d_conv: int = 4,
+        expand: int = 2,
+        head_size: int = 16,
+        groups: int = 1,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.d_inner = expand * d_model
+        sizes = {"d_model": d_model, "d_state": d_state, "d_conv": d_conv, "expand": expand}
+        check_at_least_one(**sizes, head_size=head_size, groups=groups)
+        if self.d_inner % head_size:
+            raise InputError(f"head_size is {head_size}; it must divide expand * d_model = {self.d_inner}")
+        self.heads = self.d_inner // head_size
+        if self.heads % groups:
+            raise InputError(f"groups is {groups}; it must divide the number of heads, {self.heads}")
+        self.d_state, self.d_conv, self.head_size, self.groups = d_state, d_conv, head_size, groups
+        self.backend = backend
+        self.conv_channels = self.d_inner + 2 * groups * d_state
+        self.d_in_proj = self.injection_size = self.d_inner + self.conv_channels + self.heads
+
+        self.in_proj = nn.Linear(d_model, self.d_in_proj, bias=False)
+        self.conv1d = nn.Conv1d(self.conv_channels, self.conv_channels, d_conv, groups=self.conv_channels)
+        self.dt_bias = nn.Parameter(initial_step_bias(self.heads))
+        self.A_log = nn.Parameter(torch.log(torch.empty(self.heads).uniform_(1, 16)))
+        self.D = nn.Parameter(torch.ones(self.heads))
+        self.norm = GatedRMSNorm(self.d_inner, groups=groups)
+        self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
 
     def init_state(self, batch_size: int) -> State:
         """Return the zero state for a batch; the SSM state is kept in float32 or wider."""
@@ -110,11 +160,7 @@ class Mamba2Cell(Mamba2Parameters):
     ) -> State:
         """Return the state before every token and after the last, without outputs; see `Cell.states`."""
         _, padded, x, B, _, dt = self._prepare(inputs, state, injection, mask)
-        windows = padded.unfold(1, self.d_conv - 1, 1)
-        if mask is not None:  # behind the last real token, the window stays
-            last = mask.sum(dim=1, keepdim=True)
-            place = torch.arange(windows.shape[1], device=mask.device).minimum(last)
-            windows = windows.gather(1, place[..., None, None].expand_as(windows))
+        windows = windows_of(padded, self.d_conv - 1, mask)  # behind the last real token, the window stays
         return {"conv": windows, "ssm": ssd_states(x, dt, -torch.exp(self.A_log), B, state["ssm"])}
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
@@ -136,8 +182,68 @@ class Mamba2Cell(Mamba2Parameters):
     def output_with_derivative(
         self, inputs: Tensor, state: State, injection: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the output of `step` and its derivative in the inputs (`mamba2_derivative`)."""
-        return output_with_derivative(self, inputs, state, injection)
+        """Return the output of `step` and its derivative in the inputs; the state is held fixed."""
+        # Automatic differentiation would push d tangents through the step and its state; here the state is
+        # touched twice. With u the input, p = W u + injection, h₀ the state before the token, a = exp(Δ A),
+        #
+        #     x, B, C = silu(w p + window)      Δ = softplus(p + bias)      y = a h₀ C + Δ x BᵀC + D x
+        #     ∂y = a h₀ ∂C + Δ x ∂(BᵀC) + (A a h₀ C + x BᵀC) ∂Δ + (Δ BᵀC + D) ∂x
+        #     n = q r weight,  q = y silu(gate),  r = (mean q² + ε)^(−1/2)
+        #     ∂n = (r ∂q − q r² mean(q r ∂q)) weight          ∂output = W_out ∂n
+        #
+        # Every term of r ∂q but the first two is a matrix of weights with its rows scaled.
+        heads, head_size, groups, d_state = self.heads, self.head_size, self.groups, self.d_state
+        parts = [self.d_inner, groups * d_state, groups * d_state]
+        W_gate, W_x, W_B, W_C, W_dt = self.in_proj.weight.split([self.d_inner, *parts, heads])
+        projected = linear(inputs, self.in_proj.weight)
+        projected = projected if injection is None else projected + injection
+        gate, channels, dt = projected.split([self.d_inner, self.conv_channels, heads], dim=-1)
+
+        taps = self.conv1d.weight[:, 0]
+        convolved = (state["conv"] * taps[:, :-1]).sum(-1) + channels * taps[:, -1] + self.conv1d.bias
+        x, B, C = functional.silu(convolved).split(parts, dim=-1)
+        x_slope, B_slope, C_slope = (silu_slope(convolved) * taps[:, -1]).split(parts, dim=-1)
+        dt = dt + self.dt_bias
+        dt, dt_slope = functional.softplus(dt), torch.sigmoid(dt)
+
+        # Per head: [tokens, heads] and [tokens, heads, head_size]. Per group: [tokens, groups, d_state].
+        A = -torch.exp(self.A_log)
+        decay = torch.exp(dt * A)[..., None]
+        x, driven = x.unflatten(-1, (heads, head_size)), (dt.repeat_interleave(head_size, dim=-1) * x)
+        B, C = (part.unflatten(-1, (groups, d_state)) for part in (B, C))
+        CB = (C * B).sum(-1).repeat_interleave(heads // groups, dim=-1)[..., None]
+        # [tokens, groups, rows, d_state]
+        by_group = state["ssm"].to(x.dtype).unflatten(1, (groups, -1)).flatten(2, 3)
+        carried = decay * (by_group @ C[..., None]).flatten(1).unflatten(-1, (heads, head_size))  # a h₀ C
+        dt_factor = ((A[:, None] * carried + x * CB) * dt_slope[..., None]).flatten(-2)
+        x_factor = ((dt[..., None] * CB + self.D[:, None]).expand_as(x)).flatten(-2) * x_slope
+        y = (carried + self.D[:, None] * x).flatten(-2) + driven * CB.expand_as(x).flatten(-2)
+
+        q = (y * functional.silu(gate)).unflatten(-1, (self.norm.groups, -1))
+        r = torch.rsqrt(q.square().mean(dim=-1, keepdim=True) + self.norm.epsilon)
+        scale = (functional.silu(gate).unflatten(-1, (self.norm.groups, -1)) * r).flatten(-2)
+
+        # r ∂q transposed: inputs first, [tokens, d_model, d_inner], so that W_out is one large product.
+        C_along = (W_C.T * C_slope[:, None]).unflatten(-1, (groups, d_state)).transpose(1, 2)
+        B_along = (W_B.T * B_slope[:, None]).unflatten(-1, (groups, d_state)).transpose(1, 2)
+        CB_along = C_along @ B[..., None] + B_along @ C[..., None]  # ∂(BᵀC), [tokens, groups, d_model, 1]
+        rows = (decay.expand_as(x).flatten(1) * scale).unflatten(-1, (groups, -1))[..., None] * by_group
+        rows = torch.cat([rows, (driven * scale).unflatten(-1, (groups, -1))[..., None]], dim=-1)
+        along = torch.cat([C_along, CB_along], dim=-1) @ rows.mT  # [tokens, groups, d_model, rows of a group]
+        along = along.transpose(1, 2).flatten(-2)
+        along = torch.addcmul(along, W_x.T, (x_factor * scale)[:, None])
+        along = along.addcmul_(W_dt.repeat_interleave(head_size, dim=0).T, (dt_factor * scale)[:, None])
+        gate_factor = ((y * silu_slope(gate)).unflatten(-1, (self.norm.groups, -1)) * r).flatten(-2)
+        along = along.addcmul_(W_gate.T, gate_factor[:, None])
+
+        # The part of the mean has one column for each group of the norm.
+        weight = self.out_proj.weight * self.norm.weight
+        means = (along.unflatten(-1, (self.norm.groups, -1)).transpose(1, 2) @ q[..., None])[
+            ..., 0
+        ] / q.shape[-1]
+        outputs = torch.einsum("tgi,jgi->tgj", q * r, weight.unflatten(-1, (self.norm.groups, -1)))
+        derivative = linear(along, weight) - means.mT @ (outputs * r)
+        return outputs.sum(1), derivative.mT
 
     def _prepare(
         self, inputs: Tensor, state: State, injection: Tensor | None, mask: Tensor | None
@@ -159,6 +265,37 @@ class Mamba2Cell(Mamba2Parameters):
         if mask is None:
             last = channels[:, max(0, channels.shape[1] - before) :].mT
             return torch.cat([window[..., last.shape[-1] :], last], dim=-1)
-        padded = torch.cat([window.mT, channels], dim=1)
-        place = mask.sum(dim=1, keepdim=True) + torch.arange(before, device=mask.device)
-        return padded.gather(1, place[..., None].expand(-1, -1, padded.shape[-1])).mT
+        return last_tokens(torch.cat([window.mT, channels], dim=1), before, mask)
+
+    @property
+    def conv_bias(self) -> Tensor:
+        """The bias of the short convolution, ``[channels]``."""
+        assert self.conv1d.bias is not None  # optional only in the type that torch gives it
+        return self.conv1d.bias
+
+    def convolve(self, padded: Tensor) -> Tensor:
+        """Return the short convolution with its activation, of channels that the window is prepended to."""
+        if not is_plain(self.conv1d):
+            return functional.silu(self.conv1d(padded.mT).mT)
+        return short_convolution(padded, self.conv1d.weight[:, 0], self.conv_bias)
+
+    def project_inputs(self, inputs: Tensor, injection: Tensor | None) -> Tensor:
+        """Return the input projection plus the injection, ``[…, d_in_proj]``."""
+        projected = project(self.in_proj, inputs)
+        return projected if injection is None else projected + injection
+
+    def project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return gate, convolution channels and Δ, from the input projection plus the injection."""
+        projected = self.project_inputs(inputs, injection)
+        gate, channels, dt = projected.split([self.d_inner, self.conv_channels, self.heads], dim=-1)
+        return gate, channels, functional.softplus(dt + self.dt_bias)
+
+    def split(self, channels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return x, B and C from the convolved channels."""
+        shared = self.groups * self.d_state
+        x, B, C = channels.split([self.d_inner, shared, shared], dim=-1)
+        return (
+            x.unflatten(-1, (self.heads, self.head_size)),
+            B.unflatten(-1, (self.groups, self.d_state)),
+            C.unflatten(-1, (self.groups, self.d_state)),
+        )

@@ -1,11 +1,11 @@
 """The feed-forward layer of a Llama block."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from implicit.cells.interface import check_at_least_one
 from implicit.cells.plain import project
-from implicit.cells.silu_slope import silu_slope
 from implicit.ops.linear import linear
 
 
@@ -39,3 +39,9 @@ class SwiGLU(nn.Module):
         product = (silu_slope(gate) * up)[..., None] * along_gate
         product = product + functional.silu(gate)[..., None] * along_up
         return self.out_proj.weight @ product
+
+
+def silu_slope(x: Tensor) -> Tensor:
+    """Return the derivative of silu."""
+    gate = torch.sigmoid(x)
+    return gate * (1 + x * (1 - gate))

@@ -51,15 +51,6 @@ class WindowConvolution(nn.Module):
             return x, torch.ones_like(self.get_buffer("_no_bias"))
         return (window * self.weight[:, :-1]).sum(-1) + x * self.weight[:, -1], self.weight[:, -1]
 
-    def windows(self, x: Tensor, window: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the windows before every token and after the last, ``[batch, length + 1, channels, …]``."""
-        visited = torch.cat([window.mT, x], dim=1).unfold(1, self.width - 1, 1)
-        if mask is None:
-            return visited
-        places = torch.arange(visited.shape[1], device=x.device)
-        places = torch.minimum(places, mask.sum(1, keepdim=True))  # [batch, length + 1]
-        return visited[torch.arange(len(x), device=x.device)[:, None], places]
-
 
 def last_tokens(padded: Tensor, width: int, mask: Tensor | None = None) -> Tensor:
     """Return the last tokens up to the last real one, channels before tokens, ``[batch, channels, width]``.
@@ -71,3 +62,13 @@ def last_tokens(padded: Tensor, width: int, mask: Tensor | None = None) -> Tenso
         return padded[:, padded.shape[1] - width :].mT
     places = mask.sum(1, keepdim=True) + torch.arange(width, device=mask.device)  # [batch, width]
     return padded.gather(1, places[..., None].expand(-1, -1, padded.shape[2])).mT
+
+
+def windows_of(padded: Tensor, width: int, mask: Tensor | None = None) -> Tensor:
+    """Return the windows before every token and after the last, ``[batch, length + 1, channels, width]``."""
+    visited = padded.unfold(1, width, 1)
+    if mask is None:
+        return visited
+    places = torch.arange(visited.shape[1], device=padded.device)
+    places = torch.minimum(places, mask.sum(1, keepdim=True))  # [batch, length + 1]
+    return visited[torch.arange(len(padded), device=padded.device)[:, None], places]

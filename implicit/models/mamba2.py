@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from implicit.cells import Cell, Mamba2Cell
-from implicit.cells.mamba2_parameters import Mamba2Sizes
+from implicit.cells.mamba2 import Mamba2Sizes
 from implicit.models.explicit import ExplicitModel
 from implicit.models.implicit_model import ImplicitConfig, ImplicitModel
 from implicit.models.interface import ModelConfig

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from implicit.cells import DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
-from implicit.cells.delta_rule_cell import DeltaRuleCell
+from implicit.cells.delta_rule import DeltaRuleCell
 from tests.implicit.cells.conftest import D_MODEL, random_tensor, silu, with_random_weights
 
 Array = NDArray[np.float64]

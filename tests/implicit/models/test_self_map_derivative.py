@@ -9,7 +9,7 @@ from torch import Tensor
 
 from automata.tasks.registry import make_task
 from implicit.cells import DeltaNetCell
-from implicit.cells.delta_rule_parameters import Projections
+from implicit.cells.delta_rule import Projections
 from implicit.models.implicit_model import ImplicitModel, implicit_model
 from implicit.models.registry import build_model
 from implicit.modes.adjoint import solve_adjoint
