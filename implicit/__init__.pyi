@@ -36,9 +36,9 @@ from .models.delta_rule import (
     ImplicitGatedDeltaNet as ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct as ImplicitGatedDeltaProduct,
 )
-from .models.elman import Elman as Elman
+from .models.torch_rnn import Elman as Elman
 from .models.explicit import explicit_model as explicit_model
-from .models.gru import GRU as GRU
+from .models.torch_rnn import GRU as GRU
 from .models.implicit_model import implicit_model as implicit_model
 from .models.interface import (
     FixedPointModel as FixedPointModel,
@@ -47,7 +47,7 @@ from .models.interface import (
     SequenceModel as SequenceModel,
 )
 from .models.layer import ExplicitLayer as ExplicitLayer, ImplicitLayer as ImplicitLayer
-from .models.lstm import LSTM as LSTM, LSTMConfig as LSTMConfig
+from .models.torch_rnn import LSTM as LSTM, LSTMConfig as LSTMConfig
 from .models.mamba2 import (
     ImplicitMamba2 as ImplicitMamba2,
     ImplicitMamba2Config as ImplicitMamba2Config,

@@ -3,8 +3,7 @@
 import torch
 from torch import nn
 
-from implicit.models.gru import GRU
-from implicit.models.torch_rnn import TorchRNNConfig
+from implicit.models.torch_rnn import GRU, TorchRNNConfig
 from theory import State
 
 

@@ -36,8 +36,8 @@ class Reader:
         batch_size: states that are advanced together; implicit models wait for the slowest of them.
 
     Example:
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
+        >>> from implicit.models.torch_rnn import LSTM
+        >>> from implicit.models.torch_rnn import LSTMConfig
         >>> reader = Reader(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         >>> states, answers = reader.walk(torch.tensor([[0, 1, 1], [1, 0, 1]]))
         >>> len(states), answers.shape, reader.counts["tokens"]

@@ -89,8 +89,8 @@ def visited_states(
         InputError: for a model whose state grows.
 
     Example:
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
+        >>> from implicit.models.torch_rnn import LSTM
+        >>> from implicit.models.torch_rnn import LSTMConfig
         >>> model = in_double_precision(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
         >>> tokens = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]])
         >>> [(visited.position, visited.token) for visited in visited_states(model, tokens, 4)]

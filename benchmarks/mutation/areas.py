@@ -91,7 +91,6 @@ AREAS = {
             "implicit/modes/recurrence.py",
             "implicit/modes/solve.py",
             "implicit/modes/verification.py",
-            "implicit/modes/window.py",
             "implicit/modes/windowed.py",
         ),
         (

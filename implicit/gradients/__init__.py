@@ -2,8 +2,7 @@
 
 from implicit.gradients.factored import FactoredImplicit
 from implicit.gradients.iterated import Implicit
-from implicit.gradients.rules import GradientRule, Phantom, Unrolled
-from implicit.gradients.solve import solve_with_gradient
+from implicit.gradients.rules import GradientRule, Phantom, Unrolled, solve_with_gradient
 from implicit.gradients.trees import TreeSolution, fixed_point
 
 __all__ = [

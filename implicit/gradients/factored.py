@@ -1,16 +1,15 @@
 """The implicit gradient with its adjoint system solved exactly, token by token."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from automata.checks import check_number
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
-from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
-from implicit.gradients.rules import by_all_steps
+from implicit.gradients.rules import with_adjoint_solved
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class FactoredImplicit:
     Example:
         The gradient of a sum over the latents of a stored run, in one weight of its output projection.
 
+        >>> import torch
         >>> from implicit import Solve, load_run
         >>> from implicit.gradients import Implicit
         >>> model, tokens = load_run("parity").model, torch.ones(1, 5, dtype=torch.long)
@@ -63,20 +63,13 @@ class FactoredImplicit:
             InputError: for a problem that does not solve its adjoint system; where the gradient is
                 differentiated once more, outside of ``torch.func``.
         """
-        solve_adjoint = problem.solve_adjoint
-        if solve_adjoint is None:
+        adjoint = problem.solve_adjoint
+        if adjoint is None:
             raise InputError(f"gradient is {self}; this problem has no factors for it, give Implicit here")
-        if not torch.is_grad_enabled():
-            return solution
-        image = image_of(problem, solution.value)
-        if image is None:
-            return by_all_steps(problem, solver, stopping, solution)
-        if not image.requires_grad:
-            return solution
-        products, latent = transposed_products(problem, solution.value), solution.value.detach()
+        latent = solution.value.detach()
 
-        def adjoint_of(gradient: Tensor) -> Tensor:
-            v, left = solve_adjoint(latent, gradient)
+        def solve_adjoint(gradient: Tensor, products: Callable[[], Callable[[Tensor], Tensor]]) -> Tensor:
+            v, left = adjoint(latent, gradient)
             if left is None:
                 left = (gradient + products()(v) - v).norm(dim=-1)
             exact = left <= self.rtol * v.norm(dim=-1)  # not where v is not finite
@@ -88,4 +81,4 @@ class FactoredImplicit:
                 warn_caller(message, NotConvergedWarning)
             return v
 
-        return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))
+        return with_adjoint_solved(problem, solver, stopping, solution, solve_adjoint)

@@ -1,8 +1,8 @@
 """The implicit gradient, its adjoint system solved by the same loop and solvers as the fixed point."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from implicit.caller import warn_caller
@@ -15,8 +15,7 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
-from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
-from implicit.gradients.rules import by_all_steps
+from implicit.gradients.rules import with_adjoint_solved
 
 _ADJOINT_DEPENDENCE = {
     Dependence.OWN: Dependence.OWN,
@@ -44,6 +43,7 @@ class Implicit:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
 
     Example:
+        >>> import torch
         >>> from implicit.fixed_point import DampedPicard
         >>> from implicit.gradients import solve_with_gradient
         >>> a = torch.tensor(0.5, requires_grad=True)
@@ -65,16 +65,8 @@ class Implicit:
         Raises:
             InputError: where the gradient is differentiated once more, outside of ``torch.func``.
         """
-        if not torch.is_grad_enabled():
-            return solution
-        image = image_of(problem, solution.value)
-        if image is None:
-            return by_all_steps(problem, solver, stopping, solution)
-        if not image.requires_grad:
-            return solution
-        products = transposed_products(problem, solution.value)
 
-        def adjoint_of(gradient: Tensor) -> Tensor:
+        def solve_adjoint(gradient: Tensor, products: Callable[[], Callable[[Tensor], Tensor]]) -> Tensor:
             product = products()
             backward = solve(
                 FixedPointProblem(
@@ -90,4 +82,4 @@ class Implicit:
                 warn_caller(message, NotConvergedWarning)
             return backward.value
 
-        return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))
+        return with_adjoint_solved(problem, solver, stopping, solution, solve_adjoint)

@@ -10,13 +10,15 @@ With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂z�
   iterated in `implicit.gradients.iterated`, solved without iterating in `implicit.gradients.factored`.
 
 A rule attaches a gradient to a solution and nothing more: value, residual and status stay the solver's.
-`implicit.gradients.solve` joins it with a search.
+`solve_with_gradient` joins it with a search.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from automata.checks import check_integer, check_number
 from automata.errors import InputError
@@ -29,8 +31,9 @@ from implicit.fixed_point import (
     Solver,
     Stopping,
     solve,
+    unroll,
 )
-from implicit.gradients.adjoint import with_gradient_of
+from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint, with_gradient_of
 
 
 class GradientRule(Protocol):
@@ -173,3 +176,55 @@ def by_all_steps(
     return Phantom(int(again.iterations.max())).attach(
         problem, picard, stopping, replace(solution, earlier=None)
     )
+
+
+def with_adjoint_solved(
+    problem: FixedPointProblem,
+    solver: Solver,
+    stopping: Stopping,
+    solution: Solution,
+    solve_adjoint: Callable[[Tensor, Callable[[], Callable[[Tensor], Tensor]]], Tensor],
+) -> Solution:
+    """Hook in the solve of the adjoint: gradient and `transposed_products` ↦ v, in a backward pass.
+
+    Raises:
+        InputError: where the gradient is differentiated once more, outside of ``torch.func``.
+    """
+    if not torch.is_grad_enabled():
+        return solution
+    image = image_of(problem, solution.value)
+    if image is None:
+        return by_all_steps(problem, solver, stopping, solution)
+    if not image.requires_grad:
+        return solution
+    products = transposed_products(problem, solution.value)
+    value = with_adjoint(solution.value, image, lambda gradient: solve_adjoint(gradient, products))
+    return replace(solution, value=value)
+
+
+def solve_with_gradient(
+    problem: FixedPointProblem, solver: Solver, stopping: Stopping, start: Tensor, gradient: GradientRule
+) -> Solution:
+    """Return the solution; its value is differentiable, by the gradient rule, in whatever Φ depends on.
+
+    Raises:
+        InputError: for a problem that the rule cannot differentiate.
+
+    Example:
+        z = a z + 1 has the solution 1 / (1 − a), with derivative 1 / (1 − a)² in a.
+
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Implicit
+        >>> a = torch.tensor(0.5, requires_grad=True)
+        >>> problem = FixedPointProblem(lambda z: a * z + 1)
+        >>> arguments = problem, DampedPicard(), Stopping(rtol=1e-6), torch.zeros(1, 1, 1)
+        >>> z = solve_with_gradient(*arguments, Implicit()).value
+        >>> round(z.item(), 4), round(torch.autograd.grad(z.sum(), a)[0].item(), 4)
+        (2.0, 4.0)
+    """
+    if isinstance(gradient, Unrolled):
+        return unroll(problem, solver, stopping, start, gradient.iterations)
+    steps = gradient.steps if isinstance(gradient, Phantom) and torch.is_grad_enabled() else 0
+    with torch.no_grad():
+        solution = solve(problem, solver, stopping, start, steps_kept=steps)
+    return gradient.attach(problem, solver, stopping, solution)

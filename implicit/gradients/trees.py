@@ -22,8 +22,7 @@ from implicit.fixed_point import (
     Stopping,
 )
 from implicit.gradients.iterated import Implicit
-from implicit.gradients.rules import GradientRule
-from implicit.gradients.solve import solve_with_gradient
+from implicit.gradients.rules import GradientRule, solve_with_gradient
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,17 +23,14 @@ from implicit.models.delta_rule import (
     ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct,
 )
-from implicit.models.elman import Elman
-from implicit.models.gru import GRU
 from implicit.models.interface import FixedPointModel, ModelConfig, ModelOutput, SequenceModel
-from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.mamba3 import ImplicitMamba3, Mamba3
 from implicit.models.pd_ssm import PDSSM
 from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
 from implicit.models.slstm import SLSTM
 from implicit.models.step_model import StepModel, wrap
-from implicit.models.torch_rnn import TorchRNN
+from implicit.models.torch_rnn import GRU, LSTM, Elman, TorchRNN
 from implicit.models.transformer import ImplicitTransformer, Transformer
 
 __all__ = [

@@ -116,7 +116,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
             the layer reads held fixed; False where that is not known.
 
     Example:
-        >>> from implicit.models.lstm import LSTM, LSTMConfig
+        >>> from implicit.models.torch_rnn import LSTM, LSTMConfig
         >>> model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
         >>> state, logits = model.step(model.init_state(3), torch.tensor([0, 1, 1]))
         >>> logits.shape, model(torch.tensor([[0, 1, 1, 0]])).shape

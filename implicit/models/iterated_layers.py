@@ -20,8 +20,7 @@ from implicit.cells.plain import is_plain, like
 from implicit.fixed_point import AdjointSolution, DampedPicard, Solver, Stopping
 from implicit.fixed_point.loop import autocasts
 from implicit.gradients import FactoredImplicit, GradientRule, Implicit
-from implicit.models.stack import Layers
-from implicit.models.stack_derivative import has_derivative, push_forward
+from implicit.models.stack import Layers, has_derivative, push_forward
 from implicit.modes import (
     Inputs,
     Mode,

@@ -21,14 +21,12 @@ from implicit.models.delta_rule import (
     ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct,
 )
-from implicit.models.elman import Elman
-from implicit.models.gru import GRU
 from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
-from implicit.models.lstm import LSTM
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.mamba3 import ImplicitMamba3, Mamba3
 from implicit.models.pd_ssm import PDSSM
 from implicit.models.slstm import SLSTM
+from implicit.models.torch_rnn import GRU, LSTM, Elman
 from implicit.models.transformer import ImplicitTransformer, Transformer
 
 Sizes = dict[str, Any]
@@ -82,7 +80,7 @@ def model_class(name: str) -> type[SequenceModel]:
             be imported, or that is not a `SequenceModel`.
 
     Example:
-        >>> model_class("lstm").__name__, model_class("implicit.models.lstm:LSTM").__name__
+        >>> model_class("lstm").__name__, model_class("implicit.models.torch_rnn:LSTM").__name__
         ('LSTM', 'LSTM')
         >>> model_class("mamab2")
         Traceback (most recent call last):

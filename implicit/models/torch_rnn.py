@@ -42,7 +42,6 @@ class TorchRNN(SequenceModel):
         parts: the parts of a layer's state, in the order of `torch.nn`.
 
     Example:
-        >>> from implicit.models.lstm import LSTM
         >>> LSTM.parts
         ('hidden', 'cell')
     """
@@ -186,3 +185,81 @@ class TorchRNN(SequenceModel):
             inputs = after["hidden"]
             following.update({f"{part}.{layer}": after[part] for part in self.parts})
         return following
+
+
+LSTMConfig = TorchRNNConfig
+
+
+class LSTM(TorchRNN):
+    """Embedding → `torch.nn.LSTM` → head.
+
+    Source:
+        Hochreiter & Schmidhuber 1997, "Long short-term memory", in the form of `torch.nn.LSTM`.
+
+    Example:
+        >>> model = LSTM(LSTMConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model(torch.tensor([[0, 1, 2, 0]])).shape
+        torch.Size([1, 4, 5])
+    """
+
+    name: ClassVar[str] = "lstm"
+    description: ClassVar[str] = "the non-linear recurrent control"
+    network_class = nn.LSTM
+    parts: ClassVar[tuple[str, ...]] = ("hidden", "cell")
+
+    def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
+        """Return hidden and cell state of one layer after one token."""
+        from_inputs, from_hidden = self.gates(inputs, state["hidden"], layer)
+        write, keep, candidate, show = (from_inputs + from_hidden).chunk(4, dim=-1)
+        cell = torch.sigmoid(keep) * state["cell"] + torch.sigmoid(write) * torch.tanh(candidate)
+        return {"hidden": torch.sigmoid(show) * torch.tanh(cell), "cell": cell}
+
+
+class GRU(TorchRNN):
+    """Embedding → `torch.nn.GRU` → head.
+
+    Source:
+        Cho et al. 2014, arXiv 1406.1078, in the form of `torch.nn.GRU`.
+
+    Example:
+        >>> model = GRU(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model(torch.tensor([[0, 1, 2, 0]])).shape
+        torch.Size([1, 4, 5])
+    """
+
+    name: ClassVar[str] = "gru"
+    description: ClassVar[str] = "the gated recurrent control with one state per layer"
+    network_class = nn.GRU
+    parts: ClassVar[tuple[str, ...]] = ("hidden",)
+
+    def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
+        """Return the hidden state of one layer after one token."""
+        from_inputs, from_hidden = (
+            part.chunk(3, dim=-1) for part in self.gates(inputs, state["hidden"], layer)
+        )
+        forget, keep = (torch.sigmoid(from_inputs[gate] + from_hidden[gate]) for gate in (0, 1))
+        candidate = torch.tanh(from_inputs[2] + forget * from_hidden[2])
+        return {"hidden": (1 - keep) * candidate + keep * state["hidden"]}
+
+
+class Elman(TorchRNN):
+    """Embedding → `torch.nn.RNN` with tanh → head.
+
+    Source:
+        Elman 1990, "Finding structure in time", in the form of `torch.nn.RNN`.
+
+    Example:
+        >>> model = Elman(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model(torch.tensor([[0, 1, 2, 0]])).shape
+        torch.Size([1, 4, 5])
+    """
+
+    name: ClassVar[str] = "elman"
+    description: ClassVar[str] = "the simplest non-linear recurrent control: h' = tanh(W x + U h + b)"
+    network_class = nn.RNN
+    parts: ClassVar[tuple[str, ...]] = ("hidden",)
+
+    def layer_step(self, inputs: Tensor, state: State, layer: int) -> State:
+        """Return the hidden state of one layer after one token."""
+        from_inputs, from_hidden = self.gates(inputs, state["hidden"], layer)
+        return {"hidden": torch.tanh(from_inputs + from_hidden)}

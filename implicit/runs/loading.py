@@ -92,7 +92,7 @@ class Run:
             InputError: for what is no `SequenceModel`, or a task of another number of tokens or answers.
 
         Example:
-            >>> from implicit.models.lstm import LSTM
+            >>> from implicit.models.torch_rnn import LSTM
             >>> model = LSTM(LSTM.config_class(vocabulary_size=2, output_size=2))
             >>> run = Run.of(model, "parity", name="mine")
             >>> run.name, run.in_memory, run.model is model

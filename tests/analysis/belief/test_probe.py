@@ -16,7 +16,7 @@ from analysis.belief.probe import (
     total_variation,
 )
 from automata.errors import InputError
-from implicit.models.lstm import LSTM, LSTMConfig
+from implicit.models.torch_rnn import LSTM, LSTMConfig
 
 
 def test_the_nearest_distribution_is_the_projection() -> None:

@@ -18,12 +18,9 @@ from analysis.check_certificate import CheckSettings, check_certificate
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.enclosed.any_loop import EnclosedAnyLoop
-from implicit.models.elman import Elman
-from implicit.models.gru import GRU
 from implicit.models.interface import ModelConfig, SequenceModel
-from implicit.models.lstm import LSTM
 from implicit.models.step_model import StepModel
-from implicit.models.torch_rnn import TorchRNNConfig
+from implicit.models.torch_rnn import GRU, LSTM, Elman, TorchRNNConfig
 from implicit.runs.loading import Run, load_run
 from tests.analysis.lines import Content, Forgery, Lines, check_as, entry, line_of, put, scaled
 from theory.rigorous.balls import Ball, Dual

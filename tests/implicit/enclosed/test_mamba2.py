@@ -11,9 +11,9 @@ from automata.errors import InputError
 from implicit.enclosed.forms import block_parts, boxes, form_of
 from implicit.enclosed.mamba2 import EnclosedMamba2, exact
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.lstm import LSTM, LSTMConfig
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
 from implicit.models.stack import CellStack
+from implicit.models.torch_rnn import LSTM, LSTMConfig
 from theory import State, latent_jacobian, layer_jacobians
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import enclose, independent_of_state
