@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from automata.errors import InputError, printable, unknown_name
-from implicit.command_line import CommandParser, add_allow_code_flag, run_command
+from automata.errors import printable, unknown_name
+from implicit.command_line import CommandParser, add_allow_code_flag, read_number, run_command
 from implicit.fixed_point import Stopping
 from implicit.models.interface import warn_unless_converged
 from implicit.modes import Solve
@@ -54,10 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_allow_code_flag(parser)
     parser.add_argument("--rtol", default=RTOL, metavar="X", help=f"relative tolerance (default: {RTOL})")
     arguments = parser.parse_args(argv)
-    try:
-        rtol = float(arguments.rtol)
-    except ValueError:
-        raise InputError(f"rtol is {arguments.rtol!r}; give a number") from None
+    rtol = read_number("rtol", arguments.rtol, float)
     word: Iterable[str] = arguments.tokens
     if arguments.tokens == ["-"]:
         word = (name for line in sys.stdin for name in line.split())

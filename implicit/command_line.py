@@ -1,10 +1,10 @@
 """The frame of commands about runs. Their flags come from configurations."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from types import UnionType
-from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
+from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -13,8 +13,9 @@ from automata.command_line import BAD_INPUT
 from automata.command_line import exit_code as run_command
 from automata.errors import InputError
 
-__all__ = ["BAD_INPUT", "CommandParser", "add_config_flags", "given_fields", "run_command"]
+__all__ = ["BAD_INPUT", "CommandParser", "add_config_flags", "given_fields", "read_number", "run_command"]
 
+Number = TypeVar("Number", int, float)
 _ALIASES = {"learning_rate": ("--lr",)}
 """Short names that flags are known by everywhere."""
 _USUAL_NAMES = {
@@ -109,6 +110,14 @@ def given_fields(
         for name, field in fields.items()
         if hasattr(arguments, name)
     }
+
+
+def read_number(field: str, text: Any, kind: Callable[[Any], Number]) -> Number:
+    """Return the number that a flag was given as, by `int` or `float`."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputError(f"{field} is {text!r}; give a {'whole ' * (kind is int)}number") from None
 
 
 def _help(field: FieldInfo) -> str:

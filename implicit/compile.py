@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from automata.errors import InputError
-from implicit.command_line import CommandParser, run_command
+from implicit.command_line import CommandParser, read_number, run_command
 from implicit.compiled.gains import Gains
 from implicit.compiled.run import compile_run
 
@@ -15,7 +15,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes."""
     arguments = _parser().parse_args(argv)
     given = {field.name: getattr(arguments, field.name) for field in fields(Gains)}
-    numbers = {name: _number(name, text) for name, text in {**given, "damping": arguments.damping}.items()}
+    given["damping"] = arguments.damping
+    numbers = {name: read_number(name, text, float) for name, text in given.items()}
     damping = numbers.pop("damping")
     task: Any = arguments.task
     if arguments.task_file is not None:
@@ -33,13 +34,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{run.path}: {run.config.model} for {run.task.name}, compiled, not trained: {machine.state_count} "
         f"states, {machine.token_count} tokens, {run.model.parameter_count()} parameters"
     )
-
-
-def _number(name: str, text: str | float) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{name} is {text!r}; give a number") from None
 
 
 def _parser() -> CommandParser:

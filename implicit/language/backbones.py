@@ -10,7 +10,7 @@
 Source: the language models of Schöne et al. 2025, arXiv 2502.07827, as their public code has them.
 """
 
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -19,7 +19,6 @@ from implicit.cells.attention import AttentionSizes
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig
 from implicit.models.mamba2 import ImplicitMamba2
-from implicit.models.stack import CellStack
 from implicit.models.transformer import ImplicitLlamaStackConfig
 
 
@@ -55,12 +54,3 @@ class ImplicitLlamaBackbone(SharedInjection):
     name: ClassVar[str] = "implicit-llama-backbone"
     config_class: ClassVar[type[ModelConfig]] = ImplicitLlamaBackboneConfig
     cell_class: ClassVar[type[Cell]] = AttentionCell
-
-
-Stack = TypeVar("Stack", bound=CellStack)
-
-
-def without_head(stack: Stack) -> Stack:
-    """Put the identity in the place of the head, so that a stack gives the features that a head reads."""
-    stack.head = nn.Identity()  # type: ignore[assignment]  # of the stack's one output, which nobody reads
-    return stack

@@ -19,6 +19,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
+from warnings import catch_warnings
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +37,7 @@ from implicit.cells.decay import initial_step_bias
 from implicit.cells.interface import has_own_hooks
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.gradients import Phantom, Unrolled
-from implicit.language.backbones import ImplicitLlamaBackbone, ImplicitMamba2Backbone, without_head
+from implicit.language.backbones import ImplicitLlamaBackbone, ImplicitMamba2Backbone
 from implicit.language.cache import SequenceState
 from implicit.language.configuration import (
     ExplicitLlamaLMConfig,
@@ -50,7 +51,6 @@ from implicit.language.configuration import (
 )
 from implicit.language.padding import Reading
 from implicit.language.prompt import read_prompt
-from implicit.language.quiet import quiet
 from implicit.language.stored_size import check_stored_size, check_texts
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
@@ -148,7 +148,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__(config)
         self.loss_type = "ForCausalLM"  # not by the name of the class
-        self.model = without_head(self.backbone_class(self._stack_config(config)))
+        self.model = self.backbone_class(self._stack_config(config))
+        self.model.head = nn.Identity()  # type: ignore[assignment]  # ``lm_head`` reads what comes out
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self._ends_of_branches = {
             module.out_proj for module in self.model.modules() if hasattr(module, "out_proj")
@@ -349,7 +350,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
                 start = None if solve.start is None else rows.take(solve.start)
                 here = replace(solve, start=start, state_after=use_cache)
             given = rows.take(input_ids), rows.begin(past_key_values)
-            with quiet() if read else nullcontext():  # what is said of the first documents holds for all
+            # what is said of the first documents holds for all
+            with catch_warnings(action="ignore") if read else nullcontext():
                 read.append(self._read(*given, here, rows.lengths))
             if output_hidden_states:
                 streams.append(self._streams(*given, rows.lengths, read[-1].solution))

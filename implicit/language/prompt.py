@@ -9,6 +9,7 @@ prompt has the answer that its tokens have one by one.
 
 from dataclasses import replace
 from typing import Any
+from warnings import catch_warnings
 
 import torch
 from torch import Tensor
@@ -17,7 +18,6 @@ from implicit.cells import AttentionCell
 from implicit.cells.interface import has_hooks
 from implicit.fixed_point import Dependence, FixedPointProblem
 from implicit.fixed_point import solve as solve_alone
-from implicit.language.quiet import quiet
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput
 from implicit.models.stack import of_layer
@@ -40,7 +40,7 @@ def read_prompt(
     too.
     """
     sequential = replace(solve, mode="sequential")
-    with quiet():  # the solve itself warns of a tolerance that is raised
+    with catch_warnings(action="ignore"):  # the solve itself warns of a tolerance that is raised
         rtol = (solve.stopping or model.stopping).resolved_by(model.embedding.weight).rtol
     if AGREEMENT * rtol > FAR or any(has_hooks(cell) for cell in model.cells):
         return model.run(tokens, state, sequential, lengths=lengths)

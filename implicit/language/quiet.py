@@ -1,7 +1,6 @@
 """Silence for what libraries say in passing."""
 
 import logging
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,11 +15,3 @@ def only_errors_of(logger: str) -> Iterator[None]:
         yield
     finally:
         named.setLevel(before)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Ignore warnings until the block ends."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

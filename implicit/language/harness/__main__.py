@@ -12,7 +12,7 @@ from typing import Any
 
 from automata.data_files import DATA_VARIABLE
 from automata.errors import InputError, printable_lines
-from implicit.command_line import CommandParser, run_command
+from implicit.command_line import CommandParser, read_number, run_command
 from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES
 from implicit.language.harness.evaluation import HarnessOptions, evaluate_folder, results_table
 from implicit.language.harness.shortcuts import DRAWN, shortcut_table
@@ -36,7 +36,9 @@ def command(argv: Sequence[str] | None = None) -> None:
         tokenize: Callable[[str], Sized] = str.encode
         if given.model is not None:
             tokenize = partial(load_model(Path(given.model))[1].encode, verbose=False)
-        print(shortcut_table(seed=_number("seed", given.seed), tokens=lambda text: len(tokenize(text))))
+        print(
+            shortcut_table(seed=read_number("seed", given.seed, int), tokens=lambda text: len(tokenize(text)))
+        )
         return
     if given.model is None:
         raise InputError("model is missing; give a folder that save_pretrained wrote")
@@ -108,15 +110,8 @@ def _settings(given: dict[str, Any]) -> HarnessOptions:
     values["tasks"] = tuple(name.strip() for name in given["tasks"].split(",") if name.strip())
     for name in ("limit", "batch_size", "documents", "length", "max_length", "seed"):
         if values[name] is not None:
-            values[name] = _number(name, values[name])
+            values[name] = read_number(name, values[name], int)
     return HarnessOptions(**values)
-
-
-def _number(field: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"{field} is {text!r}; give a whole number") from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,9 +19,7 @@ _C5, _C4, _C3 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
 _C2, _C1, _C0 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
 _LOG2_E, _HALF, _ONE, _ZERO = _F(math.log2(math.e)), _F(0.5), _F(1), _F(0)
 _LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.12194440e-4)
-_INFINITE, _NONE = _F(np.inf), _F(np.nan)
 _LOW, _HIGH = _F(-87.3), _F(89)  # below, e^x is 2^−126; above 88.4 infinite
-_TWENTY = _F(20)
 
 _D = tuple(1 / math.factorial(n) for n in range(14))
 _DLOG2_E = math.log2(math.e)
@@ -81,6 +79,11 @@ def _exp(x):
     return double
 
 
+def _kind(x):
+    """The type of the constants that are met with numbers of a type."""
+    return np.float32 if x == types.float32 else np.float64
+
+
 def sigmoid(x):
     """1 / (1 + e^(−x))."""
     raise NotImplementedError
@@ -88,9 +91,8 @@ def sigmoid(x):
 
 @overload(sigmoid)
 def _sigmoid(x):
-    if x == types.float32:
-        return lambda x: _ONE / (_ONE + exp(-x))
-    return lambda x: 1.0 / (1.0 + exp(-x))
+    one = _kind(x)(1)
+    return lambda x: one / (one + exp(-x))
 
 
 def softplus(x):
@@ -100,9 +102,9 @@ def softplus(x):
 
 @overload(softplus)
 def _softplus(x):
-    if x == types.float32:
-        return lambda x: x if x > _TWENTY else np.float32(math.log1p(np.float32(math.exp(x))))
-    return lambda x: x if x > 20.0 else math.log1p(math.exp(x))
+    kind = _kind(x)
+    most = kind(20)
+    return lambda x: x if x > most else kind(math.log1p(kind(math.exp(x))))
 
 
 def zero_like(array):
@@ -112,9 +114,8 @@ def zero_like(array):
 
 @overload(zero_like)
 def _zero_like(array):
-    if array.dtype == types.float32:
-        return lambda array: _ZERO
-    return lambda array: 0.0
+    zero = _kind(array.dtype)(0)
+    return lambda array: zero
 
 
 def one_like(array):
@@ -124,9 +125,8 @@ def one_like(array):
 
 @overload(one_like)
 def _one_like(array):
-    if array.dtype == types.float32:
-        return lambda array: _ONE
-    return lambda array: 1.0
+    one = _kind(array.dtype)(1)
+    return lambda array: one
 
 
 def norm_factor(squares, count, epsilon):
@@ -136,12 +136,10 @@ def norm_factor(squares, count, epsilon):
 
 @overload(norm_factor)
 def _norm_factor(squares, count, epsilon):
-    if squares == types.float32:
-        return lambda squares, count, epsilon: (
-            _ONE / np.sqrt(squares / np.float32(count) + epsilon) if squares < _INFINITE else _NONE
-        )
+    kind = _kind(squares)
+    one, infinite, none = kind(1), kind(np.inf), kind(np.nan)
     return lambda squares, count, epsilon: (
-        1.0 / np.sqrt(squares / count + epsilon) if squares < np.inf else np.nan
+        one / np.sqrt(squares / kind(count) + epsilon) if squares < infinite else none
     )
 
 
@@ -152,16 +150,10 @@ def silu_slope(x):
 
 @overload(silu_slope)
 def _silu_slope(x):
-    if x == types.float32:
+    one = _kind(x)(1)
 
-        def single(x):
-            gate = sigmoid(x)
-            return gate * (_ONE + x * (_ONE - gate))
-
-        return single
-
-    def double(x):
+    def slope(x):
         gate = sigmoid(x)
-        return gate * (1.0 + x * (1.0 - gate))
+        return gate * (one + x * (one - gate))
 
-    return double
+    return slope
