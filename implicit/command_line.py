@@ -19,27 +19,20 @@ Number = TypeVar("Number", int, float)
 _ALIASES = {"learning_rate": ("--lr",)}
 """Short names that flags are known by everywhere."""
 _USUAL_NAMES = {
-    "--epochs": ("--steps",),
-    "--iterations": ("--steps",),
-    "--max-steps": ("--steps",),
-    "--bs": ("--batch-size",),
-    "--hidden-size": ("--d-model",),
-    "--hidden": ("--d-model",),
-    "--dim": ("--d-model",),
-    "--num-layers": ("--layers",),
-    "--n-layers": ("--layers",),
-    "--seq-len": ("--length",),
-    "--sequence-length": ("--length",),
-    "--output": ("--out",),
-    "--output-dir": ("--out",),
-    "--wd": ("--weight-decay",),
-    "--warmup": ("--warmup-steps",),
-    "--optimizer": ("--algorithm",),
-    "--clip": ("--gradient-clip",),
-    "--dataset": ("--task",),
-    "--num-threads": ("--threads",),
+    "--steps": ("--epochs", "--iterations", "--max-steps"),
+    "--batch-size": ("--bs",),
+    "--d-model": ("--hidden-size", "--hidden", "--dim"),
+    "--layers": ("--num-layers", "--n-layers"),
+    "--length": ("--seq-len", "--sequence-length"),
+    "--out": ("--output", "--output-dir"),
+    "--weight-decay": ("--wd",),
+    "--warmup-steps": ("--warmup",),
+    "--algorithm": ("--optimizer",),
+    "--gradient-clip": ("--clip",),
+    "--task": ("--dataset",),
+    "--threads": ("--num-threads",),
 }
-"""Names that other programs have, and the flag here."""
+"""Flags, and the names that other programs have for them."""
 _PLACEHOLDERS = {int: "N", float: "X", str: "NAME"}
 
 
@@ -60,8 +53,9 @@ class CommandParser(argparse.ArgumentParser):
             unknown = extra[0].split("=")[0]
             if not unknown.startswith("-"):
                 raise InputError(f"argument {unknown!r} is one too many; --help shows what is taken")
-            usual = [flag for flag in _USUAL_NAMES.get(unknown, ()) if flag in self._option_string_actions]
-            near = usual or get_close_matches(unknown, self._option_string_actions, n=1)
+            known = self._option_string_actions
+            usual = [flag for flag, others in _USUAL_NAMES.items() if unknown in others and flag in known]
+            near = usual or get_close_matches(unknown, known, n=1)
             hint = f"the nearest is {near[0]}, and --help shows all" if near else "--help shows all"
             raise InputError(f"flag {unknown} is unknown; {hint}")
         return parsed

@@ -40,35 +40,24 @@ class Writes:
 
 
 class Reading(NamedTuple):
-    """What the outcomes get from the memory.
+    """What the outcomes get from the memory."""
 
-    Attributes:
-        others: what all but the right one get, as a share of what that one gets.
-        negative: the negative part of it.
-        least: what the right one gets at least.
-        dominance: R⁻, the least length of what the layer adds to the latent, in lengths √d.
-    """
-
-    others: Ball
-    negative: Ball
-    least: Ball
-    dominance: Ball
+    others: Ball  # what all but the right one get, as a share of what that one gets
+    negative: Ball  # the negative part of it
+    least: Ball  # what the right one gets at least
+    dominance: Ball  # R⁻, the least length of what the layer adds to the latent, in lengths √d
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutedBlock(Block):
     """The numbers of a block as they may come out when they are computed, and the steps of the proof.
 
-    Attributes:
-        form: of the arithmetic.
-        d: d_model.
-        defect: η, a bound of |κ + D| with what rounding leaves there.
-        start: what the constant channels say at the first token, all values.
+    The defect η bounds |κ + D| with what rounding leaves there.
     """
 
-    form: FloatFormat
-    d: int
-    start: Ball
+    form: FloatFormat  # of the arithmetic
+    d: int  # d_model
+    start: Ball  # what the constant channels say at the first token, all values
 
     @classmethod
     def of(

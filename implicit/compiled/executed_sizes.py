@@ -20,25 +20,15 @@ SLOWEST_DECAY = 0.9
 
 
 class Factors(NamedTuple):
-    """What lies between a write and what the memory says of it, and the gate: all values that each may have.
+    """All values of what lies between a write and what the memory says of it, and of the gate."""
 
-    Attributes:
-        step: Δ.
-        rate: −A.
-        decay: λ.
-        b: B.
-        c: C.
-        start: what the constant channels are written.
-        gate: of open channels.
-    """
-
-    step: Ball
-    rate: Ball
-    decay: Ball
-    b: Ball
-    c: Ball
-    start: Ball
-    gate: Ball
+    step: Ball  # Δ
+    rate: Ball  # −A
+    decay: Ball  # λ
+    b: Ball  # B
+    c: Ball  # C
+    start: Ball  # what the constant channels are written
+    gate: Ball  # of open channels
 
 
 def require_moderate_sizes(

@@ -10,74 +10,41 @@ _ONE = Ball.exact(1.0)
 
 @dataclass(frozen=True)
 class Terms:
-    """Both sides of the inequalities, for one choice of ρ and π.
+    """Both sides of the inequalities, for one choice of ρ and π."""
 
-    Attributes:
-        rho: ρ.
-        pi: π.
-        slack: ζ, how far the direction of a latent may be off.
-        root_b: √b.
-        pre_on: K S⁻ − θ.
-        most_write: X⁺.
-        off: M.
-        least_on: A.
-        most_other: P + 2W.
-        most_negative: W.
-        any_defect: H.
-        least_first: A₀.
-    """
-
-    rho: Ball
-    pi: Ball
-    slack: Ball
-    root_b: Ball
-    pre_on: Ball
-    most_write: Ball
-    off: Ball
-    least_on: Ball
-    most_other: Ball
-    most_negative: Ball
-    any_defect: Ball
-    least_first: Ball
+    rho: Ball  # ρ
+    pi: Ball  # π
+    slack: Ball  # ζ, how far the direction of a latent may be off
+    root_b: Ball  # √b
+    pre_on: Ball  # K S⁻ − θ
+    most_write: Ball  # X⁺
+    off: Ball  # M
+    least_on: Ball  # A
+    most_other: Ball  # P + 2W
+    most_negative: Ball  # W
+    any_defect: Ball  # H
+    least_first: Ball  # A₀
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Numbers of a compiled block, in exact arithmetic or all values that floats may make of them.
+    """Numbers of a compiled block, in exact arithmetic or all values that floats may make of them."""
 
-    Attributes:
-        n: states.
-        m: outcomes.
-        N: the inner width.
-        per_state: b, the most outcomes of one state.
-        per_answer: c, the most outcomes with one answer.
-        damping: τ.
-        epsilon: ε.
-        K: slope of what is written, in lengths of the latent.
-        theta: θ, its threshold.
-        kappa: κ.
-        decay: λ per token.
-        defect: η.
-        most_start: the most that the constant channels ever say, s (η₀ + κλ/(1 − λ)).
-        gate: g, of open channels.
-        R: out_proj's entry times √(N/d).
-    """
-
-    n: int
-    m: int
-    N: int
-    per_state: int
-    per_answer: int
-    damping: float
-    epsilon: float
-    K: Ball
-    theta: Ball
-    kappa: Ball
-    decay: Ball
-    defect: Ball
-    most_start: Ball
-    gate: Ball
-    R: Ball
+    n: int  # states
+    m: int  # outcomes
+    N: int  # the inner width
+    per_state: int  # b, the most outcomes of one state
+    per_answer: int  # c, the most outcomes with one answer
+    damping: float  # τ
+    epsilon: float  # ε
+    K: Ball  # slope of what is written, in lengths of the latent
+    theta: Ball  # θ, its threshold
+    kappa: Ball  # κ
+    decay: Ball  # λ per token
+    defect: Ball  # η
+    most_start: Ball  # the most that the constant channels ever say, s (η₀ + κλ/(1 − λ))
+    gate: Ball  # g, of open channels
+    R: Ball  # out_proj's entry times √(N/d)
 
 
 @dataclass(frozen=True, kw_only=True)

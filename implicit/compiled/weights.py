@@ -29,35 +29,20 @@ from implicit.seeded import Seeded
 
 @dataclass(frozen=True)
 class Constants:
-    """The numbers that the weights consist of, beside 0 and 1.
+    """The numbers that the weights consist of, beside 0 and 1."""
 
-    Attributes:
-        gate: from the token to the gates of its channels.
-        slope: from a latent to the coordinate of the memory that it switches on.
-        threshold: bias of those channels.
-        constant: bias of the channels that stand for the beginning.
-        b: bias of B.
-        c: bias of C.
-        dt: bias of Δ.
-        a_log: log(−A).
-        skip: D of the heads of the memory; −C Δ B, so that a head answers with its old state.
-        skip_start: D of the head of the beginning.
-        out: from a channel to a latent.
-        answer: from a latent to its answer.
-    """
-
-    gate: float
-    slope: float
-    threshold: float
-    constant: float
-    b: float
-    c: float
-    dt: float
-    a_log: float
-    skip: float
-    skip_start: float
-    out: float
-    answer: float
+    gate: float  # from the token to the gates of its channels
+    slope: float  # from a latent to the coordinate of the memory that it switches on
+    threshold: float  # bias of those channels
+    constant: float  # bias of the channels that stand for the beginning
+    b: float  # bias of B
+    c: float  # bias of C
+    dt: float  # bias of Δ
+    a_log: float  # log(−A)
+    skip: float  # D of the heads of the memory; −C Δ B, so that a head answers with its old state
+    skip_start: float  # D of the head of the beginning
+    out: float  # from a channel to a latent
+    answer: float  # from a latent to its answer
 
 
 @dataclass(frozen=True)
@@ -66,20 +51,13 @@ class Places:
 
     Heads of about √n coordinates, with a channel for each token, so that there are about √n of them, and one
     more for the beginning; the inner width is a multiple of d_model.
-
-    Attributes:
-        d_model: features of the latent.
-        expand: inner width as a multiple of it.
-        per_head: coordinates of the memory in a head.
-        start: the number of the coordinate that stands for the beginning, the first of its head.
-        tokens: channels per coordinate.
     """
 
-    d_model: int
-    expand: int
-    per_head: int
-    start: int
-    tokens: int
+    d_model: int  # features of the latent
+    expand: int  # inner width as a multiple of it
+    per_head: int  # coordinates of the memory in a head
+    start: int  # the number of the coordinate that stands for the beginning, the first of its head
+    tokens: int  # channels per coordinate
 
     @classmethod
     def of(cls, wiring: Wiring) -> "Places":

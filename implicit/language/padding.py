@@ -45,15 +45,12 @@ class Rows:
 class Reading:
     """How a batch is read: which tokens are real, which documents they make up, and in which rows those go.
 
-    Attributes:
-        rows: documents of like lengths, at most twice as long as the shortest of them, are read together.
-        mask: which tokens are real, bool ``[batch, length]``; None where all are.
-        predicted: tokens that follow a real one of their document, likewise.
+    Documents of like lengths, at most twice as long as the shortest of them, are read together.
     """
 
     rows: tuple[Rows, ...] = (Rows(),)
-    mask: Tensor | None = None
-    predicted: Tensor | None = None
+    mask: Tensor | None = None  # which tokens are real, bool ``[batch, length]``; None where all are
+    predicted: Tensor | None = None  # tokens that follow a real one of their document, likewise
 
     @classmethod
     def of(

@@ -56,18 +56,14 @@ _ADJOINT = Stopping(rtol=1e-4, max_iterations=1000)
 class IteratedLayers(Layers):
     """Layers inside a fixed point, read and differentiated as a `Solve` says.
 
-    Attributes:
-        latent_norm: after the last layer.
-        latent_size: features of the latent.
-        state_grows: whether the state grows with every token.
-        sequential_backend: what runs the sequential mode: ``"loop"`` (plain PyTorch), ``"numba"`` or
-            ``"triton"`` (all tokens in one call of a kernel, for a CPU or a GPU) or ``"auto"``, see
-            `implicit.ops.explain_sequential_solve`.
+    The ``sequential_backend`` runs the sequential mode: ``"loop"`` (plain PyTorch), ``"numba"`` or
+    ``"triton"`` (all tokens in one call of a kernel, for a CPU or a GPU) or ``"auto"``, see
+    `implicit.ops.explain_sequential_solve`.
     """
 
-    latent_norm: RMSNorm
-    latent_size: int
-    state_grows: bool
+    latent_norm: RMSNorm  # after the last layer
+    latent_size: int  # features of the latent
+    state_grows: bool  # with every token
     sequential_backend: str = "auto"
 
     @property

@@ -46,19 +46,14 @@ class StackConfig(ModelConfig):
 class Layers(nn.Module):
     """Cells with a norm before each, and an MLP after each or none; they read features, not tokens.
 
-    Attributes:
-        residual: whether a layer adds its input.
-        mixers: the cells.
-        mixer_norms: the norm before each cell.
-        mlps: an MLP with its norm after each cell, or none.
-        gradient_checkpointing: whether `sweep` keeps for the backward pass what enters each layer only, and
-            computes the rest once more in it: less memory, more time, the same gradients.
+    With gradient checkpointing `sweep` keeps what enters each layer only, and computes the rest once more in
+    the backward pass: less memory, more time, the same gradients.
     """
 
-    residual: bool
-    mixers: nn.ModuleList
+    residual: bool  # whether a layer adds its input
+    mixers: nn.ModuleList  # the cells
     mixer_norms: nn.ModuleList
-    mlps: nn.ModuleList
+    mlps: nn.ModuleList  # an MLP with its norm after each cell, or none
     gradient_checkpointing: bool = False
 
     @property
@@ -143,23 +138,14 @@ class Layers(nn.Module):
 
 
 class CellStack(Layers, SequenceModel):
-    """Embedding, cells with their norms, and head; the parameter names are those of every stack.
+    """Embedding, cells with their norms, and head; the parameter names are those of every stack."""
 
-    Class attributes:
-        cell_class: the class of all cells.
-
-    Attributes:
-        embedding_norm: before the injections; None in an explicit model.
-        injections: of the embedding into every layer; none in an explicit model.
-        latent_norm: after the last layer of an implicit model; None in an explicit one.
-    """
-
-    cell_class: ClassVar[type[Cell]]
+    cell_class: ClassVar[type[Cell]]  # of all cells
     config: StackConfig
     embedding: nn.Embedding
-    embedding_norm: RMSNorm | None
-    injections: nn.ModuleList
-    latent_norm: RMSNorm | None
+    embedding_norm: RMSNorm | None  # before the injections; None in an explicit model
+    injections: nn.ModuleList  # of the embedding into every layer; none in an explicit model
+    latent_norm: RMSNorm | None  # after the last layer of an implicit model; None in an explicit one
     head: nn.Linear
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -14,24 +14,14 @@ from theory.transition import State
 
 @dataclass(frozen=True)
 class Candidates:
-    """Consecutive tokens of some sequences with the fixed points that are to be verified.
+    """Consecutive tokens of some sequences, ``[sequences, tokens, …]``, with the candidates to verify."""
 
-    Attributes:
-        latents: the candidates, ``[sequences, tokens, features]``.
-        starts: z₀ of the tokens, of the same shape.
-        inputs: at the tokens, each tensor ``[sequences, tokens, …]``.
-        states: before the tokens, as the candidates before them make them, each ``[sequences, tokens, …]``.
-        claimed: which tokens have a candidate; a prefix of each sequence, ``[sequences, tokens]``, bool.
-        asked: which tokens to solve: the claimed ones, and one more where a token without a candidate has to
-            be solved on its own.
-    """
-
-    latents: Tensor
-    starts: Tensor
+    latents: Tensor  # the candidates
+    starts: Tensor  # z₀
     inputs: Inputs
-    states: State
-    claimed: Tensor
-    asked: Tensor
+    states: State  # before the tokens, as the candidates before them make them
+    claimed: Tensor  # which tokens have a candidate; a prefix of each sequence
+    asked: Tensor  # these, and one more where a token without a candidate has to be solved on its own
 
 
 @dataclass(frozen=True)

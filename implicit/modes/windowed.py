@@ -263,12 +263,8 @@ class Place:
 class Window:
     """Tokens first … last − 1 of some sequences, each from a place of its own, as one rectangle.
 
-    Sequences are given by their numbers; windows end at ``length``, the tokens of all of them.
-
-    Attributes:
-        tokens: their positions, ``[sequences, width]``.
-        inside: which places of the rectangle hold a token of the window, ``[sequences, width]``, bool; the
-            others, all at the end of their row, repeat the last token of the sequence.
+    Sequences are given by their numbers; windows end at ``length``, the tokens of all of them. Places not
+    ``inside``, all at the end of their row, repeat the last token of the sequence.
     """
 
     def __init__(self, sequences: Tensor, first: Tensor, last: Tensor, length: int) -> None:

@@ -24,21 +24,18 @@ from theory.transition import State
 class PassedState:
     """Where the sequences of a training step ended.
 
-    Attributes:
-        state: the model's state after the last token, with a leading batch axis, without gradient.
-        end: where the task's exact object stands there, int64 ``[batch]``.
-        reached: which sequences may go on, bool ``[batch]``: those that reached the fixed point at every
-            token, as the model's state of the others is not the one that belongs to their tokens. All of an
-            explicit model do. With ``carried_right`` of the curriculum, only those that answered rightly.
+    Those that reached the fixed point at every token may go on, as the model's state of the others is not
+    the one that belongs to their tokens. All of an explicit model do. With ``carried_right`` of the
+    curriculum, only those do that answered rightly.
 
     Source:
         Buitrago & Gu 2025, "Understanding and Improving Length Generalization in Recurrent Models",
         arXiv 2507.02782, who call it state passing.
     """
 
-    state: State
-    end: Tensor
-    reached: Tensor
+    state: State  # after the last token, with a leading batch axis, without gradient
+    end: Tensor  # where the task's exact object stands there, int64 ``[batch]``
+    reached: Tensor  # which sequences may go on, bool ``[batch]``
 
     @classmethod
     def of(

@@ -27,13 +27,8 @@ class Decays:
     """How much of the memory is left between any two places of a chunk, of log decays ``[rows, steps, 1]``.
 
     The logarithms are summed in float64: after a decay that all but erases the memory, a sum in float32 has
-    lost the digits of the decays that follow, which only their differences need.
-
-    Attributes:
-        since_start: from the beginning of the chunk to each step, ``[rows, steps, 1]``.
-        to_end: from each step to the end, likewise.
-        over_chunk: from the beginning to the end, ``[rows, 1, 1]``.
-        between: from step j to step i ≥ j, ``[rows, i, j]``; 0 for i < j.
+    lost the digits of the decays that follow, which only their differences need. ``between`` is from step j
+    to step i ≥ j, ``[rows, i, j]``; 0 for i < j.
     """
 
     def __init__(self, log_decay: Tensor) -> None:

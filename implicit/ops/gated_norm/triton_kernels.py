@@ -47,23 +47,10 @@ def _norm_factor(gated, token, count, epsilon, FEATURES: tl.constexpr):
 
 @triton.jit
 def gated_norm_kernel(
-    y,
-    y_token,
-    x,
-    x_token,
-    gate,
-    gate_token,
-    D,
-    weight,
-    output,
-    tokens,
-    epsilon,
-    GROUPS: tl.constexpr,
-    FEATURES: tl.constexpr,
-    HEAD_SIZE: tl.constexpr,
-    BLOCK_TOKENS: tl.constexpr,
-    BLOCK_FEATURES: tl.constexpr,
-):
+    y, y_token, x, x_token, gate, gate_token, D, weight, output, tokens, epsilon,
+    GROUPS: tl.constexpr, FEATURES: tl.constexpr, HEAD_SIZE: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr, BLOCK_FEATURES: tl.constexpr,
+):  # fmt: skip
     """Outputs of a tile of tokens, for one group."""
     # Which group, and which tokens.
     group = tl.program_id(0) % GROUPS
@@ -99,30 +86,11 @@ def gated_norm_kernel(
 
 @triton.jit
 def gated_norm_gradient_kernel(
-    output_gradient,
-    output_gradient_token,
-    y,
-    y_token,
-    x,
-    x_token,
-    gate,
-    gate_token,
-    D,
-    weight,
-    y_gradient,
-    x_gradient,
-    gate_gradient,
-    D_sums,
-    weight_sums,
-    tokens,
-    tiles_a_run,
-    epsilon,
-    GROUPS: tl.constexpr,
-    FEATURES: tl.constexpr,
-    HEAD_SIZE: tl.constexpr,
-    BLOCK_TOKENS: tl.constexpr,
-    BLOCK_FEATURES: tl.constexpr,
-):
+    output_gradient, output_gradient_token, y, y_token, x, x_token, gate, gate_token, D, weight,
+    y_gradient, x_gradient, gate_gradient, D_sums, weight_sums, tokens, tiles_a_run, epsilon,
+    GROUPS: tl.constexpr, FEATURES: tl.constexpr, HEAD_SIZE: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr, BLOCK_FEATURES: tl.constexpr,
+):  # fmt: skip
     """Gradients of a run of tokens, for one group; those of D, feature by feature, and weight as sums."""
     # Which group, and which run of tokens; Ḋ and the gradient of weight are summed over the run.
     group = tl.program_id(0) % GROUPS

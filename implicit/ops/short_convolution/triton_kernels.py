@@ -39,18 +39,9 @@ def _load_from(start, stride, first, local, count, column, WIDTH: tl.constexpr):
 
 @triton.jit
 def short_convolution_kernel(
-    padded,
-    padded_batch,
-    padded_token,
-    weight,
-    bias,
-    output,
-    length,
-    CHANNELS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BLOCK_TOKENS: tl.constexpr,
-    BLOCK_FEATURES: tl.constexpr,
-):
+    padded, padded_batch, padded_token, weight, bias, output, length,
+    CHANNELS: tl.constexpr, WIDTH: tl.constexpr, BLOCK_TOKENS: tl.constexpr, BLOCK_FEATURES: tl.constexpr,
+):  # fmt: skip
     """Outputs of a tile of tokens and channels of one sequence."""
     program = tl.program_id(0)
     channel_tiles: tl.constexpr = (CHANNELS + BLOCK_FEATURES - 1) // BLOCK_FEATURES
@@ -76,25 +67,11 @@ def short_convolution_kernel(
 
 @triton.jit
 def short_convolution_gradient_kernel(
-    output_gradient,
-    output_gradient_batch,
-    output_gradient_token,
-    padded,
-    padded_batch,
-    padded_token,
-    weight,
-    bias,
-    padded_gradient,
-    sums,
-    length,
-    runs,
-    tiles_a_run,
-    CHANNELS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    PADDED_SUMS: tl.constexpr,
-    BLOCK_TOKENS: tl.constexpr,
-    BLOCK_FEATURES: tl.constexpr,
-):
+    output_gradient, output_gradient_batch, output_gradient_token, padded, padded_batch, padded_token,
+    weight, bias, padded_gradient, sums, length, runs, tiles_a_run,
+    CHANNELS: tl.constexpr, WIDTH: tl.constexpr, PADDED_SUMS: tl.constexpr,
+    BLOCK_TOKENS: tl.constexpr, BLOCK_FEATURES: tl.constexpr,
+):  # fmt: skip
     """Gradients of a run of padded tokens of one sequence, and the sums of that run for taps and bias."""
     # Which tile of channels, run of tokens and sequence.
     program = tl.program_id(0)

@@ -27,19 +27,12 @@ LOG2_E = math.log2(math.e)
 
 
 class Decays(NamedTuple):
-    """Exponentials of the sums of Δ A within chunks.
+    """Exponentials of the sums of Δ A within chunks."""
 
-    Attributes:
-        total: a log2(e), ``[batch, heads, chunks, chunk_size]``, float64.
-        since_start: e^{a_i}, ``[batch, length, heads, 1]``.
-        until_end: e^{a_l − a_i}, the same shape.
-        of_chunk: e^{a_l}, ``[batch, heads, 1, 1, chunks]``.
-    """
-
-    total: Tensor
-    since_start: Tensor
-    until_end: Tensor
-    of_chunk: Tensor
+    total: Tensor  # a log2(e), ``[batch, heads, chunks, chunk_size]``, float64
+    since_start: Tensor  # e^{a_i}, ``[batch, length, heads, 1]``
+    until_end: Tensor  # e^{a_l − a_i}, the same shape
+    of_chunk: Tensor  # e^{a_l}, ``[batch, heads, 1, 1, chunks]``
 
     @classmethod
     def of(cls, dt: Tensor, A: Tensor, chunk_size: int, dtype: torch.dtype) -> "Decays":

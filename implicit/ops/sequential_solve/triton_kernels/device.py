@@ -83,25 +83,10 @@ def add_products(
 
 @triton.jit
 def project(
-    stream,
-    mixer_norm,
-    in_proj,
-    injection,
-    window,
-    conv_weight,
-    conv_bias,
-    projected,
-    activated,
-    epsilon,
-    D_MODEL: tl.constexpr,
-    D_INNER: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    D_IN_PROJ: tl.constexpr,
-    D_CONV: tl.constexpr,
-    PADDED_MODEL: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    BLOCK_COLUMNS: tl.constexpr,
-):
+    stream, mixer_norm, in_proj, injection, window, conv_weight, conv_bias, projected, activated, epsilon,
+    D_MODEL: tl.constexpr, D_INNER: tl.constexpr, CHANNELS: tl.constexpr, D_IN_PROJ: tl.constexpr,
+    D_CONV: tl.constexpr, PADDED_MODEL: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
+):  # fmt: skip
     """Norm, input projection with injection, and the short convolution of this token with its window."""
     # r = (mean s² + ε)^(−1/2).
     feature = tl.arange(0, PADDED_MODEL)
@@ -142,24 +127,10 @@ def step_and_decay(projected, dt_bias, A_log, head, inside):
 
 @triton.jit
 def read_state(
-    projected,
-    activated,
-    state,
-    dt_bias,
-    A_log,
-    D,
-    gated,
-    factors,
-    epsilon,
-    D_INNER: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    HEAD_SIZE: tl.constexpr,
-    D_STATE: tl.constexpr,
-    GROUPS: tl.constexpr,
-    PADDED_STATE: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    BLOCK_COLUMNS: tl.constexpr,
-):
+    projected, activated, state, dt_bias, A_log, D, gated, factors, epsilon,
+    D_INNER: tl.constexpr, CHANNELS: tl.constexpr, HEAD_SIZE: tl.constexpr, D_STATE: tl.constexpr,
+    GROUPS: tl.constexpr, PADDED_STATE: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
+):  # fmt: skip
     """Skip connection, gate and norm factor of y = (e^(ΔA) h + Δ x Bᵀ) C = e^(ΔA) h C + Δ (B · C) x.
 
     The second form reads the state before the token and writes none: only z* makes a new one.
@@ -199,19 +170,10 @@ def read_state(
 
 @triton.jit
 def project_back(
-    gated,
-    factors,
-    gate_norm,
-    out_proj,
-    before,
-    after,
-    D_MODEL: tl.constexpr,
-    D_INNER: tl.constexpr,
-    GROUPS: tl.constexpr,
-    RESIDUAL: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    BLOCK_COLUMNS: tl.constexpr,
-):
+    gated, factors, gate_norm, out_proj, before, after,
+    D_MODEL: tl.constexpr, D_INNER: tl.constexpr, GROUPS: tl.constexpr, RESIDUAL: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
+):  # fmt: skip
     """Gated norm, output projection and residual: from the stream before the layer to the one after it."""
     columns_per_group: tl.constexpr = D_INNER // GROUPS
     for first in range(0, D_MODEL, BLOCK_ROWS):
@@ -239,22 +201,11 @@ def project_back(
 
 @triton.jit
 def advance_state(
-    projected,
-    activated,
-    window,
-    state,
-    dt_bias,
-    A_log,
-    D_INNER: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    HEAD_SIZE: tl.constexpr,
-    D_STATE: tl.constexpr,
-    GROUPS: tl.constexpr,
-    D_CONV: tl.constexpr,
-    PADDED_WINDOW: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
+    projected, activated, window, state, dt_bias, A_log,
+    D_INNER: tl.constexpr, CHANNELS: tl.constexpr, HEAD_SIZE: tl.constexpr, D_STATE: tl.constexpr,
+    GROUPS: tl.constexpr, D_CONV: tl.constexpr, PADDED_WINDOW: tl.constexpr, BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
-):
+):  # fmt: skip
     """Replace window and state by those after the token, from what the last evaluation left.
 
     Each tile is read by all threads before any of them replaces an entry.

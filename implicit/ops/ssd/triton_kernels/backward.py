@@ -41,37 +41,12 @@ ENOUGH_PROGRAMS = 1024
 
 @triton.jit
 def input_gradient_kernel(
-    x,
-    x_batch,
-    x_token,
-    dt,
-    dt_batch,
-    dt_token,
-    B,
-    B_batch,
-    B_token,
-    C,
-    C_batch,
-    C_token,
-    dy,
-    dy_batch,
-    dy_token,
-    A,
-    entering,
-    leaving,
-    dx,
-    ddt,
-    dA,
-    length,
-    chunks,
-    heads,
-    heads_per_group,
-    HEAD_SIZE: tl.constexpr,
-    STATE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
+    x, x_batch, x_token, dt, dt_batch, dt_token, B, B_batch, B_token, C, C_batch, C_token,
+    dy, dy_batch, dy_token, A, entering, leaving, dx, ddt, dA,
+    length, chunks, heads, heads_per_group,
+    HEAD_SIZE: tl.constexpr, STATE_SIZE: tl.constexpr, CHUNK: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
     """Gradients of x, Δ and A from one chunk of one head. Matrices are transposed: [token j, token i]."""
     # Which head, chunk and sequence; the last chunk may have fewer tokens.
     program = tl.program_id(0)
@@ -151,38 +126,12 @@ def input_gradient_kernel(
 
 @triton.jit
 def projection_gradient_kernel(
-    x,
-    x_batch,
-    x_token,
-    dt,
-    dt_batch,
-    dt_token,
-    B,
-    B_batch,
-    B_token,
-    C,
-    C_batch,
-    C_token,
-    dy,
-    dy_batch,
-    dy_token,
-    A,
-    entering,
-    leaving,
-    dB,
-    dC,
-    length,
-    chunks,
-    heads,
-    heads_per_group,
-    heads_per_program,
-    parts,
-    HEAD_SIZE: tl.constexpr,
-    STATE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
+    x, x_batch, x_token, dt, dt_batch, dt_token, B, B_batch, B_token, C, C_batch, C_token,
+    dy, dy_batch, dy_token, A, entering, leaving, dB, dC,
+    length, chunks, heads, heads_per_group, heads_per_program, parts,
+    HEAD_SIZE: tl.constexpr, STATE_SIZE: tl.constexpr, CHUNK: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
     """Gradients of B and C from one chunk, for a tile of state_size, summed over some heads of a group."""
     # Which tile of state_size, part of the heads, group, chunk and sequence.
     program = tl.program_id(0)

@@ -29,31 +29,11 @@ from implicit.ops.triton_shared.launch import Launch, rows, strided
 
 @triton.jit
 def carry_kernel(
-    values,
-    values_batch,
-    values_token,
-    keys,
-    keys_batch,
-    keys_token,
-    dt,
-    dt_batch,
-    dt_token,
-    A,
-    boundary,
-    carried,
-    last,
-    length,
-    chunks,
-    heads,
-    heads_per_group,
-    HEAD_SIZE: tl.constexpr,
-    STATE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    REVERSE: tl.constexpr,
-    STORE: tl.constexpr,
-):
+    values, values_batch, values_token, keys, keys_batch, keys_token, dt, dt_batch, dt_token,
+    A, boundary, carried, last, length, chunks, heads, heads_per_group,
+    HEAD_SIZE: tl.constexpr, STATE_SIZE: tl.constexpr, CHUNK: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr, REVERSE: tl.constexpr, STORE: tl.constexpr,
+):  # fmt: skip
     """Carry the state of one head from chunk to chunk; with REVERSE its gradient, backwards.
 
     Values are x and keys B; in reverse they are dy and C, and w g + Σ_i e_i dy_i C_iᵀ is carried. With STORE,
@@ -106,31 +86,11 @@ def carry_kernel(
 
 @triton.jit
 def output_kernel(
-    x,
-    x_batch,
-    x_token,
-    dt,
-    dt_batch,
-    dt_token,
-    B,
-    B_batch,
-    B_token,
-    C,
-    C_batch,
-    C_token,
-    A,
-    entering,
-    y,
-    length,
-    chunks,
-    heads,
-    heads_per_group,
-    HEAD_SIZE: tl.constexpr,
-    STATE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
+    x, x_batch, x_token, dt, dt_batch, dt_token, B, B_batch, B_token, C, C_batch, C_token,
+    A, entering, y, length, chunks, heads, heads_per_group,
+    HEAD_SIZE: tl.constexpr, STATE_SIZE: tl.constexpr, CHUNK: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
     """Outputs of one chunk of one head, for a tile of its head_size."""
     # Which tile of head_size, head, chunk and sequence.
     program = tl.program_id(0)
