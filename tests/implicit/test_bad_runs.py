@@ -71,18 +71,6 @@ RUNS: dict[str, tuple[Prepare, str]] = {
         lambda folder: os.truncate(folder / "run" / "model.safetensors", 500),
         "is not valid safetensors",
     ),
-    "tensor of another shape": (
-        edit_weights(lambda weights: weights.update({"head.bias": torch.zeros(3)})),
-        "tensor 'head.bias' has shape (3,) where the configuration asks for (2,)",
-    ),
-    "tensor with NaN": (
-        edit_weights(lambda weights: weights["head.bias"].fill_(torch.nan)),
-        "tensor 'head.bias' holds NaN or infinity",
-    ),
-    "missing tensor": (
-        edit_weights(lambda weights: weights.pop("head.bias")),
-        "tensor 'head.bias' is missing",
-    ),
     "metrics are not JSON": (
         write("run/metrics.jsonl", b'{"step": 1}\n{"step"'),
         "run/metrics.jsonl: line 2 is not a JSON object with a step",

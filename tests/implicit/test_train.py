@@ -23,17 +23,7 @@ SMALL = "--d-model 4 --steps 2 --warmup-steps 1 --batch-size 2 --length 4 --eval
 
 def test_flags_overrule_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "runs" / "parity"
-    argv = [
-        "--task",
-        "parity",
-        "--model",
-        "lstm",
-        "--out",
-        str(out),
-        "--gradient-clip",
-        "none",
-        *SMALL.split(),
-    ]
+    argv = f"--task parity --model lstm --out {out} --gradient-clip none {SMALL}".split()
     assert run_command(main, argv) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith(f"{out} is finished: step 2, ")

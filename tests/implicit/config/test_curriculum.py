@@ -15,13 +15,9 @@ from implicit.penalties.contraction import Contraction
 
 def test_bounded_then_free() -> None:
     curriculum = Curriculum(
-        bounded_steps=10,
-        bounded_iterations=3,
-        free_max_iterations=20,
-        free_rtol=0.1,
-        phantom_steps=2,
+        bounded_steps=10, bounded_iterations=3, free_max_iterations=20, free_rtol=0.1, phantom_steps=2,
         phantom_damping=0.5,
-    )
+    )  # fmt: skip
     for step in (1, 10):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("bounded", 8, Unrolled(3))
@@ -51,14 +47,6 @@ def test_length_never_shrinks_and_never_passes_the_training_length(
     curriculum = Curriculum(start_length=start, length_growth=growth, length_growth_every=every)
     now, following = (curriculum.phase(step + k, length).length for k in (0, 1))
     assert start <= now <= following <= min(length, now + growth)
-
-
-@pytest.mark.parametrize("start", [None, 4, 17, 24, 30])
-def test_the_first_step_at_the_training_length_is_the_first_of_such_a_phase(start: int | None) -> None:
-    curriculum = Curriculum(start_length=start, length_growth=5, length_growth_every=7)
-    first = curriculum.first_step_at(24)
-    lengths = [curriculum.phase(step, length=24).length for step in range(1, first + 1)]
-    assert [length == 24 for length in lengths] == [False] * (first - 1) + [True]
 
 
 def test_sequences_are_carried_in_the_free_phase_only_and_after_their_step() -> None:

@@ -10,14 +10,9 @@ from implicit.config.run import TrainConfig
 from implicit.gradients import FactoredImplicit, Phantom
 
 GROWING = Curriculum(
-    bounded_steps=0,
-    bounded_length=8,
-    start_length=4,
-    length_growth=5,
-    growth_accuracy=0.9,
-    final_steps=30,
+    bounded_steps=0, bounded_length=8, start_length=4, length_growth=5, growth_accuracy=0.9, final_steps=30,
     contraction_weight=0.25,
-)
+)  # fmt: skip
 
 
 def course(accuracies: dict[int, float], length: int = 12, steps: int = 500) -> list[tuple[int, int, Growth]]:

@@ -145,26 +145,6 @@ def test_a_token_that_never_converges_holds_back_those_that_depend_on_it(depende
     assert solution.converged[0].tolist() == expected[dependence]
 
 
-def test_a_change_at_a_token_does_not_reach_the_earlier_ones() -> None:
-    shift = random_shift(1)
-    changed = shift.clone()
-    changed[0, 4] += 1
-    one, other = (
-        solve(causal_problem(b), DampedPicard(0.9), STOPPING, torch.zeros_like(b)) for b in (shift, changed)
-    )
-    assert torch.equal(one.value[:, :4], other.value[:, :4])  # Picard's iterates are causal bit for bit
-    assert (one.value[:, 4:] - other.value[:, 4:]).norm(dim=-1).min() > 1e-3
-
-
-def test_tokens_with_their_own_problem_are_independent_under_picard() -> None:
-    rates = torch.linspace(-0.9, 0.9, 7, dtype=torch.float64)[:, None]
-    together = solve(affine(rates), DampedPicard(1.0), STOPPING, torch.zeros(1, 7, 1, dtype=torch.float64))
-    for t, rate in enumerate(rates):
-        alone = solve(affine(rate), DampedPicard(1.0), STOPPING, torch.zeros(1, 1, 1, dtype=torch.float64))
-        assert torch.equal(alone.value[0, 0], together.value[0, t])
-        assert alone.iterations.item() == together.iterations[0, t].item()
-
-
 def test_the_self_map_is_evaluated_as_often_as_the_slowest_token_needs() -> None:
     evaluations = 0
 

@@ -95,14 +95,6 @@ def test_the_adjoint_is_that_of_dense_linear_algebra() -> None:
     )
 
 
-def test_by_finite_differences() -> None:
-    # gradcheck's tolerances: central differences with a step of 1e-6 of solutions exact to 1e-13.
-    # Fast mode: random directions in and out.
-    assert torch.autograd.gradcheck(
-        lambda *leaves: value_by(FactoredImplicit(), list(leaves)), parameters(), fast_mode=True
-    )
-
-
 @pytest.mark.parametrize("solve", [solve_simultaneously, solve_sequentially])
 def test_equals_iterated_and_unrolled(solve: Callable[..., ModeResult]) -> None:
     def gradients(rule: GradientRule) -> list[Tensor]:

@@ -130,14 +130,6 @@ def test_padded_sequences_give_what_each_gives_alone(model: SequenceModel, token
             assert output.solution.share_converged == 1.0
 
 
-@torch.no_grad()
-def test_padding_in_a_batch_that_goes_on_and_is_padded_again(model: SequenceModel, tokens: Tensor) -> None:
-    first = model.run(tokens, lengths=torch.tensor([3, 1, LENGTH]))
-    second = model.run(tokens.flip(1), first.state, lengths=torch.tensor([LENGTH, 2, 1]))
-    joined = torch.cat([tokens[1, :1], tokens.flip(1)[1, :2]])[None]
-    assert_agree(second.logits[1, :2], model.run(joined).logits[0, 1:])
-
-
 def test_gradients_of_padded_sequences_are_those_of_each_alone(model: SequenceModel, tokens: Tensor) -> None:
     lengths = torch.tensor([2, LENGTH, 4])
     weights = torch.randn(BATCH, LENGTH, CLASSES, generator=torch.Generator().manual_seed(6))

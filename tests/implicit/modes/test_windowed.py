@@ -137,16 +137,6 @@ def test_evaluations_are_counted_exactly(latch: Latch) -> None:
     assert result.solution.iterations.tolist() == [[9, 9]]
 
 
-def test_evaluations_of_a_constant_map_are_counted_exactly() -> None:
-    x = torch.arange(1.0, 9.0).view(1, 8, 1)
-    recurrence = Recurrence([x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s)
-    result = windowed(recurrence, Windowed(width=4, sweeps=2, block=8))
-    assert torch.equal(result.solution.value, x)
-    assert result.solution.iterations.tolist() == [[2] * 8]
-    # 2 in the window, 1 to move it, 1 for the states to verify with, 2 to verify; 1 for the state after all
-    assert result.evaluations.tolist() == [[6] * 7 + [7]]
-
-
 def halving(length: int) -> Recurrence:
     """Φ(z) = (x + z) / 2 with x = 1: the residual and the error are 2⁻ᵏ after k evaluations from 0."""
     x = torch.ones(1, length, 1, dtype=torch.float64)

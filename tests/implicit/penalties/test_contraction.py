@@ -5,13 +5,11 @@ import torch
 from torch.func import jacrev
 
 from automata.tasks.registry import make_task
-from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import FixedPointProblem
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import build_model
 from implicit.penalties.contraction import contraction_penalty
-from implicit.training.objective import objective
-from implicit.training.streams import Stream, draw_batch, noise_generator
+from implicit.training.streams import Stream, draw_batch
 
 
 def small_model() -> ImplicitModel:
@@ -38,33 +36,6 @@ def test_penalty_estimates_the_frobenius_norm_of_the_jacobian_of_all_tokens() ->
     # The estimate vᵀJᵀJv has a variance of 2‖JᵀJ‖²_F ≤ 2‖J‖⁴_F: of 4000 the mean deviates by at most 2.3%
     # in standard deviations, and 8% is more than three of them; ε = 1e-4 adds some 1e-4.
     assert estimate.item() == pytest.approx(expected, rel=0.08)
-
-
-def test_penalty_is_exact_for_a_rotation() -> None:
-    """An orthogonal map keeps the length of every direction, so the penalty is the mean squared length."""
-    rotation = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0)).double()).Q
-    problem = FixedPointProblem(lambda z: z @ rotation)
-    latent = torch.zeros(2, 5, 6, dtype=torch.float64)
-    penalty = contraction_penalty(problem, latent, generator=torch.Generator().manual_seed(3))
-    direction = torch.randn(2, 5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    assert penalty.item() == pytest.approx(direction.square().sum(-1).mean().item(), rel=1e-12)  # float64
-
-
-@pytest.mark.parametrize("step", [1, 2])
-def test_penalty_enters_in_the_free_phase_only(step: int) -> None:
-    model = small_model()
-    batch = draw_batch(make_task("parity"), 2, 4, 0, Stream.TRAIN, step)
-    tokens = batch.tokens
-    phase = Curriculum(bounded_steps=1, contraction_weight=0.25).phase(step, length=4)
-    result = objective(model, batch, phase, noise_generator(0, step))
-    if step == 1:
-        assert result.penalties == {}
-        return
-    assert result.solution is not None
-    expected = contraction_penalty(
-        model.problem(tokens), result.solution.value.detach(), generator=noise_generator(0, step)
-    )
-    assert result.penalties["contraction"].item() == 0.25 * expected.item()
 
 
 def test_padding_counts_in_neither_penalty() -> None:

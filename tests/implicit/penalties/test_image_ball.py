@@ -13,6 +13,7 @@ from implicit.config.curriculum import Curriculum
 from implicit.config.recipes import recipe
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import build_model
+from implicit.penalties.contraction import contraction_penalty
 from implicit.penalties.image_ball import GOAL, image_ball_penalty
 from implicit.training.objective import objective
 from implicit.training.streams import Stream, draw_batch, noise_generator
@@ -101,11 +102,11 @@ def test_a_block_that_reads_nothing_costs_nothing_and_has_finite_gradients() -> 
 
 
 @pytest.mark.parametrize("step", [1, 2])
-def test_it_enters_in_the_free_phase_only(step: int) -> None:
+def test_it_and_the_contraction_enter_in_the_free_phase_only(step: int) -> None:
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8, "d_state": 4}, make_task("parity"))
     batch = draw_batch(make_task("parity"), 2, 4, 0, Stream.TRAIN, step)
-    phase = Curriculum(bounded_steps=1, image_ball_weight=0.25).phase(step, length=4)
+    phase = Curriculum(bounded_steps=1, image_ball_weight=0.25, contraction_weight=0.5).phase(step, length=4)
     result = objective(model, batch, phase, noise_generator(0, step))
     if step == 1:
         assert result.penalties == {}
@@ -113,10 +114,15 @@ def test_it_enters_in_the_free_phase_only(step: int) -> None:
     assert result.solution is not None
     assert model.implicit is not None
     latents = result.solution.latents.detach()
-    expected = image_ball_penalty(model.implicit, batch.tokens, model.init_state(2), latents)
-    penalty = result.penalties["image_ball"].item()
-    assert penalty == 0.25 * expected.item()
-    assert result.total.item() == pytest.approx(result.loss.item() + penalty, rel=1e-6)
+    problem, noise = model.implicit.problem(batch.tokens), noise_generator(0, step)
+    expected = {
+        "image_ball": 0.25 * image_ball_penalty(model.implicit, batch.tokens, model.init_state(2), latents),
+        "contraction": 0.5 * contraction_penalty(problem, latents, generator=noise),
+    }
+    assert {name: found.item() for name, found in result.penalties.items()} == {
+        name: found.item() for name, found in expected.items()
+    }
+    assert result.total.item() == pytest.approx((result.loss + sum(expected.values())).item(), rel=1e-6)
 
 
 @pytest.mark.parametrize(

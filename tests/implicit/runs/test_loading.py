@@ -118,20 +118,6 @@ def test_run_by_name(stored_run: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert implicit.load_run("parity").path == Path("parity")
 
 
-def test_initial_weights_follow_from_the_seed_alone() -> None:
-    task = make_task("parity")
-    torch.manual_seed(1)
-    state = torch.get_rng_state()
-    first = initial_model(small("mamba2"), task)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.rand(5)
-    second = initial_model(small("mamba2"), task)
-    other = initial_model(small("mamba2", seed=1), task)
-    for name, weight in first.state_dict().items():
-        assert torch.equal(weight, second.state_dict()[name])
-    assert not torch.equal(first.state_dict()["embedding.weight"], other.state_dict()["embedding.weight"])
-
-
 def test_folder_of_a_killed_beginning_is_taken_over(tmp_path: Path) -> None:
     """What a process leaves that dies before the configuration is in place is no foreign file."""
     folder = RunFolder(tmp_path)
@@ -169,6 +155,7 @@ def test_initial_models_of_threads_are_those_of_their_seeds() -> None:
     task, name = make_task("parity"), "mamba2"
     configs = [small(name, seed=seed, **small_sizes(name)) for seed in range(40)]
     expected = [initial_model(config, task).state_dict() for config in configs]
+    assert len({tuple(weights["embedding.weight"].flatten().tolist()) for weights in expected}) == 40
     torch.manual_seed(0)
     drawn = [torch.rand(1) for _ in range(2000)]
     torch.manual_seed(0)

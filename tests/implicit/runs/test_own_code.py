@@ -206,16 +206,7 @@ def test_every_command_asks_before_it_calls_what_a_run_names(
 
 
 def test_the_flag_and_the_same_command_again_need_no_more(own_code: str, tmp_path: Path) -> None:
-    argv = [
-        "--task",
-        f"{own_code}:clock",
-        "--model",
-        "lstm",
-        "--out",
-        str(tmp_path / "run"),
-        "--quiet",
-        *FLAGS,
-    ]
+    argv = f"--task {own_code}:clock --model lstm --out {tmp_path / 'run'} --quiet".split() + FLAGS
     assert run_command(main, argv) == 0
     assert run_command(main, argv) == 0
     assert run_command(main, ["--resume", "--out", str(tmp_path / "run"), "--allow-code"]) == 0

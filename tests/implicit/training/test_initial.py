@@ -22,15 +22,9 @@ from implicit.training.checkpoint import save_checkpoint
 from implicit.training.initial import load_initial_weights
 
 SMALL: dict[str, Any] = {
-    "batch_size": 2,
-    "length": 4,
-    "steps": 4,
-    "warmup_steps": 1,
-    "start_length": None,
-    "bounded_steps": 1,
-    "evaluation_sequences": 2,
-    "checkpoint_every": 2,
-}
+    "batch_size": 2, "length": 4, "steps": 4, "warmup_steps": 1, "start_length": None, "bounded_steps": 1,
+    "evaluation_sequences": 2, "checkpoint_every": 2,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -136,15 +130,8 @@ FLAGS = "--task S3 --batch-size 2 --length 4 --steps 2 --warmup-steps 1 --start-
 
 def test_command(compiled: Run, tmp_path: Path) -> None:
     beginning = ["--initial-weights", str(compiled.path), "--initial-noise", "0.1"]
-    argv = [
-        *FLAGS.split(),
-        "--evaluation-sequences",
-        "2",
-        *beginning,
-        "--out",
-        str(tmp_path / "run"),
-        "--quiet",
-    ]
+    other = f"--evaluation-sequences 2 --out {tmp_path / 'run'} --quiet"
+    argv = [*FLAGS.split(), *other.split(), *beginning]
     assert run_command(main, argv) == 0
     run = load_run(tmp_path / "run")
     assert run.config.initial is not None

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
@@ -78,11 +77,6 @@ def test_labels_go_on_from_the_start(name: str) -> None:
     tokens, states = task.sample(5, 12, rng)
     more, after = task.sample(5, 9, rng, start=states[:, -1])
     assert (task.states(np.concatenate([tokens, more], axis=1))[:, 12:] == after).all()
-
-
-def test_start_that_is_no_state() -> None:
-    with pytest.raises(InputError, match=r"^start holds \[0, 6\]; give 2 states in 0 … 5$"):
-        make_task("S3").sample(2, 3, np.random.default_rng(0), start=[0, 6])
 
 
 def test_checkpoint_holds_what_is_carried(

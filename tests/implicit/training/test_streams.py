@@ -14,13 +14,6 @@ from automata.tasks.specification import task_from
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
 
 
-def test_labels_are_the_states_of_the_tokens() -> None:
-    task = make_task("S3")
-    tokens, labels = draw_batch(task, 16, 20, 0, Stream.TRAIN, 1)[:2]
-    assert tokens.dtype == labels.dtype == torch.int64
-    assert np.array_equal(task.states(tokens.numpy()), labels.numpy())
-
-
 def test_batch_is_a_function_of_its_number() -> None:
     """Batch 5 is the same whether batches 1 to 4 were drawn before it or not."""
     task = make_task("parity")
