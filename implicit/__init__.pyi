@@ -28,17 +28,7 @@ from .gradients import (
     Unrolled as Unrolled,
     fixed_point as fixed_point,
 )
-from .models.delta_rule import (
-    DeltaNet as DeltaNet,
-    GatedDeltaNet as GatedDeltaNet,
-    GatedDeltaProduct as GatedDeltaProduct,
-    ImplicitDeltaNet as ImplicitDeltaNet,
-    ImplicitGatedDeltaNet as ImplicitGatedDeltaNet,
-    ImplicitGatedDeltaProduct as ImplicitGatedDeltaProduct,
-)
-from .models.torch_rnn import Elman as Elman
 from .models.explicit import explicit_model as explicit_model
-from .models.torch_rnn import GRU as GRU
 from .models.implicit_model import implicit_model as implicit_model
 from .models.interface import (
     FixedPointModel as FixedPointModel,
@@ -47,18 +37,27 @@ from .models.interface import (
     SequenceModel as SequenceModel,
 )
 from .models.layer import ExplicitLayer as ExplicitLayer, ImplicitLayer as ImplicitLayer
-from .models.torch_rnn import LSTM as LSTM, LSTMConfig as LSTMConfig
+from .models.linear_recurrent import (
+    PDSSM as PDSSM,
+    DeltaNet as DeltaNet,
+    GatedDeltaNet as GatedDeltaNet,
+    GatedDeltaProduct as GatedDeltaProduct,
+    ImplicitDeltaNet as ImplicitDeltaNet,
+    ImplicitGatedDeltaNet as ImplicitGatedDeltaNet,
+    ImplicitGatedDeltaProduct as ImplicitGatedDeltaProduct,
+    ImplicitMamba3 as ImplicitMamba3,
+    Mamba3 as Mamba3,
+)
 from .models.mamba2 import (
     ImplicitMamba2 as ImplicitMamba2,
     ImplicitMamba2Config as ImplicitMamba2Config,
     Mamba2 as Mamba2,
     Mamba2Config as Mamba2Config,
 )
-from .models.mamba3 import ImplicitMamba3 as ImplicitMamba3, Mamba3 as Mamba3
-from .models.pd_ssm import PDSSM as PDSSM
 from .models.registry import build_model as build_model, model_names as model_names
 from .models.slstm import SLSTM as SLSTM
 from .models.step_model import StepModel as StepModel, wrap as wrap
+from .models.torch_rnn import GRU as GRU, LSTM as LSTM, Elman as Elman, LSTMConfig as LSTMConfig
 from .models.transformer import ImplicitTransformer as ImplicitTransformer, Transformer as Transformer
 from .modes import Solve as Solve, Windowed as Windowed
 from .runs.loading import Run as Run, load_run as load_run

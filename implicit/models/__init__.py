@@ -15,18 +15,19 @@ Example:
     (('d_model', 'layers'), 1)
 """
 
-from implicit.models.delta_rule import (
+from implicit.models.interface import FixedPointModel, ModelConfig, ModelOutput, SequenceModel
+from implicit.models.linear_recurrent import (
+    PDSSM,
     DeltaNet,
     GatedDeltaNet,
     GatedDeltaProduct,
     ImplicitDeltaNet,
     ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct,
+    ImplicitMamba3,
+    Mamba3,
 )
-from implicit.models.interface import FixedPointModel, ModelConfig, ModelOutput, SequenceModel
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
-from implicit.models.mamba3 import ImplicitMamba3, Mamba3
-from implicit.models.pd_ssm import PDSSM
 from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
 from implicit.models.slstm import SLSTM
 from implicit.models.step_model import StepModel, wrap

@@ -13,18 +13,19 @@ from automata.checks import check_memory, check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
-from implicit.models.delta_rule import (
+from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
+from implicit.models.linear_recurrent import (
+    PDSSM,
     DeltaNet,
     GatedDeltaNet,
     GatedDeltaProduct,
     ImplicitDeltaNet,
     ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct,
+    ImplicitMamba3,
+    Mamba3,
 )
-from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
 from implicit.models.mamba2 import ImplicitMamba2, Mamba2
-from implicit.models.mamba3 import ImplicitMamba3, Mamba3
-from implicit.models.pd_ssm import PDSSM
 from implicit.models.slstm import SLSTM
 from implicit.models.torch_rnn import GRU, LSTM, Elman
 from implicit.models.transformer import ImplicitTransformer, Transformer

@@ -8,9 +8,15 @@ import numpy as np
 
 from automata.checks import check_integer
 from automata.errors import unknown_name
-from implicit.language.harness.documents import TrackingDocument
-from implicit.language.harness.puzzles import ball_documents, program_documents, repl_documents
-from implicit.language.harness.word_problems import line_documents, parity_documents, ring_documents
+from implicit.language.harness.documents import (
+    TrackingDocument,
+    ball_documents,
+    line_documents,
+    parity_documents,
+    program_documents,
+    repl_documents,
+    ring_documents,
+)
 
 LENGTHS = (4, 8, 16, 32)
 """Steps of the tasks whose accuracy is told by length."""
