@@ -105,11 +105,7 @@ class _FirstDerivative(torch.autograd.Function):
 
 
 def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v, of the adjoint.
-
-    Raises:
-        InputError: where a gradient that was taken with ``create_graph=True`` is differentiated once more.
-    """
+    """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v of the adjoint."""
 
     def solve_adjoint(gradient: Tensor | None) -> Tensor | None:
         if gradient is None:  # what autograd passes for an undefined gradient

@@ -185,11 +185,7 @@ def with_adjoint_solved(
     solution: Solution,
     solve_adjoint: Callable[[Tensor, Callable[[], Callable[[Tensor], Tensor]]], Tensor],
 ) -> Solution:
-    """Hook in the solve of the adjoint: gradient and `transposed_products` ↦ v, in a backward pass.
-
-    Raises:
-        InputError: where the gradient is differentiated once more, outside of ``torch.func``.
-    """
+    """Hook in the solve of the adjoint: gradient and `transposed_products` ↦ v, in a backward pass."""
     if not torch.is_grad_enabled():
         return solution
     image = image_of(problem, solution.value)

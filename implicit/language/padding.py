@@ -63,11 +63,6 @@ class Reading:
         """Read a mask, of these tokens or of those read before as well, and where documents begin.
 
         Borders are ``position_ids``, ``seq_idx``, ``cu_seq_lens_q`` or ``cu_seq_lens_k``.
-
-        Raises:
-            InputError: the tokens are not ``[batch, length]``, or the mask has another shape or other
-                values, says otherwise of the tokens read before than the mask that they were read with, or
-                leaves a sequence without a token; or what says where documents begin does not fit.
         """
         given = {name: value for name, value in borders.items() if value is not None}
         if attention_mask is None and not given:

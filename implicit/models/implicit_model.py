@@ -97,10 +97,6 @@ class ImplicitModel(CellStack, IteratedLayers, FixedPointModel):
         """Find the fixed point of every token and say how that went; the status is in the solution.
 
         The default gradient is that of the fixed point, exact to the tolerance of the solve.
-
-        Raises:
-            InputError: for tokens, lengths or a state that do not fit, a start of another shape, or a solver
-                or gradient rule that the windowed mode cannot use.
         """
         tokens, state, mask = self.begin(tokens, state, lengths)
         solution, after = self.solved(self._inject(tokens), state, mask, solve)

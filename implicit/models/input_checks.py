@@ -43,11 +43,7 @@ def as_column(token: Tensor) -> Tensor:
 
 
 def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """Return which tokens are real, bool ``[batch, length]``, or None if all are.
-
-    Raises:
-        InputError: for lengths of another shape, outside 1 … length, or a mask with a gap.
-    """
+    """Return which tokens are real, bool ``[batch, length]``, or None if all are."""
     if lengths is None:
         return None
     check_is_tensor("lengths", lengths)

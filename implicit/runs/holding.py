@@ -20,10 +20,6 @@ def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
     The operating system holds the lock: a process that was killed leaves nothing but an empty file. A file
     system without locks is used without, which a warning says. A folder that was made here is removed in the
     end unless a run has begun in it.
-
-    Raises:
-        InputError: if another process trains there.
-        OSError: if the folder cannot be made or written.
     """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)

@@ -82,10 +82,6 @@ def load_checkpoint(
     """Put model and optimiser back into the state that was saved; return the progress and what was passed.
 
     The optimiser is of the class that was saved; what was passed has any size of batch if that is None.
-
-    Raises:
-        InputError: for a corrupt file, one of another version, or one that does not fit model, optimiser or
-            batch size.
     """
     _check_header(path, model, batch_size)
     tensors, metadata = read_tensors(path)

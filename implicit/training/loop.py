@@ -86,11 +86,6 @@ def take_steps(
     whenever the process is killed, no line is lost and none comes twice. The model is on the device to train
     on, with its initial weights, and holds the trained ones afterwards. ``callback`` is called, and
     `asked_to_stop` asked, after each of these steps; the baselines are computed if None.
-
-    Raises:
-        InputError: if the loss or its gradient is not finite.
-        OSError: if the folder cannot be written.
-        SystemExit: where asked to stop before the last step, with exit code 143; the step is stored.
     """
     own = own or OwnParts()
     optimizer = own.make_optimizer(config, model)

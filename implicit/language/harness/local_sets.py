@@ -110,11 +110,7 @@ LOCAL_SETS = {
 
 
 def local_files(name: str, data: str | Path | None = None) -> list[Path]:
-    """Return the files of a set, which are there, in the folder or that of IMPLICIT_SSM_DATA.
-
-    Raises:
-        InputError: the name is unknown, no folder is given, or a file is missing.
-    """
+    """Return the files of a set, which are there, in the folder or that of IMPLICIT_SSM_DATA."""
     if name not in LOCAL_SETS:
         raise unknown_name("local set", name, LOCAL_SETS)
     given = os.environ.get(DATA_VARIABLE) if data is None else data
