@@ -88,22 +88,6 @@ def test_gated_deltanet_equals_the_layer_in_outputs_and_gradients(name: str) -> 
     close(*gradients)
 
 
-@pytest.mark.parametrize("name", GATED)
-@torch.no_grad()
-def test_gated_deltanet_steps_as_the_layer_with_its_cache(name: str) -> None:
-    from transformers import DynamicCache
-
-    cell, layer, config = GATED[name]()
-    cache = DynamicCache(config=config)
-    inputs = random_tensor(2, LENGTH + 5, D_MODEL, dtype=torch.float32)
-    outputs, state = cell(inputs[:, :LENGTH], cell.init_state(2))
-    close(outputs, layer(inputs[:, :LENGTH], cache_params=cache))
-    for token in inputs[:, LENGTH:].unbind(1):
-        output, state = cell.step(token, state)
-        close(output, layer(token[:, None], cache_params=cache)[:, 0])
-        close(state["memory"], cache.get_recurrent_state(0, state_idx=0))
-
-
 class Block(nn.Module):
     """A Llama block of our parts: norm, attention, residual; norm, SwiGLU, residual."""
 

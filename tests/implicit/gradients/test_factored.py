@@ -200,13 +200,6 @@ def test_a_singular_token_is_told() -> None:
         torch.autograd.grad(value.sum(), x)
 
 
-def test_without_grad_the_value_is_that_of_the_solve() -> None:
-    with torch.no_grad():
-        value = value_by(FactoredImplicit(), parameters())
-        assert torch.equal(value, value_by(Implicit(), parameters()))
-    assert not value.requires_grad
-
-
 def test_refusals() -> None:
     problem = FixedPointProblem(torch.cos)
     with pytest.raises(InputError, match=r"this problem has no factors for it, give Implicit here"):

@@ -139,6 +139,7 @@ def test_a_norm_that_overflows_makes_no_fixed_point_of_zero(
     ("name", "mode", "kernels"),
     [(name, "simultaneous", True) for name in MODELS]
     + [(name, "simultaneous", False) for name in MODELS if name.startswith("implicit-")]
+    + [(name, "sequential", True) for name in MODELS if name.startswith("implicit-")]
     + [(name, "windowed", True) for name in CONSTANT_STATE if name.startswith("implicit-")],
 )
 @torch.no_grad()

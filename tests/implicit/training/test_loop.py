@@ -94,30 +94,6 @@ def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
         assert run.metrics[0]["mean_iterations"] == config.curriculum.bounded_iterations
 
 
-def test_training_and_validation_data_differ_and_test_data_are_not_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[tuple[Stream, tuple[int, ...]]] = []
-
-    def recorded(*arguments: object, start: object = None) -> object:
-        stream, *number = arguments[4:]
-        assert isinstance(stream, Stream)
-        drawn.append((stream, tuple(int(str(part)) for part in number)))
-        return draw_batch(*arguments, start=start)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("implicit.training.loop.draw_batch", recorded)
-    monkeypatch.setattr("implicit.training.evaluation.draw_batch", recorded)
-    config = TrainConfig.of(
-        task="parity", model="lstm", steps=4, warmup_steps=1, evaluate_every=2, evaluation_sequences=64
-    )
-    train(config, tmp_path / "run", progress=False)
-    train_numbers = [number for stream, number in drawn if stream is Stream.TRAIN]
-    validation_numbers = [number for stream, number in drawn if stream is Stream.VALIDATION]
-    assert train_numbers == [(1,), (2,), (3,), (4,)]
-    assert validation_numbers == [(2, 32, 0), (4, 32, 0)]
-    assert len(drawn) == 6
-
-
 @pytest.mark.parametrize(("progress", "disable"), [(True, None), (False, True)])
 def test_a_bar_is_shown_where_it_is_asked_for_and_there_is_a_terminal(
     progress: bool, disable: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
