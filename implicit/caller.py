@@ -10,15 +10,7 @@ _OURS = frozenset(
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn, in one sentence, at the innermost line that is neither of these packages nor of PyTorch.
-
-    Example:
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     warnings.simplefilter("always")
-        ...     warn_caller("the iteration limit was reached", UserWarning)
-        >>> caught[0].message
-        UserWarning('the iteration limit was reached')
-    """
+    """Warn, in one sentence, at the innermost line that is neither of these packages nor of PyTorch."""
     frame: FrameType = sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back

@@ -174,12 +174,7 @@ class Mamba3Cell(Cell):
 
 
 def smallest_step(dtype: torch.dtype) -> float:
-    """Return a log decay too small to be seen in a sum, by the square of which one can still divide.
-
-    Example:
-        >>> smallest_step(torch.float32), (1 / torch.tensor(smallest_step(torch.float32)) ** 2).isfinite()
-        (1.4210854715202004e-14, tensor(True))
-    """
+    """Return a log decay too small to be seen in a sum, by the square of which one can still divide."""
     wide = torch.promote_types(dtype, torch.float32)
     return max(torch.finfo(wide).eps ** 2, torch.finfo(dtype).tiny)
 

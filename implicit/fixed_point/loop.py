@@ -338,12 +338,7 @@ def change_of(latent: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def with_all_it_depends_on(met: Tensor, dependence: Dependence) -> Tensor:
-    """Turn "within tolerance" into "converged": all tokens that a token depends on must be within it too.
-
-    Example:
-        >>> with_all_it_depends_on(torch.tensor([[True, False, True]]), Dependence.CAUSAL).tolist()
-        [[True, False, False]]
-    """
+    """Turn "within tolerance" into "converged": all tokens that a token depends on must be within it too."""
     if dependence is Dependence.CAUSAL:
         return met.cummin(dim=-1).values
     if dependence is Dependence.ANTICAUSAL:

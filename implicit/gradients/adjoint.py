@@ -18,12 +18,6 @@ def with_gradient_of(value: Tensor, path: Tensor) -> Tensor:
 
     Recording a gradient changes no result: z* keeps the residual and the status that it was found with. The
     derivatives are of any order and in every mode.
-
-    Example:
-        >>> b = torch.ones(1, requires_grad=True)
-        >>> value = with_gradient_of(torch.tensor([2.0]), 3 * b)
-        >>> value.item(), torch.autograd.grad(value, b)
-        (2.0, (tensor([3.]),))
     """
     return _WithGradientOf.apply(value, path)
 
@@ -62,11 +56,6 @@ def transposed_products(
     """Return what evaluates Φ at z* in a backward pass, and then gives v ↦ Jᵀ v with J = ∂zΦ there.
 
     Autocast is then as it is now. Until then nothing is kept, so that checkpointing has nothing to repeat.
-
-    Example:
-        >>> begin = transposed_products(FixedPointProblem(torch.cos), torch.ones(1, 1, 1))
-        >>> begin()(torch.ones(1, 1, 1))
-        tensor([[[-0.8415]]])
     """
     device = value.device.type
     known = torch.amp.is_autocast_available(device)
