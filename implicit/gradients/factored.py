@@ -9,7 +9,8 @@ from automata.checks import check_number
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
-from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
+from implicit.gradients.adjoint import linearised, with_adjoint
+from implicit.gradients.iterated import iterated_adjoint
 from implicit.gradients.rules import by_all_steps
 
 
@@ -68,19 +69,25 @@ class FactoredImplicit:
             raise InputError(f"gradient is {self}; this problem has no factors for it, give Implicit here")
         if not torch.is_grad_enabled():
             return solution
-        image = image_of(problem, solution.value)
-        if image is None:
+        linear = linearised(problem, solution.value)
+        if linear is None:
             return by_all_steps(problem, solver, stopping, solution)
+        image, product = linear
         if not image.requires_grad:
             return solution
-        products, latent = transposed_products(problem, solution.value), solution.value.detach()
+        latent, found = solution.value.detach(), image.detach()
 
         def adjoint_of(gradient: Tensor) -> Tensor:
             v, left = solve_adjoint(latent, gradient)
             if left is None:
-                left = (gradient + products()(v) - v).norm(dim=-1)
+                left = (gradient + product(v) - v).norm(dim=-1)
             exact = left <= self.rtol * v.norm(dim=-1)  # not where v is not finite
             if not bool(exact.all()):
+                off = (problem.function(latent) - found).norm(dim=-1)
+                if bool(
+                    (off > self.rtol * found.norm(dim=-1)).any()
+                ):  # Φ has changed, and with it the factors
+                    return iterated_adjoint(product, problem.dependence, solver, stopping, gradient)
                 message = (
                     f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} tokens "
                     f"leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use float64 or Phantom"

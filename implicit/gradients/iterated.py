@@ -1,6 +1,7 @@
 """The implicit gradient, its adjoint system solved by the same loop and solvers as the fixed point."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
-from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint
+from implicit.gradients.adjoint import Product, linearised, with_adjoint
 from implicit.gradients.rules import by_all_steps
 
 _ADJOINT_DEPENDENCE = {
@@ -67,27 +68,23 @@ class Implicit:
         """
         if not torch.is_grad_enabled():
             return solution
-        image = image_of(problem, solution.value)
-        if image is None:
+        linear = linearised(problem, solution.value)
+        if linear is None:
             return by_all_steps(problem, solver, stopping, solution)
+        image, product = linear
         if not image.requires_grad:
             return solution
-        products = transposed_products(problem, solution.value)
-
-        def adjoint_of(gradient: Tensor) -> Tensor:
-            product = products()
-            backward = solve(
-                FixedPointProblem(
-                    lambda v: gradient + product(v),
-                    _ADJOINT_DEPENDENCE[problem.dependence],
-                ),
-                self.solver or solver,
-                self.stopping or stopping,
-                gradient,
-            )
-            if not bool(backward.converged.all()):
-                message = f"the implicit gradient is not exact: {backward.message()}"
-                warn_caller(message, NotConvergedWarning)
-            return backward.value
-
+        solver, stopping = self.solver or solver, self.stopping or stopping
+        adjoint_of = partial(iterated_adjoint, product, problem.dependence, solver, stopping)
         return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))
+
+
+def iterated_adjoint(
+    product: Product, dependence: Dependence, solver: Solver, stopping: Stopping, gradient: Tensor
+) -> Tensor:
+    """Find v = g + Jᵀ v from v ↦ Jᵀ v, where J has the dependence; warn where that does not converge."""
+    problem = FixedPointProblem(lambda v: gradient + product(v), _ADJOINT_DEPENDENCE[dependence])
+    found = solve(problem, solver, stopping, gradient)
+    if not bool(found.converged.all()):
+        warn_caller(f"the implicit gradient is not exact: {found.message()}", NotConvergedWarning)
+    return found.value
