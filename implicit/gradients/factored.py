@@ -13,6 +13,9 @@ from implicit.gradients.adjoint import linearised, with_adjoint
 from implicit.gradients.iterated import iterated_adjoint
 from implicit.gradients.rules import by_all_steps
 
+_ROUNDINGS = 1000
+"""Rounding units that factors leave at most, but where I − ∂zΦ is nearly singular."""
+
 
 @dataclass(frozen=True)
 class FactoredImplicit:
@@ -76,18 +79,21 @@ class FactoredImplicit:
         if not image.requires_grad:
             return solution
         latent, found = solution.value.detach(), image.detach()
+        rounding = _ROUNDINGS * torch.finfo(latent.dtype).eps
 
         def adjoint_of(gradient: Tensor) -> Tensor:
             v, left = solve_adjoint(latent, gradient)
             if left is None:
                 left = (gradient + product(v) - v).norm(dim=-1)
-            exact = left <= self.rtol * v.norm(dim=-1)  # not where v is not finite
-            if not bool(exact.all()):
+            size = v.norm(dim=-1)
+            if not bool((left <= rounding * size).all()):  # also where v is not finite
                 off = (problem.function(latent) - found).norm(dim=-1)
                 if bool(
-                    (off > self.rtol * found.norm(dim=-1)).any()
+                    (off > rounding * found.norm(dim=-1)).any()
                 ):  # Φ has changed, and with it the factors
                     return iterated_adjoint(product, problem.dependence, solver, stopping, gradient)
+            exact = left <= self.rtol * size
+            if not bool(exact.all()):
                 message = (
                     f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} tokens "
                     f"leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use float64 or Phantom"

@@ -257,23 +257,21 @@ class IteratedLayers(Layers):
 def _weights_of(module: nn.Module) -> Callable[[], AbstractContextManager[None]]:
     """Return what puts the weights and buffers that a module has now in their places, while it is entered.
 
-    `torch.func.functional_call` takes its own back before a backward pass, and ``p.data = …`` exchanges them.
+    `torch.func.functional_call` takes its own back before a backward pass.
     """
     stores = [store for part in module.modules() for store in (part._parameters, part._buffers)]
-    then = [
-        (store, name, kept.detach()) for store in stores for name, kept in store.items() if kept is not None
-    ]
+    then = [(store, name, weight) for store in stores for name, weight in store.items()]
 
     @contextmanager
     def entered() -> Iterator[None]:
         others = [
-            (store, name, store[name], kept)
-            for store, name, kept in then
-            if store[name].data_ptr() != kept.data_ptr()
+            (store, name, store[name], weight)
+            for store, name, weight in then
+            if name in store and store[name] is not weight
         ]
         try:
-            for store, name, _, kept in others:
-                store[name] = kept
+            for store, name, _, weight in others:
+                store[name] = weight
             yield
         finally:
             for store, name, now, _ in others:
