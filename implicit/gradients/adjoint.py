@@ -94,7 +94,8 @@ def _reaches_beyond(point: Tensor, image: Tensor) -> bool:
     """Whether a leaf of the image's graph lies elsewhere than behind the point."""
     if image.grad_fn is None:
         return image.requires_grad
-    open_nodes, seen = [image.grad_fn], {point.grad_fn, None}
+    open_nodes: list[Any] = [image.grad_fn]
+    seen = {point.grad_fn, None}
     while open_nodes:
         node = open_nodes.pop()
         if node in seen:
@@ -112,7 +113,7 @@ def _unpacked_once() -> AbstractContextManager[Any]:
     Checkpointing would compute all anew for every product.
     """
     # PyTorch has no public name for it.
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if hooks is None:
         return nullcontext()
     pack, unpack = hooks

@@ -11,7 +11,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -259,7 +259,9 @@ def _weights_of(module: nn.Module) -> Callable[[], AbstractContextManager[None]]
 
     `torch.func.functional_call` takes its own back before a backward pass.
     """
-    stores = [store for part in module.modules() for store in (part._parameters, part._buffers)]
+    stores: list[dict[str, Any]] = [
+        store for part in module.modules() for store in (part._parameters, part._buffers)
+    ]
     then = [(store, name, weight) for store in stores for name, weight in store.items()]
 
     @contextmanager

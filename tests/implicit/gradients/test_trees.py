@@ -105,7 +105,7 @@ def remembered(mix: nn.Linear, x: Tensor) -> Tensor:
 def exchanged(mix: nn.Linear, x: Tensor) -> Tensor:
     """Compute the same with weights that are the module's for the forward pass alone."""
     module = Remembering(nn.Linear(4, 4).double())
-    weights = {f"mix.{name}": weight for name, weight in mix.named_parameters()}
+    weights: dict[str, Tensor] = {f"mix.{name}": weight for name, weight in mix.named_parameters()}
     for _ in range(2):
         x = torch.func.functional_call(module, weights, (x,))
     return x

@@ -92,22 +92,20 @@ def test_gradients_in_features_state_and_weights_are_exact(layer: FeatureLayer) 
 
 
 class LeakyCell(Cell):
-    """A cell of a user's, which reads what is no weight of it, and may write into its state."""
+    """A cell of a user's, which reads what is no weight of it."""
 
     injection_size, recurrent_parts = D, ("h",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.in_proj, self.gain, self.in_place = nn.Linear(D, D), torch.ones(()), False
+        self.in_proj, self.gain = nn.Linear(D, D), torch.ones(())
 
     def init_state(self, batch_size: int) -> dict[str, Tensor]:
         return {"h": torch.zeros(batch_size, D)}
 
     def step(self, inputs, state, injection=None):  # type: ignore[no-untyped-def]
-        h = state["h"]
-        out = torch.tanh(self.gain * self.in_proj(inputs) + h + injection)
-        h = h.mul_(0.5).add_(0.4 * out) if self.in_place else 0.5 * h + 0.4 * out
-        return out, {"h": h}
+        out = torch.tanh(self.gain * self.in_proj(inputs) + state["h"] + injection)
+        return out, {"h": 0.5 * state["h"] + 0.4 * out}
 
     def forward(self, inputs, state, injection=None, mask=None):  # type: ignore[no-untyped-def]
         outputs = []
