@@ -134,14 +134,17 @@ def wrapped(step: Callable[..., Any]) -> Any:
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("model", "in_place"),
+    ("plain", "writing"),
     [
-        (stepped(Leaky), stepped(LeakyModelInPlace)),
-        (wrapped(leaky_step), wrapped(step_in_place)),
+        (lambda: stepped(Leaky), lambda: stepped(LeakyModelInPlace)),
+        (lambda: wrapped(leaky_step), lambda: wrapped(step_in_place)),
     ],
     ids=["StepModel", "wrap"],
 )
-def test_a_model_that_writes_into_its_state_and_inputs(model: Any, in_place: Any) -> None:
+def test_a_model_that_writes_into_its_state_and_inputs(
+    plain: Callable[[], Any], writing: Callable[[], Any]
+) -> None:
+    model, in_place = plain(), writing()
     given, tokens = {"h": torch.tensor([[1.0], [2.0]])}, TOKENS.clone()
     for state in (None, given, None):  # the last: the state before the first token is still what it was
         expected, found = (one.run(tokens, state, lengths=LENGTHS) for one in (model, in_place))
