@@ -159,6 +159,11 @@ def test_what_did_not_converge_is_told() -> None:
     [
         (lambda: implicit.fixed_point(torch.cos, {}), "start holds no tensor; give"),
         (lambda: implicit.fixed_point(torch.cos, 1.0), "start is 1.0; give a tensor"),
+        (lambda: implicit.fixed_point(torch.cos, torch.zeros(0)), "start has shape (0,), without an element"),
+        (
+            lambda: implicit.fixed_point(torch.cos, torch.zeros(0, 3), batched=True),
+            "start has shape (0, 3), without an element",
+        ),
         (
             lambda: implicit.fixed_point(torch.cos, torch.zeros(2).long()),
             "start holds a tensor of torch.int64",
