@@ -74,8 +74,9 @@ def fixed_point(
 ) -> TreeSolution:
     """Find z = f(z) from a start, with the implicit gradient in all that f depends on.
 
-    Parameters of modules and tensors that f closes over get their gradients, of what they are now; the start
-    gets none, since the fixed point does not depend on it. A `NotConvergedWarning` tells where none was reached.
+    Parameters of modules and tensors that f closes over get their gradients, of what they are now. The start
+    gets none, since the fixed point does not depend on it. A `NotConvergedWarning` tells where none was
+    reached.
 
     Args:
         function: f, from a pytree of tensors (nested tuples, lists, dictionaries) to one like it. It must

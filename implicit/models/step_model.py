@@ -215,7 +215,7 @@ class WrappedModule(SequenceModel):
 
     def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
         batched = {name: part[None] for name, part in state.items()}
-        after, _ = self._called(batched, inputs["token"][None])
+        after, _ = self._tried(batched, inputs["token"][None])
         return latent, {name: part[0] for name, part in after.items()}
 
 
