@@ -9,7 +9,7 @@
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from torch.nn.modules.module import _has_any_global_hook
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from theory.transition import State
+
+Given = TypeVar("Given", Tensor, None, Tensor | None)
 
 
 class CellSizes(CheckedConfig):
@@ -160,10 +162,28 @@ def step_of(
     cell: Cell, inputs: Tensor, state: State, injection: Tensor | None = None
 ) -> tuple[Tensor, State]:
     """Run `Cell.step`; a cell with hooks is called instead, on sequences of one token, so that they fire."""
+    state, injection = for_code_of(cell, state, injection)
     if not has_hooks(cell):
         return cell.step(inputs, state, injection)
     outputs, after = cell(inputs[:, None], state, None if injection is None else injection[:, None])
     return outputs[:, 0], after
+
+
+def for_code_of(owner: object, state: State, read: Given) -> tuple[State, Given]:
+    """Return a state, and what is read beside it, as they may be given to the methods of an object.
+
+    A class of a user's may write into them, so it gets copies: both are read again, by the next evaluation of
+    Φ or for padding, and the state may be the caller's. Classes of this package write into neither.
+
+    Example:
+        >>> given = {"h": torch.zeros(1)}
+        >>> for_code_of(nn.Linear(1, 1), given, None)[0]["h"].add_(1), given["h"]
+        (tensor([1.]), tensor([0.]))
+    """
+    if type(owner).__module__.startswith("implicit."):
+        return state, read
+    copies = {name: part.clone() for name, part in state.items()}
+    return copies, read.clone() if isinstance(read, Tensor) else read
 
 
 def keep_where(real: Tensor, after: State, before: State) -> State:

@@ -1,12 +1,13 @@
 """Tools of all gradient rules: derivatives put onto a value, products with Jᵀ, the adjoint's hook."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 from automata.errors import InputError
 from implicit.fixed_point import FixedPointProblem
@@ -18,6 +19,12 @@ def with_gradient_of(value: Tensor, path: Tensor) -> Tensor:
 
     Recording a gradient changes no result: z* keeps the residual and the status that it was found with. The
     derivatives are of any order and in every mode.
+
+    Example:
+        >>> b = torch.ones(1, requires_grad=True)
+        >>> value = with_gradient_of(torch.tensor([2.0]), 3 * b)
+        >>> value.item(), torch.autograd.grad(value, b)
+        (2.0, (tensor([3.]),))
     """
     return _WithGradientOf.apply(value, path)
 
@@ -42,40 +49,84 @@ class _WithGradientOf(torch.autograd.Function):
         return of_path
 
 
-def image_of(problem: FixedPointProblem, value: Tensor) -> Tensor | None:
-    """Return Φ(z*) with z* held fixed; None under ``torch.func`` and in forward mode, which know no hooks."""
+Product = Callable[[Tensor], Tensor]
+"""v ↦ Jᵀ v."""
+
+
+def linearised(problem: FixedPointProblem, value: Tensor) -> tuple[Tensor, Product] | None:
+    """Return Φ(z*), with z* held fixed, and v ↦ Jᵀ v with J = ∂zΦ there, both of one evaluation.
+
+    Autograd keeps that evaluation. Another one, in the backward pass, may read what has changed since. The
+    image has no gradient where Φ depends on nothing but z. None under ``torch.func`` and in forward mode,
+    which know no hooks.
+
+    Example:
+        >>> b = torch.ones(1, requires_grad=True)
+        >>> image, product = linearised(FixedPointProblem(lambda z: z / 2 + b), torch.zeros(1))
+        >>> image.requires_grad, product(torch.ones(1))
+        (True, tensor([0.5000]))
+    """
     if is_transformed(()):
         return None
-    image = problem.function(value.detach())
-    return None if is_transformed((image,)) else image
+    point = _Cut.apply(value.detach().requires_grad_())
+    with _unpacked_once():
+        image = problem.function(point)
+    if is_transformed((image,)):
+        return None
+    if not _reaches_beyond(point, image):
+        image = image.detach()
+    return image, partial(_transposed_product, image, point)
 
 
-def transposed_products(
-    problem: FixedPointProblem, value: Tensor
-) -> Callable[[], Callable[[Tensor], Tensor]]:
-    """Return what evaluates Φ at z* in a backward pass, and then gives v ↦ Jᵀ v with J = ∂zΦ there.
+class _Cut(torch.autograd.Function):
+    """z as it is; a backward pass ends there, and leaves no gradient behind."""
 
-    Autocast is then as it is now. Until then nothing is kept, so that checkpointing has nothing to repeat.
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:  # noqa: ARG004
+        return z.view_as(z)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:  # noqa: ARG004
+        return None
+
+
+def _reaches_beyond(point: Tensor, image: Tensor) -> bool:
+    """Whether a leaf of the image's graph lies elsewhere than behind the point."""
+    if image.grad_fn is None:
+        return image.requires_grad
+    open_nodes: list[Any] = [image.grad_fn]
+    seen = {point.grad_fn, None}
+    while open_nodes:
+        node = open_nodes.pop()
+        if node in seen:
+            continue
+        if hasattr(node, "variable"):
+            return True
+        seen.add(node)
+        open_nodes.extend(following for following, _ in node.next_functions)
+    return False
+
+
+def _unpacked_once() -> AbstractContextManager[Any]:
+    """Ask hooks on saved tensors for each of them once, however many products Jᵀ v take it.
+
+    Checkpointing would compute all anew for every product.
     """
-    device = value.device.type
-    known = torch.amp.is_autocast_available(device)
-    enabled = known and torch.is_autocast_enabled(device)
-    dtype = torch.get_autocast_dtype(device) if enabled else None
+    # PyTorch has no public name for it.
+    hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if hooks is None:
+        return nullcontext()
+    pack, unpack = hooks
 
-    def begin() -> Callable[[Tensor], Tensor]:
-        leaf = value.detach().requires_grad_()
-        with torch.enable_grad(), torch.autocast(device, dtype, enabled) if known else nullcontext():
-            image = problem.function(leaf)
-        if not image.requires_grad:  # Φ is constant
-            return torch.zeros_like
-        return partial(_transposed_product, image, leaf)
+    def pack_once(tensor: Tensor) -> Callable[[], Tensor]:
+        return cache(partial(unpack, pack(tensor)))
 
-    return begin
+    return saved_tensors_hooks(pack_once, lambda kept: kept())
 
 
-def _transposed_product(image: Tensor, leaf: Tensor, v: Tensor) -> Tensor:
+def _transposed_product(image: Tensor, point: Tensor, v: Tensor) -> Tensor:
     # A Φ that ignores z has no gradient in it: Jᵀ v = 0.
-    return torch.autograd.grad(image, leaf, v, retain_graph=True, materialize_grads=True)[0]
+    return torch.autograd.grad(image, point, v, retain_graph=True, materialize_grads=True)[0]
 
 
 class _FirstDerivative(torch.autograd.Function):
@@ -94,7 +145,16 @@ class _FirstDerivative(torch.autograd.Function):
 
 
 def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v of the adjoint."""
+    """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v, of the adjoint.
+
+    Raises:
+        InputError: where a gradient that was taken with ``create_graph=True`` is differentiated once more.
+
+    Example:
+        >>> b = torch.ones(1, requires_grad=True)
+        >>> with_adjoint(torch.ones(1), 3 * b, lambda g: 2 * g).sum().backward(); b.grad
+        tensor([6.])
+    """
 
     def solve_adjoint(gradient: Tensor | None) -> Tensor | None:
         if gradient is None:  # what autograd passes for an undefined gradient

@@ -3,13 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from automata.checks import check_number
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
+from implicit.gradients.adjoint import Product
+from implicit.gradients.iterated import iterated_adjoint
 from implicit.gradients.rules import with_adjoint_solved
+
+_ROUNDINGS = 1000
+"""Rounding units that factors leave at most, but where I − ∂zΦ is nearly singular."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,6 @@ class FactoredImplicit:
     Example:
         The gradient of a sum over the latents of a stored run, in one weight of its output projection.
 
-        >>> import torch
         >>> from implicit import Solve, load_run
         >>> from implicit.gradients import Implicit
         >>> model, tokens = load_run("parity").model, torch.ones(1, 5, dtype=torch.long)
@@ -63,22 +68,33 @@ class FactoredImplicit:
             InputError: for a problem that does not solve its adjoint system; where the gradient is
                 differentiated once more, outside of ``torch.func``.
         """
-        adjoint = problem.solve_adjoint
-        if adjoint is None:
+        solve_adjoint = problem.solve_adjoint
+        if solve_adjoint is None:
             raise InputError(f"gradient is {self}; this problem has no factors for it, give Implicit here")
         latent = solution.value.detach()
+        rounding = _ROUNDINGS * torch.finfo(latent.dtype).eps
 
-        def solve_adjoint(gradient: Tensor, products: Callable[[], Callable[[Tensor], Tensor]]) -> Tensor:
-            v, left = adjoint(latent, gradient)
-            if left is None:
-                left = (gradient + products()(v) - v).norm(dim=-1)
-            exact = left <= self.rtol * v.norm(dim=-1)  # not where v is not finite
-            if not bool(exact.all()):
-                message = (
-                    f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} tokens "
-                    f"leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use float64 or Phantom"
-                )
-                warn_caller(message, NotConvergedWarning)
-            return v
+        def adjoint_by(image: Tensor, product: Product) -> Callable[[Tensor], Tensor]:
+            def adjoint_of(gradient: Tensor) -> Tensor:
+                v, left = solve_adjoint(latent, gradient)
+                if left is None:
+                    left = (gradient + product(v) - v).norm(dim=-1)
+                size = v.norm(dim=-1)
+                if not bool((left <= rounding * size).all()):  # also where v is not finite
+                    off = (problem.function(latent) - image).norm(dim=-1)
+                    if bool((off > rounding * image.norm(dim=-1)).any()):
+                        # Φ has changed since the forward pass, and with it the factors.
+                        return iterated_adjoint(product, problem.dependence, solver, stopping, gradient)
+                exact = left <= self.rtol * size
+                if not bool(exact.all()):
+                    message = (
+                        f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} "
+                        f"tokens leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use "
+                        "float64 or Phantom"
+                    )
+                    warn_caller(message, NotConvergedWarning)
+                return v
 
-        return with_adjoint_solved(problem, solver, stopping, solution, solve_adjoint)
+            return adjoint_of
+
+        return with_adjoint_solved(problem, solver, stopping, solution, adjoint_by)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from implicit.fixed_point import (
     Stopping,
     solve,
 )
+from implicit.gradients.adjoint import Product
 from implicit.gradients.rules import with_adjoint_solved
 
 _ADJOINT_DEPENDENCE = {
@@ -43,7 +45,6 @@ class Implicit:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
 
     Example:
-        >>> import torch
         >>> from implicit.fixed_point import DampedPicard
         >>> from implicit.gradients import solve_with_gradient
         >>> a = torch.tensor(0.5, requires_grad=True)
@@ -66,20 +67,19 @@ class Implicit:
             InputError: where the gradient is differentiated once more, outside of ``torch.func``.
         """
 
-        def solve_adjoint(gradient: Tensor, products: Callable[[], Callable[[Tensor], Tensor]]) -> Tensor:
-            product = products()
-            backward = solve(
-                FixedPointProblem(
-                    lambda v: gradient + product(v),
-                    _ADJOINT_DEPENDENCE[problem.dependence],
-                ),
-                self.solver or solver,
-                self.stopping or stopping,
-                gradient,
-            )
-            if not bool(backward.converged.all()):
-                message = f"the implicit gradient is not exact: {backward.message()}"
-                warn_caller(message, NotConvergedWarning)
-            return backward.value
+        def adjoint_by(image: Tensor, product: Product) -> Callable[[Tensor], Tensor]:  # noqa: ARG001
+            own = self.solver or solver, self.stopping or stopping
+            return partial(iterated_adjoint, product, problem.dependence, *own)
 
-        return with_adjoint_solved(problem, solver, stopping, solution, solve_adjoint)
+        return with_adjoint_solved(problem, solver, stopping, solution, adjoint_by)
+
+
+def iterated_adjoint(
+    product: Product, dependence: Dependence, solver: Solver, stopping: Stopping, gradient: Tensor
+) -> Tensor:
+    """Find v = g + Jᵀ v from v ↦ Jᵀ v, where J has the dependence; warn where that does not converge."""
+    problem = FixedPointProblem(lambda v: gradient + product(v), _ADJOINT_DEPENDENCE[dependence])
+    found = solve(problem, solver, stopping, gradient)
+    if not bool(found.converged.all()):
+        warn_caller(f"the implicit gradient is not exact: {found.message()}", NotConvergedWarning)
+    return found.value

@@ -33,7 +33,7 @@ from implicit.fixed_point import (
     solve,
     unroll,
 )
-from implicit.gradients.adjoint import image_of, transposed_products, with_adjoint, with_gradient_of
+from implicit.gradients.adjoint import Product, linearised, with_adjoint, with_gradient_of
 
 
 class GradientRule(Protocol):
@@ -183,19 +183,19 @@ def with_adjoint_solved(
     solver: Solver,
     stopping: Stopping,
     solution: Solution,
-    solve_adjoint: Callable[[Tensor, Callable[[], Callable[[Tensor], Tensor]]], Tensor],
+    adjoint_by: Callable[[Tensor, Product], Callable[[Tensor], Tensor]],
 ) -> Solution:
-    """Hook in the solve of the adjoint: gradient and `transposed_products` ↦ v, in a backward pass."""
+    """Hook in the solve of the adjoint; what `linearised` found, without gradient, ↦ (gradient ↦ v)."""
     if not torch.is_grad_enabled():
         return solution
-    image = image_of(problem, solution.value)
-    if image is None:
+    linear = linearised(problem, solution.value)
+    if linear is None:
         return by_all_steps(problem, solver, stopping, solution)
+    image, product = linear
     if not image.requires_grad:
         return solution
-    products = transposed_products(problem, solution.value)
-    value = with_adjoint(solution.value, image, lambda gradient: solve_adjoint(gradient, products))
-    return replace(solution, value=value)
+    adjoint_of = adjoint_by(image.detach(), product)
+    return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))
 
 
 def solve_with_gradient(

@@ -73,8 +73,9 @@ def fixed_point(
 ) -> TreeSolution:
     """Find z = f(z) from a start, with the implicit gradient in all that f depends on.
 
-    Parameters of modules and tensors that f closes over get their gradients; the start gets none, since the
-    fixed point does not depend on it. A `NotConvergedWarning` tells where none was reached.
+    Parameters of modules and tensors that f closes over get their gradients, of what they are now. The start
+    gets none, since the fixed point does not depend on it. A `NotConvergedWarning` tells where none was
+    reached.
 
     Args:
         function: f, from a pytree of tensors (nested tuples, lists, dictionaries) to one like it. It must
@@ -121,6 +122,8 @@ def fixed_point(
                 "batched=True give tensors with one first axis"
             )
     shapes = [leaf.shape for leaf in leaves]
+    if not any(leaf.numel() for leaf in leaves):
+        raise InputError(f"start has shape {tuple(shapes[0])}, without an element; give at least one")
     rows = leaves[0].shape[0] if batched else 1
     sizes = [math.prod(shape) // rows if rows else 0 for shape in shapes]
 

@@ -8,16 +8,18 @@
 | ``_sweep``      | Φ            | z ← norm(z + cell(norm(z), injection)), through all layers           |
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Self
+from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell, RMSNorm, keep_where
 from implicit.cells.plain import is_plain, like
-from implicit.fixed_point import AdjointSolution, DampedPicard, Solver, Stopping
+from implicit.fixed_point import DampedPicard, Solver, Stopping
 from implicit.fixed_point.loop import autocasts
 from implicit.gradients import FactoredImplicit, GradientRule, Implicit
 from implicit.models.stack import Layers, has_derivative, push_forward
@@ -33,10 +35,10 @@ from implicit.modes import (
     solve_by,
 )
 from implicit.modes.fused import (
+    fused_adjoint,
     has_fused_self_map,
     request_of,
     self_map_of,
-    solve_adjoint_fused,
     solve_sequentially_fused,
 )
 from implicit.ops.sequential_solve import SelfMap, choose
@@ -85,7 +87,7 @@ class IteratedLayers(Layers):
         if start.dtype.itemsize == 2 or autocasts(start):
             return Implicit()
         small = self.latent_size <= MOST_FACTORED
-        if not self.state_grows and (small or self._has_adjoint_kernel(recurrence, start)):
+        if not self.state_grows and (small or recurrence.adjoint is not None):
             return FactoredImplicit()
         rtol = min(stopping.rtol or _ADJOINT.rtol, _ADJOINT.rtol)
         limit = max(stopping.max_iterations, _ADJOINT.max_iterations)
@@ -126,7 +128,10 @@ class IteratedLayers(Layers):
         return solution, result.state if solve.state_after else {}
 
     def _recurrence_of(self, injections: Inputs, state: State, mask: Tensor | None) -> Recurrence:
-        """Φ and G of a batch; the inputs are the injections, and behind them the mask if there is one."""
+        """Φ and G of a batch; the inputs are the injections, and behind them the mask if there is one.
+
+        A backward pass may come when the module has other weights: what it evaluates is fixed here.
+        """
         plain = is_plain(self.mixers, self.mixer_norms, self.mlps, self.latent_norm)
         known = plain and all(has_derivative(type(cell)) for cell in self.cells)
         recurrence = Recurrence(
@@ -137,7 +142,15 @@ class IteratedLayers(Layers):
             self._states,
             self._derivative if known else None,
         )
-        return replace(recurrence, adjoint=partial(self._adjoint, recurrence))
+        if not torch.is_grad_enabled():
+            return recurrence
+        recurrence = replace(recurrence, as_built=_weights_of(self))
+        start = self._start(recurrence, None, None)
+        if self._fused_backend("auto", recurrence, self.solver, Implicit(), start) != "numba":
+            return recurrence
+        with torch.no_grad():
+            self_map = self._fused_self_map()
+        return replace(recurrence, adjoint=fused_adjoint(self_map, recurrence))
 
     def without_kernels(self) -> Self:
         """Compute by PyTorch's own operations from now on; return the model itself.
@@ -194,15 +207,6 @@ class IteratedLayers(Layers):
         injections, mask = self._split(inputs)
         return self.visited(latent, injections, state, mask)
 
-    def _adjoint(self, recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> AdjointSolution | None:
-        """Solve the adjoint system in a kernel, where there is one."""
-        if not self._has_adjoint_kernel(recurrence, latent):
-            return None
-        return solve_adjoint_fused(self._fused_self_map(), recurrence, latent, gradient)
-
-    def _has_adjoint_kernel(self, recurrence: Recurrence, latent: Tensor) -> bool:
-        return self._fused_backend("auto", recurrence, self.solver, Implicit(), latent) == "numba"
-
     def _derivative(self, latent: Tensor, inputs: Inputs, state: State) -> Tensor:
         """∂zΦ of single tokens, the states before them held fixed, ``[batch, d_model, d_model]``."""
         injections, real = self._split(inputs)
@@ -239,3 +243,31 @@ class IteratedLayers(Layers):
 
     def _fused_self_map(self) -> SelfMap:
         return self_map_of(self.cells, self.norms, self.latent_norm, residual=self.residual)
+
+
+def _weights_of(module: nn.Module) -> Callable[[], AbstractContextManager[None]]:
+    """Return what puts the weights and buffers that a module has now in their places, while it is entered.
+
+    `torch.func.functional_call` takes its own back before a backward pass.
+    """
+    stores: list[dict[str, Any]] = [
+        store for part in module.modules() for store in (part._parameters, part._buffers)
+    ]
+    then = [(store, name, weight) for store in stores for name, weight in store.items()]
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        others = [
+            (store, name, store[name], weight)
+            for store, name, weight in then
+            if name in store and store[name] is not weight
+        ]
+        try:
+            for store, name, _, weight in others:
+                store[name] = weight
+            yield
+        finally:
+            for store, name, now, _ in others:
+                store[name] = now
+
+    return entered

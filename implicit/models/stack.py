@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
-from implicit.cells.interface import has_hooks, step_of
+from implicit.cells.interface import for_code_of, has_hooks, step_of
 from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
 from implicit.ops.not_finite import not_finite_sequences
 from theory.transition import State
@@ -119,11 +119,12 @@ class Layers(nn.Module):
         states: State = {}
         for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
             before = of_layer(state, layer)
-            given = norm(stream), before, injections[layer], mask
+            given = norm(stream), *for_code_of(cell, before, injections[layer]), mask
             # What hooks do to the state shows where the cell is called.
             found = Cell.states(cell, *given) if has_hooks(cell) else cell.states(*given)
             states.update(in_layer(found, layer))
             if layer + 1 < len(self.mixers):
+                given = given[0], *for_code_of(cell, before, injections[layer]), mask
                 output = cell(*given)[0]
                 stream = self._after_cell(stream, output, layer)
         return states
@@ -183,7 +184,7 @@ def _causal(
 
     Behind such a token nothing is finite, so that halves which begin there are not divided.
     """
-    output, after = cell(inputs, state, injection, mask)
+    output, after = cell(inputs, *for_code_of(cell, state, injection), mask)
     rows = not_finite_sequences(output)
     if rows is None:
         return output, after

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
 from implicit.cells import keep_where
+from implicit.cells.interface import for_code_of
 from implicit.cells.plain import like
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
@@ -87,8 +88,8 @@ class StepModel(SequenceModel):
         return _read_in_turn(self._advance, self.embed(tokens), state, mask)
 
     def _advance(self, state: State, inputs: Tensor) -> tuple[State, Tensor]:
-        after = self.update(state, inputs)
-        return after, self.read(after)
+        after = self.update(*for_code_of(self, state, inputs))
+        return after, self.read(for_code_of(self, after, None)[0])
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token."""
@@ -101,7 +102,7 @@ class StepModel(SequenceModel):
         )
 
     def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
-        return latent, self.update(state, inputs["embedded"])
+        return latent, self.update(*for_code_of(self, state, inputs["embedded"]))
 
 
 Step = Callable[[Any, State, Tensor], tuple[State, Tensor]]
@@ -155,7 +156,7 @@ class WrappedModule(SequenceModel):
 
     def _called(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Call the step, and refuse what is no state and no logits."""
-        found = self._step(self.module, dict(state), token)
+        found = self._step(self.module, *for_code_of(self._step, state, token))
         if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Tensor)):
             raise InputError(f"step returns {shown(found)}; return (state, logits)")
         after, logits = found
@@ -214,7 +215,7 @@ class WrappedModule(SequenceModel):
 
     def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
         batched = {name: part[None] for name, part in state.items()}
-        after, _ = self._called(batched, inputs["token"][None])
+        after, _ = self._tried(batched, inputs["token"][None])
         return latent, {name: part[0] for name, part in after.items()}
 
 

@@ -1,6 +1,6 @@
 """The sequential mode by a fused kernel, for models whose self-map is a stack of Mamba-2 layers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -110,6 +110,21 @@ def solve_sequentially_fused(
     if gradient is None:
         return result
     return differentiated(recurrence, solver, stopping, gradient, result, state_after=state_after)
+
+
+def fused_adjoint(
+    self_map: SelfMap, recurrence: Recurrence
+) -> Callable[[Tensor, Tensor], AdjointSolution | None]:
+    """Return `solve_adjoint_fused` as a `Recurrence` offers it: not where what it reads was written into."""
+    read = [*self_map.weights.values(), *recurrence.inputs, *recurrence.state.values()]
+    versions = [tensor._version for tensor in read]
+
+    def solve(latent: Tensor, gradient: Tensor) -> AdjointSolution | None:
+        if versions != [tensor._version for tensor in read]:
+            return None
+        return solve_adjoint_fused(self_map, recurrence, latent, gradient)
+
+    return solve
 
 
 @torch.no_grad()

@@ -57,5 +57,6 @@ def token_problem(recurrence: Recurrence, inputs: Inputs, state: State) -> Fixed
 
 def _solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> AdjointSolution:
     """Solve it in the way that the recurrence offers, or by factors where it has none, or none here."""
-    found = None if recurrence.adjoint is None else recurrence.adjoint(latent, gradient)
-    return AdjointSolution(solve_adjoint(recurrence, latent, gradient), None) if found is None else found
+    with recurrence.as_built():
+        found = None if recurrence.adjoint is None else recurrence.adjoint(latent, gradient)
+        return AdjointSolution(solve_adjoint(recurrence, latent, gradient), None) if found is None else found

@@ -1,6 +1,7 @@
 """What a mode needs of a model, and what it returns."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -31,6 +32,7 @@ class Recurrence:
             `advance` takes. By automatic differentiation of that if None.
         adjoint: solves the adjoint system of all tokens, from z and g, ``[batch, tokens, features]``; returns
             None where it could not. By the factors of every token if None.
+        as_built: enters the weights that the recurrence was made with, for what is evaluated later.
 
     Example:
         The running sum h' = h + z with Φ(z; h, x) = x / 2 + z / 2, whose fixed point is z = x.
@@ -54,6 +56,7 @@ class Recurrence:
     states: Callable[[Tensor, Inputs, State], State]
     derivative: Callable[[Tensor, Inputs, State], Tensor] | None = None
     adjoint: Callable[[Tensor, Tensor], AdjointSolution | None] | None = None
+    as_built: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class ModeResult(NamedTuple):

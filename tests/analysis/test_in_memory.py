@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import analysis
+import theory
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.output import json_ready
 from automata import make_task
@@ -148,6 +149,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "weights of another module": (
         lambda: analysis.ask("jacobian", closed_over(PlainGRU(2, 2, 4)), task="parity"),
+        r"step raises \w+Error \(.*takes weights from this module",
+    ),
+    "weights of another module, by one transition": (
+        lambda: theory.check(closed_over(PlainGRU(2, 2, 4)), torch.tensor([0, 1])),
         r"step raises \w+Error \(.*takes weights from this module",
     ),
     "nothing returned": (lambda: wrapped(lambda *_: None), r"step returns None; return \(state, logits\)"),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import implicit
 from automata.errors import InputError
@@ -58,6 +59,83 @@ def test_parameters_of_a_module_get_their_gradient_and_a_rule_may_be_given() -> 
     assert (gradient(stopping=TIGHT, gradient=Phantom(1)) - exact).norm() > 0.1 * exact.norm()
 
 
+def contraction() -> nn.Linear:
+    torch.manual_seed(0)
+    mix = nn.Linear(4, 4).double()
+    nn.init.orthogonal_(mix.weight, 0.9)
+    return mix
+
+
+def equilibrium(mix: nn.Linear, x: Tensor) -> Tensor:
+    """z = tanh(W z + x), of a function that nothing changes."""
+    return implicit.fixed_point(lambda z: torch.tanh(mix(z) + x), torch.zeros_like(x), stopping=TIGHT).value
+
+
+def rebound(mix: nn.Linear, x: Tensor) -> Tensor:
+    """Compute the same with a name that is given anew, in a loop, before the backward pass."""
+    for _ in range(2):
+        x = implicit.fixed_point(
+            lambda z: torch.tanh(mix(z) + x),  # noqa: B023 (what is tested)
+            torch.zeros_like(x),
+            stopping=TIGHT,
+        ).value
+    return x
+
+
+class Remembering(nn.Module):
+    """Computes the same with its input as an attribute."""
+
+    def __init__(self, mix: nn.Linear) -> None:
+        super().__init__()
+        self.mix = mix
+
+    def function(self, z: Tensor) -> Tensor:
+        return torch.tanh(self.mix(z) + self.x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.x = x
+        return implicit.fixed_point(self.function, torch.zeros_like(x), stopping=TIGHT).value
+
+
+def remembered(mix: nn.Linear, x: Tensor) -> Tensor:
+    module = Remembering(mix)
+    return module(module(x))
+
+
+def exchanged(mix: nn.Linear, x: Tensor) -> Tensor:
+    """Compute the same with weights that are the module's for the forward pass alone."""
+    module = Remembering(nn.Linear(4, 4).double())
+    weights: dict[str, Tensor] = {f"mix.{name}": weight for name, weight in mix.named_parameters()}
+    for _ in range(2):
+        x = torch.func.functional_call(module, weights, (x,))
+    return x
+
+
+@pytest.mark.parametrize("changed", [rebound, remembered, exchanged])
+@pytest.mark.parametrize("checkpointed", [False, True], ids=["", "checkpointed"])
+def test_the_gradient_is_that_of_the_forward_pass_whatever_changes_before_the_backward_pass(
+    changed: Callable[[nn.Linear, Tensor], Tensor], *, checkpointed: bool
+) -> None:
+    mix, x = contraction(), draw(3, 4).requires_grad_()
+    leaves = [*mix.parameters(), x]
+    expected = torch.autograd.grad(equilibrium(mix, equilibrium(mix, x)).square().sum(), leaves)
+    value = checkpoint(changed, mix, x, use_reentrant=False) if checkpointed else changed(mix, x)
+    for found, one in zip(torch.autograd.grad(value.square().sum(), leaves), expected, strict=True):
+        torch.testing.assert_close(found, one, rtol=1e-10, atol=1e-11)  # solves to 1e-13
+
+
+def test_a_checkpointed_solve_is_computed_again_once_or_twice() -> None:
+    """Once for the products Jᵀ v, however many there are, and once for all else."""
+    mix, x, solves = contraction(), draw(3, 4), []
+
+    def counted(x: Tensor) -> Tensor:
+        solves.append(1)
+        return equilibrium(mix, x)
+
+    checkpoint(counted, x.requires_grad_(), use_reentrant=False).sum().backward()
+    assert len(solves) <= 3
+
+
 def test_independent_problems_stop_by_themselves() -> None:
     rate = torch.tensor([[0.1], [0.9]])
     found = implicit.fixed_point(lambda z: rate * z + 1, torch.zeros(2, 1), batched=True)
@@ -81,6 +159,11 @@ def test_what_did_not_converge_is_told() -> None:
     [
         (lambda: implicit.fixed_point(torch.cos, {}), "start holds no tensor; give"),
         (lambda: implicit.fixed_point(torch.cos, 1.0), "start is 1.0; give a tensor"),
+        (lambda: implicit.fixed_point(torch.cos, torch.zeros(0)), "start has shape (0,), without an element"),
+        (
+            lambda: implicit.fixed_point(torch.cos, torch.zeros(0, 3), batched=True),
+            "start has shape (0, 3), without an element",
+        ),
         (
             lambda: implicit.fixed_point(torch.cos, torch.zeros(2).long()),
             "start holds a tensor of torch.int64",

@@ -3,7 +3,7 @@
 import copy
 import io
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from automata.errors import InputError
 from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
-from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell
+from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell, keep_where
 from implicit.models.layer import FeatureLayer
 
 D, BATCH, LENGTH = 8, 3, 6
@@ -89,6 +89,74 @@ def test_gradients_in_features_state_and_weights_are_exact(layer: FeatureLayer) 
     assert torch.autograd.gradcheck(
         outputs, [leaf.detach().clone().requires_grad_() for leaf in leaves], fast_mode=True
     )
+
+
+class LeakyCell(Cell):
+    """A cell of a user's, which reads what is no weight of it."""
+
+    injection_size, recurrent_parts = D, ("h",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_proj, self.gain = nn.Linear(D, D), torch.ones(())
+
+    def init_state(self, batch_size: int) -> dict[str, Tensor]:
+        return {"h": torch.zeros(batch_size, D)}
+
+    def step(self, inputs, state, injection=None):  # type: ignore[no-untyped-def]
+        out = torch.tanh(self.gain * self.in_proj(inputs) + state["h"] + injection)
+        return out, {"h": 0.5 * state["h"] + 0.4 * out}
+
+    def forward(self, inputs, state, injection=None, mask=None):  # type: ignore[no-untyped-def]
+        outputs = []
+        for t in range(inputs.shape[1]):
+            out, after = self.step(inputs[:, t], state, injection[:, t])
+            state = after if mask is None else keep_where(mask[:, t], after, state)
+            outputs.append(out)
+        return torch.stack(outputs, 1), state
+
+
+KINDS = {name: build for name, build in LAYERS.items() if name != "explicit"}
+KINDS["implicit, a cell of a user's"] = lambda: ImplicitLayer(LeakyCell(), solve=TIGHT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_weights_of_the_forward_pass(kind: str) -> None:
+    layer, x = KINDS[kind](), features()
+    other = copy.deepcopy(layer)
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.mul_(1 + 0.2 * torch.rand_like(weight))
+
+    def gradients(output: Tensor, weights: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(output.square().cumsum(1).sum(), list(weights))
+
+    expected = gradients(other(x)[0], other.parameters())
+    weights = {name: weight.detach().clone().requires_grad_() for name, weight in other.named_parameters()}
+    assert_agree(gradients(torch.func.functional_call(layer, weights, (x,))[0], weights.values()), expected)
+    output = other(x)[0]
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.add_(0.1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        gradients(output, other.parameters())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_hooks_and_attributes_of_the_forward_pass(kind: str) -> None:
+    layer, x = KINDS[kind](), features()
+    (cell, *_) = layer.cells
+    gradients = []
+    for changes in (False, True):
+        hook = cell.register_forward_hook(lambda _, given, found: (0.5 * found[0], found[1]))
+        cell.gain = torch.full((), 0.7)
+        loss = layer(x)[0].square().cumsum(1).sum()
+        if changes:
+            hook.remove()
+            cell.gain = torch.full((), -0.7)
+        gradients.append(torch.autograd.grad(loss, list(layer.parameters())))
+        hook.remove()
+    assert_agree(gradients[1], gradients[0])
 
 
 class Network(nn.Module):
