@@ -13,23 +13,15 @@ TABLES = Path(__file__).parent / "published"
 
 @dataclass(frozen=True)
 class Source:
-    """Who published a table, and where it was read.
+    """Who published a table, and where it was read."""
 
-    Attributes:
-        authors: family names.
-        year: of publication.
-        arxiv: number of the paper.
-        document: in which the table stands.
-        place: of the table in the document.
-        read: ``document`` if the numbers were read there, ``digest`` if a digest made from it gives them,
-            ``secondary`` if only somebody else's note does.
-    """
-
-    authors: tuple[str, ...]
-    year: int
-    arxiv: str
-    document: str
-    place: str
+    authors: tuple[str, ...]  # family names
+    year: int  # of publication
+    arxiv: str  # number of the paper
+    document: str  # in which the table stands
+    place: str  # of the table in the document
+    # document if the numbers were read there, digest if a digest made from it gives them, secondary if only
+    # somebody else's note does
     read: Literal["document", "digest", "secondary"]
 
     @property
@@ -47,25 +39,17 @@ class Source:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A published table.
+    """A published table."""
 
-    Attributes:
-        name: of the table and its file.
-        title: what it shows, in a line.
-        source: who published it.
-        columns: ``name``, ``unit`` and ``meaning`` of each.
-        rows: values by column, None where the source gives none; a row may have a ``remark``.
-        average: which column is the mean of which, and how far rounding may take the two apart.
-        remarks: on the whole table.
-    """
-
-    name: str
-    title: str
-    source: Source
-    columns: list[Mapping[str, str]]
+    name: str  # of the table and its file
+    title: str  # what it shows, in a line
+    source: Source  # who published it
+    columns: list[Mapping[str, str]]  # name, unit and meaning of each
+    # values by column, None where the source gives none; a row may have a remark
     rows: list[Mapping[str, Any]]
+    # which column is the mean of which, and how far rounding may take the two apart
     average: Mapping[str, Any] | None
-    remarks: list[str]
+    remarks: list[str]  # on the whole table
 
     def values(self, column: str) -> list[Any]:
         """Return a column, one value per row."""

@@ -30,11 +30,6 @@ Suffix = tuple[int, ...]
 class Reader:
     """A model that is read token by token, in batches, and answers with its most probable class.
 
-    Attributes:
-        model: under the interface of `SequenceModel`, in any dtype.
-        stopping: of the fixed points, for implicit models.
-        batch_size: states that are advanced together; implicit models wait for the slowest of them.
-
     Example:
         >>> from implicit.models.lstm import LSTM
         >>> from implicit.models.lstm import LSTMConfig
@@ -44,9 +39,10 @@ class Reader:
         (4, (2, 3), 6)
     """
 
-    model: SequenceModel
+    model: SequenceModel  # under the interface of `SequenceModel`, in any dtype
+    # of the fixed points, for implicit models
     stopping: Stopping = field(default_factory=lambda: Stopping(rtol=1e-3, max_iterations=200))
-    batch_size: int = 1024
+    batch_size: int = 1024  # states that are advanced together; implicit models wait for the slowest of them
     counts: dict[str, int] = field(default_factory=lambda: {"tokens": 0, "unconverged": 0})
     """How many tokens were read so far, and at how many of them the model had no fixed point."""
 

@@ -27,27 +27,17 @@ from implicit.runs.loading import STORED_RUNS, Run
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """Which run a result is about.
+    """Which run a result is about."""
 
-    Attributes:
-        name: the name of its folder.
-        task: name of the task.
-        model: name of the model.
-        parameters: number of trained numbers.
-        training_length: tokens per sequence in training; None if a model in memory does not say.
-        seed: of the training run; None of a model in memory.
-        weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
-        compiled: whether the weights were compiled from the task (`implicit.compiled`), not trained; then
-            training length and seed say nothing.
-    """
-
-    name: str
-    task: str
-    model: str
-    parameters: int
-    training_length: int | None
-    seed: int | None
-    weights_sha256: str
+    name: str  # the name of its folder
+    task: str  # name of the task
+    model: str  # name of the model
+    parameters: int  # number of trained numbers
+    training_length: int | None  # tokens per sequence in training; None if a model in memory does not say
+    seed: int | None  # of the training run; None of a model in memory
+    weights_sha256: str  # hash of the weights, that of model.safetensors in the run folder
+    # whether the weights were compiled from the task (`implicit.compiled`), not trained; then training length
+    # and seed say nothing
     compiled: bool = False
 
     @classmethod

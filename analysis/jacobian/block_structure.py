@@ -50,11 +50,6 @@ class Block:
 class StateJacobian:
     """The matrix ds'/ds at one state, its rows and columns sorted by blocks, the windows last.
 
-    Attributes:
-        matrix: ``[size, size]``, float64.
-        blocks: what the rows and columns are, in order.
-        has_windows: whether the convolution windows are part of it.
-
     Example:
         Two states of which the second drives the first, and a window that nothing drives.
 
@@ -74,9 +69,9 @@ class StateJacobian:
         [('h', 'state'), ('w', 'window')]
     """
 
-    matrix: Tensor
-    blocks: tuple[Block, ...]
-    has_windows: bool
+    matrix: Tensor  # [size, size], float64
+    blocks: tuple[Block, ...]  # what the rows and columns are, in order
+    has_windows: bool  # whether the convolution windows are part of it
 
     @classmethod
     def at(cls, transition: Transition, state: State, latent: Tensor) -> "StateJacobian":
@@ -149,21 +144,13 @@ GROUPS = (
 
 @dataclass(frozen=True, eq=False)
 class BlockStructure:
-    """Masses of the blocks, as root mean squares over several states.
+    """Masses of the blocks, as root mean squares over several states."""
 
-    Attributes:
-        blocks: labels of the blocks.
-        masses: ``[blocks, blocks]``, ‖block‖_F / ‖J‖_F; rows are outputs, columns sources.
-        groups: the masses by meaning, see `GROUPS`.
-        states: over how many states.
-        has_windows: whether the convolution windows are included.
-    """
-
-    blocks: tuple[str, ...]
-    masses: NDArray[np.float64]
-    groups: dict[str, float]
-    states: int
-    has_windows: bool
+    blocks: tuple[str, ...]  # labels of the blocks
+    masses: NDArray[np.float64]  # [blocks, blocks], ‖block‖_F / ‖J‖_F; rows are outputs, columns sources
+    groups: dict[str, float]  # the masses by meaning, see `GROUPS`
+    states: int  # over how many states
+    has_windows: bool  # whether the convolution windows are included
 
     @classmethod
     def over(cls, jacobians: Sequence[StateJacobian]) -> "BlockStructure":

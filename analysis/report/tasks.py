@@ -52,19 +52,12 @@ class ReportSettings(AnalysisSettings):
 
 @dataclass(frozen=True)
 class Task:
-    """One analysis of one run, or of all runs together, to be run in any process.
+    """One analysis of one run, or of all runs together, to be run in any process."""
 
-    Attributes:
-        analysis: its name.
-        runs: the run folders or names.
-        folder: where the results go.
-        settings: of the report.
-    """
-
-    analysis: str
-    runs: tuple[str, ...]
-    folder: Path
-    settings: ReportSettings
+    analysis: str  # its name
+    runs: tuple[str, ...]  # the run folders or names
+    folder: Path  # where the results go
+    settings: ReportSettings  # of the report
 
     @property
     def label(self) -> str:

@@ -14,11 +14,6 @@ import pytest
 class Reach:
     """What the tests of an area reach.
 
-    Attributes:
-        seconds: processor time of every test that passed.
-        lines: of every file, the tests that reach a line.
-        failed: tests that do not pass without any fault.
-
     Example:
         >>> reach = Reach({"slow": 2.0, "quick": 0.1}, {"demo.py": {2: {"slow", "quick"}}})
         >>> reach.tests("demo.py", "def double(x):\\n    return 2 * x", line=2)
@@ -27,9 +22,10 @@ class Reach:
         ['quick', 'slow']
     """
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # processor time of every test that passed
+    # of every file, the tests that reach a line
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)  # tests that do not pass without any fault
 
     def tests(self, file: str, source: str, line: int) -> list[str]:
         """Return the tests that reach the statement around a line, the quickest first.
