@@ -57,14 +57,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Case:
-    """One line of questions to a benchmark: who does this work faster?
-
-    Example:
-        >>> case = Case({"n": 10}, lambda: None, (Contender("sum", lambda: sum(range(10))),), turns=3)
-        >>> record = run_case(case)
-        >>> record["correct"], len(record["contenders"]["sum"]["seconds"])
-        (True, 3)
-    """
+    """One line of questions to a benchmark: who does this work faster?"""
 
     parameters: Parameters  # sizes and settings
     # raises `IncorrectError` unless every contender without a check of its own is right; called before the
@@ -96,12 +89,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A question about speed with its cases.
-
-    Example:
-        >>> Benchmark("sums", "Adding up", lambda: [], checked="sums are equal").headlines
-        ()
-    """
+    """A question about speed with its cases."""
 
     name: str  # of the module and the results
     description: str  # the question, in a line

@@ -42,12 +42,7 @@ class Claim:
 
 
 def graded(everywhere: bool, somewhere: bool, because: str) -> Verdict:
-    """Return the verdict on a claim that the runs show everywhere, somewhere only, or nowhere.
-
-    Example:
-        >>> graded(False, True, "on 2 tasks of 3").word
-        'partly'
-    """
+    """Return the verdict on a claim that the runs show everywhere, somewhere only, or nowhere."""
     return Verdict("not reproduced" if not somewhere else "reproduced" if everywhere else "partly", because)
 
 
@@ -81,13 +76,6 @@ class ShareOfRuns:
 
     Reproduced if the share ``reproduced`` of the row's runs reach it and no control does; not reproduced if
     no run of the row does; partly otherwise. A run that failed does not reach it.
-
-    Example:
-        >>> from paper_figures.rows import MeasuredRun, rows_of
-        >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"accuracy": {"512": 1 - n}}, "done", {})
-        ...         for n in (0, 1)]
-        >>> str(ShareOfRuns("accuracy@512", 0.99, "LSTM", at="512 tokens")(rows_of(runs)))
-        'partly: at least 0.99 at 512 tokens: LSTM 1 of 2'
     """
 
     value: str  # path of the value

@@ -56,16 +56,7 @@ CAPTIONS = Path(__file__).parent / "figures"
 
 @dataclass(frozen=True)
 class Variants:
-    """A base and rows that differ from it, each over some seeds.
-
-    Example:
-        >>> base = {"task": "S3", "model": "implicit-mamba2"}
-        >>> variants = Variants(base, {"recipe": {}, "Muon": {"algorithm": "Muon"}})
-        >>> [len(grid.points) for grid in variants.grids]
-        [3, 3]
-        >>> variants.label({**base, "algorithm": "Muon", "seed": 1})
-        'Muon'
-    """
+    """A base and rows that differ from it, each over some seeds."""
 
     base: Settings  # settings of every run; the recipe of the task fills in the rest
     rows: Mapping[str, Settings]  # what differs from the base, by the label of the row

@@ -35,17 +35,7 @@ def value_of(run: MeasuredRun, value: Value) -> Any:
 
 @dataclass(frozen=True)
 class Lines:
-    """Values against a number: every run thin, the mean of a row thick, a band from the least to the largest.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> from paper_figures.rows import rows_of
-        >>> run = MeasuredRun({"model": "lstm", "seed": 0}, {"accuracy": {"32": 1.0, "64": 0.5}}, "done", {})
-        >>> axes = Figure().subplots()
-        >>> Lines("accuracy", chance=(0.5,)).draw(axes, rows_of([run]))
-        >>> axes.lines[0].get_xydata().tolist()
-        [[32.0, 1.0], [64.0, 0.5]]
-    """
+    """Values against a number: every run thin, the mean of a row thick, a band over its runs."""
 
     # leads to {x: value}, or to a pair of sequences, x and values; a run of which it is None is left out.
     # Several quantities of all runs, each with a look, stand in a mapping {label: (y, look)}; lines are then
@@ -136,17 +126,7 @@ def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, la
 
 @dataclass(frozen=True)
 class Marks:
-    """A line of text per row, and a mark per run.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> from paper_figures.rows import rows_of
-        >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"updates": n}, "done", {}) for n in (1, 2)]
-        >>> axes = Figure().subplots()
-        >>> Marks("updates").draw(axes, rows_of(runs))
-        >>> axes.lines[0].get_xdata().tolist(), [text.get_text() for text in axes.get_yticklabels()]
-        ([1.0, 2.0], ['LSTM'])
-    """
+    """A line of text per row, and a mark per run."""
 
     value: Value  # of a run
     xlabel: str = ""  # of the axis; a line break is kept

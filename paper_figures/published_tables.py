@@ -71,13 +71,6 @@ def read_table(name: str) -> PublishedTable:
 
     Raises:
         InputError: for an unknown name.
-
-    Example:
-        >>> read_table("downstream").row(family="Llama", size="1.3B", variant="free")["average"]
-        0.5892
-        >>> read_table("downsteam")
-        Traceback (most recent call last):
-        automata.errors.InputError: published table 'downsteam' is unknown; did you mean 'downstream'? ...
     """
     if name not in table_names():
         raise unknown_name("published table", name, table_names())

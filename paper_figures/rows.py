@@ -12,13 +12,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A training run as the results of a figure hold it.
-
-    Example:
-        >>> run = MeasuredRun({"seed": 0}, {"accuracy": {"512": 0.9}, "updates": 700}, "done", {})
-        >>> run.at("accuracy@512"), run.at("updates")
-        (0.9, 700)
-    """
+    """A training run as the results of a figure hold it."""
 
     settings: Settings  # what was chosen, the seed among them
     values: Mapping[str, Any]  # everything measured, by name; empty for a run that failed

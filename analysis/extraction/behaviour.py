@@ -28,16 +28,7 @@ Suffix = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """A model that is read token by token, in batches, and answers with its most probable class.
-
-    Example:
-        >>> from implicit.models.lstm import LSTM
-        >>> from implicit.models.lstm import LSTMConfig
-        >>> reader = Reader(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
-        >>> states, answers = reader.walk(torch.tensor([[0, 1, 1], [1, 0, 1]]))
-        >>> len(states), answers.shape, reader.counts["tokens"]
-        (4, (2, 3), 6)
-    """
+    """A model that is read token by token, in batches, and answers with its most probable class."""
 
     model: SequenceModel  # under the interface of `SequenceModel`, in any dtype
     # of the fixed points, for implicit models
@@ -101,15 +92,6 @@ class ObservationTable:
 
     Source:
         Angluin 1987, "Learning regular sets from queries and counterexamples".
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> table = ObservationTable(Reader(load_run("parity-small").model), tokens=2)
-        >>> states, _ = table.reader.walk(torch.tensor([[0, 1, 1, 0]]))
-        >>> table.add(join(states)).tolist()
-        [0, 0, 1, 0, 0]
-        >>> table.differing_suffixes(0, 1), table.answer_of(0, (1,)), table.answer_of(1, (1,))
-        ([(0,), (1,)], 1, 0)
     """
 
     def __init__(self, reader: Reader, tokens: int) -> None:

@@ -29,13 +29,6 @@ def draw_runs(
     """Draw every run as a thin line, their mean as a thick one, and a band from the least to the largest.
 
     Nothing if there is no run. Values are ``[runs, points]``; the number of runs is added to the label.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> axes = Figure().subplots()
-        >>> draw_runs(axes, [1, 2], np.array([[0.0, 1.0], [1.0, 1.0]]), Look("black"), "LSTM")
-        >>> [line.get_ydata().tolist() for line in axes.lines], axes.lines[-1].get_label()
-        ([[0.0, 1.0], [1.0, 1.0], [0.5, 1.0]], 'LSTM, mean of 2 runs')
     """
     if not len(values):
         return

@@ -48,26 +48,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class StateJacobian:
-    """The matrix ds'/ds at one state, its rows and columns sorted by blocks, the windows last.
-
-    Example:
-        Two states of which the second drives the first, and a window that nothing drives.
-
-        >>> transition = Transition(
-        ...     self_map=lambda z, s: z,
-        ...     state_update=lambda z, s: {"w": 0 * s["w"], "h": torch.stack([s["h"][1], s["h"][1]])},
-        ...     latent_size=0,
-        ...     layer_states=(("h",),),
-        ... )
-        >>> state = {"w": torch.ones(1).double(), "h": torch.ones(2).double()}
-        >>> jacobian = StateJacobian.at(transition, state, torch.zeros(0).double())
-        >>> jacobian.matrix
-        tensor([[0., 1., 0.],
-                [0., 1., 0.],
-                [0., 0., 0.]], dtype=torch.float64)
-        >>> [(block.label, block.kind) for block in jacobian.blocks]
-        [('h', 'state'), ('w', 'window')]
-    """
+    """The matrix ds'/ds at one state, its rows and columns sorted by blocks, the windows last."""
 
     matrix: Tensor  # [size, size], float64
     blocks: tuple[Block, ...]  # what the rows and columns are, in order

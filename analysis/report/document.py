@@ -108,21 +108,7 @@ def _findings(report: Mapping[str, Any], name: str) -> dict[str, Finding]:
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """Return the report as Markdown; figures are linked by paths relative to its folder.
-
-    Example:
-        >>> model = {
-        ...     "model": "mamba2", "task": "parity", "parameters": 9, "training_length": 32,
-        ...     "training_steps": 5, "training_seconds": 1.5, "seed": 0, "weights_sha256": "ab" * 32,
-        ...     "findings": {"jacobian": Finding("it fails at 64 states", verdict="fails").json()},
-        ... }
-        >>> text = markdown({
-        ...     "seconds": 60, "parts": {}, "command": "make demo", "settings": {"sequences": 256, "seed": 0},
-        ...     "environment": {"python": "3.11"}, "models": {"mamba2": model},
-        ... })
-        >>> "| mamba2 | 9 | fails |" in text, "It fails at 64 states." in text
-        (True, True)
-    """
+    """Return the report as Markdown; figures are linked by paths relative to its folder."""
     report = {**without_html(report), "command": report["command"]}
     models: dict[str, Any] = dict(report["models"])
     findings = {name: _findings(report, name) for name in models}

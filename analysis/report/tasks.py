@@ -100,16 +100,7 @@ def comparison_tasks(runs: Sequence[Run], folder: Path, settings: ReportSettings
 
 
 def perform_quietly(task: Task) -> tuple[float, str]:
-    """Run a task without its progress bars, which would mix with those of another process.
-
-    Example:
-        >>> class Nothing(Task):
-        ...     def __init__(self) -> None: ...
-        ...     def perform(self) -> float:
-        ...         return 0.5
-        >>> perform_quietly(Nothing())
-        (0.5, '')
-    """
+    """Run a task without its progress bars, which would mix with those of another process."""
     with contextlib.redirect_stderr(io.StringIO()) as errors:
         seconds = task.perform()
     return seconds, errors.getvalue()
@@ -128,15 +119,7 @@ def two_processes() -> Iterator[Executor]:
 
 
 def finish_tasks(futures: dict[Future[tuple[float, str]], str], console: Console) -> dict[str, float]:
-    """Wait for tasks, say when each is done, and return their seconds by label.
-
-    Example:
-        >>> done: Future[tuple[float, str]] = Future()
-        >>> done.set_result((1.5, ""))
-        >>> finish_tasks({done: "training"}, Console())
-             1.5 s  training
-        {'training': 1.5}
-    """
+    """Wait for tasks, say when each is done, and return their seconds by label."""
     seconds = {}
     for future in as_completed(futures):
         taken, errors = future.result()

@@ -25,15 +25,7 @@ TRAINING = "training"
 
 @dataclass(frozen=True)
 class Point:
-    """The settings of one training run.
-
-    Example:
-        >>> point = Point({"task": "parity", "model": "lstm", "steps": 200, "seed": 3})
-        >>> point.name, point.config.steps, point.seed
-        ('parity-lstm-steps=200-seed-3', 200, 3)
-        >>> point.command
-        'python -m implicit.train --task parity --model lstm --steps 200 --seed 3 --out RUN'
-    """
+    """The settings of one training run."""
 
     # what was chosen, task, model and seed among them; the recipe of the task fills in the rest
     settings: Mapping[str, Any]
@@ -120,16 +112,7 @@ def _flag(name: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """Every combination of some values, the first axis slowest.
-
-    Example:
-        >>> grid = Grid(
-        ...     axes={"model": ["lstm", "mamba2"], "carried_share": [0.0, 0.9], "seed": range(3)},
-        ...     base={"task": "parity", "steps": 200},
-        ... )
-        >>> len(grid.points), grid.points[0].name
-        (12, 'parity-lstm-steps=200-carried_share=0.0-seed-0')
-    """
+    """Every combination of some values, the first axis slowest."""
 
     # values by name: task, model, seed, any field of the configuration, any size of the model
     axes: Mapping[str, Sequence[Any]]
