@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from automata.errors import InputError, unknown_name
 from implicit.runs.files import read_json
@@ -12,44 +12,32 @@ TABLES = Path(__file__).parent / "published"
 
 
 @dataclass(frozen=True)
-class Source:
-    """Who published a table, and where it was read."""
-
-    authors: tuple[str, ...]  # family names
-    year: int  # of publication
-    arxiv: str  # number of the paper
-    document: str  # in which the table stands
-    place: str  # of the table in the document
-    # document if the numbers were read there, digest if a digest made from it gives them, secondary if only
-    # somebody else's note does
-    read: Literal["document", "digest", "secondary"]
-
-    @property
-    def short(self) -> str:
-        """Authors and year, and that the numbers are secondary if they are."""
-        return self.cited.replace(f", arXiv {self.arxiv}", "")
-
-    @property
-    def cited(self) -> str:
-        """The same with the number of the paper."""
-        authors = " and ".join(self.authors) if len(self.authors) < 3 else f"{self.authors[0]} et al."
-        secondary = " (secondary)" if self.read == "secondary" else ""
-        return f"{authors} {self.year}, arXiv {self.arxiv}{secondary}"
-
-
-@dataclass(frozen=True)
 class PublishedTable:
     """A published table."""
 
     name: str  # of the table and its file
     title: str  # what it shows, in a line
-    source: Source  # who published it
+    # authors (family names), year, arxiv (number of the paper), document and place of the table in it; read:
+    # `document` if the numbers were read there, `digest` if a digest made from it gives them, `secondary` if
+    # only somebody else's note does
+    source: Mapping[str, Any]
     columns: list[Mapping[str, str]]  # name, unit and meaning of each
-    # values by column, None where the source gives none; a row may have a remark
-    rows: list[Mapping[str, Any]]
-    # which column is the mean of which, and how far rounding may take the two apart
-    average: Mapping[str, Any] | None
+    rows: list[Mapping[str, Any]]  # values by column, None where the source gives none; may have a remark
+    average: Mapping[str, Any] | None  # which column is the mean of which, and what rounding may do to it
     remarks: list[str]  # on the whole table
+
+    @property
+    def short(self) -> str:
+        """Authors and year, and that the numbers are secondary if they are."""
+        return self.cited.replace(f", arXiv {self.source['arxiv']}", "")
+
+    @property
+    def cited(self) -> str:
+        """The same with the number of the paper."""
+        names = self.source["authors"]
+        authors = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+        secondary = " (secondary)" if self.source["read"] == "secondary" else ""
+        return f"{authors} {self.source['year']}, arXiv {self.source['arxiv']}{secondary}"
 
     def values(self, column: str) -> list[Any]:
         """Return a column, one value per row."""
@@ -74,9 +62,7 @@ def read_table(name: str) -> PublishedTable:
     """
     if name not in table_names():
         raise unknown_name("published table", name, table_names())
-    content = read_json(TABLES / f"{name}.json")
-    source = content.pop("source")
-    return PublishedTable(source=Source(**{**source, "authors": tuple(source["authors"])}), **content)
+    return PublishedTable(**read_json(TABLES / f"{name}.json"))
 
 
 def table_names() -> list[str]:
