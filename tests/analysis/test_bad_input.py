@@ -27,14 +27,8 @@ from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.loading import Run
 
 Main = Callable[[Sequence[str]], int]
-MAINS: list[Main] = [
-    jacobian.main,
-    convergence.main,
-    agreement.main,
-    length_generalization.main,
-    extraction.main,
-    report.main,
-]
+MAINS: list[Main] = [jacobian.main, length_generalization.main, extraction.main, report.main]
+"""A question about one run, about several together, about each of several; and the report of all."""
 
 
 def replace_tensor(run: Run, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -82,11 +76,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "main",
-    MAINS,
-    ids=["jacobian", "convergence", "agreement", "length_generalization", "extraction", "report"],
-)
+@pytest.mark.parametrize("main", MAINS, ids=["jacobian", "length_generalization", "extraction", "report"])
 @pytest.mark.parametrize(
     ("spoil", "flags", "sentence"), CASES, ids=lambda case: str(getattr(case, "__name__", case))
 )
