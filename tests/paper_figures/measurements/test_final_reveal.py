@@ -19,7 +19,6 @@ from tests.paper_figures.measurements.reading_models import (
     Reader,
     always,
     executed,
-    from_last_reveals,
     wrong_after,
 )
 
@@ -80,20 +79,6 @@ def test_the_accuracy_at_a_number_is_that_after_so_many_commands() -> None:
     values = final_reveal(run_of(task, Reader(task, wrong_after(8))), settings)["accuracy"]
     assert (values[1], values[2], values[8]) == (1, 1, 1)
     assert values[9] < 0.8  # 4 - v is v for one value of three
-
-
-def test_with_three_variables_the_reveal_before_and_the_swaps_since_are_enough() -> None:
-    for name in ("repl-3-values", "repl-3-values-1", "repl-3-values-8"):
-        task = sessions(name)
-        found = final_reveal(run_of(task, Reader(task, from_last_reveals(3, 1))), FEW)
-        assert set(found["accuracy"].values()) == {1.0}
-    task = sessions("repl-5-values")
-    late = RevealSettings(commands=(32,), sequences=256)
-    for reveals, expected in ((1, 0.4), (5, 0.96)):
-        accuracy = final_reveal(run_of(task, Reader(task, from_last_reveals(5, reveals))), late)["accuracy"][
-            32
-        ]
-        assert accuracy == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / 256))
 
 
 def test_all_models_and_the_three_tasks_of_one_spacing_are_asked_the_same_sessions() -> None:

@@ -90,7 +90,7 @@ def test_other_runs_are_refused() -> None:
 
 @pytest.mark.parametrize("test", SpacingSettings().tests)
 def test_tests_have_the_spacing_that_they_say(test: Test) -> None:
-    task = session_task(ReplLanguage(3), test, 16)
+    task = session_task(ReplLanguage(3), "random" if test == "random" else int(test), 16)
     assert (task.form.spacing, task.form.reveal_every) == (
         ("random", 4) if test == "random" else ("fixed", int(test))
     )
