@@ -242,7 +242,7 @@ class Spectrum:
 
 def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
     """Draw the absolute entries of a Jacobian in logarithmic colours, its blocks outlined."""
-    image, cell = averaged(jacobian.matrix)
+    image, cell = averaged(jacobian.matrix.detach().double().numpy())
     size = len(jacobian.matrix)
     largest = image.max() or 1.0
     picture = axes.imshow(
@@ -272,22 +272,12 @@ def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
     axes.grid(visible=False)
 
 
-def averaged(matrix: Tensor) -> tuple[NDArray[np.float64], int]:
-    """Return the absolute entries, averaged down to at most `PIXELS` a side, and the side of a cell.
-
-    Example:
-        >>> import torch
-        >>> image, cell = averaged(torch.full((512, 512), 3.0))
-        >>> image.shape, cell, float(image[0, 0])
-        ((256, 256), 2, 3.0)
-    """
+def averaged(matrix: NDArray[np.float64], most: int = PIXELS) -> tuple[NDArray[np.float64], int]:
+    """Return root mean squares over square cells, at most so many a side, and the side of a cell."""
     size = len(matrix)
-    cell = -(-size // PIXELS)
-    count = -(-size // cell)
-    sums = np.zeros((count, count))
-    squares = matrix.detach().numpy().astype(np.float64) ** 2
+    cell = -(-size // most)
     starts = np.arange(0, size, cell)
-    sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+    sums = np.add.reduceat(np.add.reduceat(matrix**2, starts, axis=0), starts, axis=1)
     widths = np.minimum(cell, size - starts)
     return np.sqrt(sums / np.outer(widths, widths)), cell
 

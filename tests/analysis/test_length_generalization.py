@@ -149,14 +149,6 @@ def test_what_is_stored_is_what_was_measured(make_run: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("rtol", np.inf), ("rtol", np.nan), ("confidence", 1.0), ("confidence", 0.0)]
-)
-def test_settings_that_measure_nothing_are_refused(make_run: Any, option: str, value: Any) -> None:
-    with pytest.raises(InputError, match=option):
-        length_generalization.analyse(make_run("lstm"), **{"lengths": (4,), option: value})
-
-
-@pytest.mark.parametrize(
     ("option", "value"),
     [("seed", 1), ("batch_size", 2), ("rtol", 0.5), ("max_iterations", 2), ("mode", "simultaneous")],
 )

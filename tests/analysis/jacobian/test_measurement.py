@@ -167,3 +167,15 @@ def test_leading_eigenvalues_of_a_large_matrix(monkeypatch: pytest.MonkeyPatch) 
     assert not found.complete
     # Arnoldi iteration runs to machine precision by default
     np.testing.assert_allclose(np.sort(found.values.real), [18, 19, 20], rtol=1e-10)
+
+
+@pytest.mark.parametrize(("size", "most"), [(12, 4), (7, 3), (3, 8)])
+def test_cells_of_a_picture_keep_the_norm(size: int, most: int) -> None:
+    matrix = np.random.default_rng(0).normal(size=(size, size))
+    image, cell = block_structure.averaged(matrix, most)
+    assert len(image) <= most
+    widths = np.diff([*range(0, size, cell), size])
+    # the squares are only summed in another order
+    np.testing.assert_allclose((image**2 * np.outer(widths, widths)).sum(), (matrix**2).sum(), rtol=1e-12)
+    corner = matrix[: widths[0], size - widths[-1] :]
+    np.testing.assert_allclose(image[0, -1] ** 2, (corner**2).mean(), rtol=1e-12)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.tasks.repl_language import ReplLanguage
 from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run
 from paper_figures.measurements.answers import (
     SpacingSettings,
     Test,
@@ -75,17 +74,6 @@ def test_numbers_of_commands_are_those_of_the_text() -> None:
             if "print" in command:
                 numbers.append(swaps)
         assert before[row][before[row] > 0].tolist() == numbers
-
-
-def test_other_runs_are_refused() -> None:
-    config = recipe("parity", "lstm", d_model=4)
-    task = config.build_task()
-    with pytest.raises(InputError, match="give a run on Python sessions"):
-        reveals_by_spacing(Run(Path("r"), config, initial_model(config, task), task, []), SpacingSettings())
-    full = ReplLanguage(3, reveal="full", predict="values")
-    run = Run(Path("r"), config, initial_model(config, task), full, [])
-    with pytest.raises(InputError, match="reveal is 'full'"):
-        reveals_by_spacing(run, SpacingSettings())
 
 
 @pytest.mark.parametrize("test", SpacingSettings().tests)

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from automata.errors import InputError
 from automata.tasks.catbabi import CatBabi
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
-from implicit.runs.loading import Run, initial_model, untrained_run
+from implicit.runs.loading import Run, initial_model
 from paper_figures.measurements.stories import StorySettings, story_answers
 from tests.paper_figures.measurements.story_models import (
     PLACES,
@@ -145,9 +144,3 @@ def test_the_share_converged_is_of_the_tokens_own_residuals(folder: Path, carrie
     assert found["share_converged"] == reached / len(ratios)
     assert found["accuracy"] == right / found["asked"]
     assert found["updates"] == 0  # there are no metrics
-
-
-def test_other_tasks_are_refused() -> None:
-    run = untrained_run(recipe("parity", "lstm", d_model=4))
-    with pytest.raises(InputError, match="give a run on catbAbI"):
-        story_answers(run, StorySettings())

@@ -9,7 +9,6 @@ import torch
 
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import in_double_precision, sample_sequences
-from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
@@ -180,12 +179,6 @@ def test_the_hardest_are_those_of_the_counts_and_the_first_token_is_left_out(run
             assert found["beyond"][limit]["tokens"] == share * 48
         assert found["explained"]["position"]["groups"] == 11
         assert of_counts["explained"]["position"]["groups"] == 12
-
-
-def test_a_task_that_does_not_ask_for_the_state_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(word_problem_of(run)), "output_size", property(lambda self: 2))
-    with pytest.raises(InputError, match="does not ask for its state"):
-        token_iterations(run, SMALL)
 
 
 def test_only_the_free_phase_tells_what_a_tolerance_takes() -> None:
