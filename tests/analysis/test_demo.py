@@ -1,4 +1,5 @@
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +9,10 @@ from analysis import demo, report
 from implicit.runs.loading import load_run
 from implicit.train import train
 
-TINY = [
-    *["--steps", "2", "--states", "2", "--states-length", "4", "--lengths", "4", "12", "--sequences", "8"],
-    *[
-        "--agreement-sequences",
-        "2",
-        "--convergence-sequences",
-        "2",
-        "--mode-length",
-        "4",
-        "--max-iterations",
-        "50",
-    ],
-]
+TINY = shlex.split(
+    "--steps 2 --states 2 --states-length 4 --lengths 4 12 --sequences 8 --agreement-sequences 2 "
+    "--convergence-sequences 2 --mode-length 4 --max-iterations 50"
+)
 
 
 @pytest.fixture(scope="module")
