@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.belief.prediction import FloatArray, IntArray, divergence
+from analysis.belief.prediction import divergence
+from analysis.framework.arrays import FloatArray, IntArray
 from automata.checks import check_integer, check_memory, check_number, check_type
 from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved

@@ -6,16 +6,15 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from analysis.belief.measurement import BeliefAnalysis, RunBelief
 from analysis.belief.norms import shown_positions
 from analysis.belief.statistics import Bins, Estimate
+from analysis.framework.arrays import FloatArray
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, powers_of_two, styled
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import draw_runs, drawn_groups, mark_training_lengths
 
-FloatArray = NDArray[np.float64]
 FLOOR = 1e-9
 """What is smaller is drawn here: rounding of float32 logits."""
 TITLES = (

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.framework.arrays import FloatArray, IntArray
 from automata.errors import InputError
 from automata.tasks.observed import NOTHING, ObservedTask
 from implicit.training.streams import Stream, draw_batch
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 NEVER = -1
 """The number of tokens since the last full reveal where there was none and the beginning was unknown."""
 

@@ -15,10 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.special
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from analysis.framework.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

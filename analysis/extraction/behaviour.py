@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from analysis.framework.arrays import IntArray
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, word_in_names
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.word_problem import WordProblem
@@ -22,7 +23,6 @@ from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from theory import State
 
-IntArray = NDArray[np.int64]
 Suffix = tuple[int, ...]
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.extraction.behaviour import IntArray, ObservationTable, Reader, Suffix, join
+from analysis.extraction.behaviour import ObservationTable, Reader, Suffix, join
+from analysis.framework.arrays import IntArray
 from automata.machines.mealy import MealyMachine, minimise_mealy
 
 

@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.framework.arrays import IntArray
 from analysis.mechanism.codes import Codes
 from automata.errors import InputError
 from automata.monoids.characters import LARGEST_ORDER, IsotypicComponent, isotypic_components
 from automata.monoids.transformations import transformation_closure
 from automata.tasks.word_problem import WordProblem
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from analysis.framework.arrays import IntArray
 from analysis.length_generalization import wilson_interval
 from automata.checks import check_type
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray
 from automata.repl.commands import PROMPT
 from automata.tasks.interface import Task
 from automata.tasks.registry import registered_task

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.framework.arrays import FloatArray
 from analysis.jacobian import JacobianSettings, analyse
 from analysis.jacobian.block_structure import averaged
 from implicit.runs.loading import Run
@@ -13,8 +13,6 @@ CELLS = 128
 """Cells along a side of the whole block."""
 ZOOM = 24
 """Entries along a side of the enlarged corner."""
-
-FloatArray = NDArray[np.float64]
 
 
 def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
