@@ -122,10 +122,11 @@ class _Faults(libcst.CSTVisitor):
             )
         if node in self.fields or _is_left_out(node):
             return False
+        if (position := self.get_metadata(PositionProvider, node, None)) is None:
+            return True
         for kind, operator in mutation_operators:
             if isinstance(node, kind):
-                position = self.get_metadata(PositionProvider, node, None)
-                for mutated in operator(node) if position is not None else ():
+                for mutated in operator(node):
                     same = self.module.code_for_node(node), self.module.code_for_node(mutated)
                     place = self.file, operator.__name__, position.start.line
                     self.found.append(_Fault(*place, self.module, node, mutated, self.seen[same]))
