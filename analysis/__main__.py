@@ -35,12 +35,7 @@ def _command(argv: Sequence[str] | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        >>> main(["--unknown"])
-        2
-    """
+    """Run the command and return its exit code."""
     return run_command(_command, argv)
 
 

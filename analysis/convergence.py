@@ -18,6 +18,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.analysis import ReportSection, RunAnalysis
+from analysis.framework.arrays import FloatArray
 from analysis.framework.figures import (
     TEXT_WIDTH,
     legend_below,
@@ -53,7 +54,6 @@ __all__ = [
 ]
 
 MODES: tuple[Mode, Mode] = ("simultaneous", "sequential")
-FloatArray = NDArray[np.float64]
 
 
 class ConvergenceSettings(SampleSettings):

@@ -15,17 +15,8 @@ from rich.console import Console
 
 from analysis.framework.output import check_writable, written_together
 from analysis.framework.terminal import add_output_flag
-from analysis.report import (
-    ReportSettings,
-    collect,
-    comparison_tasks,
-    finish_tasks,
-    perform_quietly,
-    print_report,
-    tasks_of,
-    two_processes,
-    write_report,
-)
+from analysis.report.document import collect, print_report, write_report
+from analysis.report.tasks import ReportSettings, comparison_tasks, perform_all, tasks_of, two_processes
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.config.recipes import recipe
@@ -88,7 +79,7 @@ def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Conso
         with written_together(folder) as fresh:
             tasks = [*tasks_of(first, fresh, settings), *comparison_tasks(runs, fresh, settings)]
             tasks += [task for run in rest for task in tasks_of(run, fresh, settings)]
-            parts |= finish_tasks({pool.submit(perform_quietly, task): task.label for task in tasks}, console)
+            parts |= perform_all(pool, tasks, console)
             report = collect(runs, fresh, settings, time.monotonic() - began, parts, command)
             write_report(report, fresh)
     return report

@@ -26,6 +26,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison
+from analysis.framework.arrays import FloatArray
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
@@ -112,7 +113,6 @@ RADII, ANGLES = (1.0, 1.02, 1.05, 1.1, 1.2), 3
 """|ω| at which the linear response is taken, and ω on each half circle: the other half is conjugate."""
 RESPONSE_TOKENS, ALIGNING = 64, 8
 """Tokens along which the linear response is followed, and the first of them, left out, where it aligns."""
-FloatArray = NDArray[np.float64]
 
 
 class FrontSpeedSettings(AnalysisSettings):

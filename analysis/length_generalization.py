@@ -25,17 +25,9 @@ from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, pow
 from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY, Look
-from analysis.framework.run_lines import (
-    RUN_LINES,
-    breadths,
-    draw_runs,
-    group_looks,
-    mark_training_lengths,
-    seed_groups,
-)
+from analysis.framework.run_lines import RUN_LINES, draw_runs, drawn_groups, mark_training_lengths
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
-from automata.drawn_labels import in_legend
 from automata.errors import InputError, printable
 from automata.tasks.interface import Task
 from automata.tasks.sequence_file import SequenceFile
@@ -337,17 +329,15 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
     settings = found.settings
     lengths = sorted(settings.lengths)
     tasks = sorted({result.run.task for result in found.runs})
-    groups = seed_groups(found.runs)
-    looks = group_looks([group[0] for group in groups])
+    groups = drawn_groups(found.runs)
     with styled():
         figure, (by_length, whole, by_position) = new_panels(
             width, 3, f"accuracy on {', '.join(tasks)}", height=2.5 + 0.13 * len(groups)
         )
-        for group, look, breadth in zip(groups, looks, breadths(len(groups)), strict=True):
+        for group, label, look, breadth in groups:
             along = [_running(result) for result in group]
             places = np.arange(1, len(along[0]) + 1)
             line = Look(look.color, dashes=look.dashes)
-            label = group[0].run.model if len(group) > 1 else in_legend(group[0].run.name)
             draw_runs(by_position, places, along, line, label, breadth=breadth)
             for axes, accuracy, interval in (
                 (by_length, RunAccuracy.accuracy, RunAccuracy.interval),
@@ -369,8 +359,8 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
         for axes in (by_length, whole, by_position):
             baselines = {tuple(result.baseline[length] for length in lengths) for result in found.runs}
             for number, baseline in enumerate(() if axes is whole else sorted(baselines)):
-                label = "most frequent answer" if number == 0 else ""
-                axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=label)
+                first = "most frequent answer" if number == 0 else ""
+                axes.plot(lengths, baseline, color=GREY, linewidth=0.8, linestyle=":", label=first)
             mark_training_lengths(axes, [result.run for result in found.runs])
             axes.set_ylim(-0.02, 1.05)
             legend_below(axes)

@@ -62,11 +62,6 @@ class LengthComparison:
     """The two ways at one length, ``called`` as ``model(tokens)`` and ``sequential`` in plain PyTorch.
 
     ``equal`` is the share of the ``tokens`` real ones from which both decode the same answer.
-
-    Example:
-        >>> answers = ModeAnswers("sequential", accuracy=1.0, share_converged=1.0, seconds=0.5)
-        >>> LengthComparison(64, tokens=256, equal=0.9, called=answers, sequential=answers).is_demanded
-        False
     """
 
     length: int

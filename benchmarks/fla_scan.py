@@ -18,11 +18,6 @@ def ssd_simple_gla(
 
     Source:
         https://github.com/fla-org/flash-linear-attention, fla/ops/simple_gla/chunk.py.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> FLA.refusal(SimpleNamespace(device="cpu"))
-        'the tensors are on cpu; move them to a CUDA device'
     """
     from fla.ops.simple_gla import chunk_simple_gla
 

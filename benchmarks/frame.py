@@ -35,57 +35,38 @@ def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do the work of a case.
+    """One way to do the work of a case."""
 
-    Attributes:
-        name: in tables and results.
-        work: does it once.
-        counts: what is known about the work beside its time, such as the number of evaluations.
-        share: the part of the case's work that it does, for work that is too slow as a whole and uniform; all
-            of its times but the raw ones are divided by it. Its peak memory is that of the part.
-        check: raises `IncorrectError` if this contender alone is wrong: it is then shown as wrong and not
-            timed. Only the first contender, which the ratios are taken to, takes the case down with it.
-        allocator: whose peak memory is measured; None if it is not, because a record of every allocation of
-            that work would take minutes and gigabytes.
-        watched: what is done while memory is watched, where the work itself would take too long and this is
-            known to hold as much at its peak; None for the work.
-    """
-
-    name: str
-    work: Callable[[], object]
+    name: str  # in tables and results
+    work: Callable[[], object]  # does it once
+    # what is known about the work beside its time, such as the number of evaluations
     counts: Mapping[str, float] = field(default_factory=dict)
+    # the part of the case's work that it does, for work that is too slow as a whole and uniform; all of its
+    # times but the raw ones are divided by it. Its peak memory is that of the part
     share: float = 1.0
+    # raises `IncorrectError` if this contender alone is wrong: it is then shown as wrong and not timed. Only
+    # the first contender, which the ratios are taken to, takes the case down with it
     check: Callable[[], None] | None = None
+    # whose peak memory is measured; None if it is not, because a record of every allocation of that work
+    # would take minutes and gigabytes
     allocator: Allocator | None = "torch"
+    # what is done while memory is watched, where the work itself would take too long and this is known to
+    # hold as much at its peak; None for the work
     watched: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True)
 class Case:
-    """One line of questions to a benchmark: who does this work faster?
+    """One line of questions to a benchmark: who does this work faster?"""
 
-    Attributes:
-        parameters: sizes and settings.
-        check: raises `IncorrectError` unless every contender without a check of its own is right; called
-            before the timing.
-        contenders: the first one is what ratios are taken to.
-        turns: how often each contender is timed, after one turn that is not counted.
-        items: of the unit that one turn handles, for a rate; 0 for none.
-        unit: of the items.
-
-    Example:
-        >>> case = Case({"n": 10}, lambda: None, (Contender("sum", lambda: sum(range(10))),), turns=3)
-        >>> record = run_case(case)
-        >>> record["correct"], len(record["contenders"]["sum"]["seconds"])
-        (True, 3)
-    """
-
-    parameters: Parameters
+    parameters: Parameters  # sizes and settings
+    # raises `IncorrectError` unless every contender without a check of its own is right; called before the
+    # timing
     check: Callable[[], None]
-    contenders: tuple[Contender, ...]
-    turns: int = 10
-    items: int = 0
-    unit: str = "items"
+    contenders: tuple[Contender, ...]  # the first one is what ratios are taken to
+    turns: int = 10  # how often each contender is timed, after one turn that is not counted
+    items: int = 0  # of the unit that one turn handles, for a rate; 0 for none
+    unit: str = "items"  # of the items
 
 
 @dataclass(frozen=True)
@@ -108,25 +89,13 @@ class Headline:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A question about speed with its cases.
+    """A question about speed with its cases."""
 
-    Attributes:
-        name: of the module and the results.
-        description: the question, in a line.
-        cases: makes them; they are made when the benchmark is run.
-        checked: what has to hold before anything is timed, in a few words.
-        headlines: what the summary shows.
-
-    Example:
-        >>> Benchmark("sums", "Adding up", lambda: [], checked="sums are equal").headlines
-        ()
-    """
-
-    name: str
-    description: str
-    cases: Callable[[], Iterable[Case]]
-    checked: str = ""
-    headlines: tuple[Headline, ...] = ()
+    name: str  # of the module and the results
+    description: str  # the question, in a line
+    cases: Callable[[], Iterable[Case]]  # makes them; they are made when the benchmark is run
+    checked: str = ""  # what has to hold before anything is timed, in a few words
+    headlines: tuple[Headline, ...] = ()  # what the summary shows
 
 
 def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict[str, Any]:

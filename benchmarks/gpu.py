@@ -70,18 +70,7 @@ class Step:
 
 
 # pytest-benchmark, where it is installed, warns of pytest-xdist, and warnings are errors.
-TESTS = (
-    "tests/implicit/ops",
-    "-m",
-    "triton",
-    "-q",
-    "-n",
-    "8",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "no:benchmark",
-)
+TESTS = ("tests/implicit/ops", "-m", "triton", "-q", "-n8", "-pno:cacheprovider", "-pno:benchmark")
 STEPS = (
     # (B = 8, L = 2048, 24 heads of 64, d_state 128) is what gpu_ssd takes where there is a GPU.
     Step("ssd_scan", "benchmarks.gpu_ssd", (), ("--length", "256", "--rounds", "5")),

@@ -120,37 +120,13 @@ def ops(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Op]:
     }
 
 
-def results_and_gradients(run: Callable[..., Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    output = run(*leaves)
-    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
-    return [output.detach(), *torch.autograd.grad(output, leaves, weights.to(output))]
-
-
 def check(name: str, op: Op, dtype: torch.dtype) -> dict[str, Any]:
     """Compare the kernels with the definition in float64."""
-    exact = results_and_gradients(op.contenders[AUTOGRAD], [tensor.double() for tensor in op.inputs])
-    found = results_and_gradients(op.contenders[KERNEL], op.inputs)
+    exact = gpu.results_and_gradients(op.contenders[AUTOGRAD], [tensor.double() for tensor in op.inputs])
+    found = gpu.results_and_gradients(op.contenders[KERNEL], op.inputs)
     names = ("output", *(f"gradient of {name}" for name in op.names))
     errors = {what: gpu.largest_error(*pair) for what, *pair in zip(names, found, exact, strict=True)}
     return gpu.checked(f"{name} {dtype}", errors, TOLERANCES[dtype])
-
-
-def passes(op: Op, name: str) -> dict[str, Callable[[], object]]:
-    """What is timed: forward without gradients, and backward alone."""
-    run = op.contenders[name]
-    leaves = [tensor.detach().requires_grad_() for tensor in op.inputs]
-    output = run(*leaves)
-    gradient = torch.randn_like(output)
-
-    def forward() -> object:
-        with torch.no_grad():
-            return run(*op.inputs)
-
-    def backward() -> object:
-        return torch.autograd.grad(output, leaves, gradient, retain_graph=True)
-
-    return {"forward": forward, "backward": backward}
 
 
 def least_bytes(op: Op) -> dict[str, int]:
@@ -162,7 +138,7 @@ def least_bytes(op: Op) -> dict[str, int]:
 
 def measure(op: Op, rounds: int, clock: gpu.Clock = gpu.milliseconds) -> dict[str, Any]:
     """Milliseconds of each pass by contender, and how many times faster the kernel is."""
-    by_contender = {name: passes(op, name) for name in op.contenders}
+    by_contender = {name: gpu.passes(run, op.inputs) for name, run in op.contenders.items()}
     measured: dict[str, Any] = {}
     for direction, moved in least_bytes(op).items():
         functions = {name: of[direction] for name, of in by_contender.items()}

@@ -39,27 +39,17 @@ TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
 
 @dataclass(frozen=True)
 class Sizes:
-    """The model and the sequences that are solved.
+    """The model and the sequences that are solved."""
 
-    Attributes:
-        batches: numbers of sequences, each timed by itself; the first one is checked too.
-        length: tokens per sequence.
-        d_model: features of the latent.
-        d_state: state size per channel.
-        head_size: channels per head.
-        layers: inside the fixed point.
-        iterations: self-iterations of each token where their number is fixed.
-        rtol: tolerance where it is not.
-    """
-
+    # numbers of sequences, each timed by itself; the first one is checked too
     batches: tuple[int, ...] = (64, 1, 8, 256)
-    length: int = 16
-    d_model: int = 256
-    d_state: int = 128
-    head_size: int = 64
-    layers: int = 1
-    iterations: int = 10
-    rtol: float = 1e-3
+    length: int = 16  # tokens per sequence
+    d_model: int = 256  # features of the latent
+    d_state: int = 128  # state size per channel
+    head_size: int = 64  # channels per head
+    layers: int = 1  # inside the fixed point
+    iterations: int = 10  # self-iterations of each token where their number is fixed
+    rtol: float = 1e-3  # tolerance where it is not
 
 
 FULL = Sizes()

@@ -10,6 +10,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -72,44 +73,13 @@ def scan_arguments(
     return [tensor.to(device) for tensor in arguments]
 
 
-def scan(arguments: list[Tensor], backend: str) -> tuple[Tensor, Tensor]:
-    """Run the public function, or what is not behind it."""
-    x, dt, A, B, C, state = arguments
-    if backend not in BACKENDS:
-        return COMPARED[backend].run(x, dt, A, B, C, state)
-    return ssd(x, dt, A, B, C, state, backend=backend)
-
-
-def results_and_gradients(arguments: list[Tensor], backend: str) -> list[Tensor]:
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in arguments]
-    y, state = scan(leaves, backend)
-    generator = torch.Generator().manual_seed(1)
-    weights = [torch.randn(t.shape, generator=generator).bfloat16().to(t.device) for t in (y, state)]
-    loss = (y * weights[0].to(y.dtype)).sum() + (state * weights[1].to(state.dtype)).sum()
-    return [y.detach(), state.detach(), *torch.autograd.grad(loss, leaves)]
-
-
-def passes(arguments: list[Tensor], backend: str) -> dict[str, Callable[[], object]]:
-    """What is timed: forward without gradients, backward alone, and both as in training."""
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in arguments]
-    y, state = scan(leaves, backend)
-    gradients = (torch.randn_like(y), torch.randn_like(state))
-
-    def forward() -> object:
-        with torch.no_grad():
-            return scan(arguments, backend)
-
-    def backward() -> object:
-        return torch.autograd.grad((y, state), leaves, gradients, retain_graph=True)
-
-    def both() -> object:
-        return torch.autograd.grad(scan(leaves, backend), leaves, gradients)
-
-    return {"forward": forward, "backward": backward, "forward_and_backward": both}
+def scan(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return the public function with a backend, or what is not behind it."""
+    return partial(ssd, backend=backend) if backend in BACKENDS else COMPARED[backend].run
 
 
 def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[str, Any]:
-    functions = {backend: passes(arguments, backend) for backend in backends}
+    functions = {backend: gpu.passes(scan(backend), arguments) for backend in backends}
     flat = {(backend, name): function for backend, of in functions.items() for name, function in of.items()}
     times = gpu.timed(flat, rounds, 5)
     return {
@@ -125,7 +95,7 @@ def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:
     """Check every available backend, then time those that are right."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     arguments = scan_arguments(options, dtype, device)
-    exact = results_and_gradients([tensor.double() for tensor in arguments], "reference")
+    exact = gpu.results_and_gradients(scan("reference"), [tensor.double() for tensor in arguments])
     request = Request.of(arguments[0], arguments[3], arguments[4])
     checked: dict[str, dict[str, Any]] = {}
     for backend in COMPARED:
@@ -133,7 +103,7 @@ def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:
         if refusal is not None:
             checked[backend] = {"unavailable": refusal}
             continue
-        found = zip(RESULTS, results_and_gradients(arguments, backend), exact, strict=True)
+        found = zip(RESULTS, gpu.results_and_gradients(scan(backend), arguments), exact, strict=True)
         errors = {name: gpu.largest_error(*pair) for name, *pair in found}
         checked[backend] = gpu.checked(f"{dtype} {backend:<10}", errors, TOLERANCES[dtype, backend])
     del exact

@@ -20,6 +20,7 @@ from implicit.command_line import CommandParser
 
 DTYPES = ("bfloat16", "float32")
 Clock = Callable[[Callable[[], object]], float]
+Run = Callable[..., Tensor | tuple[Tensor, ...]]
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -60,6 +61,38 @@ def checked(what: str, errors: Mapping[str, float], tolerance: float, also: bool
     correct = also and all(error <= tolerance for error in errors.values())  # False for a NaN
     print(f"{what} correct {correct}: largest error {errors[worst]:.1e} ({worst})")
     return {"correct": correct, "tolerance": tolerance, "errors": dict(errors)}
+
+
+def results_and_gradients(run: Run, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return the results on some inputs, and the gradients in these of a random sum of the results."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    outputs = _several(run(*leaves))
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(out.shape, generator=generator).bfloat16().to(out) for out in outputs]
+    return [*(out.detach() for out in outputs), *torch.autograd.grad(outputs, leaves, weights)]
+
+
+def passes(run: Run, inputs: Sequence[Tensor]) -> dict[str, Callable[[], object]]:
+    """Return what is timed: forward without gradients, backward alone, and both as in training."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    outputs = _several(run(*leaves))
+    gradients = [torch.randn_like(out) for out in outputs]
+
+    def forward() -> object:
+        with torch.no_grad():
+            return run(*inputs)
+
+    def backward() -> object:
+        return torch.autograd.grad(outputs, leaves, gradients, retain_graph=True)
+
+    def both() -> object:
+        return torch.autograd.grad(_several(run(*leaves)), leaves, gradients)
+
+    return {"forward": forward, "backward": backward, "forward_and_backward": both}
+
+
+def _several(result: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (result,) if isinstance(result, Tensor) else result
 
 
 def milliseconds(function: Callable[[], object]) -> float:

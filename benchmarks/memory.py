@@ -29,20 +29,7 @@ Work = Callable[[], object]
 
 
 def peak_bytes(work: Work, allocator: Allocator = "torch") -> int:
-    """Do the work once and return the most bytes that it held at a time.
-
-    Example:
-        Ten float64 numbers become twenty, then the ten are released.
-
-        >>> import torch
-        >>> def work():
-        ...     ten = torch.zeros(10, dtype=torch.float64)
-        ...     twenty = torch.cat([ten, ten])
-        ...     del ten
-        ...     return twenty
-        >>> peak_bytes(work)
-        240
-    """
+    """Do the work once and return the most bytes that it held at a time."""
     return _COUNTERS[allocator](work)
 
 

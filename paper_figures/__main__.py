@@ -35,11 +35,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Raises:
         SystemExit: with code 1 if a run failed or did not end, after all that could be done.
-
-    Example:
-        >>> main(["--list"])
-        figure ...
-        jacobians ...
     """
     arguments = _parser().parse_args(argv)
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]
@@ -124,14 +119,7 @@ def _rerun(figures: Sequence[Figure], store: Store, results: Path, arguments: An
 
 
 def status_table(figure: Figure, outcomes: Sequence[Outcome]) -> Table:
-    """Return a table with a line for every run of a figure's experiment.
-
-    Example:
-        >>> figure = figure_named("convergence")
-        >>> table = status_table(figure, Store(Path("nowhere")).outcomes(figure.experiment))
-        >>> list(table.columns[1].cells)
-        ['missing', 'missing', 'missing', 'missing', 'missing']
-    """
+    """Return a table with a line for every run of a figure's experiment."""
     table = Table(
         title=f"{figure.name}: {len(outcomes)} runs", title_justify="left", box=None, padding=(0, 2, 0, 0)
     )

@@ -17,15 +17,10 @@ OURS = "asked by this toolkit, 2026"
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a claim fares.
+    """How a claim fares."""
 
-    Attributes:
-        word: the verdict.
-        because: the numbers that it rests on, in a clause.
-    """
-
-    word: Word
-    because: str
+    word: Word  # the verdict
+    because: str  # the numbers that it rests on, in a clause
 
     def __str__(self) -> str:
         """Word and reason."""
@@ -39,26 +34,15 @@ def as_published(_: Rows) -> Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and its rule.
+    """A claim and its rule."""
 
-    Attributes:
-        statement: what is claimed, in our words.
-        source: who claims it.
-        rule: judges the rows of a figure, and its numbers that belong to no run.
-    """
-
-    statement: str
-    source: str
-    rule: Callable[[Rows], Verdict]
+    statement: str  # what is claimed, in our words
+    source: str  # who claims it
+    rule: Callable[[Rows], Verdict]  # judges the rows of a figure, and its numbers that belong to no run
 
 
 def graded(everywhere: bool, somewhere: bool, because: str) -> Verdict:
-    """Return the verdict on a claim that the runs show everywhere, somewhere only, or nowhere.
-
-    Example:
-        >>> graded(False, True, "on 2 tasks of 3").word
-        'partly'
-    """
+    """Return the verdict on a claim that the runs show everywhere, somewhere only, or nowhere."""
     return Verdict("not reproduced" if not somewhere else "reproduced" if everywhere else "partly", because)
 
 
@@ -92,29 +76,15 @@ class ShareOfRuns:
 
     Reproduced if the share ``reproduced`` of the row's runs reach it and no control does; not reproduced if
     no run of the row does; partly otherwise. A run that failed does not reach it.
-
-    Attributes:
-        value: path of the value.
-        least: that a run has to reach.
-        row: label of the row, or a test of rows.
-        reproduced: share of the row's runs.
-        controls: rows of which no run may reach it.
-        at: where the value was taken, for the sentence, such as ``"512 tokens"``.
-
-    Example:
-        >>> from paper_figures.rows import MeasuredRun, rows_of
-        >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"accuracy": {"512": 1 - n}}, "done", {})
-        ...         for n in (0, 1)]
-        >>> str(ShareOfRuns("accuracy@512", 0.99, "LSTM", at="512 tokens")(rows_of(runs)))
-        'partly: at least 0.99 at 512 tokens: LSTM 1 of 2'
     """
 
-    value: str
-    least: float
-    row: Chosen
-    reproduced: float = 1.0
+    value: str  # path of the value
+    least: float  # that a run has to reach
+    row: Chosen  # label of the row, or a test of rows
+    reproduced: float = 1.0  # share of the row's runs
+    # rows of which no run may reach it
     controls: Chosen = lambda row: False  # noqa: ARG005
-    at: str = ""
+    at: str = ""  # where the value was taken, for the sentence, such as "512 tokens"
 
     def __call__(self, rows: Rows) -> Verdict:
         """Judge the rows."""

@@ -56,24 +56,11 @@ CAPTIONS = Path(__file__).parent / "figures"
 
 @dataclass(frozen=True)
 class Variants:
-    """A base and rows that differ from it, each over some seeds.
+    """A base and rows that differ from it, each over some seeds."""
 
-    Attributes:
-        base: settings of every run; the recipe of the task fills in the rest.
-        rows: what differs from the base, by the label of the row.
-        seeds: how many; by row, where they differ (``None`` stands for the others).
-
-    Example:
-        >>> base = {"task": "S3", "model": "implicit-mamba2"}
-        >>> variants = Variants(base, {"recipe": {}, "Muon": {"algorithm": "Muon"}})
-        >>> [len(grid.points) for grid in variants.grids]
-        [3, 3]
-        >>> variants.label({**base, "algorithm": "Muon", "seed": 1})
-        'Muon'
-    """
-
-    base: Settings
-    rows: Mapping[str, Settings]
+    base: Settings  # settings of every run; the recipe of the task fills in the rest
+    rows: Mapping[str, Settings]  # what differs from the base, by the label of the row
+    # how many; by row, where they differ (None stands for the others)
     seeds: int | Mapping[str | None, int] = 3
 
     @property
@@ -138,36 +125,24 @@ class Layout:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper.
+    """A figure of the paper."""
 
-    Attributes:
-        title: what it shows, in a line.
-        section: one of `SECTIONS`.
-        claim: what its runs decide.
-        runs: variants of a recipe, or grids; none where it shows numbers of others.
-        measure: what is measured of every run; all values must have different names.
-        panels: what is drawn.
-        layout: of the panels.
-        label: of the row that a run belongs to, if `runs` are grids.
-        looks: of a row, if not those of its model.
-        shared: numbers that belong to no run, computed when results are stored, by name.
-        data: files that the runs read, as `automata.data_files` names them.
-        name: of its files; given by the registry.
-        overrides: settings that replace those of all runs, as of a file of settings; see `Experiment`.
-    """
-
-    title: str
-    section: str
-    panels: Sequence[Panel]
-    claim: Claim
+    title: str  # what it shows, in a line
+    section: str  # one of `SECTIONS`
+    panels: Sequence[Panel]  # what is drawn
+    claim: Claim  # what its runs decide
+    # variants of a recipe, or grids; none where it shows numbers of others
     runs: Variants | Sequence[Grid] = ()
+    # what is measured of every run; all values must have different names
     measure: tuple[Measurement, ...] = ()
-    layout: Layout = Layout()
-    label: Callable[[Settings], str] = model_row
-    looks: Callable[[Settings], Look] | None = None
+    layout: Layout = Layout()  # of the panels
+    label: Callable[[Settings], str] = model_row  # of the row that a run belongs to, if `runs` are grids
+    looks: Callable[[Settings], Look] | None = None  # of a row, if not those of its model
+    # numbers that belong to no run, computed when results are stored, by name
     shared: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
-    data: tuple[str, ...] = ()
-    name: str = ""
+    data: tuple[str, ...] = ()  # files that the runs read, as `automata.data_files` names them
+    name: str = ""  # of its files; given by the registry
+    # settings that replace those of all runs, as of a file of settings; see `Experiment`
     overrides: Settings = field(default_factory=dict)
 
     @property

@@ -35,51 +35,28 @@ def value_of(run: MeasuredRun, value: Value) -> Any:
 
 @dataclass(frozen=True)
 class Lines:
-    """Values against a number: every run thin, the mean of a row thick, a band from the least to the largest.
+    """Values against a number: every run thin, the mean of a row thick, a band over its runs."""
 
-    Attributes:
-        y: leads to ``{x: value}``, or to a pair of sequences, x and values; a run of which it is None is
-            left out. Several quantities of all runs, each with a look, stand in a mapping
-            ``{label: (y, look)}``; lines are then named by quantity and not by row.
-        xlabel: of the axis.
-        ylabel: of the axis.
-        title: above the panel.
-        chance: dotted lines across.
-        trained: dashed lines at places of training.
-        only: which rows are drawn; all if None.
-        name: of a row in the legend.
-        xscale: ``linear``, ``log2`` (labels are powers of two) or ``log``.
-        yscale: ``linear`` or ``log``.
-        ylim: from where to where; chosen by the data if None.
-        xticks: places and their labels, where those of the scale do not fit.
-        band: whether runs get a mean and a band, or each a line of its own.
-        markers: whether measured places are marked.
-        equal: whether the first rows are drawn broader, so that equal lines show behind one another.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> from paper_figures.rows import rows_of
-        >>> run = MeasuredRun({"model": "lstm", "seed": 0}, {"accuracy": {"32": 1.0, "64": 0.5}}, "done", {})
-        >>> axes = Figure().subplots()
-        >>> Lines("accuracy", chance=(0.5,)).draw(axes, rows_of([run]))
-        >>> axes.lines[0].get_xydata().tolist()
-        [[32.0, 1.0], [64.0, 0.5]]
-    """
-
+    # leads to {x: value}, or to a pair of sequences, x and values; a run of which it is None is left out.
+    # Several quantities of all runs, each with a look, stand in a mapping {label: (y, look)}; lines are then
+    # named by quantity and not by row
     y: Value | Mapping[str, tuple[Value, Look]]
-    xlabel: str = "tokens"
-    ylabel: str = "accuracy"
-    title: str = ""
-    chance: tuple[float, ...] = ()
-    trained: tuple[float, ...] = ()
-    only: Chosen | None = None
-    name: Callable[[Row], str] = lambda row: row.label
-    xscale: Literal["linear", "log2", "log"] = "log2"
-    yscale: Literal["linear", "log"] = "linear"
+    xlabel: str = "tokens"  # of the axis
+    ylabel: str = "accuracy"  # of the axis
+    title: str = ""  # above the panel
+    chance: tuple[float, ...] = ()  # dotted lines across
+    trained: tuple[float, ...] = ()  # dashed lines at places of training
+    only: Chosen | None = None  # which rows are drawn; all if None
+    name: Callable[[Row], str] = lambda row: row.label  # of a row in the legend
+    xscale: Literal["linear", "log2", "log"] = "log2"  # linear, log2 (labels are powers of two) or log
+    yscale: Literal["linear", "log"] = "linear"  # linear or log
+    # from where to where; chosen by the data if None
     ylim: tuple[float | None, float | None] | None = (-0.04, 1.06)
+    # places and their labels, where those of the scale do not fit
     xticks: tuple[Sequence[float], Sequence[str]] | None = None
-    band: bool = True
-    markers: bool = True
+    band: bool = True  # whether runs get a mean and a band, or each a line of its own
+    markers: bool = True  # whether measured places are marked
+    # whether the first rows are drawn broader, so that equal lines show behind one another
     equal: bool = False
 
     def draw(self, axes: Axes, rows: Rows) -> None:
@@ -149,34 +126,15 @@ def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, la
 
 @dataclass(frozen=True)
 class Marks:
-    """A line of text per row, and a mark per run.
+    """A line of text per row, and a mark per run."""
 
-    Attributes:
-        value: of a run.
-        xlabel: of the axis; a line break is kept.
-        title: above the panel.
-        chance: dotted lines.
-        xlim: from where to where; chosen by the data, and from 0, if None.
-        ticks: the numbers on the axis, or how many at most.
-        log: whether the axis is logarithmic.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> from paper_figures.rows import rows_of
-        >>> runs = [MeasuredRun({"model": "lstm", "seed": n}, {"updates": n}, "done", {}) for n in (1, 2)]
-        >>> axes = Figure().subplots()
-        >>> Marks("updates").draw(axes, rows_of(runs))
-        >>> axes.lines[0].get_xdata().tolist(), [text.get_text() for text in axes.get_yticklabels()]
-        ([1.0, 2.0], ['LSTM'])
-    """
-
-    value: Value
-    xlabel: str = ""
-    title: str = ""
-    chance: tuple[float, ...] = ()
-    xlim: tuple[float, float] | None = None
-    ticks: int | tuple[float, ...] = 3
-    log: bool = False
+    value: Value  # of a run
+    xlabel: str = ""  # of the axis; a line break is kept
+    title: str = ""  # above the panel
+    chance: tuple[float, ...] = ()  # dotted lines
+    xlim: tuple[float, float] | None = None  # from where to where; chosen by the data, and from 0, if None
+    ticks: int | tuple[float, ...] = 3  # the numbers on the axis, or how many at most
+    log: bool = False  # whether the axis is logarithmic
 
     def draw(self, axes: Axes, rows: Rows) -> None:
         """Draw the marks of each row, one below the other."""

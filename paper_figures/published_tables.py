@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from automata.errors import InputError, unknown_name
 from implicit.runs.files import read_json
@@ -12,60 +12,32 @@ TABLES = Path(__file__).parent / "published"
 
 
 @dataclass(frozen=True)
-class Source:
-    """Who published a table, and where it was read.
+class PublishedTable:
+    """A published table."""
 
-    Attributes:
-        authors: family names.
-        year: of publication.
-        arxiv: number of the paper.
-        document: in which the table stands.
-        place: of the table in the document.
-        read: ``document`` if the numbers were read there, ``digest`` if a digest made from it gives them,
-            ``secondary`` if only somebody else's note does.
-    """
-
-    authors: tuple[str, ...]
-    year: int
-    arxiv: str
-    document: str
-    place: str
-    read: Literal["document", "digest", "secondary"]
+    name: str  # of the table and its file
+    title: str  # what it shows, in a line
+    # authors (family names), year, arxiv (number of the paper), document and place of the table in it; read:
+    # `document` if the numbers were read there, `digest` if a digest made from it gives them, `secondary` if
+    # only somebody else's note does
+    source: Mapping[str, Any]
+    columns: list[Mapping[str, str]]  # name, unit and meaning of each
+    rows: list[Mapping[str, Any]]  # values by column, None where the source gives none; may have a remark
+    average: Mapping[str, Any] | None  # which column is the mean of which, and what rounding may do to it
+    remarks: list[str]  # on the whole table
 
     @property
     def short(self) -> str:
         """Authors and year, and that the numbers are secondary if they are."""
-        return self.cited.replace(f", arXiv {self.arxiv}", "")
+        return self.cited.replace(f", arXiv {self.source['arxiv']}", "")
 
     @property
     def cited(self) -> str:
         """The same with the number of the paper."""
-        authors = " and ".join(self.authors) if len(self.authors) < 3 else f"{self.authors[0]} et al."
-        secondary = " (secondary)" if self.read == "secondary" else ""
-        return f"{authors} {self.year}, arXiv {self.arxiv}{secondary}"
-
-
-@dataclass(frozen=True)
-class PublishedTable:
-    """A published table.
-
-    Attributes:
-        name: of the table and its file.
-        title: what it shows, in a line.
-        source: who published it.
-        columns: ``name``, ``unit`` and ``meaning`` of each.
-        rows: values by column, None where the source gives none; a row may have a ``remark``.
-        average: which column is the mean of which, and how far rounding may take the two apart.
-        remarks: on the whole table.
-    """
-
-    name: str
-    title: str
-    source: Source
-    columns: list[Mapping[str, str]]
-    rows: list[Mapping[str, Any]]
-    average: Mapping[str, Any] | None
-    remarks: list[str]
+        names = self.source["authors"]
+        authors = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+        secondary = " (secondary)" if self.source["read"] == "secondary" else ""
+        return f"{authors} {self.source['year']}, arXiv {self.source['arxiv']}{secondary}"
 
     def values(self, column: str) -> list[Any]:
         """Return a column, one value per row."""
@@ -87,19 +59,10 @@ def read_table(name: str) -> PublishedTable:
 
     Raises:
         InputError: for an unknown name.
-
-    Example:
-        >>> read_table("downstream").row(family="Llama", size="1.3B", variant="free")["average"]
-        0.5892
-        >>> read_table("downsteam")
-        Traceback (most recent call last):
-        automata.errors.InputError: published table 'downsteam' is unknown; did you mean 'downstream'? ...
     """
     if name not in table_names():
         raise unknown_name("published table", name, table_names())
-    content = read_json(TABLES / f"{name}.json")
-    source = content.pop("source")
-    return PublishedTable(source=Source(**{**source, "authors": tuple(source["authors"])}), **content)
+    return PublishedTable(**read_json(TABLES / f"{name}.json"))
 
 
 def table_names() -> list[str]:

@@ -22,28 +22,17 @@ _ABOUT = ("settings", "status", "failure", "command", "values")
 
 @dataclass(frozen=True)
 class Results:
-    """What a figure is drawn from.
+    """What a figure is drawn from."""
 
-    Attributes:
-        figure: its name.
-        command: computes these results again.
-        date: of the newest part, ISO 8601.
-        environment: versions, platform, threads and commit.
-        seconds: of all measurements together.
-        training_seconds: of all trainings together, on machines with other work beside them.
-        settings: of each measurement.
-        shared: numbers that belong to no run.
-        runs: for every run its settings, what was measured of it, how it ended, and its identity.
-    """
-
-    figure: str
-    command: str
-    date: str
-    environment: Environment
-    seconds: float
-    training_seconds: float | None
-    settings: Mapping[str, Any]
-    shared: Mapping[str, Any]
+    figure: str  # its name
+    command: str  # computes these results again
+    date: str  # of the newest part, ISO 8601
+    environment: Environment  # versions, platform, threads and commit
+    seconds: float  # of all measurements together
+    training_seconds: float | None  # of all trainings together, on machines with other work beside them
+    settings: Mapping[str, Any]  # of each measurement
+    shared: Mapping[str, Any]  # numbers that belong to no run
+    # for every run its settings, what was measured of it, how it ended, and its identity
     runs: Sequence[Mapping[str, Any]]
 
     @classmethod

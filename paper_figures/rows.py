@@ -12,24 +12,12 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A training run as the results of a figure hold it.
+    """A training run as the results of a figure hold it."""
 
-    Attributes:
-        settings: what was chosen, the seed among them.
-        values: everything measured, by name; empty for a run that failed.
-        status: ``done`` or ``failed``.
-        identity: model, number of parameters, training length and the like.
-
-    Example:
-        >>> run = MeasuredRun({"seed": 0}, {"accuracy": {"512": 0.9}, "updates": 700}, "done", {})
-        >>> run.at("accuracy@512"), run.at("updates")
-        (0.9, 700)
-    """
-
-    settings: Settings
-    values: Mapping[str, Any]
-    status: str
-    identity: Mapping[str, Any]
+    settings: Settings  # what was chosen, the seed among them
+    values: Mapping[str, Any]  # everything measured, by name; empty for a run that failed
+    status: str  # done or failed
+    identity: Mapping[str, Any]  # model, number of parameters, training length and the like
 
     def at(self, path: str) -> Any:
         """Return a value by its path, ``accuracy@512``: the entry 512 of ``accuracy``."""

@@ -1,13 +1,13 @@
 """The page of all commands, each with what ``--help`` shows."""
 
 import ast
-import contextlib
 import io
 import os
-from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from analysis.__main__ import OTHERS
 from analysis.questions import QUESTIONS
@@ -98,20 +98,7 @@ def help_of(command: str) -> str:
     module: Any = import_module(command)
     if not hasattr(module, "main"):
         module = import_module(f"{command}.__main__")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit), _width():
+    printed, width = io.StringIO(), {"COLUMNS": str(WIDTH)}  # the same wherever the site is built
+    with redirect_stdout(printed), suppress(SystemExit), mock.patch.dict(os.environ, width):
         module.main(["--help"])
     return printed.getvalue()
-
-
-@contextlib.contextmanager
-def _width() -> Iterator[None]:
-    """Lines of the same width wherever the site is built."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(WIDTH)
-    try:
-        yield
-    finally:
-        os.environ.pop("COLUMNS")
-        if before is not None:
-            os.environ["COLUMNS"] = before

@@ -25,6 +25,7 @@ from analysis.agreement.fixed_point_search import (
     states_before,
 )
 from analysis.framework.analysis import ReportSection, RunAnalysis
+from analysis.framework.arrays import BoolArray
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
 from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit
@@ -49,8 +50,6 @@ LIMITS = (
     "Agreement is measured on these sequences. Other fixed points are searched from a few random latents: "
     "one that repels the iteration, or whose basin was not hit, is not found."
 )
-
-BoolArray = NDArray[np.bool_]
 
 
 class AgreementSettings(SampleSettings):

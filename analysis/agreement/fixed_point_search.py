@@ -44,15 +44,6 @@ class FoundFixedPoint:
 class TokenFixedPoints:
     """What a search found at one token.
 
-    Attributes:
-        sequence: number of the sequence.
-        position: of the token, from 0.
-        token: which token.
-        label: the correct class.
-        reason: why this token was looked at.
-        fixed_points: the distinct ones, those with the most starts first.
-        unconverged: how many starts did not converge.
-
     Example:
         >>> point = FoundFixedPoint(answer=1, spectral_radius=0.7, smallest_singular_value=0.2, starts=9)
         >>> found = TokenFixedPoints(3, 17, 0, 1, "sample", (point,), unconverged=0)
@@ -60,13 +51,13 @@ class TokenFixedPoints:
         [['3, 17', 'sample', 'odd', 'odd', '9', 'random starts or zero only', '0.700']]
     """
 
-    sequence: int
-    position: int
-    token: int
-    label: int
-    reason: str
-    fixed_points: tuple[FoundFixedPoint, ...]
-    unconverged: int
+    sequence: int  # number of the sequence
+    position: int  # of the token, from 0
+    token: int  # which token
+    label: int  # the correct class
+    reason: str  # why this token was looked at
+    fixed_points: tuple[FoundFixedPoint, ...]  # the distinct ones, those with the most starts first
+    unconverged: int  # how many starts did not converge
 
     def rows(self, names: Sequence[str]) -> list[list[str]]:
         """Return a row for every fixed point, under the headings `SEARCHED`."""

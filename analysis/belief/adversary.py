@@ -5,14 +5,15 @@ against with as many candidates, so that their figures compare; a beam finds a b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.belief.prediction import FloatArray, IntArray, divergence
+from analysis.belief.prediction import divergence
+from analysis.framework.arrays import FloatArray, IntArray
 from automata.checks import check_integer, check_memory, check_number, check_type
 from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
@@ -116,126 +117,107 @@ def worst_rounds(
         raise InputError(
             f"the task {task.name} asks its {task.target}; give a run whose task asks its reveals"
         )
-    _check_memory(task, model, rounds, actions, beam, sequences)
+    search = _Search(task, model)
+    search.check_memory(rounds, actions, beam, sequences)
     was_training = model.training
     model.eval()
     words = list(product(range(len(task.automaton.actions)), repeat=actions))
-    kept = _beginning(task, model, 1)
+    kept = search.beginning(1)
     for _ in range(rounds):
-        asked = _asked(task, model, _moved(task, model, kept, words))
+        asked = search.asked(search.moved(kept, words))
         sums = asked.errors.sum(axis=1)
         worst = asked.chosen(np.argsort(-sums, kind="stable")[:beam])
-        kept = _shown(task, model, worst, least_probability)
+        kept = search.shown(worst, least_probability)
     best = int(kept.errors.sum(axis=1).argmax())
-    random = _random_errors(task, model, rounds, actions, sequences, np.random.default_rng(seed))
+    random = search.random_errors(rounds, actions, sequences, seed)
     model.train(was_training)
     return WorstRounds(kept.tokens[best], kept.errors[best], random)
 
 
-def _check_memory(
-    task: PartiallyObserved, model: SequenceModel, rounds: int, actions: int, beam: int, sequences: int
-) -> None:
-    """Refuse a search whose candidates after the reveals of a round, or random rounds, memory cannot hold."""
-    names = task.automaton
-    each = len(names.reveals) * len(names.actions) ** min(actions, _MOST_ACTIONS)
-    candidates = (
-        each if rounds == 1 else each * min(beam, each)
-    )  # in a later round each of the beam has so many
-    state = sum(part.numel() * part.element_size() for part in model.init_state(1).values())
-    length = rounds * (actions + 2)  # in int64 each; the candidates of the last round are nearly as long
-    check_memory(
-        f"a search over at least {candidates} candidates and {sequences} random sequences of {length} tokens",
-        candidates * (8 * (length - 1 + len(names.states)) + state) + 8 * sequences * length,
-        "give fewer actions, rounds or sequences, or a smaller beam",
-    )
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Candidates of a task, read by a model."""
 
+    task: PartiallyObserved
+    model: SequenceModel
 
-def _beginning(task: PartiallyObserved, model: SequenceModel, count: int) -> _Candidates:
-    none = np.zeros((count, 0))
-    beliefs = np.tile(task.initial_belief, (count, 1))
-    return _Candidates(none.astype(np.int64), none, beliefs, model.init_state(count))
+    def check_memory(self, rounds: int, actions: int, beam: int, sequences: int) -> None:
+        """Refuse a search whose candidates after the reveals of a round, or random rounds, do not fit."""
+        names = self.task.automaton
+        each = len(names.reveals) * len(names.actions) ** min(actions, _MOST_ACTIONS)
+        candidates = each if rounds == 1 else each * min(beam, each)  # later each of the beam has so many
+        state = sum(part.numel() * part.element_size() for part in self.model.init_state(1).values())
+        length = rounds * (actions + 2)  # in int64 each; the candidates of the last round are nearly as long
+        check_memory(
+            f"a search over at least {candidates} candidates and {sequences} random sequences of {length} "
+            "tokens",
+            candidates * (8 * (length - 1 + len(names.states)) + state) + 8 * sequences * length,
+            "give fewer actions, rounds or sequences, or a smaller beam",
+        )
 
+    def beginning(self, count: int) -> _Candidates:
+        none = np.zeros((count, 0))
+        beliefs = np.tile(self.task.initial_belief, (count, 1))
+        return _Candidates(none.astype(np.int64), none, beliefs, self.model.init_state(count))
 
-def _read(model: SequenceModel, found: _Candidates, token: IntArray) -> tuple[_Candidates, Tensor]:
-    """Let every candidate read a token, which says nothing of the belief yet."""
-    state, logits = model.step(found.state, torch.from_numpy(token).to(model.device))
-    tokens = np.concatenate([found.tokens, token[:, None]], axis=1)
-    return _Candidates(tokens, found.errors, found.beliefs, state), logits
+    def read(self, found: _Candidates, token: IntArray) -> tuple[_Candidates, Tensor]:
+        """Let every candidate read a token, which says nothing of the belief yet."""
+        state, logits = self.model.step(found.state, torch.from_numpy(token).to(self.model.device))
+        tokens = np.concatenate([found.tokens, token[:, None]], axis=1)
+        return _Candidates(tokens, found.errors, found.beliefs, state), logits
 
+    def moved(self, found: _Candidates, words: Sequence[tuple[int, ...]]) -> _Candidates:
+        """Every candidate after every word of actions."""
+        count = len(found.tokens)
+        moved = found.chosen(np.repeat(np.arange(count), len(words)))
+        for column in np.array(words).T:
+            moved = self.acted(moved, np.tile(column, count))
+        return moved
 
-def _moved(
-    task: PartiallyObserved, model: SequenceModel, found: _Candidates, words: Sequence[tuple[int, ...]]
-) -> _Candidates:
-    """Every candidate after every word of actions."""
-    count = len(found.tokens)
-    moved = found.chosen(np.repeat(np.arange(count), len(words)))
-    for column in np.array(words).T:
-        moved, _ = _acted(task, model, moved, np.tile(column, count))
-    return moved
+    def acted(self, found: _Candidates, action: IntArray) -> _Candidates:
+        read, _ = self.read(found, action)
+        beliefs = np.einsum("nij,nj->ni", self.task.automaton.matrices[action], found.beliefs)
+        return replace(read, beliefs=beliefs)
 
+    def asked(self, found: _Candidates) -> _Candidates:
+        """Every candidate after every reveal was asked, with its error."""
+        reveals = len(self.task.automaton.reveals)
+        asked = found.chosen(np.repeat(np.arange(len(found.tokens)), reveals))
+        return self.with_errors(asked, np.tile(np.arange(reveals), len(found.tokens)))
 
-def _acted(
-    task: PartiallyObserved, model: SequenceModel, found: _Candidates, action: IntArray
-) -> tuple[_Candidates, Tensor]:
-    read, logits = _read(model, found, action)
-    beliefs = np.einsum("nij,nj->ni", task.automaton.matrices[action], found.beliefs)
-    return _Candidates(read.tokens, read.errors, beliefs, read.state), logits
+    def with_errors(self, found: _Candidates, reveal: IntArray) -> _Candidates:
+        read, logits = self.read(found, reveal + len(self.task.automaton.actions))
+        exact = self.task.predicted(read.beliefs, reveal)
+        errors = divergence(exact, logits.double().log_softmax(dim=-1).cpu().numpy())
+        return replace(read, errors=np.column_stack([read.errors, errors]))
 
+    def shown(self, found: _Candidates, least: float) -> _Candidates:
+        """Every candidate after every value that is so likely, or the likeliest."""
+        exact = self.task.predicted(found.beliefs, found.tokens[:, -1] - len(self.task.automaton.actions))
+        rows, values = np.nonzero(exact >= np.minimum(least, exact.max(axis=1, keepdims=True)))
+        return self.after_value(found.chosen(rows), values)
 
-def _asked(task: PartiallyObserved, model: SequenceModel, found: _Candidates) -> _Candidates:
-    """Every candidate after every reveal was asked, with its error."""
-    reveals = len(task.automaton.reveals)
-    asked = found.chosen(np.repeat(np.arange(len(found.tokens)), reveals))
-    return _with_errors(task, model, asked, np.tile(np.arange(reveals), len(found.tokens)))
+    def after_value(self, found: _Candidates, values: IntArray) -> _Candidates:
+        names = self.task.automaton
+        read, _ = self.read(found, values + len(names.actions) + len(names.reveals))
+        beliefs = np.empty_like(found.beliefs)
+        observed = self.task.observations(read.tokens)[:, -1]
+        for number in np.unique(observed).tolist():
+            rows = observed == number
+            mass = self.task.moved(found.beliefs[rows], number)
+            beliefs[rows] = mass / mass.sum(axis=1, keepdims=True)
+        return replace(read, beliefs=beliefs)
 
-
-def _with_errors(
-    task: PartiallyObserved, model: SequenceModel, found: _Candidates, reveal: IntArray
-) -> _Candidates:
-    read, logits = _read(model, found, reveal + len(task.automaton.actions))
-    exact = task.predicted(read.beliefs, reveal)
-    errors = divergence(exact, logits.double().log_softmax(dim=-1).cpu().numpy())
-    return _Candidates(read.tokens, np.column_stack([read.errors, errors]), read.beliefs, read.state)
-
-
-def _shown(task: PartiallyObserved, model: SequenceModel, found: _Candidates, least: float) -> _Candidates:
-    """Every candidate after every value that is so likely, or the likeliest."""
-    exact = task.predicted(found.beliefs, found.tokens[:, -1] - len(task.automaton.actions))
-    rows, values = np.nonzero(exact >= np.minimum(least, exact.max(axis=1, keepdims=True)))
-    return _after_value(task, model, found.chosen(rows), values)
-
-
-def _after_value(
-    task: PartiallyObserved, model: SequenceModel, found: _Candidates, values: IntArray
-) -> _Candidates:
-    tokens = values + len(task.automaton.actions) + len(task.automaton.reveals)
-    read, _ = _read(model, found, tokens)
-    beliefs = np.empty_like(found.beliefs)
-    observed = task.observations(read.tokens)[:, -1]
-    for number in np.unique(observed).tolist():
-        rows = observed == number
-        mass = task.moved(found.beliefs[rows], number)
-        beliefs[rows] = mass / mass.sum(axis=1, keepdims=True)
-    return _Candidates(read.tokens, read.errors, beliefs, read.state)
-
-
-def _random_errors(
-    task: PartiallyObserved,
-    model: SequenceModel,
-    rounds: int,
-    actions: int,
-    sequences: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Return the errors at the reveals of random rounds, ``[sequences, rounds]``."""
-    found = _beginning(task, model, sequences)
-    for _ in range(rounds):
-        for _ in range(actions):
-            drawn = rng.integers(0, len(task.automaton.actions), sequences)
-            found, _ = _acted(task, model, found, drawn)
-        reveal = rng.integers(0, len(task.automaton.reveals), sequences)
-        found = _with_errors(task, model, found, reveal)
-        exact = task.predicted(found.beliefs, reveal)
-        values = (exact.cumsum(axis=1) > rng.random((sequences, 1)) * (1 - 1e-12)).argmax(axis=1)
-        found = _after_value(task, model, found, values)
-    return found.errors
+    def random_errors(self, rounds: int, actions: int, sequences: int, seed: int) -> FloatArray:
+        """Return the errors at the reveals of random rounds, ``[sequences, rounds]``."""
+        rng, names = np.random.default_rng(seed), self.task.automaton
+        found = self.beginning(sequences)
+        for _ in range(rounds):
+            for _ in range(actions):
+                found = self.acted(found, rng.integers(0, len(names.actions), sequences))
+            reveal = rng.integers(0, len(names.reveals), sequences)
+            found = self.with_errors(found, reveal)
+            exact = self.task.predicted(found.beliefs, reveal)
+            values = (exact.cumsum(axis=1) > rng.random((sequences, 1)) * (1 - 1e-12)).argmax(axis=1)
+            found = self.after_value(found, values)
+        return found.errors

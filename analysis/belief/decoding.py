@@ -19,12 +19,10 @@ from analysis.belief.probe import Features, Probe, belief_divergence, fit_probe,
 from analysis.belief.reading import Block, read_in_blocks
 from analysis.belief.settings import BeliefSettings
 from analysis.belief.statistics import Estimate, estimate
+from analysis.framework.arrays import FloatArray, IntArray
 from automata.tasks.observed import NOTHING, ObservedTask
 from implicit.models.interface import SequenceModel
 from implicit.training.streams import Stream
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MOST_SAMPLES = 8192
 """States to which a probe is fitted at the most, evenly spread over the positions."""

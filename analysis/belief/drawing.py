@@ -6,17 +6,15 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from analysis.belief.measurement import BeliefAnalysis, RunBelief
 from analysis.belief.norms import shown_positions
 from analysis.belief.statistics import Bins, Estimate
+from analysis.framework.arrays import FloatArray
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, powers_of_two, styled
 from analysis.framework.palette import GREY, Look
-from analysis.framework.run_lines import breadths, draw_runs, group_looks, mark_training_lengths, seed_groups
-from automata.drawn_labels import in_legend
+from analysis.framework.run_lines import draw_runs, drawn_groups, mark_training_lengths
 
-FloatArray = NDArray[np.float64]
 FLOOR = 1e-9
 """What is smaller is drawn here: rounding of float32 logits."""
 TITLES = (
@@ -36,8 +34,7 @@ UNDERFLOW = -103.3
 
 def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw six panels; runs that differ in their seed only are drawn together."""
-    groups = seed_groups(found.runs)
-    looks = group_looks([group[0] for group in groups])
+    groups = drawn_groups(found.runs)
     tasks = sorted({result.run.task for result in found.runs})
     with styled():
         figure, panels = new_panels(
@@ -46,33 +43,29 @@ def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
         along, since, reveals, excess, decoded, norms = panels
         for axes, title in zip(panels, TITLES, strict=True):
             axes.set_title(title)
-        for group, look, breadth in zip(groups, looks, breadths(len(groups)), strict=True):
-            label = group[0].run.model if len(group) > 1 else in_legend(group[0].run.name)
+        for group, label, look, breadth in groups:
             _draw_bins(along, [result.predictions.by_position() for result in group], look, label, breadth)
             for axes, name in ((since, "tokens"), (reveals, "reveals")):
                 bins = [result.predictions.since_full_reveal().get(name) for result in group]
                 _draw_bins(axes, [entry for entry in bins if entry is not None], look, label, breadth)
-            _draw_lengths(excess, group, _excess, look, label, breadth)
+            _draw_lengths(excess, group, RunBelief.excess, look, label, breadth)
             with_probe = [result for result in group if result.decoded]
-            _draw_lengths(decoded, with_probe, _distance, look, f"{label}: from b", breadth)
+            _draw_lengths(
+                decoded, with_probe, lambda run, n: run.decoded[n].distance, look, f"{label}: from b", breadth
+            )
             other = Look(look.color, "x", ":")
-            _draw_lengths(decoded, with_probe, _inconsistency, other, f"{label}: one step", 1.0)
+            _draw_lengths(
+                decoded,
+                with_probe,
+                lambda run, n: run.decoded[n].inconsistency,
+                other,
+                f"{label}: one step",
+                1.0,
+            )
             _draw_norms(norms, group, look, label, breadth)
         _draw_mass(norms, found.runs)
         _finish(found, panels)
         return figure
-
-
-def _excess(result: RunBelief, length: int) -> Estimate:
-    return result.predictions.estimate("excess", result.lengths, result.settings.confidence)[length]
-
-
-def _distance(result: RunBelief, length: int) -> Estimate:
-    return result.decoded[length].distance
-
-
-def _inconsistency(result: RunBelief, length: int) -> Estimate:
-    return result.decoded[length].inconsistency
 
 
 def _draw_interval(axes: Axes, x: Sequence[int] | FloatArray, found: Sequence[Estimate], look: Look) -> None:

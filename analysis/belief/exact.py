@@ -4,51 +4,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.framework.arrays import FloatArray, IntArray
 from automata.errors import InputError
 from automata.tasks.observed import NOTHING, ObservedTask
 from implicit.training.streams import Stream, draw_batch
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 NEVER = -1
 """The number of tokens since the last full reveal where there was none and the beginning was unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExactSequences:
-    """Sequences with what Bayes' rule says of them. A *place* is a token after which something is asked.
+    """Sequences with what Bayes' rule says of them. A *place* is a token after which something is asked."""
 
-    Attributes:
-        task: from which they are drawn.
-        tokens: ``[sequences, length]``.
-        lengths: real tokens of each sequence, ``[sequences]``.
-        rows: the sequence of each place, ``[places]``.
-        columns: its position, ``[places]``.
-        targets: the right answer, ``[places]``.
-        answers: the exact distribution of it, ``[places, output_size]``.
-        tokens_since: tokens since the last full reveal, or since the beginning where that is known,
-            ``[places]``; ``NEVER`` where neither is.
-        reveals_since: reveals since then, not counting the one that is asked, ``[places]``; likewise.
-        log_evidence: log Pr(what token t tells | those before), in nats, ``[sequences, length]``; NaN at
-            padding.
-        kept: positions at which beliefs are kept, rising, ``[kept]``.
-        beliefs: after these, ``[sequences, kept, states]``; NaN at padding.
-    """
-
-    task: ObservedTask
-    tokens: IntArray
-    lengths: IntArray
-    rows: IntArray
-    columns: IntArray
-    targets: IntArray
-    answers: FloatArray
+    task: ObservedTask  # from which they are drawn
+    tokens: IntArray  # [sequences, length]
+    lengths: IntArray  # real tokens of each sequence, [sequences]
+    rows: IntArray  # the sequence of each place, [places]
+    columns: IntArray  # its position, [places]
+    targets: IntArray  # the right answer, [places]
+    answers: FloatArray  # the exact distribution of it, [places, output_size]
+    # tokens since the last full reveal, or since the beginning where that is known, [places]; NEVER where
+    # neither is
     tokens_since: IntArray
-    reveals_since: IntArray
+    reveals_since: IntArray  # reveals since then, not counting the one that is asked, [places]; likewise
+    # log Pr(what token t tells | those before), in nats, [sequences, length]; NaN at padding
     log_evidence: FloatArray
-    kept: IntArray
-    beliefs: FloatArray
+    kept: IntArray  # positions at which beliefs are kept, rising, [kept]
+    beliefs: FloatArray  # after these, [sequences, kept, states]; NaN at padding
 
     @property
     def by_length(self) -> Iterator[tuple[IntArray, int]]:

@@ -72,6 +72,10 @@ class RunBelief:
         """Return KL(exact ‖ model) from the length before to this one, with its interval."""
         return self.predictions.estimate("kl", self.lengths, self.settings.confidence)[length]
 
+    def excess(self, length: int) -> Estimate:
+        """Return the log loss above Bayes from the length before to this one, with its interval."""
+        return self.predictions.estimate("excess", self.lengths, self.settings.confidence)[length]
+
     @property
     def finding(self) -> Finding:
         """How far predictions and decoded beliefs are from the exact ones, and how fast norms fall."""

@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from analysis.belief.exact import ExactSequences
 from analysis.belief.reading import Block
 from analysis.belief.statistics import Rate, doubling_edges, estimate, fitted_rate
+from analysis.framework.arrays import FloatArray, IntArray
 from implicit.models.interface import SequenceModel
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,7 @@ from torch import Tensor
 
 from analysis.belief.exact import NEVER, ExactSequences
 from analysis.belief.statistics import Bins, Estimate, binned, doubling_edges
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from analysis.framework.arrays import FloatArray, IntArray
 
 
 def divergence(exact: FloatArray, log_predicted: FloatArray) -> FloatArray:

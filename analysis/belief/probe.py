@@ -21,11 +21,10 @@ from torch import Tensor
 
 from analysis.belief.prediction import divergence
 from analysis.belief.reading import state_size
+from analysis.framework.arrays import FloatArray
 from automata.errors import InputError
 from implicit.models.interface import SequenceModel
 from theory.transition import State
-
-FloatArray = NDArray[np.float64]
 
 MOST_FEATURES = 4096
 """A larger state is projected at random to so many numbers: the fit solves equations of this size."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from analysis.belief.settings import BeliefSettings
-from automata.monoids.cayley import IntArray
+from analysis.framework.arrays import IntArray
 from implicit.models.interface import SequenceModel
 from theory.transition import State
 

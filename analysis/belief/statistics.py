@@ -15,10 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.special
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from analysis.framework.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -74,20 +72,15 @@ def estimate(values: FloatArray, sequences: IntArray, confidence: float = 0.95) 
 class Bins:
     """Means of one quantity in bins of another.
 
-    Attributes:
-        low: the smallest number that belongs to each bin, ``[bins]``.
-        high: the largest, ``[bins]``.
-        found: the mean in each.
-
     Example:
         >>> found = binned(np.array([1.0, 3.0]), np.array([0, 1]), np.array([1, 5]), [1, 4, 8])
         >>> found.low.tolist(), found.high.tolist(), found.means.tolist()
         ([1, 4], [3, 7], [1.0, 3.0])
     """
 
-    low: IntArray
-    high: IntArray
-    found: tuple[Estimate, ...]
+    low: IntArray  # the smallest number that belongs to each bin, [bins]
+    high: IntArray  # the largest, [bins]
+    found: tuple[Estimate, ...]  # the mean in each
 
     @property
     def means(self) -> FloatArray:

@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.error_control.pairs import Pairs
+from analysis.framework.arrays import FloatArray
 from analysis.framework.visited_states import TIGHT_RTOL
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from theory import State
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.framework.arrays import IntArray
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
-
-IntArray = NDArray[np.int64]
 
 COMMON_TOKENS = 4
 """Words end with the same tokens, as many as a convolution reads, so that windows do not differ in tokens."""

@@ -16,16 +16,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.error_control.pairs import common_ending
+from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
 from automata.errors import InputError
 from implicit.runs.loading import Run
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LIMIT = 0.5
 """The q below which the nearest mean is certainly the right one."""

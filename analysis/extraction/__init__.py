@@ -31,7 +31,6 @@ from analysis.framework.visited_states import sample_sequences
 from automata.drawing import COLORS, draw_dfa_or_table
 from automata.drawn_labels import in_legend, show_plainly
 from automata.machines.dfa import DFA
-from automata.machines.mealy import MealyMachine
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
@@ -303,11 +302,6 @@ def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
         return figure
 
 
-def drawn_dfa(machine: MealyMachine) -> DFA:
-    """Return the transition graph of a machine as an automaton to draw, states by number."""
-    return DFA.from_table(machine.table, machine.initial, states=[str(q) for q in range(machine.state_count)])
-
-
 def state_labels(found: ExtractionAnalysis) -> list[str]:
     """Return for every state of the automaton the answers that lead to it, at most three.
 
@@ -336,13 +330,9 @@ def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
         axes.text(0.5, 0.5, f"{size} states", ha="center", va="center", transform=axes.transAxes)
     else:
         labels: dict[object, str] = {str(state): label for state, label in enumerate(state_labels(found))}
-        dfa = drawn_dfa(machine)
-        symbols = dict(zip(dfa.alphabet, found.task.token_names, strict=True))
-        transitions = {
-            state: {symbols[symbol]: target for symbol, target in row.items()}
-            for state, row in dfa.transitions.items()
-        }
-        draw_dfa_or_table(DFA(dfa.states, symbols.values(), transitions, dfa.initial, ()), axes, labels)
+        states = [str(state) for state in range(machine.state_count)]
+        dfa = DFA.from_table(machine.table, machine.initial, (), states, found.task.token_names)
+        draw_dfa_or_table(dfa, axes, labels)
         if axes.tables:
             axes.set_title("extracted automaton:\nnext state by state and token")
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from analysis.framework.arrays import IntArray
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, word_in_names
 from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.word_problem import WordProblem
@@ -22,31 +23,17 @@ from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from theory import State
 
-IntArray = NDArray[np.int64]
 Suffix = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """A model that is read token by token, in batches, and answers with its most probable class.
+    """A model that is read token by token, in batches, and answers with its most probable class."""
 
-    Attributes:
-        model: under the interface of `SequenceModel`, in any dtype.
-        stopping: of the fixed points, for implicit models.
-        batch_size: states that are advanced together; implicit models wait for the slowest of them.
-
-    Example:
-        >>> from implicit.models.torch_rnn import LSTM
-        >>> from implicit.models.torch_rnn import LSTMConfig
-        >>> reader = Reader(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
-        >>> states, answers = reader.walk(torch.tensor([[0, 1, 1], [1, 0, 1]]))
-        >>> len(states), answers.shape, reader.counts["tokens"]
-        (4, (2, 3), 6)
-    """
-
-    model: SequenceModel
+    model: SequenceModel  # under the interface of `SequenceModel`, in any dtype
+    # of the fixed points, for implicit models
     stopping: Stopping = field(default_factory=lambda: Stopping(rtol=1e-3, max_iterations=200))
-    batch_size: int = 1024
+    batch_size: int = 1024  # states that are advanced together; implicit models wait for the slowest of them
     counts: dict[str, int] = field(default_factory=lambda: {"tokens": 0, "unconverged": 0})
     """How many tokens were read so far, and at how many of them the model had no fixed point."""
 
@@ -105,15 +92,6 @@ class ObservationTable:
 
     Source:
         Angluin 1987, "Learning regular sets from queries and counterexamples".
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> table = ObservationTable(Reader(load_run("parity-small").model), tokens=2)
-        >>> states, _ = table.reader.walk(torch.tensor([[0, 1, 1, 0]]))
-        >>> table.add(join(states)).tolist()
-        [0, 0, 1, 0, 0]
-        >>> table.differing_suffixes(0, 1), table.answer_of(0, (1,)), table.answer_of(1, (1,))
-        ([(0,), (1,)], 1, 0)
     """
 
     def __init__(self, reader: Reader, tokens: int) -> None:

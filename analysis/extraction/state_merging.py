@@ -17,53 +17,36 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.extraction.behaviour import IntArray, ObservationTable, Reader, Suffix, join
+from analysis.extraction.behaviour import ObservationTable, Reader, Suffix, join
+from analysis.framework.arrays import IntArray
 from automata.machines.mealy import MealyMachine, minimise_mealy
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How far an extraction goes.
+    """How far an extraction goes."""
 
-    Attributes:
-        votes: the least votes for a transition, where its class has as many states.
-        inconsistent: the share of votes against the majority that is put up with.
-        max_suffixes: how many suffixes are asked beyond the single tokens.
-        max_states: more classes than this are not looked at.
-    """
-
-    votes: int = 4
-    inconsistent: float = 1e-3
-    max_suffixes: int = 12
-    max_states: int = 1000
+    votes: int = 4  # the least votes for a transition, where its class has as many states
+    inconsistent: float = 1e-3  # the share of votes against the majority that is put up with
+    max_suffixes: int = 12  # how many suffixes are asked beyond the single tokens
+    max_states: int = 1000  # more classes than this are not looked at
 
 
 @dataclass(frozen=True, eq=False)
 class Extraction:
-    """An automaton made from a model's states.
+    """An automaton made from a model's states."""
 
-    Attributes:
-        machine: minimal, states numbered in breadth-first order; that of the most suffixes with which no more
-            than ``max_states`` classes can be reached; None if that is so with no suffixes but the tokens.
-        classes: how many classes of states were told apart, stray ones included.
-        reachable: how many of them the transitions reach from the initial state.
-        votes: how many steps voted on the transitions of reachable classes.
-        against: how many of them were against the majority.
-        stray: the share of visited states whose class is not reachable.
-        suffixes: what was asked, as token numbers.
-        vectors: the visited states, ``[states, features]``.
-        visited_class: their classes, ``[states]``; reachable ones are numbered first.
-    """
-
+    # minimal, states numbered in breadth-first order; that of the most suffixes with which no more than
+    # max_states classes can be reached; None if that is so with no suffixes but the tokens
     machine: MealyMachine | None
-    classes: int
-    reachable: int
-    votes: int
-    against: int
-    stray: float
-    suffixes: tuple[Suffix, ...]
-    vectors: Tensor
-    visited_class: IntArray
+    classes: int  # how many classes of states were told apart, stray ones included
+    reachable: int  # how many of them the transitions reach from the initial state
+    votes: int  # how many steps voted on the transitions of reachable classes
+    against: int  # how many of them were against the majority
+    stray: float  # the share of visited states whose class is not reachable
+    suffixes: tuple[Suffix, ...]  # what was asked, as token numbers
+    vectors: Tensor  # the visited states, [states, features]
+    visited_class: IntArray  # their classes, [states]; reachable ones are numbered first
 
     @property
     def inconsistent(self) -> float:

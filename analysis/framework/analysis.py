@@ -65,33 +65,23 @@ class ReportSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis(ABC, Generic[Settings, Outcome]):
-    """What questions about one run and about several have in common.
-
-    Attributes:
-        name: of the module and of the files.
-        question: one sentence, as ``python -m analysis`` lists it.
-        description: the first line of the help.
-        settings: its fields become flags.
-        draw: makes the figure of an answer, so many inches wide; None if it has none.
-        file: what the command names as written, in place of ``<name>.json``, which without a figure is not
-            written then.
-        shows: what the figure shows, for its caption; finding, limits, runs and settings are added to it.
-        needs: what the models must have.
-        section: its part in the report; None if it has none.
-    """
+    """What questions about one run and about several have in common."""
 
     takes_several: ClassVar[bool] = False
     where: ClassVar[str]
     """Where the results of the command go, for the help."""
 
-    name: str
-    question: str
-    description: str
-    settings: type[Settings]
+    name: str  # of the module and of the files
+    question: str  # one sentence, as python -m analysis lists it
+    description: str  # the first line of the help
+    settings: type[Settings]  # its fields become flags
+    # makes the figure of an answer, so many inches wide; None if it has none
     draw: Callable[[Outcome, float], Figure] | None = None
+    # what the figure shows, for its caption; finding, limits, runs and settings are added to it
     shows: str = ""
-    needs: Need = ANY_MODEL
-    section: ReportSection | None = None
+    needs: Need = ANY_MODEL  # what the models must have
+    section: ReportSection | None = None  # its part in the report; None if it has none
+    # what the command names as written, in place of <name>.json, which without a figure is not written then
     file: str | None = None
 
     @abstractmethod

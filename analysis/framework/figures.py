@@ -95,13 +95,6 @@ def checked_width(text: str) -> float:
 
     Raises:
         InputError: if it is no number, or a figure of that width could not be read.
-
-    Example:
-        >>> checked_width("3.3")
-        3.3
-        >>> checked_width("1")
-        Traceback (most recent call last):
-        automata.errors.InputError: width is '1'; give inches from 3 to 20, such as 3.3 for a column or 6.75
     """
     try:
         width = float(text)
@@ -250,13 +243,6 @@ def mark_quantiles(
     """Draw the median of every column with bands of the middle 50% and 98%.
 
     Values are ``[rows, columns]``.
-
-    Example:
-        >>> with styled():
-        ...     axes = new_figure(2, 2).subplots()
-        ...     mark_quantiles(axes, np.arange(3.0), np.ones((5, 3)), COLORS[0], "ones")
-        >>> axes.get_lines()[0].get_ydata()
-        array([1., 1., 1.])
     """
     low, quarter, median, three_quarters, high = np.quantile(values, [0.01, 0.25, 0.5, 0.75, 0.99], axis=0)
     axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)

@@ -206,12 +206,7 @@ def for_title(title: str, finding: Finding) -> dict[str, Any]:
 
 
 def red(sentence: str) -> str:
-    """Return a sentence, given without its full stop, in red; some viewers drop the colour: the mark stays.
-
-    Example:
-        >>> red("The modes differ")
-        '<span style="color:#c00000">🔴 **The modes differ.**</span>'
-    """
+    """Return a sentence, given without its full stop, in red, with a mark where a viewer drops colours."""
     return f'<span style="color:#c00000">🔴 **{sentence}.**</span>'
 
 

@@ -78,14 +78,7 @@ def word_problem_of(run: Run) -> WordProblem:
 
 
 def observed_task_of(run: Run) -> ObservedTask:
-    """Return the task of a run as one about a hidden state of which there is an exact belief.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> observed_task_of(load_run("parity"))
-        Traceback (most recent call last):
-        automata.errors.InputError: run parity was trained on parity, which has no hidden state with ...
-    """
+    """Return the task of a run as one about a hidden state of which there is an exact belief."""
     check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
     if not isinstance(run.task, ObservedTask):
         raise InputError(

@@ -27,27 +27,17 @@ from implicit.runs.loading import STORED_RUNS, Run
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """Which run a result is about.
+    """Which run a result is about."""
 
-    Attributes:
-        name: the name of its folder.
-        task: name of the task.
-        model: name of the model.
-        parameters: number of trained numbers.
-        training_length: tokens per sequence in training; None if a model in memory does not say.
-        seed: of the training run; None of a model in memory.
-        weights_sha256: hash of the weights, that of ``model.safetensors`` in the run folder.
-        compiled: whether the weights were compiled from the task (`implicit.compiled`), not trained; then
-            training length and seed say nothing.
-    """
-
-    name: str
-    task: str
-    model: str
-    parameters: int
-    training_length: int | None
-    seed: int | None
-    weights_sha256: str
+    name: str  # the name of its folder
+    task: str  # name of the task
+    model: str  # name of the model
+    parameters: int  # number of trained numbers
+    training_length: int | None  # tokens per sequence in training; None if a model in memory does not say
+    seed: int | None  # of the training run; None of a model in memory
+    weights_sha256: str  # hash of the weights, that of model.safetensors in the run folder
+    # whether the weights were compiled from the task (`implicit.compiled`), not trained; then training length
+    # and seed say nothing
     compiled: bool = False
 
     @classmethod
@@ -111,11 +101,6 @@ def loaded_runs(runs: Run | Iterable[Run]) -> list[Run]:
 
     Raises:
         InputError: for what is no run, no run at all, or two of the same name.
-
-    Example:
-        >>> loaded_runs([])
-        Traceback (most recent call last):
-        automata.errors.InputError: runs is empty; give at least one loaded run, implicit.load_run(...)
     """
     check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
     several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below
@@ -126,15 +111,7 @@ def loaded_runs(runs: Run | Iterable[Run]) -> list[Run]:
 
 
 def require_different_names(runs: Sequence[Run]) -> None:
-    """Refuse two runs whose folders have the same name, by which results tell them apart.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run = load_run("lazy-swaps-gated-deltanet")
-        >>> require_different_names([run, run])
-        Traceback (most recent call last):
-        automata.errors.InputError: run name lazy-swaps-gated-deltanet is given twice; ...
-    """
+    """Refuse two runs whose folders have the same name, by which results tell them apart."""
     seen = set()
     for run in runs:
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
@@ -159,13 +136,7 @@ def default_folder(run: Run, analysis: str) -> Path:
 
 
 def check_writable(folder: Path, field: str = "out") -> None:
-    """Refuse an output folder that cannot be made or written, before any work is done; nothing is written.
-
-    Example:
-        >>> check_writable(Path("/dev/null/figures"))
-        Traceback (most recent call last):
-        automata.errors.InputError: out is /dev/null/figures, but /dev/null is not a folder; give another path
-    """
+    """Refuse an output folder that cannot be made or written, before any work is done; nothing is written."""
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir():
         raise InputError(f"{field} is {folder}, but {there} is not a folder; give another path")
@@ -178,19 +149,6 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
 
     Below the folder of the run itself nothing is refused: what lies there can only be of that run. The file
     is the JSON of the results, which need not exist; the hashes of the weights stand in it.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit.runs.files import write_json
-        >>> from implicit.runs.loading import load_run
-        >>> with TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "jacobian.json"
-        ...     write_json(file, {"run": {"name": "mine", "weights_sha256": "0" * 64}})
-        ...     try:
-        ...         refuse_other_runs(file, [load_run("parity")])
-        ...     except InputError as error:
-        ...         print(str(error).replace(folder, "out"))
-        out is out, which holds jacobian.json of other weights (mine); give another folder with --out
     """
     folders = [run.path.resolve() for run in runs if not run.in_memory]
     if any(file.resolve().is_relative_to(folder) for folder in folders):
@@ -228,13 +186,7 @@ def analysis_content(
     seconds: float,
     findings: Findings | None = None,
 ) -> dict[str, Any]:
-    """Return what the JSON file of an analysis holds.
-
-    Example:
-        >>> identity = RunIdentity("parity", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> list(analysis_content("length", runs=identity, settings={}, result={}, seconds=0.1))
-        ['analysis', 'run', 'settings', 'environment', 'seconds', 'result']
-    """
+    """Return what the JSON file of an analysis holds."""
     identities: dict[str, Any] = (
         {"run": asdict(runs)} if isinstance(runs, RunIdentity) else {"runs": [asdict(run) for run in runs]}
     )
@@ -255,16 +207,7 @@ def analysis_content(
 def full_caption(
     caption: str, runs: RunIdentity | tuple[RunIdentity, ...], settings: Mapping[str, Any]
 ) -> str:
-    """Return a caption with the runs, their seeds and the settings.
-
-    Example:
-        >>> identity = RunIdentity("mine", "parity", "lstm", 178, 32, 0, "0" * 64)
-        >>> print(full_caption("Accuracy.", identity, {"lengths": (32, 64), "seed": 1}))
-        Accuracy.
-        <BLANKLINE>
-        Training runs: 1 (mine: lstm on parity, trained at length 32 with seed 0, 178 parameters).
-        Settings: lengths 32 64, seed 1.
-    """
+    """Return a caption with the runs, their seeds and the settings."""
     several = runs if isinstance(runs, tuple) else (runs,)
     listed = "; ".join(f"{run.name}: {run.title}, {run.parameters} parameters" for run in several)
     chosen = ", ".join(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in settings.items())
@@ -281,16 +224,6 @@ def written_together(folder: Path) -> Iterator[Path]:
     """Give a fresh folder; in the end its files move into another one together, or none does.
 
     Those that they replace are removed first: killed at any moment, new files never lie beside old ones.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit.runs.files import write_json
-        >>> with TemporaryDirectory() as out:
-        ...     with written_together(Path(out) / "modes") as fresh:
-        ...         write_json(fresh / "modes.json", 1)
-        ...         before = (Path(out) / "modes" / "modes.json").exists()
-        ...     before, [path.name for path in (Path(out) / "modes").iterdir()]
-        (False, ['modes.json'])
     """
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.iterdir():

@@ -24,46 +24,28 @@ class Look:
     dashes: Any = "-"
 
 
-MODEL_LOOKS = {
-    "implicit-mamba2": Look("#0072B2", "o"),
-    "implicit-mamba3": Look("#332288", "o"),
-    "implicit-deltanet": Look("#56B4E9", "o"),
-    "implicit-gated-deltanet": Look("#44AA99", "o"),
-    "implicit-gated-deltaproduct": Look("#882255", "o"),
-    "implicit-transformer": Look("#774411", "o"),
-    "mamba2": Look("#D55E00", "s"),
-    "mamba3": Look("#CC6677", "s"),
-    "deltanet": Look("#E69F00", "s"),
-    "gated-deltanet": Look("#999933", "s"),
-    "gated-deltaproduct": Look("#661100", "s"),
-    "pd-ssm": Look("#AA4499", "D"),
-    "transformer": Look("#000000", "P", "--"),
-    "lstm": Look("#009E73", "^", "--"),
-    "slstm": Look("#607D8B", ">", "--"),
-    "gru": Look("#CC79A7", "v", "--"),
-    "elman": Look("#117733", "<", "--"),
+_MODELS = {
+    "implicit-mamba2": ("implicit Mamba-2", Look("#0072B2", "o")),
+    "implicit-mamba3": ("implicit Mamba-3", Look("#332288", "o")),
+    "implicit-deltanet": ("implicit DeltaNet", Look("#56B4E9", "o")),
+    "implicit-gated-deltanet": ("implicit gated DeltaNet", Look("#44AA99", "o")),
+    "implicit-gated-deltaproduct": ("implicit gated DeltaProduct", Look("#882255", "o")),
+    "implicit-transformer": ("implicit Transformer", Look("#774411", "o")),
+    "mamba2": ("explicit Mamba-2", Look("#D55E00", "s")),
+    "mamba3": ("explicit Mamba-3", Look("#CC6677", "s")),
+    "deltanet": ("explicit DeltaNet", Look("#E69F00", "s")),
+    "gated-deltanet": ("explicit gated DeltaNet", Look("#999933", "s")),
+    "gated-deltaproduct": ("explicit gated DeltaProduct", Look("#661100", "s")),
+    "pd-ssm": ("PD-SSM", Look("#AA4499", "D")),
+    "transformer": ("Transformer", Look("#000000", "P", "--")),
+    "lstm": ("LSTM", Look("#009E73", "^", "--")),
+    "slstm": ("sLSTM", Look("#607D8B", ">", "--")),
+    "gru": ("GRU", Look("#CC79A7", "v", "--")),
+    "elman": ("Elman", Look("#117733", "<", "--")),
 }
+MODEL_LOOKS = {name: look for name, (_, look) in _MODELS.items()}
 """Circles are implicit models, squares and diamonds explicit ones; the controls are dashed."""
-
-MODEL_LABELS = {
-    "implicit-mamba2": "implicit Mamba-2",
-    "implicit-mamba3": "implicit Mamba-3",
-    "implicit-deltanet": "implicit DeltaNet",
-    "implicit-gated-deltanet": "implicit gated DeltaNet",
-    "implicit-gated-deltaproduct": "implicit gated DeltaProduct",
-    "implicit-transformer": "implicit Transformer",
-    "mamba2": "explicit Mamba-2",
-    "mamba3": "explicit Mamba-3",
-    "deltanet": "explicit DeltaNet",
-    "gated-deltanet": "explicit gated DeltaNet",
-    "gated-deltaproduct": "explicit gated DeltaProduct",
-    "pd-ssm": "PD-SSM",
-    "transformer": "Transformer",
-    "lstm": "LSTM",
-    "slstm": "sLSTM",
-    "gru": "GRU",
-    "elman": "Elman",
-}
+MODEL_LABELS = {name: label for name, (label, _) in _MODELS.items()}
 """Names of models for readers; a model that is not here is called as it is registered."""
 
 MODE_LOOKS = {

@@ -29,13 +29,6 @@ def draw_runs(
     """Draw every run as a thin line, their mean as a thick one, and a band from the least to the largest.
 
     Nothing if there is no run. Values are ``[runs, points]``; the number of runs is added to the label.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> axes = Figure().subplots()
-        >>> draw_runs(axes, [1, 2], np.array([[0.0, 1.0], [1.0, 1.0]]), Look("black"), "LSTM")
-        >>> [line.get_ydata().tolist() for line in axes.lines], axes.lines[-1].get_label()
-        ([[0.0, 1.0], [1.0, 1.0], [0.5, 1.0]], 'LSTM, mean of 2 runs')
     """
     if not len(values):
         return
@@ -93,44 +86,32 @@ class OfRun(Protocol):
 Found = TypeVar("Found", bound=OfRun)
 
 
-def seed_groups(runs: Sequence[Found]) -> list[list[Found]]:
-    """Group runs that differ in nothing but their seed, in the order in which the first of each is given.
+def drawn_groups(runs: Sequence[Found]) -> list[tuple[list[Found], str, Look, float]]:
+    """Return runs that differ in their seed only as groups, each with its label, its look and its breadth.
 
-    Runs of one model, task, size and training length with the same seed differ in something else: each of
-    these is a group of its own.
+    Groups are in the order of their first runs, and no two look the same. Runs of one model, task, size and
+    training length with the same seed differ in something else: each of these is a group of its own.
 
     Example:
         >>> from types import SimpleNamespace
         >>> def run(name: str, model: str, seed: int) -> OfRun:
         ...     return SimpleNamespace(run=RunIdentity(name, "parity", model, 178, 32, seed, "0" * 64))
-        >>> runs = [run("a", "lstm", 0), run("b", "gru", 0), run("c", "lstm", 1)]
-        >>> [len(group) for group in seed_groups(runs)]
-        [2, 1]
-        >>> [len(group) for group in seed_groups([run("a", "lstm", 0), run("b", "lstm", 0)])]
-        [1, 1]
+        >>> groups = drawn_groups([run("a", "lstm", 0), run("b", "gru", 0), run("c", "lstm", 1)])
+        >>> [(len(group), label, breadth) for group, label, _, breadth in groups]
+        [(2, 'lstm', 3.2), (1, 'b', 1.0)]
+        >>> [label for _, label, *_ in drawn_groups([run("a", "lstm", 0), run("b", "lstm", 0)])]
+        ['a', 'b']
     """
-    groups: dict[tuple[object, ...], list[Found]] = {}
+    alike: dict[tuple[object, ...], list[Found]] = {}
     for found in runs:
         run = found.run
-        groups.setdefault(
-            (run.task, run.model, run.parameters, run.training_length, run.compiled), []
-        ).append(found)
-    split: list[list[Found]] = []
-    for group in groups.values():
+        kind = (run.task, run.model, run.parameters, run.training_length, run.compiled)
+        alike.setdefault(kind, []).append(found)
+    groups: list[list[Found]] = []
+    for group in alike.values():
         different = len({found.run.seed for found in group}) == len(group)
-        split += [group] if different else [[found] for found in group]
-    return split
-
-
-def group_looks(firsts: Sequence[OfRun]) -> list[Look]:
-    """Return looks for groups, of which the first runs are given: that of the model; no two are the same.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> found = SimpleNamespace(run=RunIdentity("a", "parity", "lstm", 178, 32, 0, "0" * 64))
-        >>> one, other = group_looks([found, found])
-        >>> one.color == other.color, one.dashes == other.dashes
-        (True, False)
-    """
-    of_model = model_looks(found.run.model for found in firsts)
-    return distinct_looks([of_model[found.run.model] for found in firsts])
+        groups += [group] if different else [[found] for found in group]
+    of_model = model_looks(group[0].run.model for group in groups)
+    looks = distinct_looks([of_model[group[0].run.model] for group in groups])
+    labels = [group[0].run.model if len(group) > 1 else in_legend(group[0].run.name) for group in groups]
+    return list(zip(groups, labels, looks, breadths(len(groups)), strict=True))

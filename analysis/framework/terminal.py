@@ -54,13 +54,7 @@ class Terminal(Console):
 
 
 def print_tables(tables: Iterable[Table | Text | str], written: Sequence[Path], *, with_figure: bool) -> None:
-    """Print tables and lines, then where the results are.
-
-    Example:
-        >>> print_tables(["one line"], [Path("out/one.json")], with_figure=True)
-        one line
-        Written: out/one.json, with its figure as .png and .pdf and its caption beside it
-    """
+    """Print tables and lines, then where the results are."""
     console = Terminal()
     for table in tables:
         console.print(table)

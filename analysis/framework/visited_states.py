@@ -87,14 +87,6 @@ def visited_states(
 
     Raises:
         InputError: for a model whose state grows.
-
-    Example:
-        >>> from implicit.models.torch_rnn import LSTM
-        >>> from implicit.models.torch_rnn import LSTMConfig
-        >>> model = in_double_precision(LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4)))
-        >>> tokens = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]])
-        >>> [(visited.position, visited.token) for visited in visited_states(model, tokens, 4)]
-        [(1, 0), (3, 0), (1, 1), (3, 1)]
     """
     model.require_constant_state()
     chosen = choose_positions(tokens, count, lengths=lengths)
@@ -136,10 +128,6 @@ def choose_positions(tokens: Tensor, count: int, *, lengths: Tensor | None = Non
 
     Fewer come back if fewer histories are different. ``lengths`` are the real tokens of each sequence; all if
     None.
-
-    Example:
-        >>> choose_positions(torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]]), 4)
-        [(1, 1), (0, 3), (0, 1), (1, 3)]
     """
     length = tokens.shape[1]
     real = [length] * len(tokens) if lengths is None else lengths.tolist()

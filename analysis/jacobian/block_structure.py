@@ -48,35 +48,11 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class StateJacobian:
-    """The matrix ds'/ds at one state, its rows and columns sorted by blocks, the windows last.
+    """The matrix ds'/ds at one state, its rows and columns sorted by blocks, the windows last."""
 
-    Attributes:
-        matrix: ``[size, size]``, float64.
-        blocks: what the rows and columns are, in order.
-        has_windows: whether the convolution windows are part of it.
-
-    Example:
-        Two states of which the second drives the first, and a window that nothing drives.
-
-        >>> transition = Transition(
-        ...     self_map=lambda z, s: z,
-        ...     state_update=lambda z, s: {"w": 0 * s["w"], "h": torch.stack([s["h"][1], s["h"][1]])},
-        ...     latent_size=0,
-        ...     layer_states=(("h",),),
-        ... )
-        >>> state = {"w": torch.ones(1).double(), "h": torch.ones(2).double()}
-        >>> jacobian = StateJacobian.at(transition, state, torch.zeros(0).double())
-        >>> jacobian.matrix
-        tensor([[0., 1., 0.],
-                [0., 1., 0.],
-                [0., 0., 0.]], dtype=torch.float64)
-        >>> [(block.label, block.kind) for block in jacobian.blocks]
-        [('h', 'state'), ('w', 'window')]
-    """
-
-    matrix: Tensor
-    blocks: tuple[Block, ...]
-    has_windows: bool
+    matrix: Tensor  # [size, size], float64
+    blocks: tuple[Block, ...]  # what the rows and columns are, in order
+    has_windows: bool  # whether the convolution windows are part of it
 
     @classmethod
     def at(cls, transition: Transition, state: State, latent: Tensor) -> "StateJacobian":
@@ -149,21 +125,13 @@ GROUPS = (
 
 @dataclass(frozen=True, eq=False)
 class BlockStructure:
-    """Masses of the blocks, as root mean squares over several states.
+    """Masses of the blocks, as root mean squares over several states."""
 
-    Attributes:
-        blocks: labels of the blocks.
-        masses: ``[blocks, blocks]``, ‖block‖_F / ‖J‖_F; rows are outputs, columns sources.
-        groups: the masses by meaning, see `GROUPS`.
-        states: over how many states.
-        has_windows: whether the convolution windows are included.
-    """
-
-    blocks: tuple[str, ...]
-    masses: NDArray[np.float64]
-    groups: dict[str, float]
-    states: int
-    has_windows: bool
+    blocks: tuple[str, ...]  # labels of the blocks
+    masses: NDArray[np.float64]  # [blocks, blocks], ‖block‖_F / ‖J‖_F; rows are outputs, columns sources
+    groups: dict[str, float]  # the masses by meaning, see `GROUPS`
+    states: int  # over how many states
+    has_windows: bool  # whether the convolution windows are included
 
     @classmethod
     def over(cls, jacobians: Sequence[StateJacobian]) -> "BlockStructure":
@@ -274,7 +242,7 @@ class Spectrum:
 
 def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
     """Draw the absolute entries of a Jacobian in logarithmic colours, its blocks outlined."""
-    image, cell = averaged(jacobian.matrix)
+    image, cell = averaged(jacobian.matrix.detach().double().numpy())
     size = len(jacobian.matrix)
     largest = image.max() or 1.0
     picture = axes.imshow(
@@ -304,22 +272,12 @@ def draw_matrix(axes: Axes, jacobian: StateJacobian, title: str) -> None:
     axes.grid(visible=False)
 
 
-def averaged(matrix: Tensor) -> tuple[NDArray[np.float64], int]:
-    """Return the absolute entries, averaged down to at most `PIXELS` a side, and the side of a cell.
-
-    Example:
-        >>> import torch
-        >>> image, cell = averaged(torch.full((512, 512), 3.0))
-        >>> image.shape, cell, float(image[0, 0])
-        ((256, 256), 2, 3.0)
-    """
+def averaged(matrix: NDArray[np.float64], most: int = PIXELS) -> tuple[NDArray[np.float64], int]:
+    """Return root mean squares over square cells, at most so many a side, and the side of a cell."""
     size = len(matrix)
-    cell = -(-size // PIXELS)
-    count = -(-size // cell)
-    sums = np.zeros((count, count))
-    squares = matrix.detach().numpy().astype(np.float64) ** 2
+    cell = -(-size // most)
     starts = np.arange(0, size, cell)
-    sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+    sums = np.add.reduceat(np.add.reduceat(matrix**2, starts, axis=0), starts, axis=1)
     widths = np.minimum(cell, size - starts)
     return np.sqrt(sums / np.outer(widths, widths)), cell
 

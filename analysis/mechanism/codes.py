@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from analysis.framework.arrays import FloatArray, IntArray
 
 ROUNDING = 1e-12
 """Codes that differ by less than this share of the state's size do not differ."""

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from analysis.error_control.following import follow_errors, median
 from analysis.error_control.pairs import Pairs
+from analysis.framework.arrays import FloatArray
 from analysis.framework.visited_states import in_double_precision, visited_states
 from analysis.mechanism.visits import Visits
 from implicit.models.interface import SequenceModel
 from theory import latent_jacobian, layer_jacobians, solve_fixed_point
-
-FloatArray = NDArray[np.float64]
 
 FOUND = 1e-9
 """The relative residual below which a latent counts as a fixed point; its last digits do not matter here."""

@@ -7,11 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from analysis.error_control.pairs import Pairs
+from analysis.framework.arrays import FloatArray
 from automata.tasks.word_problem import WordProblem
 from implicit.models.interface import SequenceModel
 from theory import State
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

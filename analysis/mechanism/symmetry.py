@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.framework.arrays import IntArray
 from analysis.mechanism.codes import Codes
 from automata.errors import InputError
 from automata.monoids.characters import LARGEST_ORDER, IsotypicComponent, isotypic_components
 from automata.monoids.transformations import transformation_closure
 from automata.tasks.word_problem import WordProblem
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,22 +85,16 @@ def _orbits(permutations: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What the symmetry of the automaton makes of codes.
+    """What the symmetry of the automaton makes of codes."""
 
-    Attributes:
-        shares: of their variance in every irreducible component; empty without a symmetry.
-        dimensions: the participation ratio within each of these; likewise.
-        by_words: the share of the variance of their squared distances that reading the same word in both
-            states does not alter; None without a symmetry, NaN for equal distances.
-        by_renaming: likewise that no renaming alters which the automaton does not notice.
-        turned: how well one orthogonal matrix for each token moves the codes, of the token of which that is
-            least true; None without a symmetry.
-    """
-
-    shares: dict[str, float]
-    dimensions: dict[str, float]
+    shares: dict[str, float]  # of their variance in every irreducible component; empty without a symmetry
+    dimensions: dict[str, float]  # the participation ratio within each of these; likewise
+    # the share of the variance of their squared distances that reading the same word in both states does not
+    # alter; None without a symmetry, NaN for equal distances
     by_words: float | None
-    by_renaming: float | None
+    by_renaming: float | None  # likewise that no renaming alters which the automaton does not notice
+    # how well one orthogonal matrix for each token moves the codes, of the token of which that is least true;
+    # None without a symmetry
     turned: float | None
 
     @classmethod

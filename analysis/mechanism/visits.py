@@ -5,18 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.error_control.pairs import common_ending
+from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.runs.loading import Run
 from theory import State
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LEAST_VISITS = 2
 """Of a class in each half of the visits; a class with fewer is left out."""

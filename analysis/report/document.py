@@ -11,8 +11,8 @@ from analysis.framework.analysis import Analysis, Comparison
 from analysis.framework.finding import Finding, Rows, for_report, merged_rows, red
 from analysis.framework.output import RunIdentity, json_ready
 from analysis.questions import reported_questions, section_of
-from analysis.report.shortcuts import shortcut_paragraphs, task_shortcuts
 from analysis.report.tasks import RESULTS, ReportSettings
+from automata.tasks.audit import shortcut_audit
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import write_bytes, write_json
 from implicit.runs.loading import Run
@@ -108,21 +108,7 @@ def _findings(report: Mapping[str, Any], name: str) -> dict[str, Finding]:
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """Return the report as Markdown; figures are linked by paths relative to its folder.
-
-    Example:
-        >>> model = {
-        ...     "model": "mamba2", "task": "parity", "parameters": 9, "training_length": 32,
-        ...     "training_steps": 5, "training_seconds": 1.5, "seed": 0, "weights_sha256": "ab" * 32,
-        ...     "findings": {"jacobian": Finding("it fails at 64 states", verdict="fails").json()},
-        ... }
-        >>> text = markdown({
-        ...     "seconds": 60, "parts": {}, "command": "make demo", "settings": {"sequences": 256, "seed": 0},
-        ...     "environment": {"python": "3.11"}, "models": {"mamba2": model},
-        ... })
-        >>> "| mamba2 | 9 | fails |" in text, "It fails at 64 states." in text
-        (True, True)
-    """
+    """Return the report as Markdown; figures are linked by paths relative to its folder."""
     report = {**without_html(report), "command": report["command"]}
     models: dict[str, Any] = dict(report["models"])
     findings = {name: _findings(report, name) for name in models}
@@ -216,3 +202,68 @@ def _reproduce(report: Mapping[str, Any]) -> list[str]:
         "All numbers are in `report.json` and in the JSON beside each figure, which is also there as PDF.",
         *([seconds.markdown()] if report["parts"] else []),
     ]
+
+
+WINDOWS = (0, 1, 2, 4, 8)
+"""Classifiers that see the last so many tokens only."""
+
+
+def task_shortcuts(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return how far the best classifiers on few tokens come, for every task of the runs.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> found = task_shortcuts([load_run("parity")])["parity"]
+        >>> found["length"], found["majority"], found["windows"][-1]["accuracy"]
+        (32, 0.5, 0.5)
+    """
+    tasks: dict[str, Any] = {}
+    for run in runs:
+        if run.task.name not in tasks:
+            audit = shortcut_audit(run.task, run.config.length, windows=WINDOWS)
+            tasks[run.task.name] = {
+                "length": audit.length,
+                "last": audit.last,
+                "majority": audit.majority,
+                "windows": [
+                    {"tokens": entry.window, "accuracy": entry.accuracy, "with_position": entry.with_position}
+                    for entry in audit.windows
+                ],
+                "method": audit.method,
+            }
+    return tasks
+
+
+def shortcut_paragraphs(tasks: Mapping[str, Any]) -> list[str]:
+    """Return what `task_shortcuts` found as Markdown.
+
+    Example:
+        >>> audit = {"length": 32, "last": 10, "majority": 0.5, "method": "Exact.", "windows": [
+        ...     {"tokens": 1, "accuracy": 0.5, "with_position": None}]}
+        >>> print(shortcut_paragraphs({"parity": audit})[1].splitlines()[-1])
+        | parity | 32 | 0.500 | 0.500 | Exact. |
+    """
+    if not tasks:
+        return []
+    windows = [entry["tokens"] for entry in next(iter(tasks.values()))["windows"]]
+    return [
+        "What accuracy is no evidence of tracking: the share of right answers, in the last tokens, of the "
+        "best classifier that sees only the last k tokens and, where that helps, the position.",
+        Rows(
+            ["task", "length", "most frequent answer", *(f"k = {window}" for window in windows), "figures"],
+            [
+                [
+                    name,
+                    str(audit["length"]),
+                    f"{audit['majority']:.3f}",
+                    *(f"{_best(entry):.3f}" for entry in audit["windows"]),
+                    audit["method"],
+                ]
+                for name, audit in tasks.items()
+            ],
+        ).markdown(),
+    ]
+
+
+def _best(entry: Mapping[str, Any]) -> float:
+    return max(entry["accuracy"], entry["with_position"] or 0.0)

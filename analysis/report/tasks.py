@@ -4,7 +4,7 @@ import contextlib
 import io
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,19 +52,12 @@ class ReportSettings(AnalysisSettings):
 
 @dataclass(frozen=True)
 class Task:
-    """One analysis of one run, or of all runs together, to be run in any process.
+    """One analysis of one run, or of all runs together, to be run in any process."""
 
-    Attributes:
-        analysis: its name.
-        runs: the run folders or names.
-        folder: where the results go.
-        settings: of the report.
-    """
-
-    analysis: str
-    runs: tuple[str, ...]
-    folder: Path
-    settings: ReportSettings
+    analysis: str  # its name
+    runs: tuple[str, ...]  # the run folders or names
+    folder: Path  # where the results go
+    settings: ReportSettings  # of the report
 
     @property
     def label(self) -> str:
@@ -106,22 +99,6 @@ def comparison_tasks(runs: Sequence[Run], folder: Path, settings: ReportSettings
     return tasks
 
 
-def perform_quietly(task: Task) -> tuple[float, str]:
-    """Run a task without its progress bars, which would mix with those of another process.
-
-    Example:
-        >>> class Nothing(Task):
-        ...     def __init__(self) -> None: ...
-        ...     def perform(self) -> float:
-        ...         return 0.5
-        >>> perform_quietly(Nothing())
-        (0.5, '')
-    """
-    with contextlib.redirect_stderr(io.StringIO()) as errors:
-        seconds = task.perform()
-    return seconds, errors.getvalue()
-
-
 @contextlib.contextmanager
 def two_processes() -> Iterator[Executor]:
     """Offer processes that run tasks with one thread each; on an error they drop what is waiting."""
@@ -134,16 +111,9 @@ def two_processes() -> Iterator[Executor]:
     pool.shutdown()
 
 
-def finish_tasks(futures: dict[Future[tuple[float, str]], str], console: Console) -> dict[str, float]:
-    """Wait for tasks, say when each is done, and return their seconds by label.
-
-    Example:
-        >>> done: Future[tuple[float, str]] = Future()
-        >>> done.set_result((1.5, ""))
-        >>> finish_tasks({done: "training"}, Console())
-             1.5 s  training
-        {'training': 1.5}
-    """
+def perform_all(pool: Executor, tasks: Sequence[Task], console: Console) -> dict[str, float]:
+    """Run tasks in processes, say when each is done, and return their seconds by label."""
+    futures = {pool.submit(_perform_quietly, task): task.label for task in tasks}
     seconds = {}
     for future in as_completed(futures):
         taken, errors = future.result()
@@ -152,3 +122,10 @@ def finish_tasks(futures: dict[Future[tuple[float, str]], str], console: Console
         if errors.strip():
             console.print(errors.strip(), style="yellow", markup=False)
     return seconds
+
+
+def _perform_quietly(task: Task) -> tuple[float, str]:
+    """Run a task without its progress bars, which would mix with those of another process."""
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        seconds = task.perform()
+    return seconds, errors.getvalue()

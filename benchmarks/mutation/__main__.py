@@ -9,7 +9,7 @@ survived once more. One that behaves as the original is explained in that file (
 
 Exit code 1 if the tests of an area notice less than 90% of its mutants that are not equivalent.
 
-The package ``mutmut`` makes the faults: ``pip install implicit-ssm[mutation]``.
+``mutmut`` makes the faults, ``pytest-testmon`` chooses the tests: ``pip install implicit-ssm[mutation]``.
 """
 
 import sys
@@ -60,8 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     elif arguments.table:
         print(results.table())
     else:
-        if not find_spec("mutmut"):
-            raise InputError("mutmut is not installed; install implicit-ssm[mutation]")
+        for package in ("mutmut", "testmon"):
+            if not find_spec(package):
+                raise InputError(f"{package} is not installed; install implicit-ssm[mutation]")
         from benchmarks.mutation.sweep import sweep
 
         for name, area in areas.items():

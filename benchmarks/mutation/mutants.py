@@ -58,7 +58,10 @@ def sample(sources: Mapping[str, str], size: int | None, seed: int) -> list[Muta
     """
     piles: dict[str, list[_Fault]] = defaultdict(list)
     for file, source in sources.items():
-        for fault in _faults(file, source):
+        wrapper = MetadataWrapper(libcst.parse_module(source))
+        faults = _Faults(file, wrapper.module)
+        wrapper.visit(faults)
+        for fault in faults.found:
             piles[fault.operator].append(fault)
     dice = random.Random(seed)
     for _, pile in sorted(piles.items()):
@@ -89,34 +92,26 @@ class _Fault:
         """The mutant; None if nothing changes or Python cannot read it."""
         tree = deep_replace(self.module, self.original, self.mutated)
         assert isinstance(tree, libcst.Module)
-        change = _change(self.module.code, tree.code)
+        lines = unified_diff(self.module.code.splitlines(), tree.code.splitlines(), n=0, lineterm="")
+        change = "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
         if not change or not _is_python(tree.code):
             return None
-        fault = f"{_code(self.module, self.original)}{_code(self.module, self.mutated)}{self.same_before}"
+        code = self.module.code_for_node
+        fault = f"{code(self.original)}{code(self.mutated)}{self.same_before}"
         digest = hashlib.sha256(fault.encode()).hexdigest()[:10]
         return Mutant(self.file, self.operator, self.line, change, f"{self.file}:{digest}", tree.code)
 
 
-def _faults(file: str, source: str) -> list[_Fault]:
-    wrapper = MetadataWrapper(libcst.parse_module(source))
-    visitor = _Faults()
-    wrapper.visit(visitor)
-    found, seen = [], Counter[tuple[str, str]]()
-    for operator, line, original, mutated in visitor.faults:
-        texts = _code(wrapper.module, original), _code(wrapper.module, mutated)
-        found.append(_Fault(file, operator, line, wrapper.module, original, mutated, seen[texts]))
-        seen[texts] += 1
-    return found
-
-
 class _Faults(libcst.CSTVisitor):
-    """Collects (operator, line, node, mutated node)."""
+    """Collects the faults of a file."""
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self) -> None:
+    def __init__(self, file: str, module: libcst.Module) -> None:
         super().__init__()
-        self.faults: list[tuple[str, int, libcst.CSTNode, libcst.CSTNode]] = []
+        self.file, self.module = file, module
+        self.found: list[_Fault] = []
+        self.seen = Counter[tuple[str, str]]()
         self.fields: set[libcst.CSTNode] = set()
 
     def on_visit(self, node: libcst.CSTNode) -> bool:
@@ -127,12 +122,15 @@ class _Faults(libcst.CSTVisitor):
             )
         if node in self.fields or _is_left_out(node):
             return False
+        if (position := self.get_metadata(PositionProvider, node, None)) is None:
+            return True
         for kind, operator in mutation_operators:
             if isinstance(node, kind):
-                position = self.get_metadata(PositionProvider, node, None)
                 for mutated in operator(node):
-                    if position is not None:
-                        self.faults.append((operator.__name__, position.start.line, node, mutated))
+                    same = self.module.code_for_node(node), self.module.code_for_node(mutated)
+                    place = self.file, operator.__name__, position.start.line
+                    self.found.append(_Fault(*place, self.module, node, mutated, self.seen[same]))
+                    self.seen[same] += 1
         return True
 
 
@@ -148,15 +146,6 @@ def _is_left_out(node: libcst.CSTNode) -> bool:
     if isinstance(node, libcst.SimpleStatementLine) and isinstance(node.body[0], libcst.Expr):
         return isinstance(node.body[0].value, libcst.SimpleString | libcst.ConcatenatedString)
     return False
-
-
-def _code(module: libcst.Module, node: libcst.CSTNode) -> str:
-    return module.code_for_node(node)
-
-
-def _change(before: str, after: str) -> str:
-    lines = unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
-    return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
 def _is_python(source: str) -> bool:

@@ -25,22 +25,11 @@ TRAINING = "training"
 
 @dataclass(frozen=True)
 class Point:
-    """The settings of one training run.
+    """The settings of one training run."""
 
-    Attributes:
-        settings: what was chosen, ``task``, ``model`` and ``seed`` among them; the recipe of the task fills
-            in the rest.
-        base: more settings, those that all points of an experiment have in common; no name tells them.
-
-    Example:
-        >>> point = Point({"task": "parity", "model": "lstm", "steps": 200, "seed": 3})
-        >>> point.name, point.config.steps, point.seed
-        ('parity-lstm-steps=200-seed-3', 200, 3)
-        >>> point.command
-        'python -m implicit.train --task parity --model lstm --steps 200 --seed 3 --out RUN'
-    """
-
+    # what was chosen, task, model and seed among them; the recipe of the task fills in the rest
     settings: Mapping[str, Any]
+    # more settings, those that all points of an experiment have in common; no name tells them
     base: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -123,25 +112,12 @@ def _flag(name: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """Every combination of some values, the first axis slowest.
+    """Every combination of some values, the first axis slowest."""
 
-    Attributes:
-        axes: values by name: ``task``, ``model``, ``seed``, any field of the configuration, any size of the
-            model.
-        base: settings that all points have in common.
-        kind: what its points are: `Point`, or a subclass for which some settings stand for others.
-
-    Example:
-        >>> grid = Grid(
-        ...     axes={"model": ["lstm", "mamba2"], "carried_share": [0.0, 0.9], "seed": range(3)},
-        ...     base={"task": "parity", "steps": 200},
-        ... )
-        >>> len(grid.points), grid.points[0].name
-        (12, 'parity-lstm-steps=200-carried_share=0.0-seed-0')
-    """
-
+    # values by name: task, model, seed, any field of the configuration, any size of the model
     axes: Mapping[str, Sequence[Any]]
-    base: Mapping[str, Any] = field(default_factory=dict)
+    base: Mapping[str, Any] = field(default_factory=dict)  # settings that all points have in common
+    # what its points are: `Point`, or a subclass for which some settings stand for others
     kind: type[Point] = Point
 
     def __post_init__(self) -> None:

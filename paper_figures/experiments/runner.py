@@ -199,12 +199,7 @@ def _raise_if_outside(error: Exception) -> None:
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters of ``KEY=VALUE`` texts, those that submitit counts with as numbers.
-
-    Example:
-        >>> parse_parameters(["account=00812", "timeout_min=600", "mem_gb=7.5"])
-        {'account': '00812', 'timeout_min': 600, 'mem_gb': 7.5}
-    """
+    """Return the parameters of ``KEY=VALUE`` texts, those that submitit counts with as numbers."""
     parameters: dict[str, Any] = {}
     for text in texts:
         key, _, value = text.partition("=")

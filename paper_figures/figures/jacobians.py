@@ -9,11 +9,12 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from analysis.framework.arrays import FloatArray
 from analysis.framework.figures import log_axis, power_of_ten
 from analysis.framework.palette import GREY, model_label
 from analysis.jacobian import JacobianSettings
 from paper_figures import figure as pf
-from paper_figures.measurements.jacobians import FloatArray, jacobians
+from paper_figures.measurements.jacobians import jacobians
 from theory import TransitionKind, Verdict
 from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.report import headline

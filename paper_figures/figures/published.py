@@ -79,7 +79,7 @@ FIGURE = pf.Figure(
     claim=pf.Claim(
         "implicit Llama and Mamba-2 of 760M and 1.3B, free at the end of training, have a lower perplexity "
         "and a higher average accuracy than explicit ones trained on the same data",
-        TABLE.source.cited,
+        TABLE.cited,
         pf.as_published,
     ),
     panels=[

@@ -26,7 +26,7 @@ def _name_rows(axes: Axes, table: PublishedTable, names: Sequence[str]) -> None:
     """Name the models in narrow lines, and who publishes the numbers."""
     labels = [textwrap.fill(name, 19, break_on_hyphens=False) for name in names]
     axes.set(yticks=range(len(names)), yticklabels=labels, ylim=(len(names) - 0.5, -0.5))
-    axes.set_title(table.source.short)
+    axes.set_title(table.short)
 
 
 def _columns(
@@ -80,7 +80,7 @@ FIGURE = pf.Figure(
     claim=pf.Claim(
         "PD-SSM and Mamba-3 track states that Mamba and Mamba-2 lose; Mamba with negative eigenvalues tracks "
         "S3 beyond its training length; FP-Mamba is ahead of Mamba on CatbAbI",
-        "; ".join(table.source.cited for table in TABLES),
+        "; ".join(table.cited for table in TABLES),
         pf.as_published,
     ),
     panels=[pf.Drawn(_languages), pf.Drawn(_arithmetic), pf.Drawn(_lengths), pf.Drawn(_babi)],

@@ -1,6 +1,6 @@
 """Fresh texts that a run reads, and its right answers: swapped balls, small programs, Python sessions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from analysis.framework.arrays import IntArray
 from analysis.length_generalization import wilson_interval
 from automata.checks import check_type
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray
 from automata.repl.commands import PROMPT
 from automata.tasks.interface import Task
 from automata.tasks.registry import registered_task
@@ -164,15 +164,8 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
             f"commands is {settings.commands} for sessions with {run.task.form.reveal} reveals after every "
             f"{every}; give multiples of {every}, and reveals of one value"
         )
-    task = ReplLanguage.from_fields(
-        {**run.task.form.to_fields(), "spacing": "fixed", "commands": max(known), "predict": "values"}
-    )
-    right, converged = [], []
-    for found in answers(run, task, task.longest_session, settings):
-        right.append(found.right[found.batch.counted].reshape(len(found.right), -1).numpy())
-        converged.append(found.share_converged)
-    shares = np.concatenate(right).mean(axis=0)
-    accuracy = {commands: float(shares[commands // every - 1]) for commands in known}
+    right, converged = _right_by_commands(run, session_task(run.task, every, max(known)), known, settings)
+    accuracy = {commands: float(each.mean()) for commands, each in right.items()}
     return {
         "accuracy": accuracy,
         "interval": {
@@ -196,12 +189,12 @@ class SpacingSettings(AnswerSettings):
     commands: tuple[PositiveInt, ...] = Field(default=(4, 8, 16, 32, 64, 128), min_length=1)
 
 
-def session_task(task: ReplLanguage, test: Test, commands: int) -> ReplLanguage:
-    """Return sessions as those of a task, of so many commands, with reveals as often as the test says."""
+def session_task(task: ReplLanguage, every: int | Literal["random"], commands: int) -> ReplLanguage:
+    """Return sessions as those of a task, of so many commands, with reveals after every so many of them."""
     when = (
         {"spacing": "random", "reveal_every": 4}
-        if test == "random"
-        else {"spacing": "fixed", "reveal_every": int(test)}
+        if every == "random"
+        else {"spacing": "fixed", "reveal_every": every}
     )
     fields = {**task.form.to_fields(), **when, "commands": commands, "predict": "values"}
     return ReplLanguage.from_fields(fields)
@@ -241,8 +234,20 @@ def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
     assert isinstance(run.task, ReplLanguage)
     if run.task.form.reveal == "full":
         raise InputError("reveal is 'full'; give a run on sessions with reveals of one value")
-    converged: list[float | None] = []
-    tests = {test: _in_test(run, run.task, settings, test, converged) for test in settings.tests}
+    tests, converged = {}, []
+    for number, test in enumerate(settings.tests):
+        task = session_task(run.task, "random" if test == "random" else int(test), max(settings.commands))
+        right, shares = _right_by_commands(run, task, settings.commands, settings, number)
+        converged += shares
+        tests[test] = {
+            str(commands): {
+                "accuracy": float(each.mean()),
+                "sessions": int(each.size),
+                "interval": wilson_interval(float(each.mean()), each.size),
+            }
+            for commands, each in right.items()
+            if each.size
+        }
     return {
         "tests": tests,
         "share_converged": mean_share(converged),
@@ -251,27 +256,21 @@ def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
     }
 
 
-def _in_test(
-    run: Run, trained: ReplLanguage, settings: SpacingSettings, test: Test, converged: list[float | None]
-) -> dict[str, dict[str, Any]]:
-    task = session_task(trained, test, max(settings.commands))
-    right: dict[int, list[NDArray[np.bool_]]] = {commands: [] for commands in settings.commands}
-    for found in answers(run, task, task.longest_session, settings, settings.tests.index(test)):
+def _right_by_commands(
+    run: Run, task: ReplLanguage, numbers: Sequence[int], settings: AnswerSettings, *number: int
+) -> tuple[dict[int, NDArray[np.bool_]], list[float | None]]:
+    """Whether the last value revealed within n commands is right, by n, in the sessions that have one.
+
+    Also the shares of converged tokens; ``number`` is that of the texts.
+    """
+    right: dict[int, list[NDArray[np.bool_]]] = {commands: [] for commands in numbers}
+    converged = []
+    for found in answers(run, task, task.longest_session, settings, *number):
         converged.append(found.share_converged)
         before = commands_before(task, found.batch.tokens.numpy(), found.batch.counted.numpy())
         for commands, told in right.items():
             told.append(found.right.numpy()[final_reveals(before, commands)])
-    measured = {}
-    for commands, told in right.items():
-        each = np.concatenate(told)
-        if each.size:
-            share = float(each.mean())
-            measured[str(commands)] = {
-                "accuracy": share,
-                "sessions": int(each.size),
-                "interval": wilson_interval(share, each.size),
-            }
-    return measured
+    return {commands: np.concatenate(told) for commands, told in right.items()}, converged
 
 
 def session_tokens(task: str, commands: int) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
@@ -17,12 +16,12 @@ from analysis.belief.probe import total_variation
 from analysis.belief.statistics import binned, doubling_edges
 from analysis.error_control import Pairs, follow_errors
 from analysis.error_control.pairs import COMMON_TOKENS
+from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.visited_states import in_double_precision
 from analysis.jacobian import JacobianSettings
 from analysis.jacobian import analyse as analyse_jacobians
 from automata.checks import check_type
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray
 from automata.tasks.partially_observed import PartiallyObserved
 from implicit.checked_config import CheckedConfig
 from implicit.runs.loading import Run
@@ -217,9 +216,6 @@ def _linear(belief: BayesFilter, numbers: Tensor, dtype: torch.dtype) -> Tensor:
         current = (operators[numbers[:, position]] @ current[..., None])[..., 0]
         states.append(current)
     return torch.stack(states, dim=1)
-
-
-FloatArray = NDArray[np.float64]
 
 
 class ErrorSettings(CheckedConfig):

@@ -30,25 +30,15 @@ GRADIENT_WEIGHT = 3
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What a run cost.
+    """What a run cost."""
 
-    Attributes:
-        updates: of the weights.
-        bounded_updates: those of the bounded phase.
-        tokens: over all updates and sequences.
-        bounded_tokens: those of the bounded phase.
-        without_gradient: evaluations of the self-map at a token that were not differentiated.
-        with_gradient: those that were.
-        mean_iterations: of the search in the free phase, per token; None without a free phase.
-    """
-
-    updates: int
-    bounded_updates: int
-    tokens: int
-    bounded_tokens: int
-    without_gradient: float
-    with_gradient: int
-    mean_iterations: float | None
+    updates: int  # of the weights
+    bounded_updates: int  # those of the bounded phase
+    tokens: int  # over all updates and sequences
+    bounded_tokens: int  # those of the bounded phase
+    without_gradient: float  # evaluations of the self-map at a token that were not differentiated
+    with_gradient: int  # those that were
+    mean_iterations: float | None  # of the search in the free phase, per token; None without a free phase
 
     @property
     def total(self) -> float:

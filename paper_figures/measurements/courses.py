@@ -31,15 +31,6 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
 
     Raises:
         InputError: if the training does not end in the weights of the run.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit import recipe
-        >>> config = recipe("parity", "lstm", steps=3, warmup_steps=1, batch_size=4, d_model=4)
-        >>> with TemporaryDirectory() as folder:
-        ...     run = train(config, Path(folder) / "run", progress=False)
-        >>> list(runs_on_the_way(run, (0, 2, 500)))
-        [0, 2, 3]
     """
     kept: dict[int, SequenceModel] = {}
     device = run.model.device

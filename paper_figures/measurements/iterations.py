@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from analysis.framework.arrays import FloatArray
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import sample_sequences
 from analysis.length_generalization import LengthSettings
@@ -22,7 +23,6 @@ from implicit.runs.loading import Run
 from paper_figures.measurements.lengths import accuracy
 
 Counts = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 def kinds_of(

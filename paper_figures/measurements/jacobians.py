@@ -3,17 +3,16 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.framework.arrays import FloatArray
 from analysis.jacobian import JacobianSettings, analyse
+from analysis.jacobian.block_structure import averaged
 from implicit.runs.loading import Run
 
 CELLS = 128
 """Cells along a side of the whole block."""
 ZOOM = 24
 """Entries along a side of the enlarged corner."""
-
-FloatArray = NDArray[np.float64]
 
 
 def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
@@ -27,7 +26,7 @@ def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
             "state": next(iter(found.spectra)),
             "size": len(block),
             "heads": [entry.start for entry in found.shown.blocks if entry.kind == "state"],
-            "whole": logarithms(root_mean_squares(block, CELLS)),
+            "whole": logarithms(averaged(block, CELLS)[0]),
             "corner": logarithms(np.abs(block[:ZOOM, :ZOOM])),
         }
     return {
@@ -38,15 +37,6 @@ def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
         "nonlinearity_error": [layer.nonlinearity_error for layer in layers],
         "shown": shown,
     }
-
-
-def root_mean_squares(matrix: FloatArray, cells: int) -> FloatArray:
-    """Return the root mean square over equal square cells, at most ``cells`` along a side."""
-    starts = np.unique(np.linspace(0, len(matrix), min(cells, len(matrix)), endpoint=False).astype(int))
-    sums = np.add.reduceat(np.add.reduceat(matrix**2, starts, axis=0), starts, axis=1)
-    widths = np.diff([*starts, len(matrix)])
-    means: FloatArray = np.sqrt(sums / np.outer(widths, widths))
-    return means
 
 
 def logarithms(magnitudes: FloatArray) -> FloatArray:

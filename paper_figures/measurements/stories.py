@@ -46,8 +46,7 @@ def story_answers(run: Run, settings: StorySettings) -> dict[str, Any]:
     test = run.task.part("test")
     tokens, targets, tasks = (torch.as_tensor(row) for row in test.whole_part(settings.order))
     carried = run.config.curriculum.carried_share > 0
-    read = _in_one_row(run, tokens, settings) if carried else _in_pieces(run, tokens, settings)
-    found = [*read]
+    found = [*_read(run, tokens, settings, carried)]
     answers = torch.cat([one for one, _ in found])
     reached = [solved for _, solved in found if solved is not None]
     asked = tokens == test.token_names.index(QUESTION)
@@ -67,31 +66,20 @@ def story_answers(run: Run, settings: StorySettings) -> dict[str, Any]:
     }
 
 
-def _in_one_row(run: Run, tokens: Tensor, settings: StorySettings) -> Iterator[_Read]:
-    """The likeliest next tokens and which fixed points were reached, of one row whose state is carried."""
+def _read(run: Run, tokens: Tensor, settings: StorySettings, carried: bool) -> Iterator[_Read]:
+    """The likeliest next tokens and which fixed points were reached, piece by piece.
+
+    One row goes on from piece to piece where the state is carried; else whole pieces are read together, each
+    from the initial state, and then what is left.
+    """
+    solve = Solve(
+        settings.mode, stopping=Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
+    )
+    whole = 0 if carried else len(tokens) // settings.piece * settings.piece
+    together = tokens[:whole].view(-1, settings.piece).split(settings.batch_size) if whole else ()
     state: State | None = None
-    for piece in tokens.split(settings.piece):
-        answers, reached, state = _read(run, piece[None], state, settings)
-        yield answers[0], None if reached is None else reached[0]
-
-
-def _in_pieces(run: Run, tokens: Tensor, settings: StorySettings) -> Iterator[_Read]:
-    """The same where every piece is read from the initial state."""
-    whole = len(tokens) // settings.piece * settings.piece
-    pieces = [*tokens[:whole].view(-1, settings.piece).split(settings.batch_size)] if whole else []
-    if whole < len(tokens):
-        pieces.append(tokens[whole:][None])
-    for batch in pieces:
-        answers, reached, _ = _read(run, batch, None, settings)
-        yield answers.flatten(), None if reached is None else reached.flatten()
-
-
-def _read(
-    run: Run, tokens: Tensor, state: State | None, settings: StorySettings
-) -> tuple[Tensor, Tensor | None, State]:
-    stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    output = run.model.run(tokens, state, Solve(settings.mode, stopping=stopping))
-    answers = output.logits.argmax(dim=-1)
-    if output.solution is None:
-        return answers, None, output.state
-    return answers, output.solution.relative_residual <= settings.rtol, output.state
+    for batch in (*together, *(piece[None] for piece in tokens[whole:].split(settings.piece) if len(piece))):
+        output = run.model.run(batch, state, solve)
+        state, solution = output.state if carried else None, output.solution
+        reached = None if solution is None else solution.relative_residual <= settings.rtol
+        yield output.logits.argmax(dim=-1).flatten(), None if reached is None else reached.flatten()

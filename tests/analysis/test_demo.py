@@ -1,4 +1,5 @@
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +9,10 @@ from analysis import demo, report
 from implicit.runs.loading import load_run
 from implicit.train import train
 
-TINY = [
-    *["--steps", "2", "--states", "2", "--states-length", "4", "--lengths", "4", "12", "--sequences", "8"],
-    *[
-        "--agreement-sequences",
-        "2",
-        "--convergence-sequences",
-        "2",
-        "--mode-length",
-        "4",
-        "--max-iterations",
-        "50",
-    ],
-]
+TINY = shlex.split(
+    "--steps 2 --states 2 --states-length 4 --lengths 4 12 --sequences 8 --agreement-sequences 2 "
+    "--convergence-sequences 2 --mode-length 4 --max-iterations 50"
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +27,8 @@ def test_the_report_holds_what_it_promises(folder: Path) -> None:
     assert content["seconds"] > 0
     assert list(content["models"]) == ["implicit-mamba2", "mamba2", "lstm"]
     for name, model in content["models"].items():
-        assert model["parameters"] > 0
         assert list(model["accuracy"]) == ["4", "12"]
-        assert all(0 <= accuracy <= 1 for accuracy in model["accuracy"].values())
-        assert model["theorem1"]["verdict"] in ("holds", "fails", "inconclusive", "does not apply")
         assert model["theorem1"]["states"] == 2
-        quantities = (
-            "off_diagonal_mass",
-            "nonlinearity",
-            "residual",
-            "smallest_singular_value",
-            "spectral_radius",
-        )
-        for quantity in quantities:
-            assert list(model["theorem1"][quantity]) == ["min", "median", "max"]
         assert ("agreement" in model) == (name == "implicit-mamba2")
         assert model["training_steps"] == 2
     assert content["models"]["mamba2"]["theorem1"]["verdict"] == "does not apply"
@@ -75,21 +55,6 @@ def test_every_figure_of_the_report_exists(folder: Path) -> None:
     for path in linked:
         for suffix in (".png", ".pdf", ".json"):
             assert (folder / path).with_suffix(suffix).stat().st_size > 1000
-    for word in (
-        "mamba2",
-        "implicit-mamba2",
-        "lstm",
-        "does not apply: the transition is diagonal",
-        "Theorem 1 does not apply (no fixed point)",
-        "How to reproduce",
-    ):
-        assert word in text
-
-
-def test_disagreement_is_told_in_red(folder: Path) -> None:
-    models = json.loads((folder / "report.json").read_text())["models"]
-    text = (folder / "report.md").read_text()
-    assert ("color:#c00000" in text) != models["implicit-mamba2"]["agreement"]["is_demanded"]
 
 
 def test_a_finished_demo_is_not_trained_again(folder: Path) -> None:

@@ -5,9 +5,9 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import compiled_automata, fla_scan, frame, imports, memory
+from benchmarks import compiled_automata, imports
 
-MODULES = (compiled_automata, fla_scan, frame, imports, memory)
+MODULES = (compiled_automata, imports)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

@@ -218,8 +218,8 @@ def test_the_check_of_the_modes_notices_wrong_answers_and_tokens_not_converged()
     # A self-map that depends little on z is a contraction.
     model.get_parameter("mixers.0.in_proj.weight").data.mul_(0.1)
     tokens = torch.tensor([[0, 1, 1]])
-    modes, stopping = fixed_point_modes.MODES, fixed_point_modes.STOPPING
-    solutions = {mode: solve(model, tokens, mode, stopping) for mode in modes}
+    converging = Stopping(rtol=1e-3, max_iterations=1000)
+    solutions = {mode: solve(model, tokens, mode, converging) for mode in fixed_point_modes.MODES}
     answers = solutions["sequential"][1]
     fixed_point_modes.check(solutions, answers)
     with pytest.raises(IncorrectError, match=r"simultaneous: only 0.00% of the answers are right"):
@@ -234,5 +234,5 @@ def test_token_evaluations_count_what_is_solved_together() -> None:
     iterations = torch.tensor([[3, 9, 4], [5, 2, 8]])
     empty = torch.zeros(2, 3)
     solution = SequenceSolution(empty, iterations, empty, empty, iterations, "simultaneous")
-    assert fixed_point_modes.evaluations(solution, "simultaneous") == 9 * 6
-    assert fixed_point_modes.evaluations(solution, "sequential") == 2 * (5 + 9 + 8)
+    for mode, expected in zip(fixed_point_modes.MODES, (9 * 6, 2 * (5 + 9 + 8)), strict=True):
+        assert fixed_point_modes.evaluations(solution, mode) == {"token_evaluations": expected}

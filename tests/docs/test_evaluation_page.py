@@ -24,7 +24,7 @@ def test_published_figures_are_those_of_the_table_and_named_as_such() -> None:
     assert title != PAGE
     table = read_table("downstream")
     text = rest.partition("\n## ")[0]
-    assert table.source.arxiv in text
+    assert table.source["arxiv"] in text
     assert "Schöne et al. 2025" in text
     rows = [line for line in text.splitlines() if line.startswith("| ") and "published model" not in line]
     assert rows == [

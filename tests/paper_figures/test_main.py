@@ -182,7 +182,6 @@ BAD_INPUT = {
     "unknown flag": (["--rerum"], "flag --rerum is unknown; the nearest is --rerun"),
     "out is a file": (["--out", "{file}"], "is not a folder"),
     "store is a file": (["--rerun", "--out", "{file}x", "--experiments", "{file}"], "error: experiments is "),
-    "no jobs": (["--rerun", "--jobs", "0"], "jobs is 0; give at least 1"),
     "jobs is no number": (["--rerun", "--jobs", "two"], "jobs is 'two'; give a whole number"),
     "jobs without rerun": (["--jobs", "2"], "--jobs is given without --rerun"),
     "no width": (["--width", "wide"], "width is 'wide'; give inches from 3 to 20"),

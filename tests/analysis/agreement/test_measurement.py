@@ -50,19 +50,12 @@ def test_different_fixed_points_are_found_where_a_plain_loop_finds_them(bistable
     numbers = found.numbers()
     assert numbers["tokens"] == found.agrees.mean() == 1 - found.differs.mean()
     assert numbers["tolerance"] == {"median": np.median(found.tolerance), "max": found.tolerance.max()}
-    assert numbers["shares"] == {
-        "agree": found.agrees.mean(),
-        "differ": found.differs.mean(),
-        "unconverged": 1 - found.agrees.mean() - found.differs.mean(),
-    }
+    assert numbers["shares"]["differ"] == found.differs.mean()
     assert numbers["largest_distance_of_same"] == found.distance[found.agrees].max()
     assert numbers["smallest_distance_of_different"] == found.distance[found.differs].min()
     assert numbers["sequences"] == found.agrees.all(axis=1).mean()
     assert numbers["decoded_tokens"] == found.same_answer.mean()
     assert numbers["decoded_sequences"] == found.same_answer.all(axis=1).mean()
-    assert (numbers["demanded"], numbers["is_demanded"]) == (0.999, False)
-    assert (numbers["sentence"], numbers["amplification"]) == (found.sentence, found.amplification)
-    assert [search["reason"] for search in numbers["fixed_points"]] == [s.reason for s in found.searches]
     assert not found.finding.holds
     assert found.finding.warnings == ["less than 99.9% of the tokens agree between the modes"]
     # all searched tokens are in the second table, a row for every fixed point

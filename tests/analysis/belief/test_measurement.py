@@ -196,19 +196,6 @@ def test_a_large_state_is_projected_and_said_to_be(monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_the_stored_run_predicts_well_and_keeps_its_norm() -> None:
-    """At four times its training length: its norm does not decay where the linear filter's mass does."""
-    found = measure_belief(load_run("lazy-swaps-gated-deltanet"), sequences=16, multiples=(1, 4))
-    uniform = np.log(found.predictions.exact.task.output_size) - found.predictions.entropy
-    for length in found.lengths:
-        assert 0.02 < found.kl(length).mean < 0.1 < uniform.mean()
-        decoded = found.decoded[length]
-        assert decoded.distance.high < decoded.constant.low
-    assert found.norms is not None
-    (rate,) = found.norms.rates()
-    assert abs(rate.per_token) < 1e-2 < 0.1 < -found.mass.fitted.per_token
-
-
 def test_the_seed_decides_the_sequences() -> None:
     run = load_run("lazy-swaps-gated-deltanet")
     chosen: dict[str, Any] = {"sequences": 4, "multiples": (1,), "probe": False}

@@ -12,13 +12,11 @@ from torch.nn import functional
 from analysis import extraction
 from analysis.extraction.behaviour import Reader
 from analysis.extraction.state_merging import Effort, extract_machine
-from analysis.framework.visited_states import sample_sequences
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.tasks.registry import make_task
 from implicit.config.recipes import recipe
 from implicit.models.interface import ModelConfig, SequenceModel
-from implicit.runs.loading import Run, load_run
-from implicit.train import train
+from implicit.runs.loading import Run
 from tests.analysis.machine_models import MachineModel, StepwiseModel
 from theory import State
 from theory.transition_batch import TransitionBatch
@@ -156,29 +154,3 @@ def test_an_untrained_model_differs(make_run: Any) -> None:
         word = torch.tensor([found.difference.word])
         assert found.difference.model == run.model(word)[0, -1].argmax()
         assert found.difference.task == word.sum() % 2
-
-
-def test_a_trained_lstm_and_the_stored_implicit_model_learnt_parity(tmp_path: Path) -> None:
-    config = recipe(
-        "parity", "lstm", d_model=16, length=8, steps=400, warmup_steps=10, learning_rate=0.02, seed=1,
-        gradient_clip=1.0, evaluate_every=400, evaluation_sequences=8, batch_size=32,
-    )  # fmt: skip
-    train(config, tmp_path / "lstm", progress=False)
-    for run in (load_run(tmp_path / "lstm"), load_run("parity")):
-        found = extraction.analyse(run, sequences=32, length=16, fresh_words=16, times=2)
-        assert found.verdict == "equivalent", found.sentence
-        assert found.extraction.machine is not None
-        assert found.extraction.machine.state_count == 2
-        assert found.accuracy(32) == found.fidelity(32)
-        assert found.share_converged == 1
-
-
-def test_the_result_is_the_same_twice_and_another_with_another_seed(make_run: Any) -> None:
-    run = make_run("mamba2")
-    one, again, other = (
-        extraction.analyse(run, length=12, sequences=16, fresh_words=8, seed=seed) for seed in (0, 0, 1)
-    )
-    assert str(one.numbers()) == str(again.numbers())
-    tokens = [sample_sequences(run.task, 16, 12, seed)[0] for seed in (0, 1)]
-    assert not torch.equal(*tokens)
-    assert other.settings.seed == 1

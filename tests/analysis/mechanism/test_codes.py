@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from analysis.framework.arrays import FloatArray
 from analysis.mechanism import alignment, chance_alignment, codes_of, symmetry_of
-from analysis.mechanism.codes import Codes, FloatArray
+from analysis.mechanism.codes import Codes
 from automata.monoids import symmetric_group
 from automata.tasks import make_task
 from automata.tasks.word_problem import WordProblem

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from automata.errors import InputError
-from implicit.config import recipes
 from implicit.config.recipes import recipe
 from implicit.runs.settings_file import read_settings
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
@@ -58,14 +57,6 @@ def test_the_identifier_hashes_the_whole_configuration() -> None:
 def test_points_are_the_same_if_their_configurations_are(settings: dict[str, Any], same: bool) -> None:
     point = Point({"task": "parity", "model": "lstm", "seed": 0})
     assert (Point(settings).identifier == point.identifier) is same
-
-
-def test_a_changed_default_makes_another_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A setting that no axis names is changed in the recipe: results of before must not be taken for it."""
-    settings = {"task": "parity", "model": "lstm", "seed": 0}
-    before = Point(settings).identifier
-    monkeypatch.setitem(recipes.RECIPES, "parity", {**recipes.FALLBACK, "weight_decay": 0.5})
-    assert Point(settings).identifier != before
 
 
 def test_a_point_of_two_grids_is_one_point() -> None:

@@ -82,13 +82,6 @@ def test_more_seeds_and_measurements_do_what_is_missing(tmp_path: Path) -> None:
     }
 
 
-def test_other_settings_are_measured_anew(tmp_path: Path) -> None:
-    carry_out(experiment(), Store(tmp_path))
-    other = experiment(2, Measurement("accuracy", accuracy, Length(length=3)))
-    outcomes = carry_out(other, Store(tmp_path))
-    assert [len(outcome.values["accuracy"]["per_position"]) for outcome in outcomes] == [3, 3]
-
-
 def test_a_run_that_was_removed_and_trains_to_other_weights_is_measured_anew(tmp_path: Path) -> None:
     (point,) = experiment(1).points
     carry_out(experiment(1), Store(tmp_path))
@@ -190,12 +183,6 @@ def test_a_bad_point_anywhere_in_the_grid_begins_nothing(tmp_path: Path) -> None
     with pytest.raises(InputError, match="learning_rate is -1"):
         carry_out(Experiment("bad", (grid,), ()), Store(tmp_path / "store"))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("taken")
-    with pytest.raises(InputError, match="is not a folder"):
-        carry_out(experiment(1), Store(tmp_path / "file" / "store"))
 
 
 def numbers(outcomes: list[Outcome]) -> list[Any]:

@@ -1,6 +1,5 @@
 """Models made by hand that read the text of a task and answer by their own means, not by the package's."""
 
-import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -62,8 +61,6 @@ def reader(task: Task, answer: Answer) -> Reader:
 
 
 ASKED = re.compile(r">>> print\('(\w)', \1\)\n\1 $")
-SWAP = re.compile(r"(\w), (\w) = \2, \1$")
-SHOWN = re.compile(r"(\w) (\d)$")
 
 
 def executed(text: str) -> str | None:
@@ -86,44 +83,6 @@ def wrong_after(commands: int) -> Answer:
         )
 
     return answer
-
-
-def from_last_reveals(variables: int, reveals: int) -> Answer:
-    """Forget all before the last few reveals but how many swaps there were, and say what is likeliest."""
-    letters = "abcdefghijklmnopqrstuvwxyz"[:variables]
-    every = list(itertools.permutations("123456789"[:variables]))
-
-    def answer(text: str) -> str | None:
-        asked = ASKED.search(text[-40:])
-        if asked is None:
-            return None
-        events = [
-            match
-            for line in text.splitlines()[:-1]
-            if (match := SWAP.search(line) or SHOWN.match(line)) is not None
-        ]
-        shown = [place for place, event in enumerate(events) if event.re is SHOWN]
-        first = shown[-reveals] if len(shown) >= reveals else 0
-        before = sum(event.re is SWAP for event in events[:first])
-        held = [list(values) for values in every if _odd(values) == before % 2]
-        if not first:
-            held = [list(every[0])]
-        for event in events[first:]:
-            one = letters.index(event[1])
-            if event.re is SHOWN:
-                held = [values for values in held if values[one] == event[2]]
-                continue
-            other = letters.index(event[2])
-            for values in held:
-                values[one], values[other] = values[other], values[one]
-        said = [values[letters.index(asked[1])] for values in held]
-        return max(sorted(set(said)), key=said.count)
-
-    return answer
-
-
-def _odd(values: tuple[str, ...]) -> int:
-    return sum(one > other for one, other in itertools.combinations(values, 2)) % 2
 
 
 def ends_up(text: str) -> str | None:

@@ -17,7 +17,6 @@ TASKS = (1, 12)
 PLACES = ("hall", "yard", "loft")
 STORIES = 9
 """In every file; the last is left out by catbAbI."""
-GONE = re.compile(r"(person\S+) went to (\S+)")
 
 
 def write_stories(folder: Path) -> None:
@@ -94,29 +93,6 @@ class Sayer(ByHand):
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         return state, self.saying(torch.full_like(token, self.word))
-
-
-class Listener(ByHand):
-    """Knows all answers: remembers every word of every call, whatever state it is given."""
-
-    def __init__(self, task: Any) -> None:
-        super().__init__(task)
-        self.heard = ""
-
-    def run(self, tokens: Tensor, *arguments: Any, **options: Any) -> ModelOutput:
-        self.read.append(tokens)
-        said = torch.zeros_like(tokens)
-        for row, numbers in enumerate(tokens.tolist()):
-            for place, number in enumerate(numbers):
-                self.heard += f"{self.names[number]} "
-                asked = re.search(r"where is (\S+) \? $", self.heard[-80:])
-                if asked is not None:
-                    *_, known = (where for who, where in GONE.findall(self.heard) if who == asked[1])
-                    said[row, place] = self.names.index(known)
-        return ModelOutput(self.saying(said), self.init_state(len(tokens)))
-
-    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
-        raise NotImplementedError
 
 
 class Follower(ByHand):

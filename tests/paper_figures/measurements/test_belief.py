@@ -1,7 +1,6 @@
 """The belief about hidden swaps: models made from the exact filter are measured as what they are."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 
 from analysis.belief import worst_rounds
 from analysis.belief.exact import exact_sequences
-from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
 from implicit.runs.loading import Run, load_run
@@ -54,16 +52,6 @@ def test_the_exact_filter_has_no_divergence_at_any_length_and_frequency(exact: A
     assert not exact["linear"]
 
 
-def test_who_always_says_the_same_is_log_3_less_the_entropy_away() -> None:
-    found = belief(run_by_hand(Uniform), FEW)
-    sequences = exact_sequences(observed_task(TASK), 8, 32, 0, [])
-    gap = math.log(3) + (sequences.answers * np.log(np.maximum(sequences.answers, 1e-300))).sum(axis=-1)
-    for length, first in ((16, 0), (32, 16)):
-        inside = (sequences.columns >= first) & (sequences.columns < length)
-        kl = found["by_length"][str(length)]["kl"]["mean"]
-        assert kl == pytest.approx(gap[inside].mean(), abs=1e-9)  # float64 sums
-
-
 def test_the_linear_filter_loses_the_mass_that_is_said_and_the_exact_one_does_not() -> None:
     settings = FEW.model_copy(update={"multiples": (1, 8), "probe": False})
     linear, divided = (belief(run_by_hand(kind), settings) for kind in (LinearFilter, ExactFilter))
@@ -76,17 +64,6 @@ def test_the_linear_filter_loses_the_mass_that_is_said_and_the_exact_one_does_no
     assert abs(divided["norms"][0]["rate_per_token"]["per_token"]) < 0.02
 
 
-def test_one_event_in_four_is_a_reveal_which_is_one_token_in_five() -> None:
-    task = registered_task(TASK)
-    assert isinstance(task, PartiallyObserved)
-    assert task.reveal_probability == 0.25
-    batch = task.batch(64, 512, np.random.default_rng(0))
-    asked = batch.counted.mean()
-    assert asked == pytest.approx(0.25 / 1.25, abs=5 * math.sqrt(0.16 / batch.tokens.size))  # five deviations
-    assert task.automaton.reveals == ("variable 1", "variable 2", "variable 3")
-    assert np.unique(task.automaton.matrices.round(12)).tolist() == [0, 0.1, 0.9]
-
-
 def test_more_frequent_reveals_are_other_sequences_of_the_same_automaton() -> None:
     # a belief that is never updated by reveals would be worse where they are frequent
     found = belief(run_by_hand(Uniform), FEW)["by_reveal_probability"]
@@ -96,11 +73,6 @@ def test_more_frequent_reveals_are_other_sequences_of_the_same_automaton() -> No
         answers = exact_sequences(other, 8, 16, 0, []).answers
         gap = math.log(3) + (answers * np.log(np.maximum(answers, 1e-300))).sum(axis=-1).mean()
         assert found[str(probability)]["mean"] == pytest.approx(gap, abs=1e-9)
-
-
-def test_runs_on_other_tasks_are_refused() -> None:
-    with pytest.raises(InputError, match="no hidden state with an exact belief"):
-        belief(replace(load_run("parity")), FEW)
 
 
 def test_the_constructed_filters_are_exact_until_the_mass_is_gone() -> None:

@@ -52,12 +52,6 @@ def test_the_exact_filter_forgets_what_came_before_two_reveals() -> None:
     assert found[8][2] > 0
 
 
-def test_a_run_on_another_task_is_refused() -> None:
-    run = untrained_run(recipe("parity", "lstm", d_model=4))
-    with pytest.raises(InputError, match="give a run on a probabilistic automaton"):
-        belief_errors(run, SMALL)
-
-
 def test_too_few_pairs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     task = registered_task("likely-swaps-3-reveals")
     assert isinstance(task, PartiallyObserved)

@@ -3,32 +3,7 @@
 import numpy as np
 import pytest
 
-from paper_figures.measurements.iterations import explained_variance, group_means
-
-
-def test_it_is_what_a_regression_on_indicators_foretells_of_the_other_half() -> None:
-    rng = np.random.default_rng(0)
-    groups = rng.integers(5, size=(6, 40))
-    values = groups**2 + rng.normal(size=groups.shape)
-    left = total = 0.0
-    for fit, test in ((slice(0, 3), slice(3, None)), (slice(3, None), slice(0, 3))):
-        indicators = np.eye(5)[groups[fit].ravel()]
-        weights = np.linalg.lstsq(indicators, values[fit].ravel(), rcond=None)[0]
-        left += ((values[test].ravel() - np.eye(5)[groups[test].ravel()] @ weights) ** 2).sum()
-        total += ((values[test] - values[fit].mean()) ** 2).sum()
-    # Sums of 240 numbers below 25 in another order.
-    assert explained_variance(values, groups) == pytest.approx(1 - left / total, abs=1e-12)
-
-
-def test_many_groups_gain_nothing_from_noise() -> None:
-    rng = np.random.default_rng(1)
-    values, groups = rng.normal(size=(40, 100)), rng.integers(600, size=(40, 100))
-    fitted = group_means(values, groups, 600, otherwise=0.0)[groups]
-    of_themselves = 1 - ((values - fitted) ** 2).sum() / ((values - values.mean()) ** 2).sum()
-    assert of_themselves > 0.1  # 600 means of 4,000 numbers: 15% is expected of noise
-    explained = explained_variance(values, groups)
-    assert explained is not None
-    assert explained < 0
+from paper_figures.measurements.iterations import explained_variance
 
 
 def test_a_group_that_one_half_lacks_gets_its_overall_mean() -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from automata.errors import InputError
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
 from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model, untrained_run
+from implicit.runs.loading import Run, untrained_run
 from implicit.training.streams import Stream, draw_batch
 from paper_figures.measurements.answers import RevealSettings, final_reveal
 from paper_figures.registry import figure_named
@@ -19,7 +18,6 @@ from tests.paper_figures.measurements.reading_models import (
     Reader,
     always,
     executed,
-    from_last_reveals,
     wrong_after,
 )
 
@@ -82,20 +80,6 @@ def test_the_accuracy_at_a_number_is_that_after_so_many_commands() -> None:
     assert values[9] < 0.8  # 4 - v is v for one value of three
 
 
-def test_with_three_variables_the_reveal_before_and_the_swaps_since_are_enough() -> None:
-    for name in ("repl-3-values", "repl-3-values-1", "repl-3-values-8"):
-        task = sessions(name)
-        found = final_reveal(run_of(task, Reader(task, from_last_reveals(3, 1))), FEW)
-        assert set(found["accuracy"].values()) == {1.0}
-    task = sessions("repl-5-values")
-    late = RevealSettings(commands=(32,), sequences=256)
-    for reveals, expected in ((1, 0.4), (5, 0.96)):
-        accuracy = final_reveal(run_of(task, Reader(task, from_last_reveals(5, reveals))), late)["accuracy"][
-            32
-        ]
-        assert accuracy == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / 256))
-
-
 def test_all_models_and_the_three_tasks_of_one_spacing_are_asked_the_same_sessions() -> None:
     read = {}
     for name in ("repl-3-values", "repl-3-values-random", "repl-3"):
@@ -114,18 +98,3 @@ def test_an_implicit_model_tells_the_share_of_fixed_points() -> None:
     run = untrained_run(recipe("repl-3-values", "implicit-mamba2", d_model=4, head_size=4, d_state=2))
     settings = RevealSettings(commands=(4,), sequences=1, max_iterations=1, rtol=1e-6)
     assert final_reveal(run, settings)["share_converged"] == 0
-
-
-def test_tasks_that_have_no_such_reveals_are_refused() -> None:
-    task = sessions("repl-3-values-8")
-    with pytest.raises(InputError, match=r"commands is \(4,\) .* give multiples of 8"):
-        final_reveal(run_of(task, Reader(task, executed)), RevealSettings(commands=(4,)))
-    full = ReplLanguage(3, reveal="full", predict="values")
-    with pytest.raises(InputError, match="full reveals"):
-        final_reveal(run_of(full, Reader(full, executed)), FEW)
-    parity = recipe("parity", "lstm", d_model=4)
-    run = Run(
-        Path("runs/parity"), parity, initial_model(parity, parity.build_task()), parity.build_task(), []
-    )
-    with pytest.raises(InputError, match="Python sessions"):
-        final_reveal(run, FEW)

@@ -7,7 +7,6 @@ import torch
 
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import sample_sequences
-from automata.errors import InputError
 from automata.monoids.groups import reset_monoid, symmetric_group
 from automata.monoids.monoid import direct_product
 from automata.tasks.registry import make_task
@@ -112,10 +111,3 @@ def test_hardness_is_the_mean_over_the_occurrences_of_a_pair(run: Run) -> None:
     for pair in range(5):
         assert means[pair] == pytest.approx(solution.iterations[pairs == pair].double().mean().item())
     assert means[5:].tolist() == [0, 0]
-
-
-def test_a_task_that_does_not_ask_for_the_state_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = word_problem_of(run)
-    monkeypatch.setattr(type(task), "output_size", property(lambda self: 2))
-    with pytest.raises(InputError, match="does not ask for its state"):
-        hard_pairs(run, SMALL)

@@ -1,14 +1,14 @@
 """Self-iterations of language models at test, against loops and single tokens, in float64."""
 
-import itertools
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from implicit.fixed_point import Stopping
@@ -94,114 +94,50 @@ def test_as_many_self_iterations_are_taken_as_are_allowed(measured: Measured) ->
 
 
 @pytest.fixture(scope="module")
-def by_token(measured: Measured) -> list[list[tuple[int, bool, list[float]]]]:
-    """Iterations, whether the tolerance was reached, and logits: read one by one, with what was read."""
-    stopping = Stopping(rtol=0.02, max_iterations=LIMIT)
-    rows = []
+def by_token(measured: Measured) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
+    """Iterations of the tokens, whether they reached the tolerance, and the surprise of the next one."""
+    solve = Solve("sequential", stopping=Stopping(rtol=0.02, max_iterations=LIMIT))
     with torch.no_grad():
-        for window in measured.windows:
-            before, row = None, []
-            for token in window:
-                output = measured.run.model(
-                    token.view(1, 1),
-                    past_key_values=before,
-                    use_cache=True,
-                    solve=Solve("sequential", stopping=stopping),
-                )
-                before = output.past_key_values
-                row.append((int(output.iterations), bool(output.status == 0), output.logits[0, 0].tolist()))
-            rows.append(row)
-    return rows
+        output = measured.run.model(measured.windows, use_cache=False, solve=solve)
+    likely = output.logits[:, :-1].log_softmax(-1).gather(-1, measured.windows[:, 1:, None])
+    return output.iterations.numpy(), (output.status == 0).numpy(), -likely[..., 0].numpy()
 
 
-def counts_of(by_token: list[list[tuple[int, bool, list[float]]]]) -> list[list[int]]:
-    return [[count for count, *_ in row] for row in by_token]
-
-
-def test_iterations_of_a_token_are_its_own(measured: Measured, by_token: Any) -> None:
-    counts = counts_of(by_token)
-    flat = sorted(count for row in counts for count in row)
-    assert measured.found["mean"] == pytest.approx(sum(flat) / len(flat), rel=1e-12)
-    assert measured.found["positions"] == pytest.approx(
-        [sum(column) / WINDOWS for column in zip(*counts, strict=True)], rel=1e-12
+def test_what_is_told_of_tokens_is_that_of_the_sequential_mode(measured: Measured, by_token: Any) -> None:
+    counts, reached, surprise = by_token
+    found = measured.found
+    assert found["mean"] == pytest.approx(counts.mean(), rel=1e-12)
+    assert found["positions"] == pytest.approx(counts.mean(axis=0), rel=1e-12)
+    assert found["quantiles"] == pytest.approx(
+        {str(q): np.quantile(counts, q) for q in (0.05, 0.5, 0.95, 1.0)}
     )
-    for name, quantile in measured.found["quantiles"].items():
-        place = float(name) * (len(flat) - 1)
-        low = int(place)
-        high = min(low + 1, len(flat) - 1)
-        assert quantile == pytest.approx(flat[low] + (place - low) * (flat[high] - flat[low]), rel=1e-12)
-    assert list(measured.found["quantiles"]) == ["0.05", "0.5", "0.95", "1.0"]
-    assert flat[0] < flat[-1] == LIMIT
-
-
-def test_a_token_has_converged_if_it_and_all_before_it_in_the_window_have(
-    measured: Measured, by_token: Any
-) -> None:
-    reached = [[all(one for _, one, _ in row[: place + 1]) for place in range(CONTEXT)] for row in by_token]
-    share = sum(map(sum, reached)) / (WINDOWS * CONTEXT)
-    assert 0 < share < 1
-    assert measured.found["share_converged"] == pytest.approx(share, rel=1e-12)
-
-
-def surprises(measured: Measured, by_token: Any) -> list[list[float]]:
-    return [
-        [nats(row[place][2], int(window[place + 1])) for place in range(CONTEXT - 1)]
-        for row, window in zip(by_token, measured.windows, strict=True)
-    ]
-
-
-def test_the_perplexity_token_by_token_is_that_of_single_tokens(measured: Measured, by_token: Any) -> None:
-    told = [value for row in surprises(measured, by_token) for value in row]
-    assert measured.found["sequential_perplexity"] == pytest.approx(
-        math.exp(sum(told) / len(told)), rel=ROUNDING
-    )
+    assert found["share_converged"] == pytest.approx(reached.mean(), rel=1e-12)
+    assert found["sequential_perplexity"] == pytest.approx(np.exp(surprise.mean()), rel=ROUNDING)
+    assert counts.min() < counts.max() == LIMIT
+    assert 0 < reached.mean() < 1
 
 
 def test_fifths_are_of_the_tokens_by_the_surprise_of_the_next(measured: Measured, by_token: Any) -> None:
     """The oracle: by rank. The last token of a window, behind which nothing is known, is in none."""
-    told = [value for row in surprises(measured, by_token) for value in row]
-    counts = [count for row in counts_of(by_token) for count in row[:-1]]
-    ranks = sorted(range(len(told)), key=lambda place: told[place])
-    last = len(told) - 1
+    counts, _, surprise = by_token
+    ranks = surprise.ravel().argsort().argsort()
+    last = len(ranks) - 1
     assert last % 5 != 0  # no token is the quantile itself
-    of_rank = [min(4, 5 * rank // last) for rank in range(len(told))]
-    gaps = [told[after] - told[before] for before, after in itertools.pairwise(ranks)]
-    at_edges = [gap for gap, one, other in zip(gaps, of_rank, of_rank[1:], strict=False) if one != other]
-    assert len(at_edges) == 4
-    assert min(at_edges) > 10 * ROUNDING  # no rounding decides
-    fifths: list[list[int]] = [[] for _ in range(5)]
-    for fifth, place in zip(of_rank, ranks, strict=True):
-        fifths[fifth].append(counts[place])
-    assert measured.found["fifths_of_surprise"] == pytest.approx(
-        [sum(fifth) / len(fifth) for fifth in fifths], rel=1e-12
-    )
-    assert len({len(fifth) for fifth in fifths}) <= 2
+    fifths = np.minimum(4, 5 * ranks // last)
+    ordered = np.sort(surprise.ravel())
+    edges = np.flatnonzero(np.diff(fifths[surprise.ravel().argsort()]))
+    assert np.diff(ordered)[edges].min() > 10 * ROUNDING  # no rounding decides
+    means = [counts[:, :-1].ravel()[fifths == fifth].mean() for fifth in range(5)]
+    assert measured.found["fifths_of_surprise"] == pytest.approx(means, rel=1e-12)
 
 
 def test_kinds_are_those_of_the_tokens_and_have_their_means(measured: Measured, by_token: Any) -> None:
-    """The oracle: what a token spells, by patterns."""
-    patterns = {
-        "number": r".*\d.*",
-        "begins a word": r" [a-z]+",
-        "goes on in a word": r"[a-z]+",
-        "punctuation": r"[\s,|<>]+",
-    }
-    spelt = [
-        [measured.run.tokenizer.convert_ids_to_tokens(int(token)) for token in row]
-        for row in measured.windows
-    ]
-    of_kind: dict[str, list[int]] = {name: [] for name in patterns}
-    for words, counts in zip(spelt, counts_of(by_token), strict=True):
-        for word, count in zip(words, counts, strict=True):
-            text = word.replace("Ġ", " ").replace("Ċ", "\n")
-            (kind,) = [name for name, pattern in patterns.items() if re.fullmatch(pattern, text, re.DOTALL)]
-            of_kind[kind].append(count)
-    assert all(of_kind.values())
-    assert {name: one["tokens"] for name, one in measured.found["kinds"].items()} == {
-        name: len(counts) for name, counts in of_kind.items()
-    }
-    for name, counts in of_kind.items():
-        assert measured.found["kinds"][name]["mean"] == pytest.approx(sum(counts) / len(counts), rel=1e-12)
+    decode = measured.run.tokenizer.decode
+    kinds = np.array([[kind_of_token(decode([int(token)])) for token in row] for row in measured.windows])
+    assert len(np.unique(kinds)) == 4
+    for kind in np.unique(kinds):
+        own = by_token[0][kinds == kind]
+        assert measured.found["kinds"][str(kind)] == {"mean": pytest.approx(own.mean()), "tokens": own.size}
 
 
 @pytest.mark.parametrize(

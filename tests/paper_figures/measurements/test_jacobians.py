@@ -26,15 +26,3 @@ def test_holds_the_matrices_of_the_analysis(point: Point, untrained: Callable[[P
     assert (np.isfinite(corner) == ~zero).all()
     # logarithms are stored with two digits
     np.testing.assert_allclose(corner[~zero], np.log10(np.abs(block[~zero])), atol=0.00501)
-
-
-@pytest.mark.parametrize(("size", "cells"), [(12, 4), (7, 3), (3, 8)])
-def test_root_mean_squares_keep_the_norm(size: int, cells: int) -> None:
-    matrix = np.random.default_rng(0).normal(size=(size, size))
-    image = jacobians.root_mean_squares(matrix, cells)
-    assert image.shape == (min(size, cells),) * 2
-    starts = [size * cell // cells for cell in range(cells)] if size >= cells else list(range(size))
-    widths = np.diff([*starts, size])
-    # The squares are only summed in another order.
-    np.testing.assert_allclose((image**2 * np.outer(widths, widths)).sum(), (matrix**2).sum(), rtol=1e-12)
-    np.testing.assert_allclose(image[0, -1] ** 2, (matrix[: widths[0], starts[-1] :] ** 2).mean(), rtol=1e-12)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from automata.errors import InputError
 from automata.tasks.repl_language import ReplLanguage
 from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run
 from paper_figures.measurements.answers import (
     SpacingSettings,
     Test,
@@ -77,20 +76,9 @@ def test_numbers_of_commands_are_those_of_the_text() -> None:
         assert before[row][before[row] > 0].tolist() == numbers
 
 
-def test_other_runs_are_refused() -> None:
-    config = recipe("parity", "lstm", d_model=4)
-    task = config.build_task()
-    with pytest.raises(InputError, match="give a run on Python sessions"):
-        reveals_by_spacing(Run(Path("r"), config, initial_model(config, task), task, []), SpacingSettings())
-    full = ReplLanguage(3, reveal="full", predict="values")
-    run = Run(Path("r"), config, initial_model(config, task), full, [])
-    with pytest.raises(InputError, match="reveal is 'full'"):
-        reveals_by_spacing(run, SpacingSettings())
-
-
 @pytest.mark.parametrize("test", SpacingSettings().tests)
 def test_tests_have_the_spacing_that_they_say(test: Test) -> None:
-    task = session_task(ReplLanguage(3), test, 16)
+    task = session_task(ReplLanguage(3), "random" if test == "random" else int(test), 16)
     assert (task.form.spacing, task.form.reveal_every) == (
         ("random", 4) if test == "random" else ("fixed", int(test))
     )

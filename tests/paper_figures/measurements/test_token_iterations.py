@@ -1,7 +1,6 @@
 """Which tokens take how many self-iterations: against a loop over the self-map, and counts by hand."""
 
 import json
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +9,9 @@ import torch
 
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import in_double_precision, sample_sequences
-from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
-from paper_figures.experiments.grid import Point
 from paper_figures.measurements.iterations import (
     TokenSettings,
     beyond,
@@ -184,12 +181,6 @@ def test_the_hardest_are_those_of_the_counts_and_the_first_token_is_left_out(run
         assert of_counts["explained"]["position"]["groups"] == 12
 
 
-def test_a_task_that_does_not_ask_for_the_state_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(word_problem_of(run)), "output_size", property(lambda self: 2))
-    with pytest.raises(InputError, match="does not ask for its state"):
-        token_iterations(run, SMALL)
-
-
 def test_only_the_free_phase_tells_what_a_tolerance_takes() -> None:
     """Plain JSON: 500 updates through four unrolled self-iterations, then 1,000 free; recorded every 100."""
     stored = load_run("parity-deltanet")
@@ -198,11 +189,3 @@ def test_only_the_free_phase_tells_what_a_tolerance_takes() -> None:
     assert [recorded[step] for step in range(100, 501, 100)] == [4.0] * 5
     course = {entry["step"]: entry["iterations"] for entry in training_course(stored)}
     assert course == {step: recorded[step] for step in range(600, 1501, 100)}
-
-
-def test_training_is_told_as_it_was_recorded(untrained: Callable[[Point], Run]) -> None:
-    stored = load_run("s3")
-    course = training_course(stored)
-    assert [entry["step"] for entry in course] == [entry["step"] for entry in stored.metrics]
-    assert course[-1]["iterations"] == stored.metrics[-1]["mean_iterations"]
-    assert training_course(untrained(Point({"task": "parity", "model": "lstm", "seed": 0}))) == []
