@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import tracemalloc
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
@@ -103,7 +104,11 @@ def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (HEAD + "0,1 x,1 2\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,1 -2,1 2\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,,\n", "line 2: input is not a row of numbers"),
-        (HEAD + "0,1 2\n", "line 2: target is not a row of numbers"),
+        (HEAD + "0,1 2\n", "line 2: it has 2 cells, and the first row has 3"),
+        (HEAD + "0,1 2,1 2,3\n", "line 2: it has 4 cells, and the first row has 3"),
+        ("seed,input,target,target\n0,1,1,2\n", "two columns 'target'"),
+        ("seed,seed,input,target\n0,0,1,1\n", "two columns 'seed'"),
+        (HEAD + "0,1 2,1 0\n0,3,3\n1,1 2,1 1\n", "line 4: its answers are not those that file .*, line 2 has"),
         (HEAD + "0,1 9999999,1 2\n", "holds 9999999; give numbers below 1048576"),
         (HEAD + '0,"1 2,1 2\n', "is no CSV in UTF-8"),
         (HEAD + "0,1 2,1 0\n" * 20, "has 1 words that differ; give at least 10"),
@@ -115,6 +120,24 @@ def test_files_that_are_none(tmp_path: Path, content: str, sentence: str) -> Non
     file.write_text(content)
     with pytest.raises(InputError, match=sentence):
         SequenceFile(file)
+
+
+def test_a_word_with_other_answers_in_another_file_is_refused(tmp_path: Path) -> None:
+    for name, answer in (("one", 0), ("other", 1)):
+        (tmp_path / name).write_text(HEAD + "".join(f"0,{word},{answer}\n" for word in range(12)))
+    with pytest.raises(InputError, match=r"other, line 2: .* file .*one, line 2 has for the same word"):
+        SequenceFile([tmp_path / "one", tmp_path / "other"])
+
+
+def test_memory_is_that_of_the_tokens(tmp_path: Path) -> None:
+    """Padded to the longest word, these would take 0.9 GiB; their tokens and answers take 0.5 MiB."""
+    file = tmp_path / "long.csv"
+    words = [" ".join("0" * 60_000), *map(str, range(1000))]
+    file.write_text(HEAD + "".join(f"0,{word},{word}\n" for word in words))
+    tracemalloc.start()
+    SequenceFile(file).batch(32, 100, np.random.default_rng(0))
+    assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
