@@ -34,6 +34,8 @@ def data_file(path: str | os.PathLike[str]) -> Path:
     """
     check_type("path", path, (str, os.PathLike), "give the path of a file")
     text = os.fspath(path)
+    if not text:
+        raise InputError("path is ''; give the path of a file")
     try:
         os.stat(text)
     except ValueError:  # a zero byte, or a letter that no file system takes

@@ -58,7 +58,9 @@ def _drawn_lengths(
 ) -> IntArray:
     """Return lengths, each as likely; InputError if there are none."""
     if not possible.size:
-        raise InputError(f"length is {longest}, and {shown(name)} has no word so short; give a greater length")
+        raise InputError(
+            f"length is {longest}, and {shown(name)} has no word so short; give a greater length"
+        )
     return rng.choice(possible, count)
 
 

@@ -204,7 +204,7 @@ def _random_rows(task: Task, sequences: int, length: int, seed: int) -> Iterator
     for begin in range(0, sequences, _AT_ONCE):
         batch = task.batch(min(_AT_ONCE, sequences - begin), length, rng)
         if not batch.counted.all():
-            raise InputError(f"task {task.name} does not ask after every token; give one that does")
+            raise InputError(f"task {shown(task.name)} does not ask after every token; give one that does")
         yield from zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True)
 
 

@@ -108,7 +108,10 @@ def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (HEAD + "0,1 2,1 2,3\n", "line 2: it has 4 cells, and the first row has 3"),
         ("seed,input,target,target\n0,1,1,2\n", "two columns 'target'"),
         ("seed,seed,input,target\n0,0,1,1\n", "two columns 'seed'"),
-        (HEAD + "0,1 2,1 0\n0,3,3\n1,1 2,1 1\n", "line 4: its answers are not those that file .*, line 2 has"),
+        (
+            HEAD + "0,1 2,1 0\n0,3,3\n1,1 2,1 1\n",
+            "line 4: its answers are not those that file .*, line 2 has",
+        ),
         (HEAD + "0,1 9999999,1 2\n", "holds 9999999; give numbers below 1048576"),
         (HEAD + '0,"1 2,1 2\n', "is no CSV in UTF-8"),
         (HEAD + "0,1 2,1 0\n" * 20, "has 1 words that differ; give at least 10"),
