@@ -43,12 +43,12 @@ def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
         >>> [dfa.run(word)[-1] in states_with_finite_future(dfa) for word in ("", "a", "ab", "c", "b")]
         [False, False, False, True, True]
     """
-    before, useful = None, dfa.accepting_mask  # some word, perhaps the empty one, is accepted after it
-    while not np.array_equal(before, useful):
-        before, useful = useful, useful | useful[dfa.table].any(axis=1)
-    before, endless = None, useful  # and any number of steps leads through useful states
-    while not np.array_equal(before, endless):
-        before, endless = endless, endless[dfa.table].any(axis=1)
+    useful = dfa.accepting_mask  # some word, perhaps the empty one, is accepted after it
+    while (after := useful | np.any(useful[dfa.table], axis=1)).sum() > useful.sum():
+        useful = after
+    endless = useful  # and any number of steps leads through useful states
+    while (after := np.asarray(endless[dfa.table].any(axis=1))).sum() < endless.sum():
+        endless = after
     return tuple(state for state, stays in zip(dfa.states, endless, strict=True) if not stays)
 
 
