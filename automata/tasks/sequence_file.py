@@ -6,10 +6,12 @@ Petty and Sabharwal 2024, "The Illusion of State in State-Space Models", arXiv 2
 """
 
 import csv
+import errno
 import hashlib
 import io
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_integer, check_memory, checked, repeated, shown
-from automata.data_files import data_file, hugging_face, read_file, stored_path
+from automata.data_files import data_file, fresh_file, hugging_face, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, StoredTask, Task
@@ -167,11 +169,13 @@ def write_sequences(
     rows = _random_rows(task, sequences, length, seed)
     first = next(rows)  # refused before the file is made
     try:
-        with Path(path).open("x", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(HEADER)
-            for row in (first, *rows):
-                writer.writerow([seed, *(" ".join(map(str, numbers)) for numbers in row)])
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        with fresh_file(Path(path)) as file:
+            file.write(f"{','.join(HEADER)}\n".encode())
+            for row in chain([first], rows):
+                cells = (" ".join(map(str, numbers)) for numbers in row)
+                file.write(f"{seed},{','.join(cells)}\n".encode())
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror}); give the path of a new file"
