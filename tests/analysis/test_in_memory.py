@@ -211,7 +211,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "step uses weights that its first argument does not hold",
     ),
     "weights of a closure": (
-        lambda: wrapped(lambda m, s, t, other=nn.Linear(1, 2): (s, other(s["h"]))),
+        lambda: wrapped(lambda m, s, t: (s, NORM(s["h"] + t[:, None]))),
         "step uses weights that its first argument does not hold",
     ),
     "buffers of the original": (
