@@ -19,7 +19,7 @@ from implicit.training.train import train
 
 
 def test_logits_of_many_answers_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One large number sets so many answers; logits of 8,192 tokens take 32 GiB, and so do their gradients."""
+    """One large number sets so many answers: logits of 8,192 tokens take 32 GiB, as do their gradients."""
     rows = "".join(f"0,{word},{word}\n" for word in (*range(10), 2**20 - 1))
     (tmp_path / "a.csv").write_text(f"seed,input,target\n{rows}")
     memory = psutil.virtual_memory()._replace(available=2**34)
