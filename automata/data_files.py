@@ -1,12 +1,16 @@
-"""Files of users: where they lie, how one is read in bounded memory, and JSON that has one meaning.
+"""Files of users: where they lie, reading in bounded memory, writing in one stroke, JSON of one meaning.
 
 A path may begin with the environment variable of the data folder.
 """
 
+import contextlib
 import json
 import math
 import os
+import re
+import secrets
 import stat
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -21,6 +25,9 @@ MOST_VALUES = 3 * 10**7
 DEEPEST = 32
 """Lists and objects inside of each other in JSON; a certificate has seven."""
 
+TEMPORARY_SUFFIX = ".tmp"
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
+
 DATA_VARIABLE = "IMPLICIT_SSM_DATA"
 """Names the folder of data that users have and that no package brings."""
 _PREFIX = f"${DATA_VARIABLE}/"
@@ -34,6 +41,8 @@ def data_file(path: str | os.PathLike[str]) -> Path:
     """
     check_type("path", path, (str, os.PathLike), "give the path of a file")
     text = os.fspath(path)
+    if not text:
+        raise InputError("path is ''; give the path of a file")
     try:
         os.stat(text)
     except ValueError:  # a zero byte, or a letter that no file system takes
@@ -88,6 +97,74 @@ def open_regular(path: str | os.PathLike[str], remedy: str = "give a regular fil
 def _without_waiting(path: str, flags: int) -> int:
     """Open a path at once, even a pipe that nobody writes to."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+
+
+@contextlib.contextmanager
+def fresh_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to be written in one stroke: beside its place, to the disk, then into place.
+
+    Neither a kill nor a full disk leaves half a file. OSError names the path; the file is then as it was.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     with fresh_file(Path(folder) / "a.txt") as file:
+        ...         file.write(b"abc"), (Path(folder) / "a.txt").exists()
+        ...     (Path(folder) / "a.txt").read_bytes()
+        (3, False)
+        b'abc'
+    """
+    # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
+    beginning = f".{path.name[:200]}."
+    temporary = path.with_name(f"{beginning}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
+    with _named(path):
+        for leftover in leftovers(path.parent):
+            if leftover.name.startswith(beginning):
+                leftover.unlink(missing_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except (Exception, KeyboardInterrupt):
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _flush_folder(path.parent)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Return the temporary files that writers which were killed have left in a folder.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     for name in ("notes.tmp", ".config.json.0123456789abcdef.tmp"):
+        ...         (Path(folder) / name).touch()
+        ...     [path.name for path in leftovers(Path(folder))]
+        ['.config.json.0123456789abcdef.tmp']
+    """
+    return [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename outlive a power cut; only POSIX systems can open a folder for that."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in an operating system error, which knows the temporary one or, after a write, none."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def strict_json(content: str | bytes, name: str, remedy: str = "correct it there") -> Any:

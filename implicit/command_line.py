@@ -88,7 +88,7 @@ def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-code",
         action="store_true",
-        help="import the task or model that the run folder names as module:name; only for runs you trust",
+        help="import and call what the run folder names as module:name; only for runs you trust",
     )
 
 

@@ -227,6 +227,10 @@ class DFA:
         return self._five_tuple() == other._five_tuple() if isinstance(other, DFA) else NotImplemented
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash(self._five_tuple())
 
     def __repr__(self) -> str:

@@ -76,7 +76,7 @@ def minimise(dfa: DFA) -> DFA:
         >>> minimise(four) == DFA.from_table([[1, 1], [0, 0]], accepting=[0])
         True
     """
-    reachable = _breadth_first(dfa.table, dfa.initial_number)
+    reachable = reachable_states(dfa.table, dfa.initial_number)
     number = np.full(len(dfa.states), -1)
     number[reachable] = np.arange(len(reachable))
     table = number[dfa.table[reachable]]
@@ -86,7 +86,7 @@ def minimise(dfa: DFA) -> DFA:
     for index, block in enumerate(blocks):
         block_of[list(block)] = index
     quotient = block_of[table[representative]]
-    order = _breadth_first(quotient, int(block_of[0]))
+    order = reachable_states(quotient, int(block_of[0]))
     rank = np.argsort(order)
     accepting = dfa.accepting_mask[reachable][representative[order]]
     return DFA.from_table(rank[quotient[order]], 0, np.flatnonzero(accepting).tolist(), alphabet=dfa.alphabet)
@@ -170,7 +170,8 @@ def _columns(first: DFA, second: DFA) -> list[int]:
     return [second.alphabet.index(symbol) for symbol in first.alphabet]
 
 
-def _breadth_first(table: IntArray, start: int) -> IntArray:
+def reachable_states(table: IntArray, start: int) -> IntArray:
+    """Return the states that words lead to, breadth first."""
     seen = {start}
     order = [start]
     for state in order:  # grows while it is read

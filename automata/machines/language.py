@@ -43,12 +43,12 @@ def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
         >>> [dfa.run(word)[-1] in states_with_finite_future(dfa) for word in ("", "a", "ab", "c", "b")]
         [False, False, False, True, True]
     """
-    useful = dfa.accepting_mask.copy()  # some word, perhaps the empty one, is accepted after it
-    for _ in dfa.states:
-        useful |= useful[dfa.table].any(axis=1)
-    endless = useful  # and so many steps lead through useful states
-    for _ in dfa.states:
-        endless = np.asarray(endless[dfa.table].any(axis=1))
+    useful = dfa.accepting_mask  # some word, perhaps the empty one, is accepted after it
+    while (after := useful | np.any(useful[dfa.table], axis=1)).sum() > useful.sum():
+        useful = after
+    endless = useful  # and any number of steps leads through useful states
+    while (after := np.asarray(endless[dfa.table].any(axis=1))).sum() < endless.sum():
+        endless = after
     return tuple(state for state, stays in zip(dfa.states, endless, strict=True) if not stays)
 
 
@@ -123,6 +123,23 @@ def draw_words(dfa: DFA, lengths: ArrayLike, rng: np.random.Generator) -> IntArr
         words[here, place] = (drawn[:, None] >= shares).sum(axis=1)
         states[here] = following[np.arange(here.size), words[here, place]]
     return words
+
+
+@lru_cache(maxsize=8)
+def decided(dfa: DFA, longest: int) -> NDArray[np.bool_]:
+    """Return whether some words are rejected, and some accepted, of length 0 … longest, ``[2, longest + 1]``.
+
+    Every batch of a task asks for the same ones; do not write into what is returned.
+    """
+    found = np.zeros((2, longest + 1), np.bool_)
+    here = np.array([dfa.initial_number])
+    for length in range(longest + 1):
+        found[dfa.accepting_mask[here].astype(int), length] = True
+        after = np.zeros(len(dfa.states), np.bool_)
+        after[dfa.table[here]] = True
+        here = np.flatnonzero(after)
+    found.setflags(write=False)
+    return found
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from automata.checks import check_integer, check_type
-from automata.data_files import hugging_face
+from automata.data_files import fresh_file, hugging_face
 from automata.errors import InputError
 from automata.repl.sampling import sample_sessions
 from automata.repl.session_format import SessionFormat
@@ -112,12 +112,13 @@ def _write(
     check_type("traces", traces, Iterable, "give several traces")
     count = 0
     try:
-        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+        out = Path(path)
+        with out.open("wb") if out.exists() and not out.is_file() else fresh_file(out) as file:
             for trace in traces:
                 check_type("trace", trace, ReplTrace, "give a ReplTrace")
-                file.write(between * (count > 0) + written(trace))
+                file.write((between * (count > 0) + written(trace)).encode())
                 count += 1
-            file.write("\n" * (count > 0))
+            file.write(b"\n" * (count > 0))
     except OSError as error:
         raise InputError(f"path {path} cannot be written ({error.strerror}); give another") from error
     return count

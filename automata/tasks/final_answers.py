@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer, checked
+from automata.checks import check_integer, checked, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.machines.language import draw_words, log_counts
+from automata.machines.equivalence import reachable_states
+from automata.machines.language import decided, draw_words, log_counts
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Task
 from automata.tasks.transition_table import follow
@@ -57,7 +58,9 @@ def _drawn_lengths(
 ) -> IntArray:
     """Return lengths, each as likely; InputError if there are none."""
     if not possible.size:
-        raise InputError(f"length is {longest}, and {name} has no word so short; give a greater length")
+        raise InputError(
+            f"length is {longest}, and {shown(name)} has no word so short; give a greater length"
+        )
     return rng.choice(possible, count)
 
 
@@ -89,9 +92,10 @@ class Recognition(FinalAnswer):
 
     @checked
     def __init__(self, dfa: DFA, *, name: str = "language", description: str | None = None) -> None:
-        for language, told in ((dfa, "empty"), (dfa.complement(), "everything")):
-            if np.isinf(log_counts(language, len(dfa.states))[:, dfa.initial_number]).all():
-                raise InputError(f"the language of {name} is {told}; give one with words in and out of it")
+        answers = set(dfa.accepting_mask[reachable_states(dfa.table, dfa.initial_number)].tolist())
+        if len(answers) < 2:
+            told = "everything" if answers == {True} else "empty"
+            raise InputError(f"the language of {shown(name)} is {told}; give one with words in and out of it")
         self.dfa = dfa
         self.token_names = tuple(dfa.alphabet)
         self.name = name
@@ -108,24 +112,15 @@ class Recognition(FinalAnswer):
     def _by_token(self) -> IntArray:
         return np.ascontiguousarray(self.dfa.table.T).ravel()
 
-    def _has(self, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether there are accepted, and rejected words of length 0 … longest."""
-        accepted, rejected = (
-            np.isfinite(log_counts(dfa, longest)[:, dfa.initial_number])
-            for dfa in (self.dfa, self._complement)
-        )
-        return accepted, rejected
-
     def lengths(self, longest: int) -> IntArray:
         """Return those at which some words are accepted and some are not; all lengths if there are none."""
-        accepted, rejected = self._has(longest)
-        both = 1 + np.flatnonzero((accepted & rejected)[1:])
+        both = 1 + np.flatnonzero(decided(self.dfa, longest)[:, 1:].all(axis=0))
         return both if both.size else np.arange(1, longest + 1)
 
     def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
         """Return words, their lengths, and 1 for those that are accepted."""
         lengths = _drawn_lengths(self.lengths(longest), count, longest, self.name, rng)
-        accepted, rejected = (has[lengths] for has in self._has(int(lengths.max())))
+        rejected, accepted = decided(self.dfa, longest)[:, lengths]
         words = np.zeros((lengths.size, lengths.max()), np.int64)
         rows = np.flatnonzero(accepted)
         if rows.size:

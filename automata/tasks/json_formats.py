@@ -108,8 +108,8 @@ def task_of_dfa(dfa: DFA, name: str = "automaton", description: str = "") -> Wor
     avoid = states_with_finite_future(dfa) if dfa.accepting else ()
     if dfa.initial in avoid:
         raise InputError(
-            f"the language of {name} is finite: sequences end in a state that never changes; give one with "
-            "words of every size, or a word problem made by WordProblem.from_dfa"
+            f"the language of {shown(name)} is finite: sequences end in a state that never changes; "
+            "give one with words of every size, or a word problem made by WordProblem.from_dfa"
         )
     return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
 

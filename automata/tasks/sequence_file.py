@@ -6,18 +6,20 @@ Petty and Sabharwal 2024, "The Illusion of State in State-Space Models", arXiv 2
 """
 
 import csv
+import errno
 import hashlib
 import io
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer, checked
-from automata.data_files import data_file, hugging_face, read_file, stored_path
+from automata.checks import check_integer, check_memory, checked, repeated, shown
+from automata.data_files import data_file, fresh_file, hugging_face, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, StoredTask, Task
@@ -26,6 +28,7 @@ HEADER = ["seed", "input", "target"]
 LARGEST_NUMBER = 2**20
 """Of a token or a target; a name is made for each."""
 _AT_ONCE = 1024
+_NUMBER = np.dtype(">i4")  # whose bytes are in the order of the numbers
 
 
 class SequenceFile(StoredTask):
@@ -38,7 +41,8 @@ class SequenceFile(StoredTask):
 
     A batch draws words with replacement and cuts them to its length; shorter ones are padded.
 
-    Files are read where they stand; a run folder holds their paths and the SHA-256 of their bytes.
+    Files are read where they stand; a run folder holds their paths and the SHA-256 of their bytes. The last
+    line may lack its newline; a file that was cut within its last number looks the same.
 
     Args:
         paths: of a file, or of several; may begin with ``$IMPLICIT_SSM_DATA/``.
@@ -47,7 +51,8 @@ class SequenceFile(StoredTask):
 
     Raises:
         InputError: a file cannot be read, has no columns ``input`` and ``target``, or a row is not a word and
-            as many answers; fewer than 10 words differ; or the files are not those with the digest.
+            as many answers; a word has two different answers; fewer than 10 words differ; or the files are
+            not those with the digest.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -79,26 +84,35 @@ class SequenceFile(StoredTask):
         if not given:
             raise InputError("csv holds no path; give that of a file")
         self._stored_paths = [stored_path(path) for path in given]
-        rows, found = set[tuple[tuple[int, ...], tuple[int, ...]]](), hashlib.sha256()
+        rows, found = dict[bytes, tuple[bytes, str]](), hashlib.sha256()
         for path in given:
             content = _content(path)
             found.update(content)
-            rows.update(_rows(path, content))
+            for word, answers, where in _rows(path, content):
+                known, before = rows.setdefault(word, (answers, where))
+                if known != answers:
+                    raise InputError(
+                        f"{where}: its answers are not those that {before} has for the same word; "
+                        "leave one of the rows out"
+                    )
         self.sha256 = found.hexdigest()
         self.check_digest(f"file {given[0]}", digest)
         if len(rows) < 10:
             raise InputError(f"file {given[0]} has {len(rows)} words that differ; give at least 10")
         self.name = data_file(given[0]).stem if name is None else name
         self.description = description or f"the answers of {', '.join(data_file(p).name for p in given)}"
-        tokens, targets = (1 + max(max(row[column]) for row in rows) for column in (0, 1))
-        self.token_names = tuple(map(str, range(tokens)))
-        self.target_names = tuple(map(str, range(targets)))
-        self._words, self._answers, self._lengths = _padded(sorted(rows))
+        words = sorted(rows)
+        self._tokens = np.frombuffer(b"".join(words), _NUMBER)  # of all words, one after the other
+        self._targets = np.frombuffer(b"".join(rows[word][0] for word in words), _NUMBER)
+        self._lengths = np.array([len(word) // _NUMBER.itemsize for word in words])
+        self._begins = self._lengths.cumsum() - self._lengths
+        self.token_names = tuple(map(str, range(1 + self._tokens.max())))
+        self.target_names = tuple(map(str, range(1 + self._targets.max())))
         self._order = np.random.default_rng(0).permutation(len(rows))
         self.confined_to = confined_to
 
     def __repr__(self) -> str:
-        return f"<SequenceFile {self.name}: {len(self.words)} words for {self.confined_to}>"
+        return f"<SequenceFile {self.name}: {len(self._chosen)} words for {self.confined_to}>"
 
     @property
     def _chosen(self) -> IntArray:
@@ -107,28 +121,33 @@ class SequenceFile(StoredTask):
     @property
     def words(self) -> IntArray:
         """The words of this part, ``[words, longest]``, padded with 0."""
-        return self._words[self._chosen]
+        longest = int(self._lengths.max())
+        check_memory(
+            f"a table of the words of {self.name}", 32 * self._chosen.size * longest, "draw batches of them"
+        )
+        return self._cut(self._chosen, longest)[0]
+
+    def _cut(self, rows: IntArray, length: int) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+        """Return words and answers, cut to a length and padded with 0, and which of them are no padding."""
+        inside = np.arange(length) < self._lengths[rows, None]
+        places = np.where(inside, self._begins[rows, None] + np.arange(length), 0)
+        words, answers = (np.where(inside, numbers[places], 0) for numbers in (self._tokens, self._targets))
+        return words.astype(np.int64), answers.astype(np.int64), inside
 
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
         """Draw words; InputError if all are shorter than the length, or a start is given."""
         self.check_fresh(batch_size, length, rng, start)
-        longest = self._words.shape[1]
+        longest = self._lengths.max()
         if length > longest:
             raise InputError(
                 f"length is {length}, and the longest word of {self.name} has {longest} tokens; "
                 f"give a length of at most {longest}"
             )
         drawn = rng.choice(self._chosen, batch_size)
-        lengths = np.minimum(self._lengths[drawn], length)
-        asked = np.arange(length) < lengths[:, None]
-        return Batch(
-            self._words[drawn, :length],
-            self._answers[drawn, :length],
-            asked.astype(np.float32),
-            None if asked.all() else lengths,
-        )
+        words, answers, asked = self._cut(drawn, length)
+        return Batch(words, answers, asked.astype(np.float32), None if asked.all() else asked.sum(axis=1))
 
     def _specified(self) -> str | list[str]:
         return self._stored_paths if len(self._stored_paths) > 1 else self._stored_paths[0]
@@ -150,11 +169,13 @@ def write_sequences(
     rows = _random_rows(task, sequences, length, seed)
     first = next(rows)  # refused before the file is made
     try:
-        with Path(path).open("x", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(HEADER)
-            for row in (first, *rows):
-                writer.writerow([seed, *(" ".join(map(str, numbers)) for numbers in row)])
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        with fresh_file(Path(path)) as file:
+            file.write(f"{','.join(HEADER)}\n".encode())
+            for row in chain([first], rows):
+                cells = (" ".join(map(str, numbers)) for numbers in row)
+                file.write(f"{seed},{','.join(cells)}\n".encode())
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror}); give the path of a new file"
@@ -187,7 +208,7 @@ def _random_rows(task: Task, sequences: int, length: int, seed: int) -> Iterator
     for begin in range(0, sequences, _AT_ONCE):
         batch = task.batch(min(_AT_ONCE, sequences - begin), length, rng)
         if not batch.counted.all():
-            raise InputError(f"task {task.name} does not ask after every token; give one that does")
+            raise InputError(f"task {shown(task.name)} does not ask after every token; give one that does")
         yield from zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True)
 
 
@@ -198,45 +219,37 @@ def _content(path: str | os.PathLike[str]) -> bytes:
         raise InputError(f"file {path} cannot be read ({error.strerror}); give the path of a file") from error
 
 
-def _rows(path: str | os.PathLike[str], content: bytes) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield the words of a file with their answers."""
+def _rows(path: str | os.PathLike[str], content: bytes) -> Iterator[tuple[bytes, bytes, str]]:
+    """Yield the words of a file with their answers, as bytes of numbers, and where they stand."""
     try:
-        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        if not {"input", "target"} <= set(reader.fieldnames or ()):
+        reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""), strict=True)
+        header = next(reader, [])
+        if not {"input", "target"} <= set(header):
             raise InputError(f"file {path} has no columns input and target; give a first row that names them")
-        for row in reader:
-            word, answers = (_numbers(path, reader.line_num, name, row[name]) for name in ("input", "target"))
+        if len(set(header)) < len(header):
+            raise InputError(f"file {path} has two columns {shown(repeated(header))}; leave one of them out")
+        for row in filter(None, reader):
+            where = f"file {path}, line {reader.line_num}"
+            if len(row) != len(header):
+                raise InputError(
+                    f"{where}: it has {len(row)} cells, and the first row has {len(header)}; give as many"
+                )
+            word, answers = (_numbers(where, name, row[header.index(name)]) for name in ("input", "target"))
             if len(word) != len(answers):
                 raise InputError(
-                    f"file {path}, line {reader.line_num}: input has {len(word)} numbers and target "
-                    f"{len(answers)}; give an answer for each token"
+                    f"{where}: input has {len(word)} numbers and target {len(answers)}; "
+                    "give an answer for each token"
                 )
-            yield word, answers
+            yield word.tobytes(), answers.tobytes(), where
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"file {path} is no CSV in UTF-8 ({error}); convert it") from error
 
 
-def _numbers(path: str | os.PathLike[str], line: int, name: str, text: str | None) -> tuple[int, ...]:
-    words = (text or "").split()
+def _numbers(where: str, name: str, text: str) -> NDArray[np.int32]:
+    words = text.split()
     if not words or not all(word.isascii() and word.isdigit() and len(word) <= 7 for word in words):
-        raise InputError(
-            f"file {path}, line {line}: {name} is not a row of numbers from 0 on; separate them by spaces"
-        )
-    numbers = tuple(map(int, words))
-    if max(numbers) >= LARGEST_NUMBER:
-        raise InputError(
-            f"file {path}, line {line}: {name} holds {max(numbers)}; give numbers below {LARGEST_NUMBER}"
-        )
+        raise InputError(f"{where}: {name} is not a row of numbers from 0 on; separate them by spaces")
+    numbers = np.array(list(map(int, words)), _NUMBER)
+    if numbers.max() >= LARGEST_NUMBER:
+        raise InputError(f"{where}: {name} holds {numbers.max()}; give numbers below {LARGEST_NUMBER}")
     return numbers
-
-
-def _padded(
-    rows: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
-) -> tuple[IntArray, IntArray, NDArray[np.int64]]:
-    """Return words, answers, both padded with 0, and lengths."""
-    lengths = np.array([len(word) for word, _ in rows])
-    words, answers = (np.zeros((len(rows), lengths.max()), np.int64) for _ in range(2))
-    inside = np.arange(words.shape[1]) < lengths[:, None]
-    for column, filled in enumerate((words, answers)):
-        filled[inside] = [number for row in rows for number in row[column]]
-    return words, answers, lengths

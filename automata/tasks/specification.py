@@ -34,11 +34,10 @@ import json
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from automata.checks import shown
-from automata.data_files import strict_json
+from automata.data_files import data_file, strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
 from automata.machines.regular_expressions import regular_expression_dfa
@@ -152,10 +151,10 @@ def _of_regex(given: dict[str, Any]) -> Task:
     if alphabet is not None and not (
         isinstance(alphabet, str | list) and all(isinstance(letter, str) for letter in alphabet)
     ):
-        raise InputError(f"alphabet is {alphabet!r}; give a text or a list of letters")
+        raise InputError(f"alphabet is {shown(alphabet)}; give a text or a list of letters")
     dfa = regular_expression_dfa(expression, alphabet)
     if not dfa.accepting:
-        raise InputError(f"expression {expression!r} matches no word; correct it")
+        raise InputError(f"expression {shown(expression)} matches no word; correct it")
     description = f"state of the minimal automaton of {expression}, on beginnings of long words of it"
     task = task_of_dfa(dfa, expression, description)
     # the alphabet is written down, so that the automaton does not depend on how it is found
@@ -163,7 +162,7 @@ def _of_regex(given: dict[str, Any]) -> Task:
 
 
 def _of_file(given: dict[str, Any]) -> Task:
-    path = Path(_text(given, "file"))
+    path = data_file(_text(given, "file"))
     content = read_json_object(path)
     task = task_of_json(content, f"task file {path}", path.stem)
     return with_specification(task, {"automaton": content, "name": task.name})
@@ -298,12 +297,14 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
     if not isinstance(task, WordProblem):
         if hard_fraction == 1:
             return task
-        raise InputError(f"hard_fraction is {hard_fraction} but {task.name} is no word problem; leave it out")
+        raise InputError(
+            f"hard_fraction is {hard_fraction} but {shown(task.name)} is no word problem; leave it out"
+        )
     if hard_fraction == task.hard_fraction:
         return task
     if type(task) is not WordProblem:
         raise InputError(
-            f"hard_fraction is {hard_fraction} but {task.name} has its own ({type(task).__name__}); "
+            f"hard_fraction is {hard_fraction} but {shown(task.name)} has its own ({type(task).__name__}); "
             "leave it out"
         )
     kept = ("table", "initial_state", "token_names", "state_names", "avoid", "name", "description")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_different, check_members, check_memory, check_share, checked
+from automata.checks import check_different, check_members, check_memory, check_share, checked, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine
@@ -107,12 +107,12 @@ class WordProblem(Task):
         check_share("hard_fraction", hard_fraction)
         if hard_fraction < 1 and not easy_tokens:
             raise InputError(
-                f"hard_fraction is {hard_fraction} but {name} has no identity among its tokens; "
+                f"hard_fraction is {hard_fraction} but {shown(name)} has no identity among its tokens; "
                 "leave it out or take a task whose tokens include the identity"
             )
         if hard_fraction < 1 and avoid:
             raise InputError(
-                f"hard_fraction is {hard_fraction} but {name} avoids states; leave one of the two out"
+                f"hard_fraction is {hard_fraction} but {shown(name)} avoids states; leave one of the two out"
             )
         steps.setflags(write=False)
         vars(self).update(table=steps, initial_state=int(initial_state), hard_fraction=float(hard_fraction))
@@ -324,7 +324,7 @@ class WordProblem(Task):
             where = tuple(np.argwhere((given < 0) | (given >= self.vocabulary_size))[0].tolist())
             place = f"{where[-1]}" + "".join(f" of sequence {row}" for row in where[:-1])
             raise InputError(
-                f"token {given[where]} at position {place} is not in the vocabulary of {self.name}; "
+                f"token {given[where]} at position {place} is not in the vocabulary of {shown(self.name)}; "
                 f"give one in 0 … {self.vocabulary_size - 1}"
             )
         flat = given.reshape(-1, given.shape[-1])

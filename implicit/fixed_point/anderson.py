@@ -70,7 +70,8 @@ class Anderson:
         steps, batch = residuals.shape[:2]
         if steps == 1:
             return residuals.new_ones(1, batch)
-        flat = residuals.flatten(2).transpose(0, 1)  # [batch, steps, tokens · features]
+        dtype = torch.promote_types(residuals.dtype, torch.float32)  # half precision has no linear systems
+        flat = residuals.flatten(2).transpose(0, 1).to(dtype)  # [batch, steps, tokens · features]
         # The weights do not depend on the scale of the residuals; scaled, their squares cannot overflow.
         scale = flat.detach().abs().amax(dim=(1, 2), keepdim=True)
         flat = flat / torch.where(scale > 0, scale, 1)
@@ -87,4 +88,4 @@ class Anderson:
         plain = torch.zeros_like(weights)
         plain[:, -1] = 1
         usable = (info == 0)[:, None] & weights.isfinite().all(-1, keepdim=True)
-        return torch.where(usable, weights, plain).mT
+        return torch.where(usable, weights, plain).mT.to(residuals)

@@ -7,12 +7,15 @@
 | `read`   | the logits from the state after the token                                   |
 """
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
@@ -143,6 +146,7 @@ class WrappedModule(SequenceModel):
         with torch.no_grad():
             _, logits = self._tried(self.init_state(2), torch.zeros(2, dtype=torch.int64, device=self.device))
         self.config = ModelConfig(vocabulary_size=vocabulary_size, output_size=logits.shape[1])
+        self._check_copy()
 
     def init_state(self, batch_size: int) -> State:
         """Return the state before the first token, the same for every sequence."""
@@ -153,6 +157,45 @@ class WrappedModule(SequenceModel):
             for name, part in self._initial.items()
         }
         return {name: part.expand(batch_size, *part.shape) for name, part in parts.items()}
+
+    def _check_copy(self) -> None:
+        """Refuse a step of which a copy in evaluation mode is no function of its weights, state and token."""
+        copies: dict[int, Any] = {}
+        try:
+            copied = copy.deepcopy(self, copies).eval()
+        except Exception:
+            return  # told where a copy is asked for; without one, the model can still be called
+        last = self.config.vocabulary_size - 1
+        tokens = torch.tensor([[0, last, last], [last, 0, last]], device=self.device)
+        with torch.no_grad(), torch.random.fork_rng([]):
+            before = torch.get_rng_state()
+            with _UsesOthers(copies) as used:
+                found = copied._all_of(tokens)
+            if used.others:
+                raise InputError(
+                    "step uses weights that its first argument does not hold, which no copy takes along; "
+                    "take all from that argument, as in step=lambda net, state, token: net.one(state, token)"
+                )
+            drawn = not torch.equal(before, torch.get_rng_state())
+            if drawn or not _agree(found, copied._all_of(tokens)):
+                raise InputError(
+                    "step gives other results when it is called again in evaluation mode; draw no random "
+                    "numbers there, and keep everything in the state that it returns"
+                )
+            alone = [torch.cat(rows) for rows in zip(*map(copied._all_of, tokens.split(1)), strict=True)]
+            if not _agree(found, alone):
+                raise InputError(
+                    "step gives a sequence other results in a batch than alone; let each row depend on that "
+                    "row of state and token only"
+                )
+
+    def _all_of(self, tokens: Tensor) -> list[Tensor]:
+        """Return the logits and all parts of the state after every token."""
+        state, found = self.init_state(len(tokens)), list[Tensor]()
+        for token in tokens.unbind(1):
+            state, logits = self._tried({name: part.clone() for name, part in state.items()}, token)
+            found += [logits, *state.values()]
+        return found
 
     def _called(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Call the step, and refuse what is no state and no logits."""
@@ -219,6 +262,35 @@ class WrappedModule(SequenceModel):
         return latent, {name: part[0] for name, part in after.items()}
 
 
+class _UsesOthers(TorchDispatchMode):
+    """Note whether operations read what was copied, rather than its copy, or parameters that were not."""
+
+    def __init__(self, copies: Mapping[int, Any]) -> None:
+        super().__init__()
+        self._originals, self._copies = frozenset(copies), frozenset(map(id, copies.values()))
+        self.others = False
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for value in tree_leaves((args, kwargs)):
+            unknown = isinstance(value, nn.Parameter) and id(value) not in self._copies
+            self.others |= unknown or (isinstance(value, Tensor) and id(value) in self._originals)
+        return function(*args, **(kwargs or {}))
+
+
+def _agree(found: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
+    """Return whether results agree to half of the digits: a sum of fewer rows may have another order."""
+    return all(
+        torch.allclose(one, other, rtol=0, atol=_slack(other), equal_nan=True)
+        for one, other in zip(found, expected, strict=True)
+    )
+
+
+def _slack(values: Tensor) -> float:
+    if not values.is_floating_point():
+        return 0.0
+    return float(torch.finfo(values.dtype).eps ** 0.5 * values.nan_to_num(0, 0, 0).norm())
+
+
 def wrap(
     module: nn.Module,
     step: Step,
@@ -240,7 +312,8 @@ def wrap(
         layers: the parts of each layer's state; all of them as one layer if None.
 
     Raises:
-        InputError: for what is no module or no state, or a step that returns something else.
+        InputError: for what is no module or no state, or a step that returns something else, uses weights of
+            another module, is random or keeps something in evaluation mode, or mixes sequences of a batch.
 
     Example:
         >>> class Net(nn.Module):

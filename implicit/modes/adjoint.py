@@ -51,10 +51,9 @@ def solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> T
             results += [after[name] for name in state]
             given[0] = given[0] + _transposed(results[1:], [leaf], adjoint)[0]
             given += adjoint
-        given[0] = torch.linalg.lu_solve(factors[:, t], pivots[:, t], given[0][..., None], adjoint=True)[
-            ..., 0
-        ]
-        solution[:, t] = given[0]
+        right = given[0][..., None].to(factors)
+        solution[:, t] = torch.linalg.lu_solve(factors[:, t], pivots[:, t], right, adjoint=True)[..., 0]
+        given[0] = solution[:, t]
         adjoint = _transposed(results, list(state.values()), given)
     return solution
 
@@ -78,9 +77,10 @@ def _factors(recurrence: Recurrence, latent: Tensor, before: State) -> tuple[Ten
     flat = latent.flatten(0, 1)
     inputs = [tensor.flatten(0, 1) for tensor in recurrence.inputs]
     states = {name: tensor.flatten(0, 1) for name, tensor in before.items()}
-    factors = flat.new_empty(len(flat), features, features)
+    dtype = torch.promote_types(flat.dtype, torch.float32)  # half precision has no factors
+    factors = flat.new_empty(len(flat), features, features, dtype=dtype)
     pivots = torch.empty(len(flat), features, dtype=torch.int32, device=flat.device)
-    identity = torch.eye(features, dtype=flat.dtype, device=flat.device)
+    identity = torch.eye(features, dtype=dtype, device=flat.device)
     count = tokens_together(flat.device, features)
     for start in range(0, len(flat), count):
         part = slice(start, start + count)

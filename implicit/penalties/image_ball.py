@@ -89,7 +89,7 @@ def image_ball_penalty(
     # |v/|v| − v₀/|v₀|| ≤ 2 |v − v₀| / |v₀|
     turned = 2 * off.reshape(groups).norm(dim=-1) / size[..., 0].clamp_min(TINY)
     spread = turned.norm(dim=-1) * math.sqrt(cell.d_inner / cell.groups)
-    weighted = cell.out_proj.weight * cell.norm.weight
+    weighted = (cell.out_proj.weight * cell.norm.weight).to(gated)  # of a state in float32
     added = functional.linear((gated.reshape(groups) / size.clamp_min(TINY)).flatten(-2), weighted)
     added = added * math.sqrt(cell.d_inner / cell.groups)
     moved = torch.linalg.matrix_norm(weighted, 2) * spread

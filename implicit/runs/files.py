@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from automata.data_files import LARGEST_FILE, read_file, strict_json, without_repetition
+from automata.data_files import LARGEST_FILE, fresh_file, read_file, strict_json, without_repetition
 from automata.errors import InputError
 
 LARGEST_STORED = 2**40
 """Bytes of weights, where no configuration says how large they are."""
 LONGEST_HEADER = 10**8
 """Bytes, as safetensors has it."""
-TEMPORARY_SUFFIX = ".tmp"
-_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 HASHES = "sha256.json"
 _DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -38,25 +35,9 @@ _DTYPES = {
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one stroke: to a temporary file in the same folder, to the disk, then into place."""
-    # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
-    beginning = f".{path.name[:200]}."
-    temporary = path.with_name(f"{beginning}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
-    with _named(path):
-        for leftover in leftovers(path.parent):
-            if leftover.name.startswith(beginning):
-                leftover.unlink(missing_ok=True)
-        try:
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        _flush_folder(path.parent)
+    """Write a file in one stroke; OSError names the path, and the file is then as it was before."""
+    with fresh_file(path) as file:
+        file.write(content)
 
 
 def refuse_links(folder: Path, written: str) -> None:
@@ -71,11 +52,6 @@ def refuse_links(folder: Path, written: str) -> None:
             raise InputError(
                 f"{place} is a link to {os.readlink(place)}; remove it, or give another folder with --out"
             )
-
-
-def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files that writers which were killed have left in a folder."""
-    return [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
 
 
 def write_json(path: Path, value: object) -> None:
@@ -275,22 +251,3 @@ def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:
 def _reason(error: BaseException) -> str:
     """The first line of an error's message, without a full stop, to stand in brackets."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename outlive a power cut; only POSIX systems can open a folder for that."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Name the file in an operating system error, which knows the temporary one or, after a write, none."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None

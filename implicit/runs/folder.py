@@ -18,7 +18,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from automata.data_files import strict_json
+from automata.data_files import TEMPORARY_SUFFIX, leftovers, strict_json
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
 from implicit.config.flat import flatten
@@ -27,9 +27,7 @@ from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
-    TEMPORARY_SUFFIX,
     declared_tensors,
-    leftovers,
     read_json,
     read_stored,
     refuse_links,

@@ -140,8 +140,8 @@ def load_run(
 
     Args:
         path_or_name: a run folder, or, where no such folder exists, the name of a run stored in the package.
-        allow_code: import the task or the model that the run names as ``module:name``; do so for runs of
-            people whom you trust. Code in the run folder itself is never imported.
+        allow_code: import and call the task or the model that the run names as ``module:name``; do so for
+            runs of people whom you trust. Code in the run folder itself is never imported.
         task: what to load in place of the task that the run names, which is then not imported.
 
     Raises:

@@ -75,11 +75,13 @@ def step_seed(seed: int, step: int) -> int:
     return int(sequence.generate_state(1)[0])
 
 
-def check_batch_memory(batch_size: int, length: int) -> None:
-    """Refuse a batch that is larger than memory."""
+def check_batch_memory(batch_size: int, length: int, answers: int = 0) -> None:
+    """Refuse a batch that is larger than memory, with the logits of so many answers and their gradient."""
     check_memory(
-        f"a batch of {batch_size} sequences of length {length}",
-        BYTES_PER_TOKEN * check_integer("batch_size", batch_size, 1) * check_integer("length", length, 1),
+        f"a batch of {batch_size} sequences of length {length}" + f" with {answers} answers" * (answers > 0),
+        (BYTES_PER_TOKEN + 2 * 4 * answers)
+        * check_integer("batch_size", batch_size, 1)
+        * check_integer("length", length, 1),
         "give a shorter length or fewer sequences at a time",
     )
 

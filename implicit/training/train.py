@@ -107,7 +107,7 @@ def train(
     if folder.begun and folder.finished:
         folder.clear()
         return load_run(folder.path, allow_code=True)
-    check_batch_memory(config.batch_size, config.length)
+    check_batch_memory(config.batch_size, config.length, built_task.output_size)
     baselines = majority_baselines(config, built_task)
     if not folder.begun:
         folder.check_free()

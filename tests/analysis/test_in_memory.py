@@ -1,10 +1,13 @@
 """Questions about models in memory: the same answers as of a run folder, and nothing on the disk."""
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -120,6 +123,63 @@ def closed_over(net: PlainGRU) -> Any:
     return wrap(net, lambda _, state, token: net.one(state, token), zeros, vocabulary_size=2)
 
 
+NORM = nn.BatchNorm1d(1)
+
+
+def normed(step: Any) -> Any:
+    return wrap(NORM, step, {"h": torch.zeros(1)}, vocabulary_size=2)
+
+
+RIGHT = {
+    "a bound method of three": lambda: wrap(
+        net := PlainGRU(2, 2, 4),
+        MethodType(lambda self, m, s, t: self.one(s, t), net),
+        {"hidden.0": torch.zeros(4)},
+        vocabulary_size=2,
+    ),
+    "noise of training only": lambda: wrap(
+        nn.Sequential(nn.Dropout(), nn.BatchNorm1d(1)),
+        lambda m, s, t: (s, m(s["h"] + t[:, None])),
+        {"h": torch.zeros(1)},
+        vocabulary_size=2,
+    ),
+    "attention": lambda: wrap(
+        nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True),
+        lambda m, s, t: (s, m(s["h"], s["h"], s["h"])[0][:, 0] + t[:, None]),
+        {"h": torch.ones(3, 4)},
+        vocabulary_size=2,
+    ),
+    "layers in a list": lambda: wrap(
+        Listed(),
+        lambda m, s, t: (s, m.layers[0](s["h"] + t[:, None])),
+        {"h": torch.zeros(1)},
+        vocabulary_size=2,
+    ),
+}
+
+
+class Listed(nn.Module):
+    """Holds its layer in a list of Python, where PyTorch finds no parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = [nn.Linear(1, 2)]
+
+
+@pytest.mark.parametrize("make", RIGHT.values(), ids=RIGHT)
+def test_steps_that_are_functions_in_evaluation_are_taken(make: Any) -> None:
+    torch.manual_seed(0)
+    model = make()
+    copied = copy.deepcopy(model).eval()
+    expected = copied(torch.tensor([[1, 0]]))
+    with torch.no_grad():
+        for part in model.module.modules():
+            for weight in part._parameters.values():
+                if weight is not None:
+                    weight.zero_()
+    torch.testing.assert_close(copied(torch.tensor([[1, 0]])), expected, rtol=0, atol=0)
+
+
 module: Any = nn.LSTM(2, 2)
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no task": (lambda: analysis.ask("jacobian", lstm()), "task is missing; .* as in task='parity'"),
@@ -148,8 +208,36 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         r"step raises TypeError \(.*step\(module, state, token\)",
     ),
     "weights of another module": (
-        lambda: analysis.ask("jacobian", closed_over(PlainGRU(2, 2, 4)), task="parity"),
-        r"step raises \w+Error \(.*takes weights from this module",
+        lambda: closed_over(PlainGRU(2, 2, 4)),
+        "step uses weights that its first argument does not hold",
+    ),
+    "weights of a closure": (
+        lambda: wrapped(lambda m, s, t: (s, NORM(s["h"] + t[:, None]))),
+        "step uses weights that its first argument does not hold",
+    ),
+    "buffers of the original": (
+        lambda: normed(lambda m, s, t: (s, s["h"] + NORM.running_mean + t[:, None])),
+        "step uses weights that its first argument does not hold",
+    ),
+    "dropout in evaluation": (
+        lambda: wrapped(lambda m, s, t: (s, nn.functional.dropout(s["h"] + t[:, None], 0.1))),
+        "step gives other results when it is called again",
+    ),
+    "noise of NumPy": (
+        lambda: wrapped(lambda m, s, t: (s, t[:, None] + np.random.default_rng().random())),
+        "step gives other results when it is called again",
+    ),
+    "a state kept in the module": (
+        lambda: normed(lambda m, s, t: (s, m.num_batches_tracked.add_(1) + t[:, None])),
+        "step gives other results when it is called again",
+    ),
+    "rows mixed": (
+        lambda: wrapped(lambda m, s, t: (s, (t - t.float().mean())[:, None])),
+        "step gives a sequence other results in a batch than alone",
+    ),
+    "rows of the state mixed": (
+        lambda: wrapped(lambda m, s, t: ({"h": s["h"].cumsum(0) + t[:, None]}, s["h"])),
+        "step gives a sequence other results in a batch than alone",
     ),
     "weights of another module, by one transition": (
         lambda: theory.check(closed_over(PlainGRU(2, 2, 4)), torch.tensor([0, 1])),

@@ -10,13 +10,12 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from automata.data_files import strict_json
+from automata.data_files import leftovers, strict_json
 from automata.errors import InputError
 from implicit.language.pretrain.config import PretrainConfig
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     HASHES,
-    leftovers,
     read_json,
     read_stored,
     refuse_links,

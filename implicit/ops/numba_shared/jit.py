@@ -7,6 +7,7 @@ is kept in a folder whose name has the hash of the sources of all kernels.
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,15 +70,29 @@ def _cache_folder() -> Path:
     """The folder of machine code, which numba unpickles: nobody else may be able to write it."""
     given = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     parent = Path(given) if given else Path.home() / ".cache"
-    folder = parent / "implicit-ssm" / _hash_of_sources()
+    folder = parent.absolute() / "implicit-ssm" / _hash_of_sources()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for place in (*reversed(folder.parents), folder):
+            place.mkdir(mode=0o700, exist_ok=True)
+        folder.parent.chmod(0o700)  # a umask may have let a group write it
+        folder = folder.resolve()  # a link could lead elsewhere later
+        safe = os.name != "posix" or _is_safe(folder)
     except OSError as error:
         raise RuntimeError(f"{folder} cannot be written") from error
-    found = folder.stat()
-    if os.name == "posix" and (found.st_uid != os.getuid() or found.st_mode & 0o022):
-        raise RuntimeError(f"{folder} can be written by others")
+    if not safe:
+        raise RuntimeError(f"{folder} can be written or replaced by others")
     return folder
+
+
+def _is_safe(folder: Path) -> bool:
+    """Return whether nobody else but root can write to a folder, or put another in the place of one above."""
+    found = folder.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        return False
+    return all(
+        above.st_uid in (0, os.getuid()) and (not above.st_mode & 0o022 or above.st_mode & stat.S_ISVTX)
+        for above in (place.stat() for place in folder.parents)
+    )
 
 
 def _hash_of_sources() -> str:

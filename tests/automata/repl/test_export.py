@@ -1,8 +1,11 @@
 """Sessions in files and records. For Hugging Face's package something stands in."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,6 +64,28 @@ def test_json_lines_are_the_records(tmp_path: Path) -> None:
     assert write_jsonl(tmp_path / "sessions.jsonl", given) == len(given)
     lines = (tmp_path / "sessions.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [record(trace) for trace in given]
+
+
+@pytest.mark.parametrize("write", [write_text, write_jsonl])
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_file_is_as_it_was_wherever_writing_ends(write: Any, fault: BaseException, tmp_path: Path) -> None:
+    def some() -> Iterator[ReplTrace]:
+        yield from traces(SessionFormat())
+        raise fault
+
+    (tmp_path / "sessions").write_text("before")
+    with pytest.raises((InputError, KeyboardInterrupt)):
+        write(tmp_path / "sessions", some())
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("sessions", "before")]
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    given = traces(SessionFormat(), 1)
+    assert write_text(tmp_path / "pipe", given) == 1
+    assert os.read(reading, 10**5).decode() == given[0].text + "\n"
+    os.close(reading)
 
 
 def test_blocks_are_drawn_one_after_the_other() -> None:

@@ -1,5 +1,6 @@
 """Recognition and modular arithmetic: answers by brute force, words as likely as said."""
 
+import tracemalloc
 from collections import Counter
 from itertools import product
 
@@ -62,6 +63,16 @@ def test_lengths_with_words_of_one_kind_are_left_out() -> None:
     assert task.lengths(7).tolist() == [2, 4, 6]
     assert task.lengths(1).tolist() == [1]  # nothing else is as short
     assert asked(task, 1, 5) == [(word, 0) for word, _ in asked(task, 1, 5)]
+
+
+def test_memory_grows_with_the_length_of_words_and_not_with_the_square_of_the_states() -> None:
+    """A square of these states would take 122 MiB."""
+    dfa = DFA.from_table([[(q + 1) % 4000, q] for q in range(4000)], accepting=[7], alphabet="ab")
+    _ = dfa.table, dfa.accepting_mask
+    tracemalloc.start()
+    assert Recognition(dfa).lengths(9).tolist() == [7, 8, 9]
+    assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    tracemalloc.stop()
 
 
 def test_drawn_words_are_uniform() -> None:
@@ -131,7 +142,7 @@ def test_matrices_are_multiplied_in_their_order() -> None:
 test_wrong_uses = refusals(
     (
         lambda: Recognition(regular_expression_dfa("[ab]*", "ab")),
-        "the language of language is everything",
+        "the language of 'language' is everything",
     ),
     (lambda: Recognition(regular_expression_dfa("[]", "ab")), "is empty|expression"),
     (lambda: SortedConnectivity(0), "edges is 0; give a probability above 0"),

@@ -1,7 +1,9 @@
 """Word problems as CSV: what others write is read, what is written is read by others, parts share no word."""
 
 import csv
+import errno
 import hashlib
+import tracemalloc
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
@@ -14,11 +16,14 @@ from sympy.combinatorics.named_groups import AlternatingGroup
 
 from automata.errors import InputError
 from automata.tasks.__main__ import main
+from automata.tasks.interface import Part
 from automata.tasks.registry import make_task
 from automata.tasks.sequence_file import SequenceFile, sequence_dataset, write_sequences
 from automata.tasks.specification import task_from
+from automata.tasks.word_problem import WordProblem
 
 HEAD = "seed,input,target\n"
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -48,7 +53,7 @@ def test_a_file_is_read_whole_and_its_parts_share_no_word(tmp_path: Path) -> Non
     assert isinstance(task, SequenceFile)
     written = {row["input"] for path in (file, short) for row in rows_of(path)}
     parts = {}
-    for part in ("train", "validation", "test"):
+    for part in PARTS:
         one = task.part(part)
         batch = one.batch(2000, 6, np.random.default_rng(0))
         lengths = np.full(2000, 6) if batch.lengths is None else batch.lengths
@@ -103,7 +108,14 @@ def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (HEAD + "0,1 x,1 2\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,1 -2,1 2\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,,\n", "line 2: input is not a row of numbers"),
-        (HEAD + "0,1 2\n", "line 2: target is not a row of numbers"),
+        (HEAD + "0,1 2\n", "line 2: it has 2 cells, and the first row has 3"),
+        (HEAD + "0,1 2,1 2,3\n", "line 2: it has 4 cells, and the first row has 3"),
+        ("seed,input,target,target\n0,1,1,2\n", "two columns 'target'"),
+        ("seed,seed,input,target\n0,0,1,1\n", "two columns 'seed'"),
+        (
+            HEAD + "0,1 2,1 0\n0,3,3\n1,1 2,1 1\n",
+            "line 4: its answers are not those that file .*, line 2 has",
+        ),
         (HEAD + "0,1 9999999,1 2\n", "holds 9999999; give numbers below 1048576"),
         (HEAD + '0,"1 2,1 2\n', "is no CSV in UTF-8"),
         (HEAD + "0,1 2,1 0\n" * 20, "has 1 words that differ; give at least 10"),
@@ -115,6 +127,51 @@ def test_files_that_are_none(tmp_path: Path, content: str, sentence: str) -> Non
     file.write_text(content)
     with pytest.raises(InputError, match=sentence):
         SequenceFile(file)
+
+
+def test_a_word_with_other_answers_in_another_file_is_refused(tmp_path: Path) -> None:
+    for name, answer in (("one", 0), ("other", 1)):
+        (tmp_path / name).write_text(HEAD + "".join(f"0,{word},{answer}\n" for word in range(12)))
+    with pytest.raises(InputError, match=r"other, line 2: .* file .*one, line 2 has for the same word"):
+        SequenceFile([tmp_path / "one", tmp_path / "other"])
+
+
+def test_memory_is_that_of_the_tokens(tmp_path: Path) -> None:
+    """Padded to the longest word, these would take 0.9 GiB; their tokens and answers take 0.5 MiB."""
+    file = tmp_path / "long.csv"
+    words = [" ".join("0" * 60_000), *map(str, range(1000))]
+    file.write_text(HEAD + "".join(f"0,{word},{word}\n" for word in words))
+    tracemalloc.start()
+    SequenceFile(file).batch(32, 100, np.random.default_rng(0))
+    assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(OSError(errno.ENOSPC, "No space left on device"), 2), (KeyboardInterrupt(), 130)]
+)
+def test_the_command_leaves_no_half_of_a_file(
+    fault: BaseException, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault comes behind the first 1,024 words, and the same command works after it."""
+    draw = WordProblem.batch
+
+    def batch(task: WordProblem, batch_size: int, *given: Any) -> Any:
+        if batch_size < 1024:
+            raise fault
+        return draw(task, batch_size, *given)
+
+    given = ["S3", "--length", "3", "--sequences", "1100", "--out", str(tmp_path / "a.csv")]
+    monkeypatch.setattr(WordProblem, "batch", batch)
+    assert main(given) == code
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    assert main(given) == 0
+
+
+def test_a_last_line_without_a_newline_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(HEAD + "\n".join(f"0,{word} 1,0 {word}" for word in range(12)))
+    assert len(np.concatenate([SequenceFile(tmp_path / "a.csv").part(p).words for p in PARTS])) == 12
 
 
 @pytest.mark.parametrize(

@@ -269,9 +269,10 @@ BAD: list[tuple[Any, ...]] = [
     ({"regex": "a", "file": "parity.json"}, "2 of the fields"),
     ({"regex": "a", "alphabte": "ab"}, "'alphabte'", "'alphabet'"),
     ({"name": 3}, "name is 3"),
-    ({"regex": "ab|c"}, "the language of ab|c is finite"),
+    ({"regex": "ab|c"}, "the language of 'ab|c' is finite"),
     ({"regex": "a$b"}, "'a$b' matches no word"),
     ({"regex": "a", "alphabet": 3}, "alphabet is 3"),
+    *((f"{kind}:", "path is ''") for kind in ("csv", "text", "catbabi", "file")),
     ({"file": "no.json"}, "no.json", "cannot be read"),
     ({"file": "."}, "cannot be read"),
     ({"file": "text.json"}, "text.json", "is not valid JSON"),
@@ -306,7 +307,7 @@ BAD_AUTOMATA: list[tuple[Any, ...]] = [
     ({"transitions": {}, "initial": "q"}, "transitions is empty"),
     (
         {"transitions": {"p": {"a": "q"}, "q": {"a": "q"}}, "initial": "p", "accepting": ["p"]},
-        "the language of automaton is finite",
+        "the language of 'automaton' is finite",
     ),
     (
         {"transitions": {"True": {"a": True}}, "initial": "True"},
@@ -359,6 +360,27 @@ def test_bad_input_is_refused_in_one_sentence(row: tuple[Any, ...], folder: Path
     sentence = str(caught.value)
     assert "\n" not in sentence
     assert all(word in sentence for word in words), sentence
+
+
+LONG = "ab" * 1000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"regex": LONG},
+        {"regex": LONG + "[]", "alphabet": "ab"},
+        {"regex": "a*", "alphabet": {LONG: 1}},
+        {"regex": f"({LONG})*", "hard_fraction": 0.5},
+        {"recognition": LONG, "hard_fraction": 0.5},
+        {"recognition": "a*", "name": LONG},
+    ],
+    ids=["finite", "empty", "alphabet", "avoids", "no word problem", "everything"],
+)
+def test_long_expressions_and_names_are_cut_in_sentences(source: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        task_from(source)
+    assert len(str(caught.value)) < 300
 
 
 test_what_is_no_json_and_what_is_too_large_are_refused = refusals(

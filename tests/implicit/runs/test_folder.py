@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from automata.data_files import TEMPORARY_SUFFIX
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.models.registry import build_model
 from implicit.runs import folder as folder_module
-from implicit.runs.files import TEMPORARY_SUFFIX, write_tensors
+from implicit.runs.files import write_tensors
 from implicit.runs.folder import RunFolder
 
 CONFIG = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 4}, steps=3, warmup_steps=1)

@@ -1,8 +1,10 @@
 """Data streams: exact labels, reproducible batches, no batch in two streams."""
 
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -11,7 +13,22 @@ from automata.tasks.interface import Task
 from automata.tasks.registry import make_task
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.specification import task_from
+from implicit.config.run import TrainConfig
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
+from implicit.training.train import train
+
+
+def test_logits_of_many_answers_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One large number sets so many answers: logits of 8,192 tokens take 32 GiB, as do their gradients."""
+    rows = "".join(f"0,{word},{word}\n" for word in (*range(10), 2**20 - 1))
+    (tmp_path / "a.csv").write_text(f"seed,input,target\n{rows}")
+    memory = psutil.virtual_memory()._replace(available=2**34)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    config = TrainConfig.of(
+        task=f"csv:{tmp_path / 'a.csv'}", model="lstm", sizes={"d_model": 4}, length=1, batch_size=8192
+    )
+    with pytest.raises(InputError, match=r"length 1 with 1048576 answers needs at least 64\.0 GiB"):
+        train(config, tmp_path / "run")
 
 
 def test_batch_is_a_function_of_its_number() -> None:
