@@ -39,7 +39,7 @@ from implicit.runs.loading import initial_model, load_run
 from implicit.runs.settings_file import read_settings
 from implicit.threads import add_threads_flag, chosen_threads
 from implicit.training.initial import begin_from
-from implicit.training.train import ShortCurriculumWarning, run_shortfall, train
+from implicit.training.train import ShortCurriculumWarning, run_ending, run_shortfall, train
 
 __all__ = ["main", "train"]
 
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(
         f"{printable(run.path)} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
-        + (f"; {shortfall}" if shortfall else "")
+        + "".join(f"; {why}" for why in (run_ending(run), shortfall) if why)
     )
 
 

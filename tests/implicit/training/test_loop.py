@@ -18,7 +18,7 @@ from implicit.runs.folder import RunFolder
 from implicit.train import train
 from implicit.training import loop
 from implicit.training.streams import Stream, draw_batch
-from implicit.training.train import available_device
+from implicit.training.train import available_device, run_ending
 
 
 def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
@@ -92,6 +92,45 @@ def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
     if model.startswith("implicit"):
         assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
         assert run.metrics[0]["mean_iterations"] == config.curriculum.bounded_iterations
+
+
+def test_training_and_validation_data_differ_and_test_data_are_not_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[Stream, tuple[int, ...]]] = []
+
+    def recorded(*arguments: object, start: object = None) -> object:
+        stream, *number = arguments[4:]
+        assert isinstance(stream, Stream)
+        drawn.append((stream, tuple(int(str(part)) for part in number)))
+        return draw_batch(*arguments, start=start)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("implicit.training.loop.draw_batch", recorded)
+    monkeypatch.setattr("implicit.training.evaluation.draw_batch", recorded)
+    config = TrainConfig.of(
+        task="parity", model="lstm", steps=4, warmup_steps=1, evaluate_every=2, evaluation_sequences=64
+    )
+    train(config, tmp_path / "run", progress=False)
+    train_numbers = [number for stream, number in drawn if stream is Stream.TRAIN]
+    validation_numbers = [number for stream, number in drawn if stream is Stream.VALIDATION]
+    assert train_numbers == [(1,), (2,), (3,), (4,)]
+    assert validation_numbers == [(2, 32, 0), (4, 32, 0)]
+    assert len(drawn) == 6
+
+
+@pytest.mark.parametrize(("target", "last_step"), [(1e-9, 8), (None, 20), (1.0, 20)])
+def test_early_stop_waits_for_patience_after_the_bounded_phase(
+    target: float | None, last_step: int, tmp_path: Path
+) -> None:
+    config = TrainConfig.of(
+        task="parity", model="implicit-mamba2", sizes={"d_model": 16}, batch_size=2, length=4, steps=20,
+        warmup_steps=1, bounded_steps=5, bounded_iterations=1, free_max_iterations=2, phantom_steps=1,
+        evaluate_every=2, evaluation_sequences=32, target_accuracy=target, patience=2,
+    )  # fmt: skip
+    run = train(config, tmp_path / "run", progress=False)
+    assert run.metrics[-1]["step"] == last_step
+    why = "ended before its limit of 20 steps: 2 evaluations in a row reached the target accuracy 1e-09"
+    assert run_ending(run) == (why if last_step < 20 else None)
 
 
 @pytest.mark.parametrize(("progress", "disable"), [(True, None), (False, True)])
