@@ -28,6 +28,6 @@ def test_the_demo_installs_no_tools_for_tests() -> None:
         for target in ("demo", "test")
     )
     assert "--editable .\n" in demo
-    assert "dev" not in demo
+    assert "[dev" not in demo
     assert "--editable .\n" in test
     assert "--editable '.[dev," in test
