@@ -94,45 +94,6 @@ def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
         assert run.metrics[0]["mean_iterations"] == config.curriculum.bounded_iterations
 
 
-def test_training_and_validation_data_differ_and_test_data_are_not_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[tuple[Stream, tuple[int, ...]]] = []
-
-    def recorded(*arguments: object, start: object = None) -> object:
-        stream, *number = arguments[4:]
-        assert isinstance(stream, Stream)
-        drawn.append((stream, tuple(int(str(part)) for part in number)))
-        return draw_batch(*arguments, start=start)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("implicit.training.loop.draw_batch", recorded)
-    monkeypatch.setattr("implicit.training.evaluation.draw_batch", recorded)
-    config = TrainConfig.of(
-        task="parity", model="lstm", steps=4, warmup_steps=1, evaluate_every=2, evaluation_sequences=64
-    )
-    train(config, tmp_path / "run", progress=False)
-    train_numbers = [number for stream, number in drawn if stream is Stream.TRAIN]
-    validation_numbers = [number for stream, number in drawn if stream is Stream.VALIDATION]
-    assert train_numbers == [(1,), (2,), (3,), (4,)]
-    assert validation_numbers == [(2, 32, 0), (4, 32, 0)]
-    assert len(drawn) == 6
-
-
-@pytest.mark.parametrize(("target", "last_step"), [(1e-9, 8), (None, 20), (1.0, 20)])
-def test_early_stop_waits_for_patience_after_the_bounded_phase(
-    target: float | None, last_step: int, tmp_path: Path
-) -> None:
-    config = TrainConfig.of(
-        task="parity", model="implicit-mamba2", sizes={"d_model": 16}, batch_size=2, length=4, steps=20,
-        warmup_steps=1, bounded_steps=5, bounded_iterations=1, free_max_iterations=2, phantom_steps=1,
-        evaluate_every=2, evaluation_sequences=32, target_accuracy=target, patience=2,
-    )  # fmt: skip
-    run = train(config, tmp_path / "run", progress=False)
-    assert run.metrics[-1]["step"] == last_step
-    why = "ended before its limit of 20 steps: 2 evaluations in a row reached the target accuracy 1e-09"
-    assert run_ending(run) == (why if last_step < 20 else None)
-
-
 @pytest.mark.parametrize(("progress", "disable"), [(True, None), (False, True)])
 def test_a_bar_is_shown_where_it_is_asked_for_and_there_is_a_terminal(
     progress: bool, disable: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -231,3 +192,15 @@ def test_a_length_at_which_nothing_is_ever_asked_is_refused(tmp_path: Path) -> N
     )  # fmt: skip
     with pytest.raises(InputError, match="nothing is asked in this batch; give a greater length"):
         train(config, tmp_path / "run", progress=False)
+
+
+def test_a_run_that_reached_its_target_says_that_it_ended_early(tmp_path: Path) -> None:
+    config = TrainConfig.of(
+        task="parity", model="lstm", sizes={"d_model": 2}, batch_size=2, length=4, steps=9, warmup_steps=1,
+        evaluate_every=1, evaluation_sequences=2, target_accuracy=1e-9, patience=2,
+    )  # fmt: skip
+    why = run_ending(train(config, tmp_path / "run", progress=False))
+    assert why is not None
+    assert why.startswith(
+        "ended before its limit of 9 steps: 2 evaluations in a row reached the target accuracy"
+    )
