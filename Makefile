@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -16,15 +17,19 @@ TORCH_INDEX ?=
 
 # Installed anew whenever what it is made from has changed. torch goes first: what a later command finds
 # installed it does not look for again, so only this one has to know of the other index.
-$(READY): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "make: no '$(PYTHON)' found; install Python 3.11 to 3.13 or name one with PYTHON=..."; exit 2; }
+$(PACKAGE): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: no '$(PYTHON)' found; install Python 3.11 to 3.14 or name one with PYTHON=..."; exit 2; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $(PACKAGE)
+
+$(READY): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,mutation,notebooks]'
 	@touch $(READY)
 
-demo: $(READY) ## Train three models on parity, verify Theorem 1 on their weights, write out/demo/report.md
+demo: $(PACKAGE) ## Train three models on parity, verify Theorem 1 on their weights, write out/demo/report.md
 	$(BIN)/python -m analysis.demo
 
 # A process that is through takes over what the other has left, so that fixtures of a module are made once if they can be.

@@ -1,12 +1,14 @@
-"""List the commands with the questions that they answer: ``python -m analysis``."""
+"""List the questions, ``python -m analysis``, or ask one: ``python -m analysis jacobian RUN``."""
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from rich.console import Console
 from rich.table import Table
 
 from analysis.questions import QUESTIONS
+from automata.errors import unknown_name
 from implicit.command_line import CommandParser, run_command
 
 OTHERS = {
@@ -17,9 +19,16 @@ OTHERS = {
 """Commands that are not one question about runs."""
 
 
-def _command(argv: Sequence[str] | None) -> None:
+def _command(argv: Sequence[str] | None) -> int | None:
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given and not given[0].startswith("-"):
+        names = [*(analysis.name for analysis in QUESTIONS), *OTHERS]
+        if given[0] not in names:
+            raise unknown_name("question", given[0], names)
+        code: int = import_module(f"analysis.{given[0]}").main(given[1:])
+        return code
     CommandParser("python -m analysis", "List the questions that can be asked of trained models.").parse_args(
-        argv
+        given
     )
     table = Table(box=None, pad_edge=False)
     table.add_column("python -m analysis.…", no_wrap=True)
@@ -32,6 +41,7 @@ def _command(argv: Sequence[str] | None) -> None:
     console = Console()
     console.print(table, highlight=False)
     console.print("RUN: a run folder or the name of a stored run. --help after a command shows its settings.")
+    return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -134,6 +134,7 @@ def command_of(claim: str, name: str = "certify", *, old: bool = False) -> Provi
         description=f"{first.description} {more}",
         settings=first.settings,
         needs=fits,
+        any_length=claim != DEFAULT,
         measure=lambda run, settings: proof_of(run, claim).prove(run, settings),
         draw=first.draw,
         shows=first.shows,

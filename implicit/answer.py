@@ -18,6 +18,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import warn_unless_converged
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
+from implicit.threads import add_threads_flag, chosen_threads
 
 RTOL = 1e-10
 """Far above what float64 leaves of a residual, far below what training stops at."""
@@ -52,16 +53,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("run", help="run folder, or the name of a stored run")
     parser.add_argument("tokens", nargs="*", help="the word, token names; - reads them from standard input")
     add_allow_code_flag(parser)
+    add_threads_flag(parser)
     parser.add_argument("--rtol", default=RTOL, metavar="X", help=f"relative tolerance (default: {RTOL})")
     arguments = parser.parse_args(argv)
     rtol = read_number("rtol", arguments.rtol, float)
     word: Iterable[str] = arguments.tokens
     if arguments.tokens == ["-"]:
         word = (name for line in sys.stdin for name in line.split())
-    before = ""
-    for answer in answers(load_run(arguments.run, allow_code=arguments.allow_code), word, rtol):
-        print(before + printable(answer), end="", flush=True)
-        before = " "
+    run, before = load_run(arguments.run, allow_code=arguments.allow_code), ""
+    with chosen_threads(arguments.threads, run.model.parameter_count):
+        for answer in answers(run, word, rtol):
+            print(before + printable(answer), end="", flush=True)
+            before = " "
     print()
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from types import UnionType
-from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -132,6 +132,8 @@ def _kind(field: FieldInfo) -> dict[str, Any]:
     kind = _plain_type(field.annotation)
     if kind is bool:
         return {"action": argparse.BooleanOptionalAction}
+    if get_origin(kind) is Literal:
+        return {"metavar": "|".join(map(str, get_args(kind)))}
     if get_origin(kind) is tuple:
         return {"nargs": "+", "metavar": _PLACEHOLDERS.get(_plain_type(get_args(kind)[0]), "VALUE")}
     return {"metavar": _PLACEHOLDERS.get(kind, "VALUE")}

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
@@ -31,25 +32,38 @@ from implicit.config.flat import flat_fields, groups
 from implicit.config.recipes import recipe
 from implicit.config.references import named_code
 from implicit.config.run import TrainConfig
+from implicit.models.interface import FixedPointModel
 from implicit.models.registry import MODELS, model_class, size_fields, size_names
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.runs.settings_file import read_settings
 from implicit.threads import add_threads_flag, chosen_threads
 from implicit.training.initial import begin_from
-from implicit.training.train import ShortCurriculumWarning, run_shortfall, train
+from implicit.training.train import ShortCurriculumWarning, run_ending, run_shortfall, train
 
 __all__ = ["main", "train"]
 
 _TASK_HELP = "name of the task, or module:name of one of your own; --list shows the names"
 
 _NO_FLAGS = ("task", "sizes", "compiled", "initial")
+_OF_IMPLICIT = (
+    "bounded_",
+    "free_",
+    "phantom_",
+    "random_starts",
+    "contraction_",
+    "forgetting_weight",
+    "image_ball_weight",
+    "evaluation_rtol",
+    "evaluation_max_iterations",
+)
+_OF_CARRIED = ("carried_", "forgetting_weight")
 _FIELDS = {group: flat_fields(TrainConfig, group) for group in (None, *groups(TrainConfig))}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes."""
-    arguments = _parser(_sizes_of_named_model(argv)).parse_args(argv)
+    arguments = _parser(_sizes_of_named_model(argv), _asked_about(argv)).parse_args(argv)
     if arguments.list:
         _print_names()
         return
@@ -89,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(
         f"{printable(run.path)} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
-        + (f"; {shortfall}" if shortfall else "")
+        + "".join(f"; {why}" for why in (run_ending(run), shortfall) if why)
     )
 
 
@@ -153,12 +167,63 @@ def _sizes_of_named_model(argv: Sequence[str] | None) -> dict[str, FieldInfo]:
     return {size: fields[size] for size in size_names(name) if size not in known}
 
 
-def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
+def _asked_about(argv: Sequence[str] | None) -> TrainConfig | None:
+    """The configuration of the model and the task that ``--help`` stands beside; None without it or them."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    finder.add_argument("-h", "--help", action="store_true")
+    for name in ("model", "task", "regex", "task-file"):
+        finder.add_argument(f"--{name}", nargs="?")
+    given = finder.parse_known_args(argv)[0]
+    task = _given_task(given.regex, given.task_file).get("task", given.task)
+    if not (given.help and given.model and task):
+        return None
+    return recipe(task, given.model)
+
+
+def _useless(config: TrainConfig) -> Iterator[str]:
+    """Fields that the model or the task cannot use."""
+    model, task = model_class(config.model), config.build_task()
+    implicit = issubclass(model, FixedPointModel)
+    for name in (name for fields in _FIELDS.values() for name in fields):
+        of_implicit = name.startswith(_OF_IMPLICIT) and not implicit
+        of_carried = name.startswith(_OF_CARRIED) and (model.state_grows or not task.continues)
+        of_one = name == "image_ball_weight" and config.model != "implicit-mamba2"
+        of_easy = name == "hard_fraction" and not getattr(task, "easy_tokens", ())
+        if of_implicit or of_carried or of_one or of_easy:
+            yield name
+
+
+def _with_values(fields: Mapping[str, FieldInfo], config: TrainConfig) -> dict[str, FieldInfo]:
+    """Fields whose defaults are the values of a configuration."""
+    values, shown = {**config.flat(), **config.sizes}, {}
+    for name, field in fields.items():
+        shown[name] = copy(field)
+        shown[name].default_factory, shown[name].default = None, values[name]
+    return shown
+
+
+def _parser(own_sizes: Mapping[str, FieldInfo], shown: TrainConfig | None = None) -> CommandParser:
+    """The flags; where help is asked about a model and a task, those that they use, with their recipe."""
+    groups, sizes = _FIELDS, {**size_fields(), **own_sizes}
+    without: tuple[str, ...] = _NO_FLAGS
+    epilog = (
+        "The defaults shown are overruled by the recipe of the task, and both by the flags given. "
+        "With --model and --task, --help shows the flags that they use, with the values of their recipe."
+    )
+    if shown is not None:
+        without = (*_NO_FLAGS, "model", *_useless(shown))
+        used = {
+            group: {name: field for name, field in fields.items() if name not in without}
+            for group, fields in _FIELDS.items()
+        }
+        groups = {group: _with_values(fields, shown) for group, fields in used.items()}
+        sizes = _with_values(model_class(shown.model).config_class.size_fields(), shown)
+        epilog = f"The defaults are those of the recipe for this task and {shown.model}; flags overrule them."
     parser = CommandParser(
         prog="python -m implicit.train",
         usage="python -m implicit.train --task NAME --model NAME --out FOLDER [flags] | --list | --help",
         description="Train a model on a task. The same command again goes on with an interrupted run.",
-        epilog="The defaults shown are overruled by the recipe of the task, and both by the flags given.",
+        epilog=epilog,
     )
     parser.add_argument(
         "--settings", metavar="FILE", help="JSON with fields and sizes by model, as of a paper; flags win"
@@ -186,8 +251,9 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
     tasks.add_argument(
         "--task-file", metavar="FILE", help="JSON with an automaton, a monoid, ...: see automata/tasks"
     )
-    for group, fields in _FIELDS.items():
-        add_config_flags(parser, fields, title=group or "run", exclude=_NO_FLAGS)
+    for group, fields in groups.items():
+        if set(fields) - set(without):
+            add_config_flags(parser, fields, title=group or "run", exclude=without)
     beginning = parser.add_argument_group("weights to begin with")
     beginning.add_argument(
         "--initial-weights",
@@ -199,7 +265,7 @@ def _parser(own_sizes: Mapping[str, FieldInfo]) -> CommandParser:
         metavar="X",
         help="add Gaussian noise to them, of this share of the norm of each tensor (default: 0)",
     )
-    add_config_flags(parser, {**size_fields(), **own_sizes}, title="sizes of the model")
+    add_config_flags(parser, sizes, title="sizes of the model")
     return parser
 
 

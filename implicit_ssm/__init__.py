@@ -9,9 +9,15 @@ layer.
 import os
 import sys
 
+
+def in_run_folder() -> bool:
+    """Return whether the current folder is that of a run, which may be a stranger's."""
+    return os.path.isfile("config.json") and os.path.isfile("metrics.jsonl")
+
+
 # Python's -m finds modules in the current folder first. In a run folder those would be a stranger's, so that
 # folder leaves the path before anything else is imported, in this process and in those that it starts.
-if sys.argv[:1] == ["-m"] and os.path.isfile("config.json") and os.path.isfile("metrics.jsonl"):
+if sys.argv[:1] == ["-m"] and in_run_folder():
     sys.path[:] = [place for place in sys.path if place not in ("", os.getcwd())]
     os.environ["PYTHONSAFEPATH"] = "1"
 

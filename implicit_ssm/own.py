@@ -39,8 +39,8 @@ def require(*names: str) -> None:
         if not _is_ours(Path(spec.origin)):
             raise ImportError(
                 f"{name!r} is not the package of {DISTRIBUTION} but {spec.origin}; rename that if it is "
-                f"yours, and if another distribution (automata-lib) brought it, use an environment for each, "
-                f"or uninstall that one and {REINSTALL}",
+                f"yours, or use the command {DISTRIBUTION}, and if another distribution (automata-lib) "
+                f"brought it, use an environment for each, or uninstall that one and {REINSTALL}",
                 name=name,
                 path=spec.origin,
             )

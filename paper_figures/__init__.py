@@ -1,6 +1,10 @@
 """The figures of the paper, drawn from stored results or made from scratch: ``python -m paper_figures``."""
 
+import lazy_loader
+
 from implicit_ssm import __version__ as __version__
 from implicit_ssm import require
 
 require("automata", "theory", "implicit", "analysis")
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

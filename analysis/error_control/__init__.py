@@ -320,5 +320,6 @@ ANALYSIS = EachRunAnalysis(
     "factor by which words that return both states change their distance (horizontal) and an error "
     "(vertical). Errors: medians, 5–95%.",
     needs=CONSTANT_STATE,
+    any_length=True,
 )
 main = ANALYSIS.main

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from torch import Tensor
 
 from analysis.extraction.behaviour import Difference, Reader, first_difference, shortest_difference
 from analysis.extraction.state_merging import Effort, Extraction, extract_machine
@@ -27,11 +28,13 @@ from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
 from analysis.framework.settings import AnalysisSettings, settings_from
-from analysis.framework.visited_states import sample_sequences
 from automata.drawing import COLORS, draw_dfa_or_table
 from automata.drawn_labels import in_legend, show_plainly
+from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.tasks.word_problem import WordProblem
+from automata.machines.mealy import MealyMachine
+from automata.tasks.final_answers import Recognition
+from automata.tasks.interface import Task
 from implicit.fixed_point import Stopping
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
@@ -98,7 +101,7 @@ class ExtractionAnalysis(Answer):
 
     run: RunIdentity
     settings: ExtractionSettings
-    task: WordProblem
+    task: Task
     length: int
     extraction: Extraction
     agrees: NDArray[np.bool_]
@@ -213,7 +216,7 @@ class ExtractionAnalysis(Answer):
                 "answers": machine.answers,
                 "initial": machine.initial,
                 "token_names": self.task.token_names,
-                "answer_names": self.task.state_names,
+                "answer_names": self.task.target_names,
             },
             "classes": found.classes,
             "reachable_classes": found.reachable,
@@ -237,10 +240,11 @@ class ExtractionAnalysis(Answer):
 def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any) -> ExtractionAnalysis:
     """Extract the automaton behind a model and compare it with the task's.
 
-    The run is of a word problem, its state of constant size; settings can be given by name instead.
+    The run is of a word problem, or of the recognition of a language at all lengths; its state has a constant
+    size. Settings can be given by name instead.
 
     Raises:
-        InputError: for a bad setting, a task that is no word problem, or a model whose state grows.
+        InputError: for a bad setting, another task, or a model whose state grows.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -250,25 +254,26 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
     """
     settings = settings_from(ExtractionSettings, chosen, settings)
     CONSTANT_STATE.require(run)
-    task, length = word_problem_of(run), settings.length or run.config.length
+    length = settings.length or run.config.length
+    task, exact, first_asked = _with_machine(run)
     reader = Reader(run.model, Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations))
-    tokens, _ = sample_sequences(task, settings.sequences, length, settings.seed)
+    tokens = _words(task, settings.sequences, length, settings.seed, 0)
     effort = Effort(settings.votes, settings.inconsistent, settings.max_suffixes, settings.max_states)
     extraction = extract_machine(reader, tokens, task.vocabulary_size, effort)
     # Another batch of the test stream than that of the sequences, whose number is 0.
-    fresh, labels = draw_batch(
-        task, settings.fresh_words, settings.times * length, settings.seed, Stream.TEST, 1
-    )[:2]
-    answers = reader.answers(fresh)
+    fresh = _words(task, settings.fresh_words, settings.times * length, settings.seed, 1)
+    asked = np.arange(1, fresh.shape[1] + 1) >= first_asked
+    answers, labels = reader.answers(fresh) * asked, exact.read(fresh.numpy()) * asked
     machine, difference, departure, first_error = extraction.machine, None, None, None
-    correct = answers == labels.numpy()
+    correct = answers == labels
     agrees = np.zeros(answers.shape, dtype=np.bool_)
     if machine is not None:
-        replies = machine.read(fresh.numpy())
+        replies = machine.read(fresh.numpy()) * asked
         agrees = answers == replies
-        first = partial(first_difference, fresh.numpy(), answers, replies, labels.numpy())
+        first = partial(first_difference, fresh.numpy(), answers, replies, labels)
         departure, first_error = first(agrees), first(correct)
-        difference = shortest_difference(reader, machine, task)
+        one, other = (_silent_before(known, first_asked) for known in (machine, exact))
+        difference = shortest_difference(reader, one, other, task)
     return ExtractionAnalysis(
         RunIdentity.of(run),
         settings,
@@ -282,6 +287,44 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
         first_error,
         1 - reader.counts["unconverged"] / reader.counts["tokens"],
     )
+
+
+def _with_machine(run: Run) -> tuple[Task, MealyMachine, int]:
+    """The task of a run, the machine that says what is right, and the least length at which it is asked."""
+    if not isinstance(run.task, Recognition):
+        task = word_problem_of(run)
+        return task, task.machine(), 1
+    first = run.task.first_asked()
+    if first is None:
+        raise InputError(
+            f"run {run.name} was trained on {run.task.name}, which never asks at some lengths: what the "
+            "model answers there has no meaning, so no automaton follows from it; give the run of a "
+            "language with words in and out of it at every length"
+        )
+    return run.task, run.task.machine(), first
+
+
+def _silent_before(machine: MealyMachine, first: int) -> MealyMachine:
+    """The machine with the answer 0 to tokens before the length at which the task asks first."""
+    if first == 1:
+        return machine
+    states = machine.state_count
+    later = np.minimum(np.arange(1, first + 1), first - 1)[:, None, None] * states
+    spoken = (np.arange(first) >= first - 1)[:, None, None]
+    shape = first * states, machine.token_count
+    return MealyMachine(
+        (machine.table + later).reshape(shape), (machine.answers * spoken).reshape(shape), machine.initial
+    )
+
+
+def _words(task: Task, count: int, length: int, seed: int, number: int) -> Tensor:
+    """Draw whole words of the test stream; behind a shorter one follow tokens at random."""
+    batch = draw_batch(task, count, length, seed, Stream.TEST, number)
+    if batch.lengths is None:
+        return batch.tokens
+    generator = torch.Generator().manual_seed(seed)
+    more = torch.randint(task.vocabulary_size, batch.tokens.shape, generator=generator)
+    return torch.where(torch.arange(length) < batch.lengths[:, None], batch.tokens, more)
 
 
 LARGEST_SHOWN = 24
@@ -310,7 +353,7 @@ def state_labels(found: ExtractionAnalysis) -> list[str]:
         >>> state_labels(analyse(load_run("parity"), sequences=8, length=8, fresh_words=4))
         ['0', '1']
     """
-    machine, names = found.extraction.machine, found.task.state_names
+    machine, names = found.extraction.machine, found.task.target_names
     if machine is None:
         return []
     answers: defaultdict[int, set[int]] = defaultdict(set)

@@ -17,7 +17,7 @@ from torch import Tensor
 from analysis.framework.arrays import IntArray
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, word_in_names
 from automata.tasks.allowed_traces import allowed_traces
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.interface import Task
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
@@ -216,9 +216,9 @@ class Difference:
         """Whether the model itself differs from the task on this word."""
         return self.model != self.task
 
-    def sentence(self, task: WordProblem) -> str:
+    def sentence(self, task: Task) -> str:
         """The word and the answers by name."""
-        names = task.state_names
+        names = task.target_names
         shown = word_in_names(self.word[:SHOWN_TOKENS], task.token_names)
         word = shown if len(self.word) <= SHOWN_TOKENS else f"{shown}… ({len(self.word)} tokens)"
         return (
@@ -239,9 +239,10 @@ def first_difference(
     return Difference(tuple(tokens[row, : column + 1].tolist()), *answers)
 
 
-def shortest_difference(reader: Reader, machine: MealyMachine, task: WordProblem) -> Difference | None:
+def shortest_difference(
+    reader: Reader, machine: MealyMachine, exact: MealyMachine, task: Task
+) -> Difference | None:
     """A shortest word that tells the automata apart, with the model's own answer to it."""
-    exact = task.machine()
     spoken = {*machine.answers.ravel().tolist(), *exact.answers.ravel().tolist()}
     word = distinguishing_tokens(machine, exact, allowed_traces(task, spoken))
     if word is None:

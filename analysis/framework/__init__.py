@@ -6,13 +6,22 @@
 - What it needs of a model: `Need`, `FIXED_POINTS`, `CONSTANT_STATE`, `BALL_ARITHMETIC`.
 - Its settings: `SampleSettings`, `settings_from`.
 - What it looks at: `sample_sequences`, `in_double_precision`.
-- Its figure: `new_figure`, `new_panels`, `for_title`, `legend_below`, `styled`, `save_figure`.
+- Its figure: `new_figure`, `new_panels`, `for_title`, `legend_below`, `log_axis`, `styled`, `save_figure`,
+  `TEXT_WIDTH`.
 
 Nothing here imports a question; `analysis.questions` lists them.
 """
 
 from analysis.framework.analysis import Comparison, EachRunAnalysis, ReportSection, RunAnalysis
-from analysis.framework.figures import legend_below, new_figure, new_panels, save_figure, styled
+from analysis.framework.figures import (
+    TEXT_WIDTH,
+    legend_below,
+    log_axis,
+    new_figure,
+    new_panels,
+    save_figure,
+    styled,
+)
 from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import BALL_ARITHMETIC, CONSTANT_STATE, FIXED_POINTS, Need
 from analysis.framework.settings import SampleSettings, settings_from
@@ -22,6 +31,7 @@ __all__ = [
     "BALL_ARITHMETIC",
     "CONSTANT_STATE",
     "FIXED_POINTS",
+    "TEXT_WIDTH",
     "Answer",
     "Comparison",
     "EachRunAnalysis",
@@ -34,6 +44,7 @@ __all__ = [
     "for_title",
     "in_double_precision",
     "legend_below",
+    "log_axis",
     "new_figure",
     "new_panels",
     "sample_sequences",

@@ -23,7 +23,7 @@ from analysis.framework.output import (
     run_name,
     written_together,
 )
-from analysis.framework.settings import Settings
+from analysis.framework.settings import Settings, fitted
 from analysis.framework.terminal import add_output_flag, add_runs_argument, add_width_flag, print_tables
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -80,6 +80,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     # what the figure shows, for its caption; finding, limits, runs and settings are added to it
     shows: str = ""
     needs: Need = ANY_MODEL  # what the models must have
+    any_length: bool = False  # whether words come from the task's automaton, at any length
     section: ReportSection | None = None  # its part in the report; None if it has none
     # what the command names as written, in place of <name>.json, which without a figure is not written then
     file: str | None = None
@@ -163,7 +164,11 @@ class Analysis(ABC, Generic[Settings, Outcome]):
             check_writable(file.parent)
         for file, of in zip(files, [runs] if len(files) == 1 else [[run] for run in runs], strict=True):
             refuse_other_runs(file, of)
-        return self.answer(runs, settings, folders, width), folders
+        return self.answer(runs, self.fitted(settings, runs), folders, width), folders
+
+    def fitted(self, settings: Settings, runs: Sequence[Run]) -> Settings:
+        """Return settings whose default lengths are those that the tasks have."""
+        return settings if self.any_length else fitted(settings, runs)
 
     def _files(self, folders: Sequence[Path]) -> list[Path]:
         """What is named as written, one in every folder."""

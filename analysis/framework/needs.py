@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from automata.checks import check_type
 from automata.errors import InputError
 from automata.tasks.observed import ObservedTask
+from automata.tasks.sequence_file import SequenceFile
 from automata.tasks.word_problem import WordProblem
 from implicit.enclosed.forms import is_mamba2
 from implicit.models.interface import FixedPointModel, SequenceModel
@@ -68,7 +69,12 @@ def as_implicit(run: Run) -> FixedPointModel:
 
 
 def word_problem_of(run: Run) -> WordProblem:
-    """Return the task of a run as a word problem: a finite machine whose states are the answers."""
+    """Return the task of a run as a word problem: a finite machine whose states are the answers.
+
+    Of stored words it is the one that they are words of.
+    """
+    if isinstance(run.task, SequenceFile):
+        return run.task.word_problem
     if not isinstance(run.task, WordProblem):
         raise InputError(
             f"run {run.name} was trained on {run.task.name}, which is no word problem; "

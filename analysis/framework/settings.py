@@ -1,6 +1,6 @@
 """Settings of analyses: which sequences are looked at, and settings from keyword arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
@@ -8,8 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from automata.checks import check_type
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig, validated
+from implicit.runs.loading import Run
 
 Settings = TypeVar("Settings", bound=BaseModel)
+
+
+_LENGTHS = {"length", "lengths", "states_length", "mode_length"}
+"""Settings that say how many tokens the sequences of a task have."""
 
 
 class AnalysisSettings(CheckedConfig):
@@ -29,6 +34,28 @@ class SampleSettings(AnalysisSettings):
     sequences: PositiveInt = Field(default=16, description="sequences of the task that are looked at")
     length: PositiveInt = Field(default=64, description="tokens per sequence")
     seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of all random starts")
+
+
+def fitted(settings: Settings, runs: Iterable[Run]) -> Settings:
+    """Return settings whose lengths, where they are the defaults, are no longer than the tasks' sequences.
+
+    Raises:
+        InputError: they are shorter than an analysis takes.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> fitted(SampleSettings(), [load_run("parity")])
+        SampleSettings(sequences=16, length=64, seed=0)
+    """
+    longest = min((run.task.longest for run in runs if run.task.longest is not None), default=None)
+    changed: dict[str, Any] = {}
+    for name in _LENGTHS & {*type(settings).model_fields} - settings.model_fields_set:
+        value = getattr(settings, name)
+        if longest is not None and isinstance(value, tuple):
+            changed[name] = tuple(dict.fromkeys(min(length, longest) for length in value))
+        elif longest is not None and value is not None:
+            changed[name] = min(value, longest)
+    return validated(type(settings), {**settings.model_dump(), **changed}) if changed else settings
 
 
 def settings_from(

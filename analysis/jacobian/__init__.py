@@ -40,7 +40,16 @@ from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conditions import STATEMENTS, combine
 from theory.theorem1.report import StateCheck
 
-__all__ = ["ANALYSIS", "JacobianAnalysis", "JacobianSettings", "Spectrum", "analyse", "draw", "main"]
+__all__ = [
+    "ANALYSIS",
+    "JacobianAnalysis",
+    "JacobianSettings",
+    "Spectrum",
+    "analyse",
+    "draw",
+    "draw_matrix",
+    "main",
+]
 
 QUANTILES = (0.5, 0.05, 0.25, 0.75, 0.95)
 """The states whose matrices are looked at, as quantiles of the off-diagonal mass; the first one is shown."""

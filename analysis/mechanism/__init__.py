@@ -456,5 +456,6 @@ ANALYSIS = Comparison(
     "distances between the codes. Bottom right: answers that are right for the word that a part was taken "
     "from.",
     needs=CONSTANT_STATE,
+    any_length=True,
 )
 main = ANALYSIS.main

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from analysis.framework.analysis import Comparison
 from analysis.framework.output import run_name
-from analysis.framework.settings import AnalysisSettings, settings_from
+from analysis.framework.settings import AnalysisSettings, fitted, settings_from
 from analysis.questions import question_named, reported_questions, section_of
 from automata.processes import spawned_workers
 from implicit.runs.loading import Run, load_run
@@ -69,10 +69,11 @@ class Task:
         began = time.monotonic()
         analysis = question_named(self.analysis)
         followed = section_of(analysis).settings
-        chosen = {own: getattr(self.settings, shared) for own, shared in followed.items()}
-        settings = settings_from(analysis.settings, chosen)
         # The command has loaded them before: code that they name was allowed.
         runs = [load_run(run, allow_code=True) for run in self.runs]
+        shared = fitted(self.settings, runs)
+        chosen = {own: getattr(shared, name) for own, name in followed.items()}
+        settings = analysis.fitted(settings_from(analysis.settings, chosen), runs)
         analysis.answer(runs, settings, [self.folder])
         return time.monotonic() - began
 

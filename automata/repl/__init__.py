@@ -10,6 +10,7 @@ from automata.repl.commands import (
     RevealFormat,
 )
 from automata.repl.export import hugging_face_dataset, record, sample_traces, write_jsonl, write_text
+from automata.repl.grammar import NONE
 from automata.repl.last_reveal import last_reveal_accuracy
 from automata.repl.permutations import action_permutations
 from automata.repl.sampling import Sessions, sample_repl_trace, sample_sessions
@@ -21,6 +22,7 @@ from automata.repl.verification import Difference, check_with_interpreter
 __all__ = [
     "ASSIGNMENTS",
     "HIDDEN",
+    "NONE",
     "REVEALS",
     "Assignment",
     "Command",

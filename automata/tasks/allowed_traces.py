@@ -4,14 +4,15 @@ from collections.abc import Iterable
 
 from automata.machines.dfa import DFA
 from automata.machines.mealy import SINK, answer_symbol, read_symbol
+from automata.tasks.interface import Task
 from automata.tasks.word_problem import WordProblem
 
 
-def allowed_traces(task: WordProblem, answers: Iterable[int]) -> DFA | None:
+def allowed_traces(task: Task, answers: Iterable[int]) -> DFA | None:
     """Return the automaton of the traces whose tokens the task can draw; None if it draws every word.
 
     Args:
-        task: a word problem that may avoid some of its states.
+        task: a word problem may avoid some of its states.
         answers: the alphabet of answers.
 
     Example:
@@ -22,7 +23,7 @@ def allowed_traces(task: WordProblem, answers: Iterable[int]) -> DFA | None:
         >>> allowed.accepts(["read 0", "answer 0", "read 1"]), allowed.accepts(["read 1"])
         (True, False)
     """
-    if not task.avoid:
+    if not (isinstance(task, WordProblem) and task.avoid):
         return None
     replies = [answer_symbol(answer) for answer in sorted(set(answers))]
     tokens = [read_symbol(token) for token in range(task.vocabulary_size)]

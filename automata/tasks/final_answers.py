@@ -16,6 +16,7 @@ from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import reachable_states
 from automata.machines.language import decided, draw_words, log_counts
+from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Task
 from automata.tasks.transition_table import follow
@@ -151,6 +152,30 @@ class Recognition(FinalAnswer):
         before = np.full(lengths.size, self.dfa.initial_number)
         states = follow(self._by_token, len(self.dfa.states), words, before)
         return self.dfa.accepting_mask[states[np.arange(lengths.size), lengths - 1]]
+
+    def machine(self) -> MealyMachine:
+        """Return the machine that says after every token whether the word so far is accepted."""
+        accepts = self.dfa.accepting_mask.astype(np.int64)
+        return MealyMachine(self.dfa.table, accepts[self.dfa.table], self.dfa.initial_number)
+
+    def first_asked(self) -> int | None:
+        """Return the least length from which on words of every length are asked; None if there is none.
+
+        Example:
+            >>> from automata.machines.regular_expressions import regular_expression_dfa
+            >>> [Recognition(regular_expression_dfa(text)).first_asked() for text in (".*ab", "(ab|ba)*")]
+            [2, None]
+        """
+        reached, seen = frozenset([self.dfa.initial_number]), list[frozenset[int]]()
+        while reached not in seen:  # the states after all words of a length go round in the end
+            seen.append(reached)
+            reached = frozenset(self.dfa.table[list(reached)].ravel().tolist())
+        asked = [len({*self.dfa.accepting_mask[list(states)].tolist()}) == 2 for states in seen]
+        if not any(asked):
+            return 1  # then words of all lengths are
+        if not all(asked[seen.index(reached) :]):
+            return None
+        return max(1, len(asked) - asked[::-1].index(False) if False in asked else 1)
 
     def _specified(self) -> dict[str, Any]:
         dfa = self.dfa

@@ -98,6 +98,7 @@ class Task(ABC):
         continues: whether a sequence can go on in the next batch. Then ``batch`` takes ``start`` and gives
             ``end``.
         document_token: the token that every document of a row begins with; None where a row is one document.
+        longest: tokens of the longest sequence that ``batch`` can give; None where there is no such limit.
         specified_as: the field of a specification that holds what rebuilds the task; of our own classes only.
         specified_by: the attributes that stand under this field.
         specified_beside: the attributes that stand beside it.
@@ -133,6 +134,7 @@ class Task(ABC):
     target_names: tuple[str, ...]
     continues: bool = False
     document_token: int | None = None
+    longest: int | None = None
     specified_as: str
     specified_by: tuple[str, ...] = ()
     specified_beside: tuple[str, ...] = ("name", "description")

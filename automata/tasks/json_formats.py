@@ -39,7 +39,6 @@ from automata.checks import check_different, shown
 from automata.data_files import read_file, strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
-from automata.machines.language import states_with_finite_future
 from automata.monoids.monoid import Monoid
 from automata.monoids.transformations import LARGEST_ORDER, one_line_name, transformation_closure
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
@@ -48,6 +47,8 @@ from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.word_problem import WordProblem
 
 Content = dict[str, Any]
+TELLING_FIELDS = ("transitions", "table", "generators", "actions")
+"""Each says which of the four forms an object has."""
 LARGEST_TASK_FILE = 2**28
 """Bytes; the table of S7, the largest here, has 150 million."""
 
@@ -98,22 +99,6 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
         ) from error
 
 
-def task_of_dfa(dfa: DFA, name: str = "automaton", description: str = "") -> WordProblem:
-    """Return the word problem of an automaton, over beginnings of long words of its language.
-
-    Sampling keeps out of the states after which only finitely many words are accepted: random words of most
-    languages end in a rejecting sink after a few letters, and every label from there on is the same. An
-    automaton that never accepts has no language: every word is drawn. Finite languages are refused.
-    """
-    avoid = states_with_finite_future(dfa) if dfa.accepting else ()
-    if dfa.initial in avoid:
-        raise InputError(
-            f"the language of {shown(name)} is finite: sequences end in a state that never changes; "
-            "give one with words of every size, or a word problem made by WordProblem.from_dfa"
-        )
-    return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
-
-
 def word_problem_of_json(fields: Content) -> WordProblem:
     """Return the word problem of the fields of its class."""
     for field, value in _need(fields, "word_problem", dict).items():
@@ -152,11 +137,8 @@ def dfa_of_json(content: Content) -> DFA:
 
 
 def _of_dfa(content: Content, name: str, description: str) -> Task:
-    dfa = dfa_of_json(content)
-    if "avoid" in content:
-        avoid = _names(content["avoid"], "avoid")
-        return WordProblem.from_dfa(dfa, avoid=avoid, name=name, description=description)
-    return task_of_dfa(dfa, name, description)
+    avoid = _names(content["avoid"], "avoid") if "avoid" in content else None
+    return WordProblem.from_dfa(dfa_of_json(content), avoid=avoid, name=name, description=description)
 
 
 def _of_monoid(content: Content, name: str, description: str) -> Task:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_integer, check_memory, checked, repeated, shown
 from automata.data_files import data_file, fresh_file, hugging_face, read_file, stored_path
 from automata.errors import InputError
+from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, StoredTask, Task
+from automata.tasks.word_problem import WordProblem
 
 HEADER = ["seed", "input", "target"]
 LARGEST_NUMBER = 2**20
@@ -108,6 +111,7 @@ class SequenceFile(StoredTask):
         self._begins = self._lengths.cumsum() - self._lengths
         self.token_names = tuple(map(str, range(1 + self._tokens.max())))
         self.target_names = tuple(map(str, range(1 + self._targets.max())))
+        self.longest = int(self._lengths.max())
         self._order = np.random.default_rng(0).permutation(len(rows))
         self.confined_to = confined_to
 
@@ -139,15 +143,84 @@ class SequenceFile(StoredTask):
     ) -> Batch:
         """Draw words; InputError if all are shorter than the length, or a start is given."""
         self.check_fresh(batch_size, length, rng, start)
-        longest = self._lengths.max()
-        if length > longest:
+        if self.longest is not None and length > self.longest:
             raise InputError(
-                f"length is {length}, and the longest word of {self.name} has {longest} tokens; "
-                f"give a length of at most {longest}"
+                f"length is {length}, and the longest word of {self.name} has {self.longest} tokens; "
+                f"give a length of at most {self.longest}"
             )
         drawn = rng.choice(self._chosen, batch_size)
         words, answers, asked = self._cut(drawn, length)
         return Batch(words, answers, asked.astype(np.float32), None if asked.all() else asked.sum(axis=1))
+
+    @cached_property
+    def word_problem(self) -> WordProblem:
+        """The word problem whose states are the answers, read off all words of the files.
+
+        Raises:
+            InputError: an answer and a token have several answers after them, or nowhere any, or no answer
+                can stand before the first token: then the answers are not the states of an automaton, or the
+                words too few to tell.
+
+        Example:
+            See `machine`.
+        """
+        unknown, tokens, answers = -1, self._tokens, self._targets
+        before = np.r_[self.output_size, answers[:-1]]
+        before[self._begins] = self.output_size  # a row more, for the beginning: the last one
+        table = np.full((self.output_size + 1, self.vocabulary_size), unknown)
+        table[before, tokens] = answers
+        wrong = np.flatnonzero(table[before, tokens] != answers)
+        if wrong.size:
+            row, token = before[wrong[0]], tokens[wrong[0]]
+            two = sorted({int(table[row, token]), int(answers[wrong[0]])})
+            raise InputError(
+                f"the answers of {self.name} are not the states of an automaton: {self._place(row)}, token "
+                f"{token} leads to {two[0]} and to {two[1]}"
+            )
+        known = np.union1d(before, answers)
+        gaps = np.argwhere(table[known] == unknown)
+        if gaps.size:
+            row, token = known[gaps[0][0]], gaps[0][1]
+            raise InputError(
+                f"no word of {self.name} reads token {token} {self._place(row)}, so its automaton is not "
+                "known; give more words"
+            )
+        begins = np.flatnonzero((table[:-1] == table[-1]).all(axis=1))
+        if not begins.size:
+            raise InputError(
+                f"no answer of {self.name} can stand before the first token: none leads on as the beginning "
+                "does; give words of an automaton one of whose answers is that of the empty word"
+            )
+        never = np.arange(self.output_size)[:, None]
+        return WordProblem(
+            np.where(table[:-1] == unknown, never, table[:-1]),
+            int(begins[0]),
+            self.token_names,
+            self.target_names,
+            name=self.name,
+            description=self.description,
+        )
+
+    def _place(self, row: int) -> str:
+        return "at the beginning" if row == self.output_size else f"after answer {row}"
+
+    def machine(self) -> MealyMachine | None:
+        """Return the machine of `word_problem`; None where the words are those of none.
+
+        Example:
+            >>> from tempfile import TemporaryDirectory
+            >>> from automata.tasks.registry import make_task
+            >>> with TemporaryDirectory() as folder:
+            ...     file = Path(folder) / "S3=5.csv"
+            ...     _ = write_sequences(file, make_task("S3"), sequences=100, length=5)
+            ...     task = SequenceFile(file)
+            >>> task.word_problem, bool((task.machine().table == make_task("S3").table).all())
+            (<WordProblem S3=5: 6 tokens, 6 states>, True)
+        """
+        try:
+            return self.word_problem.machine()
+        except InputError:
+            return None
 
     def _specified(self) -> str | list[str]:
         return self._stored_paths if len(self._stored_paths) > 1 else self._stored_paths[0]

@@ -6,7 +6,7 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``regex``: a regular expression; tokens are letters of beginnings of long words that it matches, targets are
   the states of its minimal automaton; beside it ``alphabet``.
 - ``file``: the path of a JSON file, see `automata.tasks.json_formats`.
-- ``automaton``: the content of such a file; beside it ``name``, ``description``.
+- ``automaton``: the content of such a file; beside it ``name``, ``description``. The content alone will do.
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
   function that makes one without arguments.
 - ``text``: the path of a text; beside it ``unit``, ``sha256``, ``name``, ``description``.
@@ -31,7 +31,7 @@ where it stood: the content of a ``file`` is in it, as ``automaton``.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -48,9 +48,9 @@ from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Specification, Task, with_specification
 from automata.tasks.json_formats import (
+    TELLING_FIELDS,
     dfa_of_json,
     read_json_object,
-    task_of_dfa,
     task_of_json,
     word_problem_of_json,
 )
@@ -98,7 +98,9 @@ def is_pinned(source: TaskSource) -> bool:
     return any(kind in source and set(source) <= {kind, *_KINDS[kind][1]} for kind in _STORED)
 
 
-def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
+def task_from(
+    source: TaskSource, hard_fraction: float | None = None, *, avoid: Iterable[Hashable] | None = None
+) -> Task:
     """Return the task of a specification or of a Python object.
 
     Args:
@@ -106,6 +108,8 @@ def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
             ``"regex:(ab|ba)*"`` or ``"module:name"``, a task, a DFA, a monoid or a probabilistic automaton.
         hard_fraction: for a word problem, the probability that a token is drawn uniformly from all tokens
             instead of the easy ones; what the source says if None.
+        avoid: for a DFA, the states that sampling keeps out of; see `WordProblem.from_dfa`. A file of an
+            automaton has a field for them.
 
     Raises:
         InputError: a name is unknown, a file is missing or holds no automaton, a module cannot be imported,
@@ -116,6 +120,8 @@ def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
         (<WordProblem S3: 6 tokens, 6 states>, <WordProblem (ab|ba)*: 2 tokens, 4 states>)
         >>> task_from({"object": "automata:parity_dfa"}).specification()
         {'object': 'automata:parity_dfa'}
+        >>> task_from({"table": [[0, 1], [1, 0]]})
+        <WordProblem automaton: 2 tokens, 2 states>
         >>> task_from("regex:(ab|ba)*"), task_from("automata:parity_dfa").state_names
         (<WordProblem (ab|ba)*: 2 tokens, 4 states>, ('even', 'odd'))
         >>> task_from(task_from("S3", hard_fraction=0.5).specification())
@@ -125,12 +131,20 @@ def task_from(source: TaskSource, hard_fraction: float | None = None) -> Task:
         ...
         automata.errors.InputError: module 'no_such_module' of task no_such_module:task cannot be imported ...
     """
+    if avoid is not None:
+        if not isinstance(source, DFA):
+            raise InputError(
+                f"avoid is given, and task is {shown(source)}; give it for a DFA, or leave it out"
+            )
+        source = WordProblem.from_dfa(source, avoid=avoid)
     if isinstance(source, str):
         source = specification_from_text(source)
     if isinstance(source, str):
         source = {"object" if ":" in source else "name": source}
     if not isinstance(source, dict):
         return _with_hard_fraction(_task_of_object(source, "task"), hard_fraction)
+    if {*TELLING_FIELDS} & {*source} and not _OTHER_KINDS & {*source}:
+        source = {"automaton": source}
     kinds = [kind for kind in _KINDS if kind in source and (kind != "name" or not _OTHER_KINDS & set(source))]
     if len(kinds) != 1:
         raise InputError(
@@ -156,7 +170,7 @@ def _of_regex(given: dict[str, Any]) -> Task:
     if not dfa.accepting:
         raise InputError(f"expression {shown(expression)} matches no word; correct it")
     description = f"state of the minimal automaton of {expression}, on beginnings of long words of it"
-    task = task_of_dfa(dfa, expression, description)
+    task = WordProblem.from_dfa(dfa, name=expression, description=description)
     # the alphabet is written down, so that the automaton does not depend on how it is found
     return with_specification(task, {"regex": expression, "alphabet": list(dfa.alphabet)})
 
@@ -280,7 +294,7 @@ def _task_of_object(found: Any, where: str) -> Task:
                     raise InputError(f"task {where} has no {attribute}; set it in {type(found).__name__}")
             return found
         case DFA():
-            return task_of_dfa(found)
+            return WordProblem.from_dfa(found)
         case Monoid():
             return WordProblem.from_monoid(found)
         case ProbabilisticAutomaton():

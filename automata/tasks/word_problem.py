@@ -1,6 +1,7 @@
 """The word problem as training data: tokens are elements or symbols, the label is the state after each."""
 
-from collections.abc import Hashable, Iterable, Sequence
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 from automata.checks import check_different, check_members, check_memory, check_share, checked, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
+from automata.machines.language import states_with_finite_future
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
 from automata.monoids.monoid import Monoid
@@ -167,13 +169,21 @@ class WordProblem(Task):
         dfa: DFA,
         *,
         hard_fraction: float = 1.0,
-        avoid: Iterable[Hashable] = (),
+        avoid: Iterable[Hashable] | None = None,
         name: str = "automaton",
         description: str = "",
     ) -> "WordProblem":
         """Return the state tracking problem of an automaton: tokens are symbols, labels are states.
 
-        Which states accept is not used. ``avoid`` names states; the rest is as for the class.
+        A `UserWarning` tells of states that no sequence reaches, and of a task with a single sequence.
+
+        ``avoid`` names the states that sampling keeps out of; none if empty. If None, those after which only
+        finitely many words are accepted: random words of most languages end in a rejecting sink after a few
+        letters, and every label from there on is the same. An automaton in which no state accepts has no
+        language, and every word is drawn. The rest is as for the class.
+
+        Raises:
+            InputError: a state to avoid is none, or the language is finite and ``avoid`` is None.
 
         Example:
             >>> from automata.machines.named_dfas import dyck_dfa
@@ -181,14 +191,30 @@ class WordProblem(Task):
             >>> tokens, states = brackets.sample(3, 100, np.random.default_rng(0))
             >>> [brackets.state_names[state] for state in np.unique(states)]
             ['', '(', '((']
+            >>> from automata.machines.regular_expressions import regular_expression_dfa
+            >>> task = WordProblem.from_dfa(regular_expression_dfa("(ab|ba)*"))
+            >>> batch = task.batch(1, 8, np.random.default_rng(0))
+            >>> "".join(task.token_names[token] for token in batch.tokens[0])
+            'babaabab'
         """
-        avoided = list(avoid)
+        if avoid is None:
+            avoided = list(states_with_finite_future(dfa)) if dfa.accepting else []
+            if avoided and not description:
+                states = ", ".join(map(str, avoided))
+                description = f"state of {name}, on beginnings of long words that it accepts; never {states}"
+            if dfa.initial in avoided:
+                raise InputError(
+                    f"the language of {shown(name)} is finite: sequences end in a state that never changes; "
+                    "give one with words of every size, or avoid=[] to draw every word"
+                )
+        else:
+            avoided = list(avoid)
         for state in avoided:
             if state not in dfa.state_numbers:
                 raise InputError(
                     f"avoid holds {state!r}, which is not a state of the automaton; leave it out"
                 )
-        return cls(
+        problem = cls(
             dfa.table,
             dfa.initial_number,
             dfa.alphabet,
@@ -198,6 +224,21 @@ class WordProblem(Task):
             name=name,
             description=description,
         )
+        for sentence in problem._gaps():
+            warnings.warn(sentence, UserWarning, stacklevel=3)  # behind `checked`
+        return problem
+
+    def _gaps(self) -> Iterator[str]:
+        """Say what a user may not have meant: states that no token leads to, and a single sequence."""
+        drawn, reached = self.token_probabilities > 0, [self.initial_state]
+        for state in reached:  # grows while it is read
+            reached += {*self.table[state, drawn[state]].tolist()}.difference(reached)
+        never = [name for state, name in enumerate(self.state_names) if state not in (*reached, *self.avoid)]
+        if never:
+            shown = ", ".join(never[:5]) + ("…" if never[5:] else "")
+            yield f"no sequence of {self.name} reaches {len(never)} of its states ({shown}); leave them out"
+        if (drawn[reached].sum(axis=1) == 1).all():
+            yield f"{self.name} has a single sequence, one token in every state; give one with a choice"
 
     @property
     def state_count(self) -> int:

@@ -188,8 +188,11 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     if known in ("parity", "S3") and model not in MODELS and issubclass(model_class(model), CellStack):
         good = dict(OWN_CELL)
     told = "carried_share" in overrides or "curriculum" in overrides  # then nothing needs the task's data
-    if not told and (model_class(model).state_grows or not task_from(specification).continues):
-        good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
+    if not told:
+        built = task_from(specification)
+        if model_class(model).state_grows or not built.continues:
+            good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
+        good["length"] = min(good["length"], built.longest or good["length"])
     steps = str(overrides.get("steps"))  # a number, or that of a flag
     if "final_steps" in good and steps.isdecimal():
         share = min(int(steps), good["steps"]) / good["steps"]

@@ -1,5 +1,6 @@
 """The explicit model: a stack of cells run once, an ordinary language model with recurrent layers."""
 
+import inspect
 import sys
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -7,7 +8,9 @@ import torch
 from pydantic import create_model
 from torch import Tensor, nn
 
-from implicit.cells import Cell, RMSNorm
+from automata.checks import shown
+from automata.errors import InputError
+from implicit.cells import Cell, CellSizes, RMSNorm
 from implicit.models.interface import ModelOutput
 from implicit.models.stack import CellStack, StackConfig
 from implicit.modes import Solve
@@ -108,7 +111,18 @@ def explicit_model(
 
 def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]:
     """Return a configuration that holds the sizes of a stack and those of its cell."""
-    bases: Any = (base, cell.sizes_class)
+    sizes = getattr(cell, "sizes_class", None)
+    if not (isinstance(sizes, type) and issubclass(sizes, CellSizes)):
+        raise InputError(
+            f"sizes_class of {cell.__name__} is {shown(sizes)}; "
+            "give the CellSizes whose fields are the keyword arguments of its constructor"
+        )
+    for size in sizes.model_fields:
+        if size not in inspect.signature(cell).parameters:
+            raise InputError(
+                f"sizes_class of {cell.__name__} has {size}, which its constructor does not take"
+            )
+    bases: Any = (base, sizes)
     return cast("type[StackConfig]", create_model(f"{cell.__name__}Config", __base__=bases))
 
 

@@ -89,14 +89,16 @@ class ModelOutput:
 
 
 class _BySizes(ABCMeta):
-    """Lets a model be made from its sizes by name, in place of a configuration that holds them."""
+    """Lets a model be made from its sizes by name, in place of a configuration, and checks it then."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
         made_of = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
-        if args or "config" in values or made_of != ["config"]:
-            return super().__call__(*args, **values)
-        config_class: type[ModelConfig] = cls.config_class  # type: ignore[attr-defined]
-        return super().__call__(validated(config_class, values, field="size"))
+        if not args and "config" not in values and made_of == ["config"]:
+            config_class: type[ModelConfig] = cls.config_class  # type: ignore[attr-defined]
+            args, values = (validated(config_class, values, field="size"),), {}
+        model = super().__call__(*args, **values)
+        model.check_made()
+        return model
 
 
 class SequenceModel(nn.Module, metaclass=_BySizes):
@@ -130,17 +132,21 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
 
     name: ClassVar[str]
     description: ClassVar[str] = ""
-    config_class: ClassVar[type[ModelConfig]]
+    config_class: ClassVar[type[ModelConfig]] = ModelConfig
     state_grows: ClassVar[bool] = False
     linear_in_state: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        bases = type(self).__mro__  # a subclass may give its parent a configuration of the parent's
+        # a subclass may give its parent a configuration of the parent's
+        bases = [base for base in type(self).__mro__ if base is not SequenceModel]
         kinds = tuple(vars(base)["config_class"] for base in bases if "config_class" in vars(base))
         remedy = f"give {type(self).__name__}.config_class(vocabulary_size=..., output_size=...)"
         check_type("config", config, kinds or ModelConfig, remedy)
         self.config = config
+
+    def check_made(self) -> None:
+        """Refuse what a constructor made wrongly; called behind it, and here nothing is checked."""
 
     @property
     def implicit(self) -> "FixedPointModel | None":

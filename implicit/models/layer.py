@@ -14,6 +14,7 @@ from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
 from implicit.caller import warn_caller
 from implicit.cells import Cell, RMSNorm
+from implicit.cells.contract import check_cell
 from implicit.cells.plain import like
 from implicit.fixed_point import NotConvergedWarning
 from implicit.fixed_point.loop import autocasts
@@ -73,6 +74,7 @@ class FeatureLayer(Layers):
                 raise InputError(
                     f"d_model is {d_model}, and a {type(cell).__name__} reads {read}; give one width"
                 )
+            check_cell(cell, d_model)
         self.d_model, self.state_grows = d_model, any(cell.state_grows for cell in several)
         self.mixers = nn.ModuleList(several)
         self.mixer_norms = norms_of(d_model, len(several))

@@ -100,6 +100,8 @@ def _imported(name: str) -> type[SequenceModel]:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
+    except InputError as error:
+        raise InputError(f"model is {name!r}, whose module is refused: {error}") from None
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise InputError(

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
+from implicit.cells.contract import check_cell
 from implicit.cells.interface import for_code_of, has_hooks, step_of
 from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
 from implicit.ops.not_finite import not_finite_sequences
@@ -156,7 +157,9 @@ class CellStack(Layers, SequenceModel):
 
     def _make_cells(self) -> nn.ModuleList:
         sizes = {name: getattr(self.config, name) for name in self.cell_class.sizes_class.model_fields}
-        return nn.ModuleList(self.cell_class(self.config.d_model, **sizes) for _ in range(self.config.layers))
+        cells = [self.cell_class(self.config.d_model, **sizes) for _ in range(self.config.layers)]
+        check_cell(cells[0], self.config.d_model)
+        return nn.ModuleList(cells)
 
     def _make_norms(self) -> nn.ModuleList:
         return norms_of(self.config.d_model, self.config.layers)

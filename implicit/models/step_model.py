@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
 from implicit.cells import keep_where
+from implicit.cells.contract import close, evaluating, is_checked, tried
 from implicit.cells.interface import for_code_of
 from implicit.cells.plain import like
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
@@ -71,6 +72,41 @@ class StepModel(SequenceModel):
     def layer_states(self) -> tuple[tuple[str, ...], ...]:
         """For each layer the parts of the state that Theorem 1 speaks of; all of them as one layer."""
         return (tuple(self.init_state(1)),)
+
+    def check_made(self) -> None:
+        """Read a token once with a user's model, and refuse methods that do not fit each other."""
+        if is_checked(self):
+            with evaluating(self):
+                self._check_methods()
+
+    def _check_methods(self) -> None:
+        name = type(self).__name__
+        tokens = torch.tensor([0, self.config.vocabulary_size - 1], device=self.device)
+        state, inputs = tried(self, "init_state", 2), tried(self, "embed", tokens)
+        after = tried(self, "update", state, inputs)
+        for method, parts in (("init_state", state), ("update", after)):
+            if not isinstance(parts, Mapping) or not all(isinstance(part, Tensor) for part in parts.values()):
+                raise InputError(f"{method} of {name} returns {shown(parts)}; return a state, named tensors")
+        shapes, found = ({part: [*value.shape] for part, value in parts.items()} for parts in (state, after))
+        if found != shapes:
+            raise InputError(f"update of {name} returns the state {found}; return {shapes}, as it is given")
+        alone = tried(self, "update", {part: value[1] for part, value in state.items()}, inputs[1])
+        again = tried(self, "update", state, inputs)
+        for part, value in alone.items():
+            fits = value.shape == after[part][1].shape
+            drawn = not close(again[part], after[part])  # then numbers cannot be compared
+            if not (fits and (drawn or close(value, after[part][1]))):
+                raise InputError(
+                    f"update of {name} is another map of one state than of a batch, in {part!r}; "
+                    "use the last axes, as in dim=-1"
+                )
+        logits = tried(self, "read", after)
+        if not isinstance(logits, Tensor) or logits.shape != (2, self.config.output_size):
+            returned = f"shape {[*logits.shape]}" if isinstance(logits, Tensor) else shown(logits)
+            raise InputError(f"read of {name} returns {returned}; return [batch, {self.config.output_size}]")
+        for part in sum(self.layer_states, ()):
+            if part not in state:
+                raise InputError(f"layer_states of {name} names {part!r}; name entries of {', '.join(state)}")
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""

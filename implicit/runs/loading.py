@@ -85,8 +85,8 @@ class Run:
             model: any `SequenceModel`; `implicit.wrap` makes one of another module.
             task: what it was trained on: a name, ``module:name``, a specification, or the object itself.
             name: what to call it in results; the model's name if empty.
-            length: tokens per sequence in training, to which some questions compare. If None, they use 32
-                and show no training length.
+            length: tokens per sequence in training, to which some questions compare. If None, they use 32,
+                or the longest that the task has, and show no training length.
 
         Raises:
             InputError: for what is no `SequenceModel`, or a task of another number of tokens or answers.
@@ -114,8 +114,8 @@ class Run:
         if called in MODELS and type(model) is not MODELS[called]:
             called = type(model).__name__  # a subclass that has its parent's name
         config = TrainConfig.model_construct(task=_described(built), model=called, sizes=sizes)
-        if length is not None:
-            config = config.model_copy(update={"length": check_integer("length", length, 1)})
+        used = min(config.length, built.longest or config.length) if length is None else length
+        config = config.model_copy(update={"length": check_integer("length", used, 1)})
         try:
             copied = copy.deepcopy(model).cpu().eval()
         except RuntimeError as error:

@@ -137,6 +137,32 @@ def run_shortfall(run: Run) -> str | None:
     return run.config.shortfall(run.metrics[-1].get("length") if run.metrics else None)
 
 
+def run_ending(run: Run) -> str | None:
+    """Return why a run ended before the limit of its steps; None if it took them all.
+
+    Example:
+        >>> from implicit.runs.loading import load_run
+        >>> run_ending(load_run("parity"))
+        'ended before its limit of ... steps: ...'
+    """
+    config, last = run.config, run.metrics[-1]
+    if last["step"] == config.steps:
+        return None
+    ended = f"ended before its limit of {config.steps:,} steps"
+    target, accuracies = (
+        config.evaluation.target_accuracy,
+        [one["accuracy"] for one in last["validation"].values()],
+    )
+    if last.get("ended_by") == "callback":
+        return f"{ended}: the callback asked for it"
+    if target is not None and min(accuracies) >= target:
+        patience = config.evaluation.patience
+        return f"{ended}: {patience} evaluations in a row reached the target accuracy {target:g}"
+    return (
+        f"{ended}: the training length was learnt, and {config.curriculum.final_steps:,} final steps followed"
+    )
+
+
 def available_device(name: str) -> torch.device:
     """Return the device of that name; refuse one that this machine does not have."""
     try:

@@ -52,3 +52,32 @@ def test_a_model_is_made_from_its_sizes_by_name() -> None:
             by_name(**{"vocabulary_size": 2, "output_size": 3, **sizes})
     with pytest.raises(InputError, match="output_size is missing"):
         by_name(vocabulary_size=2)
+
+
+def flags_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[set[str], str]:
+    with pytest.raises(SystemExit):
+        main([*arguments, "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    return {word.strip(",") for word in shown.split() if word.startswith("--")}, shown
+
+
+def test_help_shows_what_a_model_and_a_task_use_with_the_values_of_their_recipe(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    every, shown = flags_of(capsys)
+    assert {"--free-rtol", "--carried-share", "--d-state", "--image-ball-weight", "--hard-fraction"} <= every
+    assert "--algorithm AdamW|Muon of the matrices" in shown
+    explicit, shown = flags_of(capsys, *NEW)
+    assert not {"--free-rtol", "--contraction-weight", "--forgetting-weight", "--d-state"} & explicit
+    assert {"--carried-share", "--hard-fraction", "--d-model", "--lr", "--initial-weights"} <= explicit
+    config = recipe("parity", "lstm")
+    assert f"--steps N training steps (default: {config.steps})" in shown
+    assert f"(default: {config.optimizer.learning_rate})" in shown
+    implicit, shown = flags_of(capsys, "--task", "S5-generators", "--model", "implicit-deltanet")
+    assert {"--free-rtol", "--contraction-weight", "--forgetting-weight", "--key-size"} <= implicit
+    assert not {"--image-ball-weight", "--d-state"} & implicit
+    assert "--d-model N features of the residual stream or of the latent (default: 96)" in shown
+    grows = flags_of(capsys, "--regex", ".*ab", "--model", "transformer")[0]
+    assert not {"--carried-share", "--free-rtol", "--hard-fraction"} & grows
+    with pytest.raises(InputError, match="model 'lsmt' is unknown; did you mean 'lstm'"):
+        main(["--task", "parity", "--model", "lsmt", "--help"])

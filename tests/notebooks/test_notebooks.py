@@ -3,9 +3,11 @@
 What runs notebooks is imported where it is used: it takes seconds, and every process collects all tests.
 """
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +148,30 @@ def test_stored_outputs_are_complete_and_name_no_machine(path: Path) -> None:
     for place in ("/home/", "/root/", "/Users/", "/tmp/", "\\\\Users", sys.prefix):
         assert place not in text
     assert len(text) < 1_000_000  # what code browsers still draw
+
+
+INNER = ("analysis.certificates",)
+"""What notebook 06 takes apart: the documents and claims themselves."""
+
+
+@every_notebook
+def test_imports_are_of_public_names(path: Path) -> None:
+    """Of a package, or of a module that is a public name itself; what lies deeper may move."""
+    ours = ("automata", "theory", "implicit", "analysis", "paper_figures")
+    sources = [
+        "".join(line for line in cell.source.splitlines(True) if line[0] != "%") for cell in code(read(path))
+    ]
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    deeper = []
+    for node in imports:
+        assert node.module
+        package, _, last = node.module.rpartition(".")
+        if node.module.partition(".")[0] in ours and not node.module.startswith(INNER):
+            module = import_module(node.module)
+            is_public = hasattr(module, "__path__") or last in dir(import_module(package))
+            known = getattr(module, "__all__", dir(module))
+            deeper += [
+                (node.module, name.name) for name in node.names if not (is_public and name.name in known)
+            ]
+    assert deeper == []

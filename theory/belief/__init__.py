@@ -12,7 +12,14 @@ from theory.belief.prediction_error import confusion_radius, divergence, diverge
 from theory.belief.predictors import LinearPredictor, MarginalPredictor, Predictor
 from theory.belief.reachable import BeliefChain, belief_chain
 from theory.belief.report import decay_report, measured_decay
-from theory.belief.rescaling import Gains, best_gains, exit_length
+from theory.belief.rescaling import (
+    Gains,
+    best_gains,
+    edge_gains,
+    exit_length,
+    exit_lengths,
+    format_range,
+)
 from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum
 from theory.belief.token_source import TokenSource
 from theory.belief.underflow import UnderflowLengths, observed_underflow, predicted_underflow
@@ -38,8 +45,11 @@ __all__ = [
     "decay_report",
     "divergence",
     "divergence_radius",
+    "edge_gains",
     "entropy_bounds",
     "exit_length",
+    "exit_lengths",
+    "format_range",
     "largest_lyapunov_exponent",
     "marginals",
     "measured_decay",

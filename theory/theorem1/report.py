@@ -150,6 +150,16 @@ def headline(kind: TransitionKind, verdict: Verdict, *, has_latent: bool) -> str
     return f"{'of undetermined kind' if kind is TransitionKind.UNDETERMINED else kind}; {said}"
 
 
+def _decided(layer: LayerKind) -> str:
+    """What is known of an undetermined kind, and what is not."""
+    words = {
+        Verdict.HOLDS: "it is non-{}",
+        Verdict.FAILS: "it is {}",
+        Verdict.INCONCLUSIVE: "whether it is {} is not decided",
+    }
+    return f"{words[layer.non_diagonal].format('diagonal')}, {words[layer.non_linear].format('linear')}"
+
+
 @dataclass(frozen=True, repr=False)
 class Theorem1Report:
     """The outcome of :func:`theory.check_theorem1` over all visited states.
@@ -208,8 +218,11 @@ class Theorem1Report:
     @property
     def headline(self) -> str:
         """The kind of the transition and what Theorem 1 says of it, in the words that all pages use."""
-        has_latent = any(check.has_latent for check in self.checks)
-        return headline(self.kind, self.with_fixed_point.verdict, has_latent=has_latent)
+        has_latent, kind = any(check.has_latent for check in self.checks), self.kind
+        said = headline(kind, self.with_fixed_point.verdict, has_latent=has_latent)
+        if kind is not TransitionKind.UNDETERMINED:
+            return said
+        return said.replace(";", f" ({_decided(overall_kind(self.layer_kinds))});", 1)
 
     @property
     def sentence(self) -> str:
@@ -267,14 +280,7 @@ class Theorem1Report:
         """The kind with its meaning and its reason, as one sentence."""
         whole = overall_kind(self.layer_kinds)
         if whole.kind is TransitionKind.UNDETERMINED:
-            words = {
-                Verdict.HOLDS: "it is non-{}",
-                Verdict.FAILS: "it is {}",
-                Verdict.INCONCLUSIVE: "whether it is {} is not decided",
-            }
-            diagonal, linear = words[whole.non_diagonal], words[whole.non_linear]
-            known = f"{diagonal.format('diagonal')}, {linear.format('linear')}"
-            return f"The kind of the transition is undetermined: {known} ({whole.reason})."
+            return f"The kind of the transition is undetermined: {_decided(whole)} ({whole.reason})."
         of = "The transition"
         if len(self.layer_kinds) > 1:
             of += " within layers, each layer's own block with the rest of the state held fixed,"

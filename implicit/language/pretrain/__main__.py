@@ -11,8 +11,11 @@ from transformers.utils.logging import disable_progress_bar
 
 from automata.errors import InputError, printable
 from implicit.command_line import CommandParser, run_command
-from implicit.language.pretrain.config import read_config
+from implicit.language.pretrain.config import PretrainConfig, read_config
 from implicit.language.pretrain.loop import make_accelerator, pretrain
+from implicit.language.pretrain.tokens import tokenizer_of, vocabulary_size
+from implicit.language.sizes import parameter_count
+from implicit.threads import add_threads_flag, chosen_threads
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="a field that is other than in the file, such as optimizer.learning_rate=0.001; several times",
     )
     parser.add_argument("--cpu", action="store_true", help="train on the CPU even where there is a GPU")
+    add_threads_flag(parser)
     parser.add_argument("--progress", action="store_true", help="show a bar")
     parser.add_argument("--tensorboard", action="store_true", help="write event files into the folder, too")
     given = parser.parse_args(argv)
@@ -35,9 +39,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     disable_progress_bar()  # of every file that is written
     accelerator = make_accelerator(config, cpu=given.cpu)
     try:
-        found = pretrain(
-            config, Path(given.out), accelerator, progress=given.progress, tensorboard=given.tensorboard
-        )
+        with chosen_threads(given.threads, lambda: _parameters(config)):
+            found = pretrain(
+                config, Path(given.out), accelerator, progress=given.progress, tensorboard=given.tensorboard
+            )
     except FloatingPointError as error:
         raise InputError(str(error)) from error
     finally:
@@ -49,6 +54,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"{found['tokens']:,} tokens, {found['seconds']:.0f} s; perplexity {perplexity} "
             f"({found['validation_loss']:.4f} nats per token) on {found['validation_tokens']:,} tokens"
         )
+
+
+def _parameters(config: PretrainConfig) -> int:
+    choice = config.tokenizer
+    number = choice if isinstance(choice, int) else vocabulary_size(tokenizer_of(choice, config.train))
+    return parameter_count(config.model.build(number))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import analysis
 from analysis import extraction
 from analysis.extraction.behaviour import Reader
 from analysis.extraction.state_merging import Effort, extract_machine
+from automata.errors import InputError
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
+from automata.tasks.final_answers import Recognition
 from automata.tasks.registry import make_task
+from automata.tasks.sequence_file import SequenceFile, write_sequences
+from automata.tasks.specification import task_from
 from implicit.config.recipes import recipe
 from implicit.models.interface import ModelConfig, SequenceModel
 from implicit.runs.loading import Run
@@ -73,6 +78,61 @@ def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
     assert found.difference is None
     assert found.departs_after is None
     assert found.fidelity(48) == found.accuracy(48) == 1
+
+
+@pytest.mark.parametrize("language", ["(b*ab*a)*b*", ".*ab", ".*abb?"])
+def test_the_machine_of_a_language_is_found(language: str) -> None:
+    """What a model answers at lengths below the first at which words are asked does not count."""
+    task = task_from(f"recognition:{language}")
+    assert isinstance(task, Recognition)
+    exact, first = task.machine(), task.first_asked()
+    assert first is not None
+    settings: Any = {"fresh_words": 8, "times": 2}
+    found = extraction.analyse(Run.of(MachineModel(exact), task, length=12), **settings)
+    assert found.verdict == "equivalent"
+    assert found.extraction.machine is not None
+    assert found.extraction.machine.state_count == minimise_mealy(exact).state_count
+    if first > 1:
+        free = talkative_before(exact, first)
+        found = extraction.analyse(Run.of(MachineModel(free), task, length=12), **settings)
+        assert found.verdict == "equivalent"
+        late = talkative_before(exact, first + 1)
+        found = extraction.analyse(Run.of(MachineModel(late), task, length=12), **settings)
+        assert found.verdict == "differs"
+        assert found.difference is not None
+        assert len(found.difference.word) == first
+
+
+def talkative_before(machine: MealyMachine, first: int) -> MealyMachine:
+    """The machine with wrong answers to the tokens before a length."""
+    count, rows, answers = machine.state_count, [], []
+    for read in range(first):
+        for state in range(count):
+            rows.append([min(read + 1, first - 1) * count + target for target in machine.table[state]])
+            spoken = machine.answers[state]
+            answers.append(spoken if read + 1 >= first else 1 - spoken)
+    return MealyMachine(rows, answers, machine.initial)
+
+
+def test_a_language_that_is_not_asked_at_every_length_says_why() -> None:
+    task = task_from("recognition:(ab|ba)*")
+    assert isinstance(task, Recognition)
+    run = Run.of(MachineModel(task.machine()), task, length=12)
+    with pytest.raises(InputError, match="which never asks at some lengths: what the model answers there"):
+        extraction.analyse(run)
+
+
+def test_a_run_of_stored_words_is_compared_with_their_automaton(tmp_path: Path) -> None:
+    """With the default lengths, though no word is as long."""
+    exact = make_task("S3")
+    task = SequenceFile(write_sequences(tmp_path / "S3=5.csv", exact, sequences=300, length=5))
+    found = analysis.ask("extraction", MachineModel(exact.machine()), task=task)
+    assert (found.verdict, found.length, found.agrees.shape[1]) == ("equivalent", 5, 20)
+    lengths = analysis.ask("length_generalization", MachineModel(exact.machine()), task=task)
+    assert lengths.settings.lengths == (5,)
+    assert lengths.runs[0].accuracy(5) == 1
+    with pytest.raises(InputError, match="length is 6, and the longest word of S3=5 has 5 tokens"):
+        analysis.ask("length_generalization", MachineModel(exact.machine()), task=task, lengths=[6])
 
 
 def test_one_wrong_transition_is_told_by_a_shortest_word() -> None:

@@ -22,6 +22,28 @@ from tests.refusals import refusals
 LANGUAGES = ("(ab|ba)*", "a*b", "(a|b)*abb", "a?b{3}|(ab)*")
 
 
+@pytest.mark.parametrize(
+    "expression", [*LANGUAGES, ".*ab", "(aa|b)*a?", "b*(ab*ab*)*", "aaa.*|b{5}", "(a|b){4}"]
+)
+def test_all_lengths_are_asked_from_the_first_on(expression: str) -> None:
+    """The automata have at most 9 states, whose circles of sets are shorter than 40."""
+    task = Recognition(regular_expression_dfa(expression, "ab"))
+    first, lengths = task.first_asked(), set(task.lengths(80).tolist())
+    if first is None:
+        assert not set(range(41, 81)) <= lengths
+    else:
+        assert set(range(first, 81)) <= lengths
+        assert first == 1 or first - 1 not in lengths
+
+
+def test_the_machine_of_a_language_says_whether_every_beginning_is_in_it() -> None:
+    machine = Recognition(regular_expression_dfa("(a|b)*abb")).machine()
+    for word in product((0, 1), repeat=5):
+        text = "".join("ab"[token] for token in word)
+        answers = [text[: end + 1].endswith("abb") for end in range(5)]
+        assert machine.read([word])[0].tolist() == answers
+
+
 def asked(task: FinalAnswer, length: int, count: int = 400, seed: int = 0) -> list[tuple[str, int]]:
     """Words with their answers, as a batch asks them."""
     batch = task.batch(count, length, np.random.default_rng(seed))

@@ -5,7 +5,7 @@ import errno
 import hashlib
 import tracemalloc
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +205,53 @@ def test_a_length_that_no_word_has(tmp_path: Path) -> None:
         task.batch(2, 5, np.random.default_rng(0))
     with pytest.raises(InputError, match="cannot go on in the next batch"):
         task.batch(2, 4, np.random.default_rng(0), start=[0, 0])
+
+
+@pytest.mark.parametrize("name", ["S3", "Z60", "counter-5"])
+def test_the_automaton_is_read_off_the_words(name: str, tmp_path: Path) -> None:
+    """Also where the numbers of tokens are not those of elements, and where some state is seen rarely."""
+    exact = make_task(name)
+    task = SequenceFile(write_sequences(tmp_path / "a.csv", exact, sequences=3000, length=24))
+    found = task.word_problem
+    np.testing.assert_array_equal(found.table, exact.table)
+    assert found.initial_state == exact.initial_state
+    assert (found.name, found.vocabulary_size, found.output_size) == (
+        "a",
+        task.vocabulary_size,
+        task.output_size,
+    )
+    assert task.part("test").word_problem is found
+
+
+def written(
+    path: Path, answer: Callable[[tuple[int, ...]], int], words: list[tuple[int, ...]]
+) -> SequenceFile:
+    """Words with the answer to every beginning."""
+    rows = ((word, [answer(word[: end + 1]) for end in range(len(word))]) for word in words)
+    lines = [f"0,{' '.join(map(str, word))},{' '.join(map(str, answers))}\n" for word, answers in rows]
+    path.write_text(HEAD + "".join(lines))
+    return SequenceFile(path)
+
+
+ALL = [word for length in (1, 2, 3, 4) for word in product((0, 1), repeat=length)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "sentence"),
+    [
+        (lambda word: int(sum(word) > len(word) / 2), ALL, "after answer 0, token 1 leads to 0 and to 1"),
+        (sum, [word for word in ALL if len(word) < 4], "no word of a reads token 0 after answer 3, so its"),
+        (max, [word for word in ALL if word[0]], "no word of a reads token 0 at the beginning, so its"),
+        (lambda word: 1 - sum(word[1:]) % 2, ALL, "^no answer of a can stand before the first token"),
+    ],
+)
+def test_words_of_no_automaton_say_why(
+    answer: Callable[[tuple[int, ...]], int], words: list[tuple[int, ...]], sentence: str, tmp_path: Path
+) -> None:
+    task = written(tmp_path / "a.csv", answer, words)
+    with pytest.raises(InputError, match=sentence):
+        _ = task.word_problem
+    assert task.machine() is None
 
 
 def test_the_command_refuses(tmp_path: Path, refuses: Callable[[Any, list[str]], str]) -> None:

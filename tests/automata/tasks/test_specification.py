@@ -22,6 +22,7 @@ from automata import (
 )
 from automata.errors import InputError
 from automata.machines import count_words, regular_expression_dfa
+from automata.machines.named_dfas import dyck_dfa
 from automata.tasks.interface import Task
 from automata.tasks.json_formats import task_of_json
 from automata.tasks.partially_observed import PartiallyObserved
@@ -147,7 +148,7 @@ def test_the_specification_of_a_file_holds_its_content(folder: Path) -> None:
         lambda: lazy_swaps(3),
         lambda: make_task("dyck-4"),
         lambda: WordProblem([[0, 1], [1, 0]], 0, "01", ["even", "odd"], hard_fraction=0.5),
-        lambda: DFA(("p",), ("a",), {"p": {"a": "p"}}, "p", ()),
+        lambda: DFA(("p",), ("a", "b"), {"p": {"a": "p", "b": "p"}}, "p", ()),
     ],
 )
 def test_python_objects_are_rebuilt_from_json(build: Callable[[], Any]) -> None:
@@ -191,7 +192,7 @@ def test_the_alphabet_of_an_expression() -> None:
     assert task_from({"regex": "(ab|ba)*"}).token_names == ("a", "b")
 
 
-@pytest.mark.parametrize("expression", ["(ab|ba)*", "a*b?|c", "[^b]+b", "(a|b)*aba(a|b)*"])
+@pytest.mark.parametrize("expression", ["(ab|ba)*", "a*b?|c.*", "[^b]+b", "(a|b)*aba(a|b)*"])
 def test_sequences_of_an_expression_are_beginnings_of_its_words(expression: str) -> None:
     task = task_from({"regex": expression, "alphabet": "abc"})
     dfa = regular_expression_dfa(expression, "abc")
@@ -217,6 +218,46 @@ def test_what_is_avoided_can_be_said(folder: Path) -> None:
     chosen = task_from({"automaton": {**pairs, "avoid": ["r"]}})
     tasks = (everything, language, no_language, chosen)
     assert [task.avoid for task in tasks if isinstance(task, WordProblem)] == [(), (2,), (), (2,)]
+
+
+def test_the_object_the_class_and_the_file_keep_out_of_the_same_states() -> None:
+    dfa = dyck_dfa(2)
+    one, other = task_from(dfa), WordProblem.from_dfa(dfa)
+    same(one, other)
+    assert isinstance(one, WordProblem)
+    assert one.avoid == (dfa.state_numbers["error"],)
+    assert one.description == "state of automaton, on beginnings of long words that it accepts; never error"
+    every = task_from(dfa, avoid=[])
+    same(every, WordProblem.from_dfa(dfa, avoid=[]))
+    assert isinstance(every, WordProblem)
+    assert every.avoid == ()
+    with pytest.raises(InputError, match="avoid is given, and task is 'S3'; give it for a DFA, or leave it"):
+        task_from("S3", avoid=[])
+
+
+@pytest.mark.parametrize(
+    ("automaton", "sentence"),
+    [
+        (
+            {"p": {"a": "q"}, "q": {"a": "p"}},
+            "^automaton has a single sequence, one token in every state; give",
+        ),
+        (
+            {
+                "p": {"a": "q", "b": "p"},
+                "q": {"a": "p", "b": "p"},
+                "r": {"a": "p", "b": "s"},
+                "s": {"a": "s", "b": "s"},
+            },
+            r"^no sequence of automaton reaches 2 of its states \(r, s\); leave them out",
+        ),
+    ],
+)
+def test_an_automaton_with_states_or_choices_that_are_missing_says_so(automaton: Any, sentence: str) -> None:
+    with pytest.warns(UserWarning, match=sentence):
+        task_from({"transitions": automaton, "initial": "p"})
+    with pytest.warns(UserWarning, match="a single sequence"):
+        task_from("regex:a*")
 
 
 @pytest.mark.parametrize("name", ["S5", "S5-generators", "A5xM", "counter-5"])

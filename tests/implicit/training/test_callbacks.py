@@ -11,6 +11,7 @@ import torch
 
 from implicit import SequenceModel, TrainConfig, load_run, recipe, train
 from implicit.training import TrainingStep, progress
+from implicit.training.train import run_ending
 
 
 @pytest.fixture
@@ -63,6 +64,7 @@ def test_true_ends_the_training_and_anything_else_does_not(
     run = train(config, tmp_path / "run", progress=False, callback=lambda taken: taken.step == last or 1)
     assert [entry["step"] for entry in run.metrics] == measured
     assert run.metrics[-1]["ended_by"] == "callback"
+    assert run_ending(run) == "ended before its limit of 7 steps: the callback asked for it"
     stored = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert stored == run.metrics
     assert load_run(tmp_path / "run").metrics[-1]["step"] == last

@@ -18,7 +18,7 @@ from implicit.runs.folder import RunFolder
 from implicit.train import train
 from implicit.training import loop
 from implicit.training.streams import Stream, draw_batch
-from implicit.training.train import available_device
+from implicit.training.train import available_device, run_ending
 
 
 def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
@@ -192,3 +192,15 @@ def test_a_length_at_which_nothing_is_ever_asked_is_refused(tmp_path: Path) -> N
     )  # fmt: skip
     with pytest.raises(InputError, match="nothing is asked in this batch; give a greater length"):
         train(config, tmp_path / "run", progress=False)
+
+
+def test_a_run_that_reached_its_target_says_that_it_ended_early(tmp_path: Path) -> None:
+    config = TrainConfig.of(
+        task="parity", model="lstm", sizes={"d_model": 2}, batch_size=2, length=4, steps=9, warmup_steps=1,
+        evaluate_every=1, evaluation_sequences=2, target_accuracy=1e-9, patience=2,
+    )  # fmt: skip
+    why = run_ending(train(config, tmp_path / "run", progress=False))
+    assert why is not None
+    assert why.startswith(
+        "ended before its limit of 9 steps: 2 evaluations in a row reached the target accuracy"
+    )

@@ -236,6 +236,10 @@ def test_one_state_decides_the_diagonal_but_not_the_linear() -> None:
     start = "The kind of the transition is undetermined: it is non-diagonal, whether it is linear is not "
     assert report.kind_sentence.startswith(start)
     assert "give more states" in report.kind_sentence
+    assert report.headline == (
+        "of undetermined kind (it is non-diagonal, whether it is linear is not decided); "
+        "Theorem 1 does not apply (no fixed point)"
+    )
 
 
 def test_states_without_a_fixed_point_leave_the_negative_claims_open(

@@ -1,0 +1,230 @@
+"""What models rely on in a cell of a user's, checked by evaluating it once where a layer or a model is made.
+
+The cells of this package are held to more by tests/implicit/cells/test_contract.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from automata.checks import check_integer, shown
+from automata.errors import InputError
+from implicit.cells.interface import Cell, keep_where
+from implicit.cells.plain import like
+from theory.transition import State
+
+_BATCH, _LENGTH = 2, 3
+
+
+def check_cell(cell: Cell, d_model: int) -> None:
+    """Refuse a user's cell that trains silently and wrongly, or that fails in the midst of a model.
+
+    The initial cell reads three tokens of two sequences. Nothing is drawn from torch's generator. Where CUDA
+    is found, a cell on the CPU is not evaluated: its kernels may run on the other device only.
+
+    Raises:
+        InputError: for widths that do not fit, ``recurrent_parts`` that the state lacks or that leave out a
+            part which they act on and which acts on them, an injection that nothing depends on, a
+            ``forward`` that is not the scan of ``step``, or a step that is not affine though
+            ``linear_in_state`` says so.
+
+    Example:
+        >>> from implicit.cells import Mamba2Cell
+        >>> Renamed = type("Renamed", (Mamba2Cell,), {"__module__": "mine", "recurrent_parts": ("h",)})
+        >>> check_cell(Renamed(16), 16)
+        Traceback (most recent call last):
+        automata.errors.InputError: recurrent_parts of Renamed is ('h',); name parts of its state: conv, ssm
+    """
+    if is_checked(cell):
+        with evaluating(cell):
+            _Evaluation(cell, d_model).check()
+
+
+def is_checked(module: nn.Module) -> bool:
+    """Return whether a module is a user's, and can be evaluated where it is."""
+    weight = like(module)
+    if type(module).__module__.startswith("implicit.") or weight.is_meta:
+        return False
+    return weight.is_cuda or not (torch.cuda.is_available() or torch.is_inference_mode_enabled())
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluate with the graph and without dropout, which would be another one in every call."""
+    training = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        for part, mode in training.items():
+            part.training = mode
+
+
+def tried(module: nn.Module, method: str, *given: Any) -> Any:
+    """Call a method, and say in one sentence what is wrong if it raises."""
+    try:
+        return getattr(module, method)(*given)
+    except InputError:
+        raise
+    except Exception as error:
+        shapes = " and ".join(str([*part.shape]) for part in given if isinstance(part, Tensor))
+        read = f" for tensors of shape {shapes}" if shapes else ""
+        raised = f"{type(error).__name__} ({str(error).strip()})"
+        raise InputError(f"{method} of {type(module).__name__} raises {raised}{read}; correct it") from error
+
+
+class _Evaluation:
+    """A cell with the material that it is evaluated on."""
+
+    def __init__(self, cell: Cell, d_model: int) -> None:
+        self.cell, self.name = cell, type(cell).__name__
+        size = getattr(cell, "injection_size", None)
+        if size is None:
+            raise InputError(f"{self.name} has no injection_size; set it in the constructor")
+        check_integer(f"injection_size of {self.name}", size, 1)
+        self.inputs, self.injection = (
+            torch.sin(torch.arange(_BATCH * _LENGTH * width).view(_BATCH, _LENGTH, width) + 1.0).to(
+                like(cell)
+            )
+            for width in (d_model, size)
+        )
+        self.state: State = tried(cell, "init_state", _BATCH)
+        self._check_state("init_state", self.state)
+
+    def check(self) -> None:
+        """Check one claim after the other; later ones rely on the earlier."""
+        parts = getattr(self.cell, "recurrent_parts", None)
+        if not isinstance(parts, tuple) or not {*parts} <= {*self.state} or (self.state and not parts):
+            raise InputError(
+                f"recurrent_parts of {self.name} is {shown(parts)}; "
+                f"name parts of its state: {', '.join(sorted(self.state))}"
+            )
+        self._check_dependence()
+        states = self._check_forms()
+        if self.cell.linear_in_state and not self.cell.state_grows:
+            self._check_affine(states)
+
+    def _check_state(self, method: str, state: object) -> None:
+        if not isinstance(state, Mapping) or not all(isinstance(part, Tensor) for part in state.values()):
+            raise InputError(f"the state of {method} of {self.name} is {shown(state)}; return named tensors")
+        for name, part in state.items():
+            if part.ndim == 0 or len(part) != _BATCH:
+                raise InputError(
+                    f"state part {name!r} of {method} of {self.name} has shape {[*part.shape]}; "
+                    "return the batch in front"
+                )
+
+    def _run(self, method: str, inputs: Tensor, state: State, *given: Tensor | None) -> tuple[Tensor, State]:
+        """Call ``forward`` or ``step``, and check the shapes of what it returns."""
+        found = tried(self.cell, method, inputs, state, *given)
+        if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor)):
+            raise InputError(f"{method} of {self.name} returns {shown(found)}; return (outputs, state)")
+        outputs, after = found
+        if outputs.shape != inputs.shape:
+            raise InputError(
+                f"{method} of {self.name} returns outputs of shape {[*outputs.shape]}; "
+                f"return {[*inputs.shape]}, as of its inputs"
+            )
+        self._check_state(method, after)
+        wanted, got = ({name: [*part.shape] for name, part in parts.items()} for parts in (state, after))
+        if {*wanted} != {*got} or (wanted != got and not self.cell.state_grows):
+            raise InputError(f"{method} of {self.name} returns the state {got}; return {wanted}, as it reads")
+        return outputs, after
+
+    def _check_dependence(self) -> None:
+        """Check by the graph, not by numbers: what multiplies may be 0 at the beginning."""
+        parts = self.cell.recurrent_parts
+        injection = self.injection.clone().requires_grad_()
+        before = {
+            name: part.detach().clone().requires_grad_(_is_real(part)) for name, part in self.state.items()
+        }
+        outputs, after = self._run("step", self.inputs[:, 0], before, injection[:, 0])
+        swept, _ = self._run("forward", self.inputs, self.state, injection)
+        for method, results in (("step", [outputs, *after.values()]), ("forward", [swept])):
+            if not any(_depends(result, injection) for result in results):
+                raise InputError(
+                    f"{method} of {self.name} ignores the injection; add it to the input projection"
+                )
+        moved = [name for name in parts if any(_depends(after[name], before[other]) for other in parts)]
+        if parts and not moved:
+            raise InputError(
+                f"recurrent_parts of {self.name} is {parts}, and step does not read them to write them; "
+                "name what it carries on"
+            )
+        for name in after:
+            acts = any(_depends(after[part], before[name]) for part in parts)
+            if name not in parts and acts and any(_depends(after[name], before[part]) for part in parts):
+                raise InputError(
+                    f"recurrent_parts of {self.name} is {parts}, and {name!r} depends on them "
+                    "and acts on them; name it too"
+                )
+
+    @torch.no_grad()
+    def _check_forms(self) -> list[State]:
+        """Compare ``forward`` with the scan of ``step``; return the states that the scan visits."""
+        mask = torch.ones(_BATCH, _LENGTH, dtype=torch.bool, device=self.inputs.device)
+        mask[1, -1] = False
+        outputs, last = self._run("forward", self.inputs, self.state, self.injection, mask)
+        states = [self.state]
+        for t in range(_LENGTH):
+            given = self.inputs[:, t], states[-1], self.injection[:, t]
+            output, after = self._run("step", *given)
+            self._compare(outputs[mask[:, t], t], output[mask[:, t]], "outputs")
+            states.append(after if self.cell.state_grows else keep_where(mask[:, t], after, states[-1]))
+        if not self.cell.state_grows:
+            for name, part in states[-1].items():
+                self._compare(last[name], part, f"state part {name!r}")
+        without, zeros = (
+            self._run("step", self.inputs[:, 0], self.state, given)[0]
+            for given in (None, torch.zeros_like(self.injection[:, 0]))
+        )
+        if not close(without, zeros):
+            raise InputError(
+                f"step of {self.name} takes None for another injection than zeros; add nothing then"
+            )
+        return states
+
+    def _compare(self, found: Tensor, expected: Tensor, what: str) -> None:
+        if not close(found, expected):
+            raise InputError(
+                f"forward of {self.name} is not the scan of its step: {what} of {_LENGTH} tokens, "
+                f"one of them padding, differ by {float((found - expected).abs().max()):.2g}"
+            )
+
+    @torch.no_grad()
+    def _check_affine(self, states: list[State]) -> None:
+        """Compare the image of a mixture of visited states with the mixture of the images."""
+        parts = self.cell.recurrent_parts
+
+        def after(state: State) -> State:
+            given = {**self.state, **{name: state[name] for name in parts}}
+            return self._run("step", self.inputs[:, 0], given, self.injection[:, 0])[1]
+
+        one, other = states[1], {name: -2 * part for name, part in states[2].items()}
+        mixed = after({name: 0.3 * one[name] + 0.7 * other[name] for name in parts})
+        images = after(one), after(other)
+        if not all(close(mixed[name], 0.3 * images[0][name] + 0.7 * images[1][name]) for name in parts):
+            raise InputError(f"linear_in_state of {self.name} is True, and its step is not affine; set False")
+
+
+def _is_real(part: Tensor) -> bool:
+    return part.is_floating_point() or part.is_complex()
+
+
+def _depends(result: Tensor, given: Tensor) -> bool:
+    if not (result.requires_grad and given.requires_grad):
+        return False
+    scalar = (torch.view_as_real(result) if result.is_complex() else result).sum()
+    return torch.autograd.grad(scalar, given, retain_graph=True, allow_unused=True)[0] is not None
+
+
+def close(found: Tensor, expected: Tensor) -> bool:
+    """Whether half of the digits agree: orders of summation cost a few, and a wrong form all of them."""
+    if not _is_real(expected):
+        return torch.equal(found, expected)
+    size = max(1.0, float(expected.detach().abs().max())) if expected.numel() else 1.0
+    return torch.allclose(found, expected, 0, torch.finfo(expected.dtype).eps ** 0.5 * size, equal_nan=True)

@@ -1,0 +1,96 @@
+"""A `StepModel` of a user's reads a token where it is made: methods that do not fit are refused."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from automata.errors import InputError
+from implicit import ModelConfig, StepModel
+from theory.transition import State
+
+
+class Right(StepModel):
+    """h ← tanh(W h + x)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.embedding, self.head = nn.Embedding(config.vocabulary_size, 4), nn.Linear(4, config.output_size)
+        self.recurrent = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+
+    def init_state(self, batch_size: int) -> State:
+        return {"h": self.head.weight.new_zeros(batch_size, 4)}
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return self.embedding(tokens)
+
+    def update(self, state: State, inputs: Tensor) -> State:
+        return {"h": torch.tanh(self.recurrent(state["h"]) + inputs)}
+
+    def read(self, state: State) -> Tensor:
+        return self.head(state["h"])
+
+
+class OverTheBatch(Right):
+    def update(self, state: State, inputs: Tensor) -> State:
+        return {"h": super().update(state, inputs)["h"].softmax(0)}
+
+
+class WideHead(Right):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.head = nn.Linear(4, 5)
+
+
+class WideEmbedding(Right):
+    def embed(self, tokens: Tensor) -> Tensor:
+        return self.embedding(tokens).repeat(1, 2)
+
+
+class Renamed(Right):
+    def update(self, state: State, inputs: Tensor) -> State:
+        return {"g": super().update(state, inputs)["h"]}
+
+
+class NoDictionary(Right):
+    def update(self, state: State, inputs: Tensor) -> Any:
+        return super().update(state, inputs)["h"]
+
+
+class Noisy(Right):
+    """Random on purpose, which is no fault."""
+
+    def update(self, state: State, inputs: Tensor) -> State:
+        return {"h": super().update(state, inputs)["h"] + torch.randn_like(inputs)}
+
+
+class UnknownLayer(Right):
+    layer_states = (("x",),)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (
+            OverTheBatch,
+            "update of OverTheBatch is another map of one state than of a batch, in 'h'; use the last",
+        ),
+        (WideHead, "read of WideHead returns shape [2, 5]; return [batch, 2]"),
+        (WideEmbedding, "update of WideEmbedding raises RuntimeError (The size of tensor a (4) must match"),
+        (Renamed, "update of Renamed returns the state {'g': [2, 4]}; return {'h': [2, 4]}, as it is given"),
+        (NoDictionary, "update of NoDictionary returns of type Tensor; return a state, named tensors"),
+        (UnknownLayer, "layer_states of UnknownLayer names 'x'; name entries of h"),
+    ],
+)
+def test_methods_that_do_not_fit_are_refused_in_a_sentence(model: type[Right], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        model(ModelConfig(vocabulary_size=3, output_size=2))
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_right_model_is_made_from_its_sizes_or_a_configuration() -> None:
+    sizes: Any = {"vocabulary_size": 3, "output_size": 2}
+    for model in (Right(**sizes), Right(ModelConfig(**sizes)), Noisy(**sizes)):
+        assert model.training
+        assert model(torch.tensor([[0, 2]])).shape == (1, 2, 2)
