@@ -99,6 +99,7 @@ OPERATOR_FIRST: Settings = {
     "contraction_weight": 0.006,
     "loss_until_error": True,
     "evaluate_every": 200,
+    "evaluation_lengths": (40, 128),
 }
 """For the large groups, whose tokens are all elements. Sequences of two tokens teach all products of two in
 large batches; then lengths grow, and the rate falls with the number of sequences (docs/training.md)."""
