@@ -110,7 +110,13 @@ RECIPES: dict[str, Settings] = {
     "A4": EVERY_ANSWER,
     "S4": {**EVERY_ANSWER, "steps": 3000, "contraction_weight": 0.005},
     "A5": OPERATOR_FIRST,
-    "S5": {**OPERATOR_FIRST, "steps": 7000, "final_steps": 2500},
+    "S5": {
+        **OPERATOR_FIRST,
+        "steps": 7000,
+        "final_steps": 2500,
+        "contraction_weight": 0.015,
+        "evaluate_every": 100,
+    },
     "A5-generators": GENERATORS,
     "S5-generators": GENERATORS,
 }
