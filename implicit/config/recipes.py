@@ -85,11 +85,38 @@ GENERATORS: Settings = {
     "evaluate_every": 200,
 }
 
+OPERATOR_FIRST: Settings = {
+    **BY_ACCURACY,
+    "batch_size": 64,
+    "tokens_per_update": 1024,
+    "learning_rate": 1e-2,
+    "scale_learning_rate": True,
+    "start_length": 2,
+    "length_growth": 2,
+    "bounded_length": 0,
+    "steps": 5000,
+    "final_steps": 1800,
+    "contraction_weight": 0.006,
+    "loss_until_error": True,
+    "evaluate_every": 200,
+    "evaluation_lengths": (40, 128),
+}
+"""For the large groups, whose tokens are all elements. Sequences of two tokens teach all products of two in
+large batches; then lengths grow, and the rate falls with the number of sequences (docs/training.md)."""
+
 RECIPES: dict[str, Settings] = {
     "parity": {**EVERY_ANSWER, "steps": 1000, "final_steps": 100},
     "S3": EVERY_ANSWER,
     "A4": EVERY_ANSWER,
     "S4": {**EVERY_ANSWER, "steps": 3000, "contraction_weight": 0.005},
+    "A5": OPERATOR_FIRST,
+    "S5": {
+        **OPERATOR_FIRST,
+        "steps": 7000,
+        "final_steps": 2500,
+        "contraction_weight": 0.015,
+        "evaluate_every": 100,
+    },
     "A5-generators": GENERATORS,
     "S5-generators": GENERATORS,
 }
@@ -121,6 +148,8 @@ RECIPE_SIZES: dict[str, Sizes] = {
     "S3": FALLBACK_SIZES,
     "A4": {**FALLBACK_SIZES, "d_model": 48, "head_size": 24},
     "S4": S5_SIZES,
+    "A5": S5_SIZES,
+    "S5": {**S5_SIZES, "d_model": 128},
     "A5-generators": S5_SIZES,
     "S5-generators": S5_SIZES,
 }

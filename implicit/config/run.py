@@ -72,6 +72,11 @@ class TrainConfig(CheckedConfig):
         description="tokens per training step of short sequences, which then come in larger batches than "
         "batch_size; none for batch_size at any length",
     )
+    scale_learning_rate: bool = Field(
+        default=False,
+        description="learning rate in proportion to the sequences of a step, from learning_rate at the "
+        "start length (with tokens_per_update and growth_accuracy)",
+    )
     length: PositiveInt = Field(default=32, le=2**20, description="training length, in tokens")
     steps: PositiveInt = Field(default=1500, description="training steps")
     seed: NonNegativeInt = Field(
@@ -165,6 +170,12 @@ class TrainConfig(CheckedConfig):
         final = self.curriculum.final_steps
         if self.curriculum.growth_accuracy is not None and final > self.steps:
             raise InputError(f"final_steps is {final}; give at most steps, {self.steps}")
+        grows = start is not None and self.curriculum.growth_accuracy is not None
+        if self.scale_learning_rate and (self.tokens_per_update is None or not grows):
+            raise InputError(
+                "scale_learning_rate is True, but no step has more sequences than another by accuracy; "
+                "give tokens_per_update, start_length and growth_accuracy, or leave it out"
+            )
         share = self.curriculum.carried_share
         if self.tokens_per_update is not None and share > 0 and self.curriculum.growth_accuracy is None:
             raise InputError(
@@ -201,7 +212,12 @@ class TrainConfig(CheckedConfig):
             return self.optimizer.learning_rate_at(step, self.steps)
         final_from = None if growth is None else growth.final_from
         falls_after = step if final_from is None else final_from - 1
-        return self.optimizer.learning_rate_at(step, self.last_step(growth), falls_after)
+        rate = self.optimizer.learning_rate_at(step, self.last_step(growth), falls_after)
+        first = self.curriculum.start_length
+        if not self.scale_learning_rate or first is None or growth is None or growth.length is None:
+            return rate
+        # The linear scaling rule of Goyal et al. 2017, arXiv 1706.02677.
+        return rate * self.sequences(growth.length) / self.sequences(first)
 
     def last_step(self, growth: Growth | None = None) -> int:
         """Return the last training step: that of the final phase once known, else the most there can be."""

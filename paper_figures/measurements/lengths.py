@@ -14,12 +14,14 @@ KEPT = ("accuracy", "share_converged", "updates")
 
 
 def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
-    """Return accuracy and share of converged tokens by length, chance, accuracy by position, and updates."""
+    """Return accuracies and share of converged tokens by length, chance, accuracy by position, and costs."""
     (numbers,) = analyse(run, settings).numbers().values()
+    last = run.metrics[-1] if run.metrics else {"step": 0}
     return {
-        **{name: numbers[name] for name in ("accuracy", "share_converged", "chance")},
+        **{name: numbers[name] for name in ("accuracy", "sequence_accuracy", "share_converged", "chance")},
         "by_position": [float(share) for share in numbers["accuracy_by_position"]],
-        "updates": run.metrics[-1]["step"] if run.metrics else 0,
+        "updates": last["step"],
+        "million_tokens": last.get("tokens", 0) / 1e6,
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from automata.errors import InputError
-from implicit.config.curriculum import Curriculum
+from implicit.config.curriculum import Curriculum, Growth
 from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_fields, flat_places, flatten, groups
 from implicit.config.run import TrainConfig
@@ -47,6 +47,33 @@ def test_learning_rate_is_that_of_torch() -> None:
 def test_warmup_of_all_steps() -> None:
     config = TrainConfig.of(task="parity", model="lstm", steps=4, warmup_steps=4, learning_rate=1)
     assert [config.learning_rate_at(step) for step in range(1, 5)] == [0.25, 0.5, 0.75, 1]
+
+
+GROWING = {
+    "task": "S3",
+    "model": "lstm",
+    "length": 8,
+    "batch_size": 2,
+    "tokens_per_update": 24,
+    "learning_rate": 0.6,
+    "warmup_steps": 0,
+    "scale_learning_rate": True,
+    "start_length": 2,
+    "growth_accuracy": 0.9,
+}
+
+
+def test_learning_rate_follows_the_number_of_sequences() -> None:
+    """12 sequences of 2 tokens, 6 of 4, 3 of 8."""
+    config = TrainConfig.of(**GROWING)
+    rates = [config.learning_rate_at(5, Growth(length=length)) for length in (None, 2, 4, 8)]
+    assert rates == pytest.approx([0.6, 0.6, 0.3, 0.15], rel=1e-15)
+
+
+@pytest.mark.parametrize("missing", ["tokens_per_update", "start_length", "growth_accuracy"])
+def test_learning_rate_that_nothing_scales_is_refused(missing: str) -> None:
+    with pytest.raises(InputError, match="scale_learning_rate is True"):
+        TrainConfig.of(**{**GROWING, missing: None})
 
 
 @pytest.mark.parametrize("model", ["implicit-mamba2", "mamba2", "lstm"])
