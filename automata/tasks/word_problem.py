@@ -230,15 +230,16 @@ class WordProblem(Task):
 
     def _gaps(self) -> Iterator[str]:
         """Say what a user may not have meant: states that no token leads to, and a single sequence."""
+        name = shown(self.name)
         drawn, reached = self.token_probabilities > 0, [self.initial_state]
         for state in reached:  # grows while it is read
             reached += {*self.table[state, drawn[state]].tolist()}.difference(reached)
-        never = [name for state, name in enumerate(self.state_names) if state not in (*reached, *self.avoid)]
+        never = [each for state, each in enumerate(self.state_names) if state not in (*reached, *self.avoid)]
         if never:
-            shown = ", ".join(never[:5]) + ("…" if never[5:] else "")
-            yield f"no sequence of {self.name} reaches {len(never)} of its states ({shown}); leave them out"
+            some = ", ".join(never[:5]) + ("…" if never[5:] else "")
+            yield f"no sequence of {name} reaches {len(never)} of its states ({some}); leave them out"
         if (drawn[reached].sum(axis=1) == 1).all():
-            yield f"{self.name} has a single sequence, one token in every state; give one with a choice"
+            yield f"{name} has a single sequence, one token in every state; give one with a choice"
 
     @property
     def state_count(self) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from automata.checks import check_integer, shown
 from automata.errors import InputError
-from implicit.cells.interface import Cell, keep_where
+from implicit.cells.interface import Cell, for_code_of, keep_where
 from implicit.cells.plain import like
 from theory.transition import State
 
@@ -120,7 +120,8 @@ class _Evaluation:
 
     def _run(self, method: str, inputs: Tensor, state: State, *given: Tensor | None) -> tuple[Tensor, State]:
         """Call ``forward`` or ``step``, and check the shapes of what it returns."""
-        found = tried(self.cell, method, inputs, state, *given)
+        injection, *mask = given
+        found = tried(self.cell, method, inputs, *for_code_of(self.cell, state, injection), *mask)
         if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor)):
             raise InputError(f"{method} of {self.name} returns {shown(found)}; return (outputs, state)")
         outputs, after = found

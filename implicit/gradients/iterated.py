@@ -45,6 +45,7 @@ class Implicit:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
 
     Example:
+        >>> import torch
         >>> from implicit.fixed_point import DampedPicard
         >>> from implicit.gradients import solve_with_gradient
         >>> a = torch.tensor(0.5, requires_grad=True)

@@ -83,15 +83,16 @@ class StepModel(SequenceModel):
         name = type(self).__name__
         tokens = torch.tensor([0, self.config.vocabulary_size - 1], device=self.device)
         state, inputs = tried(self, "init_state", 2), tried(self, "embed", tokens)
-        after = tried(self, "update", state, inputs)
+        after = tried(self, "update", *for_code_of(self, state, inputs))
         for method, parts in (("init_state", state), ("update", after)):
             if not isinstance(parts, Mapping) or not all(isinstance(part, Tensor) for part in parts.values()):
                 raise InputError(f"{method} of {name} returns {shown(parts)}; return a state, named tensors")
         shapes, found = ({part: [*value.shape] for part, value in parts.items()} for parts in (state, after))
         if found != shapes:
             raise InputError(f"update of {name} returns the state {found}; return {shapes}, as it is given")
-        alone = tried(self, "update", {part: value[1] for part, value in state.items()}, inputs[1])
-        again = tried(self, "update", state, inputs)
+        one = {part: value[1] for part, value in state.items()}
+        alone = tried(self, "update", *for_code_of(self, one, inputs[1]))
+        again = tried(self, "update", *for_code_of(self, state, inputs))
         for part, value in alone.items():
             fits = value.shape == after[part][1].shape
             drawn = not close(again[part], after[part])  # then numbers cannot be compared
@@ -100,7 +101,7 @@ class StepModel(SequenceModel):
                     f"update of {name} is another map of one state than of a batch, in {part!r}; "
                     "use the last axes, as in dim=-1"
                 )
-        logits = tried(self, "read", after)
+        logits = tried(self, "read", for_code_of(self, after, None)[0])
         if not isinstance(logits, Tensor) or logits.shape != (2, self.config.output_size):
             returned = f"shape {[*logits.shape]}" if isinstance(logits, Tensor) else shown(logits)
             raise InputError(f"read of {name} returns {returned}; return [batch, {self.config.output_size}]")
@@ -294,7 +295,7 @@ class WrappedModule(SequenceModel):
 
     def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
         batched = {name: part[None] for name, part in state.items()}
-        after, _ = self._tried(batched, inputs["token"][None])
+        after, _ = self._called(batched, inputs["token"][None])
         return latent, {name: part[0] for name, part in after.items()}
 
 

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 import analysis
-import theory
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.output import json_ready
 from automata import make_task
@@ -238,10 +237,6 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "rows of the state mixed": (
         lambda: wrapped(lambda m, s, t: ({"h": s["h"].cumsum(0) + t[:, None]}, s["h"])),
         "step gives a sequence other results in a batch than alone",
-    ),
-    "weights of another module, by one transition": (
-        lambda: theory.check(closed_over(PlainGRU(2, 2, 4)), torch.tensor([0, 1])),
-        r"step raises \w+Error \(.*takes weights from this module",
     ),
     "nothing returned": (lambda: wrapped(lambda *_: None), r"step returns None; return \(state, logits\)"),
     "a part missing": (lambda: wrapped(lambda m, s, t: ({}, t[:, None])), "state entry 'h' .* is missing"),

@@ -42,7 +42,7 @@ def test_swaps_and_generators_generate_s5() -> None:
 def test_hard_fraction_needs_an_identity() -> None:
     assert make_task("S5-generators", hard_fraction=0.3).easy_tokens == (0,)
     assert make_task("S5-transpositions", hard_fraction=1.0).hard_fraction == 1.0
-    with pytest.raises(InputError, match=r"hard_fraction is 0\.5 but S5-transpositions has no identity"):
+    with pytest.raises(InputError, match=r"hard_fraction is 0\.5 but 'S5-transpositions' has no identity"):
         make_task("S5-transpositions", hard_fraction=0.5)
     with pytest.raises(InputError, match=r"hard_fraction is -0\.1"):
         make_task("S5", hard_fraction=-0.1)

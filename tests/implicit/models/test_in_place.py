@@ -32,14 +32,13 @@ class LeakyCell(Cell):
         return {"h": self.in_proj.weight.new_zeros(batch_size, D)}
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
-        assert injection is not None
-        out = torch.tanh(self.in_proj(inputs) + state["h"] + injection)
+        out = torch.tanh(self.in_proj(inputs) + state["h"] + (0 if injection is None else injection))
         return out, {"h": 0.5 * state["h"] + 0.4 * out}
 
     def forward(
         self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        assert injection is not None
+        injection = torch.zeros_like(inputs) if injection is None else injection
         outputs = []
         for t in range(inputs.shape[1]):
             out, after = LeakyCell.step(self, inputs[:, t], state, injection[:, t])
@@ -52,8 +51,8 @@ class LeakyInPlace(LeakyCell):
     """The same, written into the injection and the state."""
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
-        assert injection is not None
         h = state["h"]
+        injection = torch.zeros_like(h) if injection is None else injection
         out = torch.tanh(injection.add_(self.in_proj(inputs)).add_(h))
         h.mul_(0.5).add_(0.4 * out)
         return out, {"h": h}

@@ -104,13 +104,15 @@ class LeakyCell(Cell):
         return {"h": torch.zeros(batch_size, D)}
 
     def step(self, inputs, state, injection=None):  # type: ignore[no-untyped-def]
-        out = torch.tanh(self.gain * self.in_proj(inputs) + state["h"] + injection)
+        read = 0 if injection is None else injection
+        out = torch.tanh(self.gain * self.in_proj(inputs) + state["h"] + read)
         return out, {"h": 0.5 * state["h"] + 0.4 * out}
 
     def forward(self, inputs, state, injection=None, mask=None):  # type: ignore[no-untyped-def]
         outputs = []
         for t in range(inputs.shape[1]):
-            out, after = self.step(inputs[:, t], state, injection[:, t])
+            read = None if injection is None else injection[:, t]
+            out, after = self.step(inputs[:, t], state, read)
             state = after if mask is None else keep_where(mask[:, t], after, state)
             outputs.append(out)
         return torch.stack(outputs, 1), state
