@@ -38,5 +38,7 @@ def test_the_wheel_contains_what_the_packages_read(wheel: list[str]) -> None:
         for path in (ROOT / name).rglob(kind)
     }
     files |= {str(path.relative_to(ROOT)) for path in (ROOT / "paper_figures" / "figures").glob("*.md")}
+    claims = ROOT / "analysis" / "certificates" / "claims"
+    files |= {str(path.relative_to(ROOT)) for path in claims.glob("*.md")}
     assert {"implicit/stored_runs/parity/model.safetensors", "paper_figures/results/jacobians.json"} < files
     assert set(wheel) == files | {name for name in wheel if ".dist-info/" in name}
