@@ -59,6 +59,7 @@ def evaluate_text(
             training mode.
 
     Example:
+        >>> _ = torch.manual_seed(0)
         >>> from implicit.language import ExplicitMamba2ForCausalLM, ExplicitMamba2LMConfig
         >>> config = ExplicitMamba2LMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, head_dim=4)
         >>> model = ExplicitMamba2ForCausalLM(config).eval()
