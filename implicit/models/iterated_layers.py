@@ -148,9 +148,8 @@ class IteratedLayers(Layers):
         start = self._start(recurrence, None, None)
         if self._fused_backend("auto", recurrence, self.solver, Implicit(), start) != "numba":
             return recurrence
-        with torch.no_grad():
-            self_map = self._fused_self_map()
-        return replace(recurrence, adjoint=fused_adjoint(self_map, recurrence))
+        adjoint = fused_adjoint(self._fused_self_map, self.parameters(), recurrence)
+        return replace(recurrence, adjoint=adjoint)
 
     def without_kernels(self) -> Self:
         """Compute by PyTorch's own operations from now on; return the model itself.

@@ -113,16 +113,19 @@ def solve_sequentially_fused(
 
 
 def fused_adjoint(
-    self_map: SelfMap, recurrence: Recurrence
+    self_map: Callable[[], SelfMap], weights: Iterable[Tensor], recurrence: Recurrence
 ) -> Callable[[Tensor, Tensor], AdjointSolution | None]:
-    """Return `solve_adjoint_fused` as a `Recurrence` offers it: not where what it reads was written into."""
-    read = [*self_map.weights.values(), *recurrence.inputs, *recurrence.state.values()]
+    """Return `solve_adjoint_fused` as a `Recurrence` offers it: not where what it reads was written into.
+
+    Φ is gathered from the weights only when it is called: many gradients never ask, and it may copy them.
+    """
+    read = [*weights, *recurrence.inputs, *recurrence.state.values()]
     versions = [tensor._version for tensor in read]
 
     def solve(latent: Tensor, gradient: Tensor) -> AdjointSolution | None:
         if versions != [tensor._version for tensor in read]:
             return None
-        return solve_adjoint_fused(self_map, recurrence, latent, gradient)
+        return solve_adjoint_fused(self_map(), recurrence, latent, gradient)
 
     return solve
 

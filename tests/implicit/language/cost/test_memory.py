@@ -54,16 +54,8 @@ def test_activations_are_what_autograd_saves(name: str, precision: Any) -> None:
     assert saved_bytes(model, BATCH, LENGTH, precision) == BATCH * found.total - more + less
 
 
-BEYOND_THE_FORMULA = pytest.mark.xfail(
-    strict=True, reason="the evaluation that an implicit gradient keeps is not in the formula yet"
-)
-
-
 @pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=BEYOND_THE_FORMULA) if n == "ImplicitMamba2ForCausalLM" else n for n in MODELS],
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_layer_more_takes_as_much_memory_as_the_formula_says(name: str, checkpointing: bool) -> None:
     """Of all that is alive at once, saved or not: what one layer writes and drops cancels in the difference.
 
