@@ -1,10 +1,14 @@
-"""The frame of all commands. Bad input and wrong flags end in one sentence and exit code 2."""
+"""The frame of all commands. Bad input and wrong flags end in one sentence and exit code 2.
+
+A warning is one sentence, too, told once and without a place in the code.
+"""
 
 import argparse
 import errno
 import io
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -52,6 +56,7 @@ def exit_code(
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a sign that the encoding lacks ends no command
+    usual, warnings.showwarning = warnings.showwarning, _teller()
     try:
         code = command(argv) or 0
         sys.stdout.flush()
@@ -68,12 +73,29 @@ def exit_code(
         remedy = _REMEDIES.get(error.errno or 0, "give another path or mend the file system")
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{(error.strerror or str(error)).lower()}; {remedy}", BAD_INPUT)
+    finally:
+        warnings.showwarning = usual
+
+
+def _teller() -> Callable[..., None]:
+    told = set[str]()
+
+    def tell(message: Warning | str, *_place: Any) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            _say("warning", str(message))
+
+    return tell
 
 
 def _fail(sentence: str, code: int) -> int:
+    _say("error", sentence)
+    return code
+
+
+def _say(kind: str, sentence: str) -> None:
     sentence = printable(" ".join(sentence.split()))
     if len(sentence) > LONGEST_SENTENCE:  # what was given is in the middle, and the remedy at the end
         half = LONGEST_SENTENCE // 2
         sentence = f"{sentence[:half]} … {sentence[-half:]}"
-    print(f"error: {sentence}", file=sys.stderr)
-    return code
+    print(f"{kind}: {sentence}", file=sys.stderr)

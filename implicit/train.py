@@ -7,13 +7,12 @@ the same machine, with the same versions and number of threads).
 import argparse
 import json
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any
 
 from pydantic.fields import FieldInfo
 from rich.console import Console
@@ -39,7 +38,7 @@ from implicit.runs.loading import initial_model, load_run
 from implicit.runs.settings_file import read_settings
 from implicit.threads import add_threads_flag, chosen_threads
 from implicit.training.initial import begin_from
-from implicit.training.train import ShortCurriculumWarning, run_ending, run_shortfall, train
+from implicit.training.train import run_ending, run_shortfall, train
 
 __all__ = ["main", "train"]
 
@@ -93,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     was_finished = folder.begun and folder.finished
     threads = chosen_threads(arguments.threads, lambda: _parameters(config))
-    with threads, _short_curriculum_in_one_line(), _unfinished_in_one_line(folder, config):
+    with threads, _unfinished_in_one_line(folder, config):
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
     last, shortfall = run.metrics[-1], run_shortfall(run)
     accuracies = ", ".join(
@@ -130,30 +129,6 @@ def _unfinished_in_one_line(folder: RunFolder, config: TrainConfig) -> Iterator[
             where = f"step {folder.stored_step:,} of at most {config.steps:,} is stored"
             print(f"{printable(folder.path)} is not finished: {where}", file=sys.stderr)
         raise
-
-
-@contextmanager
-def _short_curriculum_in_one_line() -> Iterator[None]:
-    """Show the warning of a short curriculum as one line, without the place in the code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", ShortCurriculumWarning)
-        show = warnings.showwarning
-
-        def show_in_one_line(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if issubclass(category, ShortCurriculumWarning):
-                print(f"warning: {printable(message)}", file=file or sys.stderr)
-            else:
-                show(message, category, filename, lineno, file, line)
-
-        warnings.showwarning = show_in_one_line
-        yield
 
 
 def _sizes_of_named_model(argv: Sequence[str] | None) -> dict[str, FieldInfo]:

@@ -1,6 +1,5 @@
 """The word problem as training data: tokens are elements or symbols, the label is the state after each."""
 
-import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from automata.caller import warn_caller
 from automata.checks import check_different, check_members, check_memory, check_share, checked, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
+from automata.machines.equivalence import reachable_states
 from automata.machines.language import states_with_finite_future
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, integer_array
@@ -225,19 +226,18 @@ class WordProblem(Task):
             description=description,
         )
         for sentence in problem._gaps():
-            warnings.warn(sentence, UserWarning, stacklevel=3)  # behind `checked`
+            warn_caller(sentence, UserWarning)
         return problem
 
     def _gaps(self) -> Iterator[str]:
         """Say what a user may not have meant: states that no token leads to, and a single sequence."""
         name = shown(self.name)
-        drawn, reached = self.token_probabilities > 0, [self.initial_state]
-        for state in reached:  # grows while it is read
-            reached += {*self.table[state, drawn[state]].tolist()}.difference(reached)
-        never = [each for state, each in enumerate(self.state_names) if state not in (*reached, *self.avoid)]
-        if never:
-            some = ", ".join(never[:5]) + ("…" if never[5:] else "")
-            yield f"no sequence of {name} reaches {len(never)} of its states ({some}); leave them out"
+        drawn = self.token_probabilities > 0
+        reached = reachable_states(np.where(drawn, self.table, self.initial_state), self.initial_state)
+        never = np.setdiff1d(np.arange(self.state_count), [*reached, *self.avoid])
+        if never.size:
+            some = ", ".join(self.state_names[state] for state in never[:5]) + ("…" if never[5:].size else "")
+            yield f"no sequence of {name} reaches {never.size} of its states ({some}); leave them out"
         if (drawn[reached].sum(axis=1) == 1).all():
             yield f"{name} has a single sequence, one token in every state; give one with a choice"
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from automata.caller import warn_caller
 from automata.checks import check_number
 from automata.errors import InputError
-from implicit.caller import warn_caller
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
 from implicit.gradients.adjoint import Product
 from implicit.gradients.iterated import iterated_adjoint

@@ -6,7 +6,7 @@ from functools import partial
 
 from torch import Tensor
 
-from implicit.caller import warn_caller
+from automata.caller import warn_caller
 from implicit.fixed_point import (
     Dependence,
     FixedPointProblem,

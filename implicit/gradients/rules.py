@@ -20,9 +20,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from automata.caller import warn_caller
 from automata.checks import check_integer, check_number
 from automata.errors import InputError
-from implicit.caller import warn_caller
 from implicit.fixed_point import (
     DampedPicard,
     FixedPointProblem,

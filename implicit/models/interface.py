@@ -20,9 +20,9 @@ from pydantic import PositiveInt
 from pydantic.fields import FieldInfo
 from torch import Tensor, nn
 
+from automata.caller import warn_caller
 from automata.checks import check_integer, check_type
 from automata.errors import InputError
-from implicit.caller import warn_caller
 from implicit.checked_config import CheckedConfig, validated
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Stopping
 from implicit.models.input_checks import (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from automata.caller import warn_caller
 from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
-from implicit.caller import warn_caller
 from implicit.cells import Cell, RMSNorm
 from implicit.cells.contract import check_cell
 from implicit.cells.plain import like

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from automata.caller import warn_caller
 from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from automata.tasks.interface import Task
-from implicit.caller import warn_caller
 from implicit.fixed_point import NotConvergedWarning, Solution
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve

@@ -4,6 +4,7 @@ import errno
 import io
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -105,6 +106,18 @@ def test_exit_codes(
     captured = capsys.readouterr()
     assert captured.err == f"error: {sentence}\n"
     assert captured.out == ""
+
+
+@pytest.mark.filterwarnings("always:no choice")
+def test_a_warning_is_one_line_and_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def main(argv: Sequence[str] | None) -> None:
+        for category in (UserWarning, UserWarning, FutureWarning):
+            warnings.warn("no choice;\ngive \x1b two", category, stacklevel=1)
+
+    usual = warnings.showwarning
+    assert run_command(main, []) == 0
+    assert capsys.readouterr().err == "warning: no choice; give \\x1b two\n"
+    assert warnings.showwarning is usual
 
 
 def test_faults_of_the_program_are_not_hidden() -> None:

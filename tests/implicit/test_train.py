@@ -126,6 +126,7 @@ def test_train_can_be_called_in_whatever_order_it_is_imported(order: str) -> Non
     assert (done.stdout, done.stderr) == ("2\nout is None\nout is None\n", "")
 
 
+@pytest.mark.filterwarnings("always::implicit.training.ShortCurriculumWarning")
 def test_short_curriculum_is_told_at_the_start_and_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -254,10 +254,12 @@ def test_the_object_the_class_and_the_file_keep_out_of_the_same_states() -> None
     ],
 )
 def test_an_automaton_with_states_or_choices_that_are_missing_says_so(automaton: Any, sentence: str) -> None:
-    with pytest.warns(UserWarning, match=sentence):
+    """At the line of the user, whatever the source."""
+    with pytest.warns(UserWarning, match=sentence) as warned:
         task_from({"transitions": automaton, "initial": "p"})
-    with pytest.warns(UserWarning, match="a single sequence"):
+    with pytest.warns(UserWarning, match="a single sequence") as also_warned:
         task_from("regex:a*")
+    assert {warning.filename for warning in (*warned, *also_warned)} == {__file__}
 
 
 @pytest.mark.parametrize("name", ["S5", "S5-generators", "A5xM", "counter-5"])
