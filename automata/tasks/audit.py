@@ -17,7 +17,7 @@ from math import sqrt
 
 import numpy as np
 
-from automata.checks import checked
+from automata.checks import checked, shown
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
@@ -315,8 +315,8 @@ def _table_windows(
     made, held_out = (part.batch(sequences, length, rng) for part in (task, task.part("test")))
     if not made.counted[:, -last:].any() or not held_out.counted[:, -last:].any():
         raise InputError(
-            f"length is {length}: {task.name} asks nothing in the last {last} tokens; give another, or a "
-            "greater last"
+            f"length is {length}: {shown(task.name)} asks nothing in the last {last} tokens; give another, "
+            "or a greater last"
         )
     by_size: dict[int, IntArray] = {}  # [counted targets]: the answer of the table, or _NEVER_SEEN
     entries = []

@@ -6,7 +6,7 @@ the edges in ascending order, two counters solve it in one pass: where one is, a
 
 import numpy as np
 
-from automata.checks import check_number, checked
+from automata.checks import check_number, checked, shown
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.tasks.final_answers import FinalAnswer
@@ -66,8 +66,8 @@ class SortedConnectivity(FinalAnswer):
         """Return words, their lengths, and 1 for those whose nodes are connected."""
         if longest < SHORTEST:
             raise InputError(
-                f"length is {longest}, and {self.name} has not both answers in words so short; give at least "
-                f"{SHORTEST}"
+                f"length is {longest}, and {shown(self.name)} has not both answers in words so short; give "
+                f"at least {SHORTEST}"
             )
         drawn: list[tuple[list[int], int]] = []
         waiting: tuple[dict[int, list[list[int]]], ...] = ({}, {})  # by answer, by length

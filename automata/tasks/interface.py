@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer, check_memory, check_type, checked
+from automata.checks import check_integer, check_memory, check_type, checked, shown
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, as_array, integer_array
@@ -176,7 +176,7 @@ class Task(ABC):
             InputError: the sequences of this task cannot go on.
         """
         raise InputError(
-            f"sequences of task {self.name!r} cannot go on in the next batch; leave start out, "
+            f"sequences of task {shown(self.name)} cannot go on in the next batch; leave start out, "
             "and train without carried states"
         )
 
@@ -239,8 +239,8 @@ class Task(ABC):
             targets = drawn.targets[:, places][drawn.counted[:, places]]
             if not targets.size:
                 raise InputError(
-                    f"length is {length}: task {self.name!r} asks nothing in {sequences} such sequences; "
-                    "give a greater length"
+                    f"length is {length}: task {shown(self.name)} asks nothing in {sequences} such "
+                    "sequences; give a greater length"
                 )
             shares = np.bincount(targets) / targets.size
         return float(shares.max())
@@ -274,7 +274,7 @@ class Task(ABC):
             return copy.deepcopy(self._specification)
         if "specified_as" not in vars(type(self)):  # of a subclass other fields would be missing
             raise InputError(
-                f"task {self.name!r} is an object of the class {type(self).__module__}:"
+                f"task {shown(self.name)} is an object of the class {type(self).__module__}:"
                 f"{type(self).__qualname__}, which a run folder cannot hold; give the task as "
                 '{"object": "module:name"} with the name of an object, or of a function that makes it, '
                 "in a module that can be imported"

@@ -47,8 +47,6 @@ from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.word_problem import WordProblem
 
 Content = dict[str, Any]
-TELLING_FIELDS = ("transitions", "table", "generators", "actions")
-"""Each says which of the four forms an object has."""
 LARGEST_TASK_FILE = 2**28
 """Bytes; the table of S7, the largest here, has 150 million."""
 
@@ -70,19 +68,13 @@ def read_json_object(path: Path) -> Content:
 
 def task_of_json(content: Content, where: str, name: str) -> Task:
     """Return the task of an automaton in one of the four forms; ``where`` begins the sentence of a fault."""
-    forms: dict[str, tuple[Callable[[Content, str, str], Task], set[str]]] = {  # by the telling field
-        "transitions": (_of_dfa, {"initial", "accepting", "avoid"}),
-        "table": (_of_monoid, {"element_names", "tokens"}),
-        "generators": (_of_generators, {"token_names"}),
-        "actions": (_of_probabilistic, {"states", "initial", "reveals", "target", "reveal_probability"}),
-    }
-    found = [field for field in forms if field in content]
+    found = [field for field in FORMS if field in content]
     if len(found) != 1:
         raise InputError(
             f"{where} is no automaton: it has {' and '.join(found) or 'none'} of the fields "
-            f"{', '.join(forms)}; give exactly one of them (formats: automata/tasks/json_formats.py)"
+            f"{', '.join(FORMS)}; give exactly one of them (formats: automata/tasks/json_formats.py)"
         )
-    build, fields = forms[found[0]]
+    build, fields = FORMS[found[0]]
     known = {*found, *fields, "name", "description"}
     try:
         for field in content:
@@ -271,3 +263,12 @@ def _text(content: Content, field: str, default: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{field} is {value!r}; give a text")
     return value
+
+
+FORMS: dict[str, tuple[Callable[[Content, str, str], Task], set[str]]] = {
+    "transitions": (_of_dfa, {"initial", "accepting", "avoid"}),
+    "table": (_of_monoid, {"element_names", "tokens"}),
+    "generators": (_of_generators, {"token_names"}),
+    "actions": (_of_probabilistic, {"states", "initial", "reveals", "target", "reveal_probability"}),
+}
+"""The four forms by the field that tells them, with what reads them and their other fields."""

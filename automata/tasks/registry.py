@@ -313,7 +313,7 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
     fraction = 1.0 if hard_fraction is None else check_number("hard_fraction", hard_fraction)
     options = {} if fraction == 1 else {"hard_fraction": fraction}
     if options and name not in {row[0] for row in _WORD_PROBLEMS}:
-        raise InputError(f"hard_fraction is {fraction} but {name} is no word problem; leave it out")
+        raise InputError(f"hard_fraction is {fraction} but {name!r} is no word problem; leave it out")
     task = entry.build(name=entry.name, description=entry.description, **options)
     return with_specification(task, name if fraction == 1 else {"name": name, "hard_fraction": fraction})
 

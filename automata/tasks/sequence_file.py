@@ -71,6 +71,7 @@ class SequenceFile(StoredTask):
         True
     """
 
+    longest: int
     specified_as, specified_beside = "csv", ("sha256", "name", "description")
 
     @checked
@@ -125,11 +126,9 @@ class SequenceFile(StoredTask):
     @property
     def words(self) -> IntArray:
         """The words of this part, ``[words, longest]``, padded with 0."""
-        longest = int(self._lengths.max())
-        check_memory(
-            f"a table of the words of {self.name}", 32 * self._chosen.size * longest, "draw batches of them"
-        )
-        return self._cut(self._chosen, longest)[0]
+        needed = 32 * self._chosen.size * self.longest
+        check_memory(f"a table of the words of {shown(self.name)}", needed, "draw batches of them")
+        return self._cut(self._chosen, self.longest)[0]
 
     def _cut(self, rows: IntArray, length: int) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
         """Return words and answers, cut to a length and padded with 0, and which of them are no padding."""
@@ -143,9 +142,9 @@ class SequenceFile(StoredTask):
     ) -> Batch:
         """Draw words; InputError if all are shorter than the length, or a start is given."""
         self.check_fresh(batch_size, length, rng, start)
-        if self.longest is not None and length > self.longest:
+        if length > self.longest:
             raise InputError(
-                f"length is {length}, and the longest word of {self.name} has {self.longest} tokens; "
+                f"length is {length}, and the longest word of {shown(self.name)} has {self.longest} tokens; "
                 f"give a length of at most {self.longest}"
             )
         drawn = rng.choice(self._chosen, batch_size)
@@ -164,7 +163,9 @@ class SequenceFile(StoredTask):
         Example:
             See `machine`.
         """
-        unknown, tokens, answers = -1, self._tokens, self._targets
+        name, unknown, tokens, answers = shown(self.name), -1, self._tokens, self._targets
+        needed = 8 * (self.output_size + 1) * self.vocabulary_size
+        check_memory(f"the automaton of {name}", needed, "give words of smaller numbers")
         before = np.r_[self.output_size, answers[:-1]]
         before[self._begins] = self.output_size  # a row more, for the beginning: the last one
         table = np.full((self.output_size + 1, self.vocabulary_size), unknown)
@@ -174,7 +175,7 @@ class SequenceFile(StoredTask):
             row, token = before[wrong[0]], tokens[wrong[0]]
             two = sorted({int(table[row, token]), int(answers[wrong[0]])})
             raise InputError(
-                f"the answers of {self.name} are not the states of an automaton: {self._place(row)}, token "
+                f"the answers of {name} are not the states of an automaton: {self._place(row)}, token "
                 f"{token} leads to {two[0]} and to {two[1]}"
             )
         known = np.union1d(before, answers)
@@ -182,13 +183,13 @@ class SequenceFile(StoredTask):
         if gaps.size:
             row, token = known[gaps[0][0]], gaps[0][1]
             raise InputError(
-                f"no word of {self.name} reads token {token} {self._place(row)}, so its automaton is not "
+                f"no word of {name} reads token {token} {self._place(row)}, so its automaton is not "
                 "known; give more words"
             )
         begins = np.flatnonzero((table[:-1] == table[-1]).all(axis=1))
         if not begins.size:
             raise InputError(
-                f"no answer of {self.name} can stand before the first token: none leads on as the beginning "
+                f"no answer of {name} can stand before the first token: none leads on as the beginning "
                 "does; give words of an automaton one of whose answers is that of the empty word"
             )
         never = np.arange(self.output_size)[:, None]

@@ -48,7 +48,7 @@ from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Specification, Task, with_specification
 from automata.tasks.json_formats import (
-    TELLING_FIELDS,
+    FORMS,
     dfa_of_json,
     read_json_object,
     task_of_json,
@@ -143,7 +143,7 @@ def task_from(
         source = {"object" if ":" in source else "name": source}
     if not isinstance(source, dict):
         return _with_hard_fraction(_task_of_object(source, "task"), hard_fraction)
-    if {*TELLING_FIELDS} & {*source} and not _OTHER_KINDS & {*source}:
+    if FORMS.keys() & source and not _OTHER_KINDS & source.keys():
         source = {"automaton": source}
     kinds = [kind for kind in _KINDS if kind in source and (kind != "name" or not _OTHER_KINDS & set(source))]
     if len(kinds) != 1:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import checked
+from automata.checks import checked, shown
 from automata.data_files import data_file, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
@@ -108,8 +108,8 @@ class TextFile(StoredTask):
         size = len(self.tokens)
         if length >= size:
             raise InputError(
-                f"length is {length}, and the {self.confined_to} part of {self.name} has {size} tokens; "
-                f"give a length of at most {size - 1}"
+                f"length is {length}, and the {self.confined_to} part of {shown(self.name)} has {size} "
+                f"tokens; give a length of at most {size - 1}"
             )
         before = starts(start, batch_size, -1, -1, size)
         drawn = rng.integers(0, size, size=batch_size)

@@ -131,7 +131,7 @@ def test_a_run_of_stored_words_is_compared_with_their_automaton(tmp_path: Path) 
     lengths = analysis.ask("length_generalization", MachineModel(exact.machine()), task=task)
     assert lengths.settings.lengths == (5,)
     assert lengths.runs[0].accuracy(5) == 1
-    with pytest.raises(InputError, match="length is 6, and the longest word of S3=5 has 5 tokens"):
+    with pytest.raises(InputError, match="length is 6, and the longest word of 'S3=5' has 5 tokens"):
         analysis.ask("length_generalization", MachineModel(exact.machine()), task=task, lengths=[6])
 
 

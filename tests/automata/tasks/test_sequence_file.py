@@ -201,7 +201,7 @@ def test_wrong_uses(tmp_path: Path, call: Callable[[Path], Any], sentence: str) 
 
 def test_a_length_that_no_word_has(tmp_path: Path) -> None:
     task = SequenceFile(write_sequences(tmp_path / "a.csv", make_task("S3"), sequences=40, length=4))
-    with pytest.raises(InputError, match="length is 5, and the longest word of a has 4 tokens"):
+    with pytest.raises(InputError, match="length is 5, and the longest word of 'a' has 4 tokens"):
         task.batch(2, 5, np.random.default_rng(0))
     with pytest.raises(InputError, match="cannot go on in the next batch"):
         task.batch(2, 4, np.random.default_rng(0), start=[0, 0])
@@ -240,9 +240,9 @@ ALL = [word for length in (1, 2, 3, 4) for word in product((0, 1), repeat=length
     ("answer", "words", "sentence"),
     [
         (lambda word: int(sum(word) > len(word) / 2), ALL, "after answer 0, token 1 leads to 0 and to 1"),
-        (sum, [word for word in ALL if len(word) < 4], "no word of a reads token 0 after answer 3, so its"),
-        (max, [word for word in ALL if word[0]], "no word of a reads token 0 at the beginning, so its"),
-        (lambda word: 1 - sum(word[1:]) % 2, ALL, "^no answer of a can stand before the first token"),
+        (sum, [word for word in ALL if len(word) < 4], "no word of 'a' reads token 0 after answer 3, so its"),
+        (max, [word for word in ALL if word[0]], "no word of 'a' reads token 0 at the beginning, so its"),
+        (lambda word: 1 - sum(word[1:]) % 2, ALL, "^no answer of 'a' can stand before the first token"),
     ],
 )
 def test_words_of_no_automaton_say_why(
@@ -252,6 +252,13 @@ def test_words_of_no_automaton_say_why(
     with pytest.raises(InputError, match=sentence):
         _ = task.word_problem
     assert task.machine() is None
+
+
+def test_an_automaton_that_memory_does_not_hold_is_refused(tmp_path: Path) -> None:
+    """Its table would have 2^40 entries, of which ten are known."""
+    (tmp_path / "a.csv").write_text(HEAD + "".join(f"0,{2**20 - n},{2**20 - n}\n" for n in range(1, 11)))
+    with pytest.raises(InputError, match="the automaton of 'a' needs at least 8192"):
+        _ = SequenceFile(tmp_path / "a.csv").word_problem
 
 
 def test_the_command_refuses(tmp_path: Path, refuses: Callable[[Any, list[str]], str]) -> None:
