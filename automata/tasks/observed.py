@@ -11,6 +11,7 @@ Belief: b ← N_y b / 1ᵀN_y b, and 1ᵀN_y b = Pr(what is seen at t | all befo
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_memory
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
+from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import Batch, Ceiling, Task, last_places
 
 Probabilities = NDArray[np.float64]
@@ -34,7 +36,8 @@ class ObservedTask(Task):
     answers, also where tokens contradict those before them.
 
     Attributes:
-        hidden_state_names: the name of every hidden state.
+        automaton: the automaton behind the task; a subclass may set ``hidden_state_names`` and
+            ``initial_belief`` instead.
 
     Example:
         What is known of a coin after it was turned over, perhaps, and looked at:
@@ -53,12 +56,17 @@ class ObservedTask(Task):
         True
     """
 
-    hidden_state_names: tuple[str, ...]
+    automaton: ProbabilisticAutomaton
 
-    @property
-    @abstractmethod
+    @cached_property
+    def hidden_state_names(self) -> tuple[str, ...]:
+        """The name of every hidden state."""
+        return self.automaton.states
+
+    @cached_property
     def initial_belief(self) -> Probabilities:
         """b₀, the distribution of the hidden state before the first token, ``[states]``."""
+        return self.automaton.initial
 
     @property
     def arrangements(self) -> IntArray | None:

@@ -147,16 +147,6 @@ class PartiallyObserved(ObservedTask):
         return Batch(tokens, targets, asks.astype(np.float32), end=end)
 
     @property
-    def hidden_state_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The states of the automaton."""
-        return self.automaton.states
-
-    @property
-    def initial_belief(self) -> Probabilities:
-        """The initial distribution of the automaton."""
-        return self.automaton.initial
-
-    @property
     def arrangements(self) -> IntArray | None:
         """What each partial reveal shows in each state, if these are n values in all their orders of n.
 

@@ -244,28 +244,14 @@ class ReplLanguage(ObservedTask):
             return None
         return self.filter_ceiling(length, last, sequences, rng, self.value_places)
 
-    @property
-    def automaton(self) -> ProbabilisticAutomaton:
+    @cached_property
+    def automaton(self) -> ProbabilisticAutomaton:  # type: ignore[override]
         """The probabilistic automaton of the arrangements; see `session_automaton`."""
         return session_automaton(self.form)
 
-    @property
-    def hidden_state_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The arrangements in one-line form."""
-        return self.automaton.states
-
-    @property
-    def initial_belief(self) -> Probabilities:
-        """Certainty that no action has been done."""
-        return self.automaton.initial
-
-    @property
+    @cached_property
     def arrangements(self) -> IntArray:
         """The variable, from 0, whose first value each variable holds in each state, ``[states, n]``."""
-        return self._held
-
-    @cached_property
-    def _held(self) -> IntArray:
         automaton = self.automaton
         names = [automaton.value_names[reveal] for reveal in automaton.reveals]
         numbers = [np.array([int(name) - 1 for name in values]) for values in names]
@@ -295,7 +281,7 @@ class ReplLanguage(ObservedTask):
         if observation < self._action_count:
             return beliefs @ self.automaton.matrices[observation].T
         variable, which = divmod(observation - self._action_count, 1 << self.form.variables)
-        return beliefs * (which >> self._held[:, variable] & 1)
+        return beliefs * (which >> self.arrangements[:, variable] & 1)
 
     def fully_revealed(self, tokens: ArrayLike) -> NDArray[np.bool_]:
         """Return after which tokens a full reveal is complete, ``[batch, length]``.
@@ -328,8 +314,8 @@ class ReplLanguage(ObservedTask):
         if self.form.initial != "ordered":
             variable, began = divmod(question, size**size)
             initial = began // size ** np.arange(size) % size
-        shows = np.zeros((len(self._held), self.output_size))
-        shows[np.arange(len(self._held)), first + initial[self._held[:, variable]]] = 1
+        shows = np.zeros((len(self.arrangements), self.output_size))
+        shows[np.arange(len(self.arrangements)), first + initial[self.arrangements[:, variable]]] = 1
         return beliefs @ shows
 
     @property
