@@ -12,6 +12,7 @@ N_y is M_σ at an action and D_ρ at a reveal of ρ; S_ρ are the states that sh
 m M_σ vanishes on ker m; it is linear then. (b) P after a reveal of ρ is a function of P before it, for all
 beliefs under which ρ can occur, iff S_ρ holds one state (up to states with the same P), or m D_ρ vanishes on
 ker m.*
+
 ``docs/belief.md`` proves it. So with hidden permutations and full reveals only, from any start, the marginal
 filter is exact; a reveal of one variable does not act on P for any n ≥ 3.
 

@@ -231,10 +231,10 @@ class ProbabilisticAutomaton:
     def log_beliefs(self, tokens: ArrayLike, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the exact filter in log space, which does not underflow on improbable traces.
 
-        Of tokens and the values shown, both ``[..., length]``, read at reveals only, it returns
-        log Pr(state after token t | reveals up to t), ``[..., length, states]``, and log Pr(value at t |
-        reveals before t), shape ``[..., length]``, 0 at an action. Where the reveals up to t have probability
-        0 both are -inf throughout.
+        The first result is log Pr(state after token t | reveals up to t), ``[..., length, states]``. The
+        second is log Pr(value at t | reveals before t), ``[..., length]``, 0 at an action. Both are -inf
+        where the reveals up to t have probability 0. Tokens and values are ``[..., length]``; values are read
+        at reveals.
 
         Raises:
             InputError: the shapes differ, a token is unknown, or a value is not one of its reveal.

@@ -1,9 +1,9 @@
 """On which tokens a filter on the marginals exists, decided on the beliefs that can be reached.
 
-A *marginal filter* of an automaton, for a set of tokens, is a function U with P(b') = U(P(b), y) for every
-belief b that can be reached by these tokens, every observation y possible at b (an action, or a reveal with
-its value), and the belief b' after it. It exists iff P(b₁) = P(b₂) implies P(b₁') = P(b₂') for all reachable
-b₁, b₂ and y possible at both (Proposition B of ``docs/belief.md``).
+A *marginal filter* of an automaton, for a set of tokens, is a function U with P(b') = U(P(b), y). Here b is
+any belief that these tokens can reach, y any observation possible at b (an action, or a reveal with its
+value), and b' the belief after it. The filter exists iff P(b₁) = P(b₂) implies P(b₁') = P(b₂') for all
+reachable b₁, b₂ and y possible at both (Proposition B of ``docs/belief.md``).
 
 So beliefs that can be reached are listed, by length, and grouped by P and y: all of a group must have one P
 after y. If no new belief appears at some length, the answer holds for every length; otherwise for sequences

@@ -5,8 +5,8 @@ sgn(π) b(π). If det P = s(b), then*
 
     b(π) = (2 Σᵢ P[i, πᵢ] − 1 + sgn(π) det P) / 6 .                                                      (1)
 
-*det P = s(b) holds at a known arrangement, after every reveal of one variable or of all, and is kept by each
-action that draws a permutation with det A_σ = E sgn, where A_σ = E Π.* A hidden swap is such an action, a
+*det P = s(b) holds at a known arrangement and after every reveal of one variable or of all. Each action that
+draws a permutation with det A_σ = E sgn, where A_σ = E Π, keeps it.* A hidden swap is such an action, a
 hidden rotation is not. ``docs/belief.md`` proves it.
 """
 

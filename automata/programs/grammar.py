@@ -12,16 +12,16 @@ A program gives every variable a value, changes them by statements, and prints t
     operand    = number | variable | variable of a loop around it
 
 **Every program ends.** The only way back is ``for`` over ``range`` of a number that stands in the text, at
-most K, nothing in a body changes how often it is repeated, and loops and conditions are nested at most d
-deep: so each of the s statements is executed at most K^d times, and the line of a ``for``, which is met once
-more than its body, at most (K + 1)·K^(d−1) times. With the v assignments and v prints, executed once each, a
-program executes at most 2v + s·(K + 1)·K^(d−1) lines (2v + s if d = 0).
+most K. Nothing in a body changes how often it is repeated, and loops and conditions are nested at most d
+deep. So each of the s statements is executed at most K^d times. The line of a ``for``, which is met once more
+than its body, is executed at most (K + 1)·K^(d−1) times. With the v assignments and v prints, executed once
+each, a program executes at most 2v + s·(K + 1)·K^(d−1) lines (2v + s if d = 0).
 
 Values stay in 0 … modulus − 1, so that each is one digit.
 
-**Most programs forget.** A number or a copy that is assigned, and a product, lose what a variable held: with
-the numbers as they are left out, about half of the printed values of programs of 40 statements no longer
-depend on the values at the beginning, so that the last statements are enough for them. A *reversible* program
+**Most programs forget.** A number or a copy that is assigned, and a product, lose what a variable held. With
+the default numbers, many of the values that programs of 40 statements print no longer depend on those at the
+beginning: the last statements are enough for them. A *reversible* program
 has none of the three: its arithmetic adds to a variable, or takes from it, something other than itself, and
 what a condition looks at is not changed within it. So each statement permutes the values that the variables
 can have together: whoever knows the values after it can tell which branch was taken, and take back each step.

@@ -6,14 +6,14 @@ variables, ``+``, ``-``, ``%`` by a number above 0, comparisons as the condition
 a number on one side; a product of variables has to stand right before ``%``. There is no ``while``, no
 ``def``, no ``import``, no attribute and no call but these two.
 
-**Every such program ends.** By induction over the nesting a simple statement executes one line, an ``if`` one
-and those of one branch, and ``for … in range(k)`` its own line k + 1 times and its body k times, since k is a
-number in the text and what the body assigns does not change the range. So the lines executed are finite in
-number, at most what `statement_bound` computes.
+**Every such program ends.** By induction over the nesting a simple statement executes one line, and an ``if``
+one and those of one branch. ``for … in range(k)`` executes its own line k + 1 times and its body k times: k
+is a number in the text, and what the body assigns does not change the range. So the lines executed are finite
+in number, at most what `statement_bound` computes.
 
-The numbers are bounded as well: those in the text go up to 10^6, so that an operation gives at most 20 binary
-digits more than the longest number so far has, except a product of variables, which has the digits of both
-together and is cut below 10^6 at once.
+The numbers are bounded as well. Those in the text go up to 10^6, so that an operation gives at most 20 binary
+digits more than the longest number so far has. Only a product of variables has the digits of both together,
+and it is cut below 10^6 at once.
 """
 
 import ast

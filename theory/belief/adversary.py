@@ -4,11 +4,13 @@ The error at a reveal is KL(exact ‖ predicted) in nats: the expected excess of
 history. A search goes through histories that can occur: every token, and at a reveal every value of
 positive probability.
 
-Theorem 9: where two histories with one P lead to different distributions r ≠ r' of a reveal, every predictor
-whose state is a function of P is wrong by the divergence radius R(r, r') > 0 on one of them, again and again
-if full reveals follow; if the adversary chooses by a fair coin in advance, the expected error per round is at
-least their Jensen–Shannon divergence. ``automata.probabilistic.scope`` finds such pairs. Theorem 10: so it is
-for bounded affine states on the coin of ``unknown_coin``. ``docs/belief.md`` has statements and proofs.
+Theorem 9: let two histories with one P lead to different distributions r ≠ r' of a reveal. Then every
+predictor whose state is a function of P is wrong by the divergence radius R(r, r') > 0 on one of them, and
+again and again if full reveals follow. If the adversary chooses by a fair coin in advance, the expected error
+per round is at least their Jensen–Shannon divergence. ``automata.probabilistic.scope`` finds such pairs.
+
+Theorem 10: a predictor from bounded affine states is wrong by a constant on some sequence of the coin of
+``unknown_coin``. ``docs/belief.md`` has statements and proofs.
 """
 
 from collections.abc import Sequence

@@ -1,14 +1,14 @@
 """How fast the mass of a linear filter decays: the conditional entropy rate of what is revealed.
 
-The mass 1ᵀb̃ of the unnormalised belief is the likelihood of the revealed values (Theorem 1), so that
-−E log 1ᵀb̃ per reveal tends to their conditional entropy rate h given the tokens, which come from a
-``TokenSource``. A *cycle* is one period of it.
+The mass 1ᵀb̃ of the unnormalised belief is the likelihood of the revealed values (Theorem 1). So −E log 1ᵀb̃
+per reveal tends to their conditional entropy rate h given the tokens. These come from a ``TokenSource``; a
+*cycle* is one period of it.
 
 - Bounds of h (Theorem 2) are in ``entropy_bounds``.
-- *Full reveals* (Theorem 3): if all reveals are full, and each cycle has one reveal, at a fixed place, or
-  tokens are independent with period 1, the rate per reveal is Σ_s π(s) E H(M_w e_s), over the words w of
-  actions between two reveals, with π stationary for E M_w: given the last revealed state s, the next value
-  has the distribution M_w e_s. With several reveals in a cycle this may be false (a test).
+- *Full reveals* (Theorem 3): the rate per reveal is Σ_s π(s) E H(M_w e_s), over the words w of actions
+  between two reveals, with π stationary for E M_w: M_w e_s is the distribution of the next value given the
+  last revealed state s. All reveals have to be full. Tokens have to be independent with period 1, or each
+  cycle to have one reveal, at a fixed place. With several reveals in a cycle this may be false (a test).
 - *Finitely many beliefs*: the cost −log Pr(Y | b) averaged over the chain of beliefs, for every source.
 - Almost surely (Theorem 4): −(1/K) log 1ᵀb̃ tends to h if the mean transition over a cycle is irreducible;
   else the limit may depend on the class that the hidden state falls into.
@@ -60,9 +60,9 @@ def decay_rate(
 ) -> DecayRate:
     """Return the rate: up to rounding where beliefs are finitely many, else between bounds.
 
-    Where only bounds are known, it stops once they differ by ``precision`` times the upper one. Beliefs are
-    counted of the finite chain; bounds take twenty times as many, full reveals a hundred times. Cycles are
-    those of the bounds, and the actions between two full reveals.
+    Where only bounds are known, it stops once they differ by ``precision`` times the upper one.
+    ``most_beliefs`` limits the finite chain; bounds take twenty times as many, full reveals a hundred times.
+    ``most_cycles`` limits the bounds, and the actions between two full reveals.
 
     Raises:
         InputError: the source is none of this automaton's or draws no reveal; or rates may depend on the

@@ -6,14 +6,13 @@ given.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import torch
 
 from automata.checks import check_integer
 from automata.errors import InputError
-from automata.probabilistic.marginal_filter import MarginalFilter, Rule
+from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.probabilistic.scope import marginal_scope
@@ -217,9 +216,8 @@ def worst_report() -> str:
         names = automaton.reveals[1:]
         tokens = [*automaton.actions, *names]
         found = marginal_scope(automaton, names, 4, tokens).confusion
-        condition, balance = (
-            MarginalPredictor(MarginalFilter(automaton, names, rule)) for rule in get_args(Rule)[1:]
-        )
+        condition = MarginalPredictor(MarginalFilter(automaton, names, "condition"))
+        balance = MarginalPredictor(MarginalFilter(automaton, names, "balance"))
         errors = [
             f"{worst_sequence(automaton, predictor, 8, beam=100, tokens=tokens).total:.4f}"
             for predictor in (condition, balance)

@@ -7,10 +7,10 @@ prediction after division by 1ᵀb̃, is the same for all gains; what they chang
     L_T = Σ_t (log g(y_t) + log Pr(y_t | past)).                                                          (1)
 
 With φ a solution of φ(s) − E_s φ(target) = E_s c for the summand c of (1), L_T = M_T + φ(start) − φ(end),
-where M is a martingale with the increments D(e) = c(e) + φ(target) − φ(source) along an edge e. With V = E D²
-in the stationary chain, L_T is bounded if V = 0, and otherwise leaves every interval (Theorem 5), on the mean
-after ab/V tokens for (−a, b) (Theorem 6). A stable layer cannot rescale at all (Proposition 7), and every
-gain has its adversary (Corollary 8). ``docs/belief.md`` has statements and proofs.
+where M is a martingale with the increments D(e) = c(e) + φ(target) − φ(source) along an edge e. Let V be E D²
+in the stationary chain. If V = 0, L_T is bounded; otherwise it leaves every interval (Theorem 5). The mean
+time to leave (−a, b) tends to ab/V tokens (Theorem 6). A stable layer cannot rescale at all (Proposition 7),
+and every gain has its adversary (Corollary 8). ``docs/belief.md`` has statements and proofs.
 """
 
 from dataclasses import dataclass

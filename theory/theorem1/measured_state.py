@@ -54,7 +54,7 @@ class MeasuredState:
     state: State  # the state s
     fixed_point: FixedPoint  # the outcome of the solve
     conditions: tuple[Condition, Condition, Condition]  # C1, C2 and C3
-    search: "Search"  # how its fixed point was sought, and others near it are
+    search: Search  # how its fixed point was sought, and others near it are
 
     @property
     def probes(self) -> Probes:

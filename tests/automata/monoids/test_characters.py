@@ -37,7 +37,7 @@ GROUPS = [
 
 
 def cycle_type(name: str) -> tuple[int, ...]:
-    """Of a permutation in one-line form."""
+    """Return the lengths of the cycles of a permutation in one-line form, the longest first."""
     images, left, lengths = [int(letter) - 1 for letter in name], set(range(len(name))), []
     while left:
         start = point = left.pop()

@@ -254,7 +254,7 @@ def test_the_object_the_class_and_the_file_keep_out_of_the_same_states() -> None
     ],
 )
 def test_an_automaton_with_states_or_choices_that_are_missing_says_so(automaton: Any, sentence: str) -> None:
-    """At the line of the user, whatever the source."""
+    """The warning points at the line of the user, whatever the source."""
     with pytest.warns(UserWarning, match=sentence) as warned:
         task_from({"transitions": automaton, "initial": "p"})
     with pytest.warns(UserWarning, match="a single sequence") as also_warned:
