@@ -166,14 +166,14 @@ class Recognition(FinalAnswer):
             >>> [Recognition(regular_expression_dfa(text)).first_asked() for text in (".*ab", "(ab|ba)*")]
             [2, None]
         """
-        reached, seen = frozenset([self.dfa.initial_number]), list[frozenset[int]]()
+        reached, seen = frozenset([self.dfa.initial_number]), dict[frozenset[int], bool]()
         while reached not in seen:  # the states after all words of a length go round in the end
-            seen.append(reached)
+            seen[reached] = len({*self.dfa.accepting_mask[list(reached)].tolist()}) == 2
             reached = frozenset(self.dfa.table[list(reached)].ravel().tolist())
-        asked = [len({*self.dfa.accepting_mask[list(states)].tolist()}) == 2 for states in seen]
+        asked = [*seen.values()]
         if not any(asked):
             return 1  # then words of all lengths are
-        if not all(asked[seen.index(reached) :]):
+        if not all(asked[[*seen].index(reached) :]):
             return None
         return max(1, len(asked) - asked[::-1].index(False) if False in asked else 1)
 
