@@ -69,6 +69,8 @@ class SequenceFile(StoredTask):
         >>> batch = task.batch(4, 3, np.random.default_rng(0))
         >>> bool((make_task("S3").states(batch.tokens) == batch.targets).all())
         True
+        >>> task.word_problem, bool((task.machine().table == make_task("S3").table).all())
+        (<WordProblem S3=5: 6 tokens, 6 states>, True)
     """
 
     longest: int
@@ -159,9 +161,6 @@ class SequenceFile(StoredTask):
             InputError: an answer and a token have several answers after them, or nowhere any, or no answer
                 can stand before the first token: then the answers are not the states of an automaton, or the
                 words too few to tell.
-
-        Example:
-            See `machine`.
         """
         name, unknown, tokens, answers = shown(self.name), -1, self._tokens, self._targets
         needed = 8 * (self.output_size + 1) * self.vocabulary_size
@@ -206,18 +205,7 @@ class SequenceFile(StoredTask):
         return "at the beginning" if row == self.output_size else f"after answer {row}"
 
     def machine(self) -> MealyMachine | None:
-        """Return the machine of `word_problem`; None where the words are those of none.
-
-        Example:
-            >>> from tempfile import TemporaryDirectory
-            >>> from automata.tasks.registry import make_task
-            >>> with TemporaryDirectory() as folder:
-            ...     file = Path(folder) / "S3=5.csv"
-            ...     _ = write_sequences(file, make_task("S3"), sequences=100, length=5)
-            ...     task = SequenceFile(file)
-            >>> task.word_problem, bool((task.machine().table == make_task("S3").table).all())
-            (<WordProblem S3=5: 6 tokens, 6 states>, True)
-        """
+        """Return the machine of `word_problem`; None where the words are those of none."""
         try:
             return self.word_problem.machine()
         except InputError:
