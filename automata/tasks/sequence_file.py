@@ -158,9 +158,8 @@ class SequenceFile(StoredTask):
         """The word problem whose states are the answers, read off all words of the files.
 
         Raises:
-            InputError: an answer and a token have several answers after them, or nowhere any, or no answer
-                can stand before the first token: then the answers are not the states of an automaton, or the
-                words too few to tell.
+            InputError: the answers are not the states of an automaton, the words are too few to tell, or no
+                answer can stand before the first token.
         """
         name, unknown, tokens, answers = shown(self.name), -1, self._tokens, self._targets
         needed = 8 * (self.output_size + 1) * self.vocabulary_size
