@@ -1,6 +1,7 @@
-"""What models rely on in a cell of a user's, checked by evaluating it once where a layer or a model is made.
+"""The check of a user's code: it is evaluated once, where a layer or a model is made of it.
 
-The cells of this package are held to more by tests/implicit/cells/test_contract.py.
+`check_cell` checks a cell. `implicit.models.step_model` checks its models with the same tools. The cells of
+this package are held to more by tests/implicit/cells/test_contract.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +13,11 @@ from torch import Tensor, nn
 
 from automata.checks import check_integer, shown
 from automata.errors import InputError
-from implicit.cells.interface import Cell, for_code_of, keep_where
+from implicit.cells.interface import Cell, for_code_of, is_ours, keep_where
 from implicit.cells.plain import like
 from theory.transition import State
 
-_BATCH, _LENGTH = 2, 3
+BATCH, _LENGTH = 2, 3
 
 
 def check_cell(cell: Cell, d_model: int) -> None:
@@ -45,8 +46,7 @@ def check_cell(cell: Cell, d_model: int) -> None:
 
 def is_checked(module: nn.Module) -> bool:
     """Return whether a module is a user's, and can be evaluated where it is."""
-    weight = like(module)
-    if type(module).__module__.startswith("implicit.") or weight.is_meta:
+    if is_ours(module) or (weight := like(module)).is_meta:
         return False
     return weight.is_cuda or not (torch.cuda.is_available() or torch.is_inference_mode_enabled())
 
@@ -64,21 +64,46 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def tried(module: nn.Module, method: str, *given: Any) -> Any:
-    """Call a method, and say in one sentence what is wrong if it raises."""
+@contextmanager
+def in_one_sentence(called: str, remedy: str) -> Iterator[None]:
+    """Refuse, in one sentence, code that raises: what was called, what it raised, and the remedy."""
     try:
-        return getattr(module, method)(*given)
+        yield
     except InputError:
         raise
     except Exception as error:
-        shapes = " and ".join(str([*part.shape]) for part in given if isinstance(part, Tensor))
-        read = f" for tensors of shape {shapes}" if shapes else ""
-        raised = f"{type(error).__name__} ({str(error).strip()})"
-        raise InputError(f"{method} of {type(module).__name__} raises {raised}{read}; correct it") from error
+        raised = f"{type(error).__name__} ({' '.join(str(error).split())})"
+        raise InputError(f"{called} raises {raised}; {remedy}") from error
+
+
+def tried(module: nn.Module, method: str, *given: Any) -> Any:
+    """Call a method, and refuse it in one sentence if it raises."""
+    shapes = " and ".join(str([*part.shape]) for part in given if isinstance(part, Tensor))
+    remedy = f"correct it for tensors of shape {shapes}" if shapes else "correct it"
+    with in_one_sentence(f"{method} of {type(module).__name__}", remedy):
+        return getattr(module, method)(*given)
+
+
+def check_returned(method: str, state: object, given: State | None = None, *, grows: bool = False) -> None:
+    """Refuse what is no state of the batch that is tried, or not of the shapes of the state that was given.
+
+    Shapes of a state that grows may differ.
+    """
+    if not isinstance(state, Mapping) or not all(isinstance(part, Tensor) for part in state.values()):
+        raise InputError(f"{method} returns {shown(state)}; return a state, named tensors")
+    for name, part in state.items():
+        if part.ndim == 0 or len(part) != BATCH:
+            raise InputError(
+                f"state part {name!r} of {method} has shape {[*part.shape]}; return the batch in front"
+            )
+    found = {name: [*part.shape] for name, part in state.items()}
+    wanted = found if given is None else {name: [*part.shape] for name, part in given.items()}
+    if {*wanted} != {*found} or (wanted != found and not grows):
+        raise InputError(f"{method} returns the state {found}; return {wanted}, as it is given")
 
 
 class _Evaluation:
-    """A cell with the material that it is evaluated on."""
+    """The evaluation of a cell at fixed inputs, and the checks of what it returns."""
 
     def __init__(self, cell: Cell, d_model: int) -> None:
         self.cell, self.name = cell, type(cell).__name__
@@ -87,13 +112,11 @@ class _Evaluation:
             raise InputError(f"{self.name} has no injection_size; set it in the constructor")
         check_integer(f"injection_size of {self.name}", size, 1)
         self.inputs, self.injection = (
-            torch.sin(torch.arange(_BATCH * _LENGTH * width).view(_BATCH, _LENGTH, width) + 1.0).to(
-                like(cell)
-            )
+            torch.sin(torch.arange(BATCH * _LENGTH * width).view(BATCH, _LENGTH, width) + 1.0).to(like(cell))
             for width in (d_model, size)
         )
-        self.state: State = tried(cell, "init_state", _BATCH)
-        self._check_state("init_state", self.state)
+        self.state: State = tried(cell, "init_state", BATCH)
+        check_returned(f"init_state of {self.name}", self.state)
 
     def check(self) -> None:
         """Check one claim after the other; later ones rely on the earlier."""
@@ -108,16 +131,6 @@ class _Evaluation:
         if self.cell.linear_in_state and not self.cell.state_grows:
             self._check_affine(states)
 
-    def _check_state(self, method: str, state: object) -> None:
-        if not isinstance(state, Mapping) or not all(isinstance(part, Tensor) for part in state.values()):
-            raise InputError(f"the state of {method} of {self.name} is {shown(state)}; return named tensors")
-        for name, part in state.items():
-            if part.ndim == 0 or len(part) != _BATCH:
-                raise InputError(
-                    f"state part {name!r} of {method} of {self.name} has shape {[*part.shape]}; "
-                    "return the batch in front"
-                )
-
     def _run(self, method: str, inputs: Tensor, state: State, *given: Tensor | None) -> tuple[Tensor, State]:
         """Call ``forward`` or ``step``, and check the shapes of what it returns."""
         injection, *mask = given
@@ -130,10 +143,7 @@ class _Evaluation:
                 f"{method} of {self.name} returns outputs of shape {[*outputs.shape]}; "
                 f"return {[*inputs.shape]}, as of its inputs"
             )
-        self._check_state(method, after)
-        wanted, got = ({name: [*part.shape] for name, part in parts.items()} for parts in (state, after))
-        if {*wanted} != {*got} or (wanted != got and not self.cell.state_grows):
-            raise InputError(f"{method} of {self.name} returns the state {got}; return {wanted}, as it reads")
+        check_returned(f"{method} of {self.name}", after, state, grows=self.cell.state_grows)
         return outputs, after
 
     def _check_dependence(self) -> None:
@@ -167,7 +177,7 @@ class _Evaluation:
     @torch.no_grad()
     def _check_forms(self) -> list[State]:
         """Compare ``forward`` with the scan of ``step``; return the states that the scan visits."""
-        mask = torch.ones(_BATCH, _LENGTH, dtype=torch.bool, device=self.inputs.device)
+        mask = torch.ones(BATCH, _LENGTH, dtype=torch.bool, device=self.inputs.device)
         mask[1, -1] = False
         outputs, last = self._run("forward", self.inputs, self.state, self.injection, mask)
         states = [self.state]
@@ -224,8 +234,13 @@ def _depends(result: Tensor, given: Tensor) -> bool:
 
 
 def close(found: Tensor, expected: Tensor) -> bool:
-    """Whether half of the digits agree: orders of summation cost a few, and a wrong form all of them."""
+    """Return whether half of the digits agree.
+
+    Another order of summation costs a few digits, and a wrong form all of them. Digits are those of the
+    largest finite entry.
+    """
     if not _is_real(expected):
         return torch.equal(found, expected)
-    size = max(1.0, float(expected.detach().abs().max())) if expected.numel() else 1.0
+    finite = expected.detach()[expected.isfinite()].abs()
+    size = (float(finite.max()) if len(finite) else 0.0) or 1.0
     return torch.allclose(found, expected, 0, torch.finfo(expected.dtype).eps ** 0.5 * size, equal_nan=True)

@@ -20,7 +20,15 @@ from torch.utils._pytree import tree_leaves
 from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
 from implicit.cells import keep_where
-from implicit.cells.contract import close, evaluating, is_checked, tried
+from implicit.cells.contract import (
+    BATCH,
+    check_returned,
+    close,
+    evaluating,
+    in_one_sentence,
+    is_checked,
+    tried,
+)
 from implicit.cells.interface import for_code_of
 from implicit.cells.plain import like
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
@@ -82,14 +90,10 @@ class StepModel(SequenceModel):
     def _check_methods(self) -> None:
         name = type(self).__name__
         tokens = torch.tensor([0, self.config.vocabulary_size - 1], device=self.device)
-        state, inputs = tried(self, "init_state", 2), tried(self, "embed", tokens)
+        state, inputs = tried(self, "init_state", BATCH), tried(self, "embed", tokens)
+        check_returned(f"init_state of {name}", state)
         after = tried(self, "update", *for_code_of(self, state, inputs))
-        for method, parts in (("init_state", state), ("update", after)):
-            if not isinstance(parts, Mapping) or not all(isinstance(part, Tensor) for part in parts.values()):
-                raise InputError(f"{method} of {name} returns {shown(parts)}; return a state, named tensors")
-        shapes, found = ({part: [*value.shape] for part, value in parts.items()} for parts in (state, after))
-        if found != shapes:
-            raise InputError(f"update of {name} returns the state {found}; return {shapes}, as it is given")
+        check_returned(f"update of {name}", after, state)
         one = {part: value[1] for part, value in state.items()}
         alone = tried(self, "update", *for_code_of(self, one, inputs[1]))
         again = tried(self, "update", *for_code_of(self, state, inputs))
@@ -183,7 +187,6 @@ class WrappedModule(SequenceModel):
         with torch.no_grad():
             _, logits = self._tried(self.init_state(2), torch.zeros(2, dtype=torch.int64, device=self.device))
         self.config = ModelConfig(vocabulary_size=vocabulary_size, output_size=logits.shape[1])
-        self._check_copy()
 
     def init_state(self, batch_size: int) -> State:
         """Return the state before the first token, the same for every sequence."""
@@ -195,7 +198,7 @@ class WrappedModule(SequenceModel):
         }
         return {name: part.expand(batch_size, *part.shape) for name, part in parts.items()}
 
-    def _check_copy(self) -> None:
+    def check_made(self) -> None:
         """Refuse a step of which a copy in evaluation mode is no function of its weights, state and token."""
         copies: dict[int, Any] = {}
         try:
@@ -214,13 +217,13 @@ class WrappedModule(SequenceModel):
                     "take all from that argument, as in step=lambda net, state, token: net.one(state, token)"
                 )
             drawn = not torch.equal(before, torch.get_rng_state())
-            if drawn or not _agree(found, copied._all_of(tokens)):
+            if drawn or not all(map(close, copied._all_of(tokens), found)):
                 raise InputError(
                     "step gives other results when it is called again in evaluation mode; draw no random "
                     "numbers there, and keep everything in the state that it returns"
                 )
             alone = [torch.cat(rows) for rows in zip(*map(copied._all_of, tokens.split(1)), strict=True)]
-            if not _agree(found, alone):
+            if not all(map(close, found, alone)):
                 raise InputError(
                     "step gives a sequence other results in a batch than alone; let each row depend on that "
                     "row of state and token only"
@@ -235,7 +238,11 @@ class WrappedModule(SequenceModel):
         return found
 
     def _called(self, state: State, token: Tensor) -> tuple[State, Tensor]:
-        """Call the step, and refuse what is no state and no logits."""
+        """Call the step, and refuse what is no state and no logits.
+
+        An error of the step passes as it is: `theory` catches the RuntimeError of an operation that
+        ``torch.func`` cannot batch, and takes another way.
+        """
         found = self._step(self.module, *for_code_of(self._step, state, token))
         if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Tensor)):
             raise InputError(f"step returns {shown(found)}; return (state, logits)")
@@ -255,16 +262,13 @@ class WrappedModule(SequenceModel):
         return {name: after[name] for name in state}, logits
 
     def _tried(self, state: State, token: Tensor) -> tuple[State, Tensor]:
-        """Call the step, and say in one sentence what is wrong if it raises."""
-        try:
+        """Call the step, and refuse it in one sentence if it raises."""
+        remedy = (
+            "it is called as step(module, state, token), and takes weights from this module, which may be a "
+            "float64 copy"
+        )
+        with in_one_sentence("step", remedy):
             return self._called(state, token)
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(
-                f"step raises {type(error).__name__} ({shown(str(error))}); it is called as "
-                "step(module, state, token), and takes weights from this module, which may be a float64 copy"
-            ) from error
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
@@ -300,7 +304,7 @@ class WrappedModule(SequenceModel):
 
 
 class _UsesOthers(TorchDispatchMode):
-    """Note whether operations read what was copied, rather than its copy, or parameters that were not."""
+    """Note whether an operation reads a tensor that was copied, or a parameter that was not."""
 
     def __init__(self, copies: Mapping[int, Any]) -> None:
         super().__init__()
@@ -312,20 +316,6 @@ class _UsesOthers(TorchDispatchMode):
             unknown = isinstance(value, nn.Parameter) and id(value) not in self._copies
             self.others |= unknown or (isinstance(value, Tensor) and id(value) in self._originals)
         return function(*args, **(kwargs or {}))
-
-
-def _agree(found: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
-    """Return whether results agree to half of the digits: a sum of fewer rows may have another order."""
-    return all(
-        torch.allclose(one, other, rtol=0, atol=_slack(other), equal_nan=True)
-        for one, other in zip(found, expected, strict=True)
-    )
-
-
-def _slack(values: Tensor) -> float:
-    if not values.is_floating_point():
-        return 0.0
-    return float(torch.finfo(values.dtype).eps ** 0.5 * values.nan_to_num(0, 0, 0).norm())
 
 
 def wrap(

@@ -182,7 +182,10 @@ class Pair(Right):
         (AnotherScan, "forward of AnotherScan is not the scan of its step: outputs of 3 tokens, one of them"),
         (WrongInjection, "step of WrongInjection raises RuntimeError (The size of tensor a (10) must match"),
         (WrongOutput, "step of WrongOutput returns outputs of shape [2, 7]; return [2, 6], as of its inputs"),
-        (WrongState, "step of WrongState returns the state {'h': [2, 5]}; return {'h': [2, 4]}, as it reads"),
+        (
+            WrongState,
+            "step of WrongState returns the state {'h': [2, 5]}; return {'h': [2, 4]}, as it is given",
+        ),
         (NoBatch, "state part 'h' of init_state of NoBatch has shape [4]; return the batch in front"),
         (NeedsInjection, "step of NeedsInjection raises TypeError (unsupported operand"),
     ],

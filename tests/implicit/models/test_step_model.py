@@ -65,6 +65,11 @@ class Noisy(Right):
         return {"h": super().update(state, inputs)["h"] + torch.randn_like(inputs)}
 
 
+class NoBatch(Right):
+    def init_state(self, batch_size: int) -> State:
+        return {"h": torch.zeros(4)}
+
+
 class UnknownLayer(Right):
     layer_states = (("x",),)
 
@@ -80,6 +85,7 @@ class UnknownLayer(Right):
         (WideEmbedding, "update of WideEmbedding raises RuntimeError (The size of tensor a (4) must match"),
         (Renamed, "update of Renamed returns the state {'g': [2, 4]}; return {'h': [2, 4]}, as it is given"),
         (NoDictionary, "update of NoDictionary returns of type Tensor; return a state, named tensors"),
+        (NoBatch, "state part 'h' of init_state of NoBatch has shape [4]; return the batch in front"),
         (UnknownLayer, "layer_states of UnknownLayer names 'x'; name entries of h"),
     ],
 )
