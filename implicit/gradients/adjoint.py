@@ -51,6 +51,8 @@ class _WithGradientOf(torch.autograd.Function):
 
 Product = Callable[[Tensor], Tensor]
 """v ↦ Jᵀ v."""
+Adjoint = Callable[[Tensor, Tensor, Product], Tensor]
+"""(g, Φ(z*), v ↦ Jᵀ v) ↦ v with v = g + Jᵀ v."""
 
 
 def linearised(problem: FixedPointProblem, value: Tensor) -> tuple[Tensor, Product] | None:
@@ -68,7 +70,8 @@ def linearised(problem: FixedPointProblem, value: Tensor) -> tuple[Tensor, Produ
     """
     if is_transformed(()):
         return None
-    point = _Cut.apply(value.detach().requires_grad_())
+    point = value.detach().requires_grad_()
+    point.register_post_accumulate_grad_hook(_forget_gradient)
     with _unpacked_once():
         image = problem.function(point)
     if is_transformed((image,)):
@@ -78,29 +81,22 @@ def linearised(problem: FixedPointProblem, value: Tensor) -> tuple[Tensor, Produ
     return image, partial(_transposed_product, image, point)
 
 
-class _Cut(torch.autograd.Function):
-    """z as it is; a backward pass ends there, and leaves no gradient behind."""
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:  # noqa: ARG004
-        return z.view_as(z)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> None:  # noqa: ARG004
-        return None
+def _forget_gradient(point: Tensor) -> None:
+    """Drop what a backward pass leaves at z*: taken with ``create_graph=True``, it would hold the graph."""
+    point.grad = None
 
 
 def _reaches_beyond(point: Tensor, image: Tensor) -> bool:
-    """Whether a leaf of the image's graph lies elsewhere than behind the point."""
+    """Return whether the graph of the image has another leaf than the point."""
     if image.grad_fn is None:
-        return image.requires_grad
+        return image.requires_grad and image is not point
     open_nodes: list[Any] = [image.grad_fn]
-    seen = {point.grad_fn, None}
+    seen: set[Any] = {None}
     while open_nodes:
         node = open_nodes.pop()
         if node in seen:
             continue
-        if hasattr(node, "variable"):
+        if getattr(node, "variable", point) is not point:  # nodes of leaves have it
             return True
         seen.add(node)
         open_nodes.extend(following for following, _ in node.next_functions)
@@ -108,11 +104,11 @@ def _reaches_beyond(point: Tensor, image: Tensor) -> bool:
 
 
 def _unpacked_once() -> AbstractContextManager[Any]:
-    """Ask hooks on saved tensors for each of them once, however many products Jᵀ v take it.
+    """Let hooks on saved tensors unpack each of them once, however many products Jᵀ v read it.
 
-    Checkpointing would compute all anew for every product.
+    Checkpointing around a model would compute all anew for every product.
     """
-    # PyTorch has no public name for it.
+    # PyTorch has no public name for the hooks in force; saved_tensors_hooks can only replace them.
     hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if hooks is None:
         return nullcontext()

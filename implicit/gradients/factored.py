@@ -1,6 +1,5 @@
 """The implicit gradient with its adjoint system solved exactly, token by token."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -74,27 +73,24 @@ class FactoredImplicit:
         latent = solution.value.detach()
         rounding = _ROUNDINGS * torch.finfo(latent.dtype).eps
 
-        def adjoint_by(image: Tensor, product: Product) -> Callable[[Tensor], Tensor]:
-            def adjoint_of(gradient: Tensor) -> Tensor:
-                v, left = solve_adjoint(latent, gradient)
-                if left is None:
-                    left = (gradient + product(v) - v).norm(dim=-1)
-                size = v.norm(dim=-1)
-                if not bool((left <= rounding * size).all()):  # also where v is not finite
-                    off = (problem.function(latent) - image).norm(dim=-1)
-                    if bool((off > rounding * image.norm(dim=-1)).any()):
-                        # Φ has changed since the forward pass, and with it the factors.
-                        return iterated_adjoint(product, problem.dependence, solver, stopping, gradient)
-                exact = left <= self.rtol * size
-                if not bool(exact.all()):
-                    message = (
-                        f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} "
-                        f"tokens leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use "
-                        "float64 or Phantom"
-                    )
-                    warn_caller(message, NotConvergedWarning)
-                return v
+        def adjoint(gradient: Tensor, image: Tensor, product: Product) -> Tensor:
+            v, left = solve_adjoint(latent, gradient)
+            if left is None:
+                left = (gradient + product(v) - v).norm(dim=-1)
+            size = v.norm(dim=-1)
+            if not bool((left <= rounding * size).all()):  # also where v is not finite
+                off = (problem.function(latent) - image).norm(dim=-1)
+                if bool((off > rounding * image.norm(dim=-1)).any()):
+                    # Φ has changed since the forward pass, and with it the factors.
+                    return iterated_adjoint(product, problem.dependence, solver, stopping, gradient)
+            exact = left <= self.rtol * size
+            if not bool(exact.all()):
+                message = (
+                    f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} "
+                    f"tokens leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use "
+                    "float64 or Phantom"
+                )
+                warn_caller(message, NotConvergedWarning)
+            return v
 
-            return adjoint_of
-
-        return with_adjoint_solved(problem, solver, stopping, solution, adjoint_by)
+        return with_adjoint_solved(problem, solver, stopping, solution, adjoint)

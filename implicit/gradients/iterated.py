@@ -1,8 +1,6 @@
 """The implicit gradient, its adjoint system solved by the same loop and solvers as the fixed point."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor
 
@@ -45,14 +43,14 @@ class Implicit:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
 
     Example:
+        z = a z + 1 has the solution 1 / (1 − a), with derivative 1 / (1 − a)² in a.
+
         >>> import torch
-        >>> from implicit.fixed_point import DampedPicard
-        >>> from implicit.gradients import solve_with_gradient
+        >>> from implicit.gradients import fixed_point
         >>> a = torch.tensor(0.5, requires_grad=True)
-        >>> problem = FixedPointProblem(lambda z: a * z + 1)
-        >>> arguments = problem, DampedPicard(), Stopping(rtol=1e-6), torch.zeros(1, 1, 1)
-        >>> z = solve_with_gradient(*arguments, Implicit()).value
-        >>> round(torch.autograd.grad(z.sum(), a)[0].item(), 4)
+        >>> how = {"stopping": Stopping(rtol=1e-6), "gradient": Implicit()}
+        >>> found = fixed_point(lambda z: a * z + 1, torch.zeros(()), **how)
+        >>> round(torch.autograd.grad(found.value, a)[0].item(), 3)
         4.0
     """
 
@@ -68,11 +66,11 @@ class Implicit:
             InputError: where the gradient is differentiated once more, outside of ``torch.func``.
         """
 
-        def adjoint_by(image: Tensor, product: Product) -> Callable[[Tensor], Tensor]:  # noqa: ARG001
+        def adjoint(gradient: Tensor, image: Tensor, product: Product) -> Tensor:  # noqa: ARG001
             own = self.solver or solver, self.stopping or stopping
-            return partial(iterated_adjoint, product, problem.dependence, *own)
+            return iterated_adjoint(product, problem.dependence, *own, gradient)
 
-        return with_adjoint_solved(problem, solver, stopping, solution, adjoint_by)
+        return with_adjoint_solved(problem, solver, stopping, solution, adjoint)
 
 
 def iterated_adjoint(

@@ -13,7 +13,6 @@ A rule attaches a gradient to a solution and nothing more: value, residual and s
 `solve_with_gradient` joins it with a search.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -33,7 +32,7 @@ from implicit.fixed_point import (
     solve,
     unroll,
 )
-from implicit.gradients.adjoint import Product, linearised, with_adjoint, with_gradient_of
+from implicit.gradients.adjoint import Adjoint, linearised, with_adjoint, with_gradient_of
 
 
 class GradientRule(Protocol):
@@ -179,13 +178,9 @@ def by_all_steps(
 
 
 def with_adjoint_solved(
-    problem: FixedPointProblem,
-    solver: Solver,
-    stopping: Stopping,
-    solution: Solution,
-    adjoint_by: Callable[[Tensor, Product], Callable[[Tensor], Tensor]],
+    problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution, adjoint: Adjoint
 ) -> Solution:
-    """Hook in the solve of the adjoint; what `linearised` found, without gradient, ↦ (gradient ↦ v)."""
+    """Hook in the solve of the adjoint: ``adjoint`` is called in the backward pass."""
     if not torch.is_grad_enabled():
         return solution
     linear = linearised(problem, solution.value)
@@ -194,8 +189,9 @@ def with_adjoint_solved(
     image, product = linear
     if not image.requires_grad:
         return solution
-    adjoint_of = adjoint_by(image.detach(), product)
-    return replace(solution, value=with_adjoint(solution.value, image, adjoint_of))
+    found = image.detach()
+    value = with_adjoint(solution.value, image, lambda gradient: adjoint(gradient, found, product))
+    return replace(solution, value=value)
 
 
 def solve_with_gradient(
