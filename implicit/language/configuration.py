@@ -50,18 +50,43 @@ ELSEWHERE = {
     "dt_limit": "time_step_limit",
 }
 """Names of mamba_ssm and GPT-2, and the same in `transformers`."""
-UNREAD = frozenset([
-    "chunk_size", "fused_add_norm", "head_dim", "layer_types", "max_position_embeddings", "model_type",
-    "n_positions", "num_heads", "num_labels", "pretraining_tp", "rescale_prenorm_residual",
-    "residual_in_fp32", "rope_theta", "time_step_rank", "use_associative_scan", "use_mambapy",
-    "use_mem_eff_path",
-])  # fmt: skip
+UNREAD = frozenset(
+    [
+        "chunk_size",
+        "fused_add_norm",
+        "head_dim",
+        "layer_types",
+        "max_position_embeddings",
+        "model_type",
+        "n_positions",
+        "num_heads",
+        "num_labels",
+        "pretraining_tp",
+        "rescale_prenorm_residual",
+        "residual_in_fp32",
+        "rope_theta",
+        "time_step_rank",
+        "use_associative_scan",
+        "use_mambapy",
+        "use_mem_eff_path",
+    ]
+)
 """Names elsewhere that change no value here, or are compared with the sizes."""
-OF_TRANSFORMERS = frozenset([
-    "attn_implementation", "auto_map", "experts_implementation", "is_decoder", "name_or_path",
-    "output_attentions", "quantization_config", "tie_encoder_decoder", "torch_dtype", "torchscript",
-    "use_return_dict",
-]) | frozenset(GenerationConfig._get_default_generation_params())  # fmt: skip
+OF_TRANSFORMERS = frozenset(
+    [
+        "attn_implementation",
+        "auto_map",
+        "experts_implementation",
+        "is_decoder",
+        "name_or_path",
+        "output_attentions",
+        "quantization_config",
+        "tie_encoder_decoder",
+        "torch_dtype",
+        "torchscript",
+        "use_return_dict",
+    ]
+) | frozenset(GenerationConfig._get_default_generation_params())
 """Names that `transformers` reads itself."""
 Unconverged = Literal["warn", "raise", "ignore"]
 """What is done where a token has no fixed point within the limit."""

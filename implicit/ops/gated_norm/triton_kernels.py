@@ -69,8 +69,13 @@ def gated_norm_kernel(
         x + first * x_token + group * FEATURES,
         x_token,
         gate + first * gate_token + group * FEATURES,
-        gate_token, skip, token, count, column, FEATURES,
-    )  # fmt: skip
+        gate_token,
+        skip,
+        token,
+        count,
+        column,
+        FEATURES,
+    )
     # o = weight r q.
     factor = _norm_factor(gated, token, count, epsilon, FEATURES)
     scale = tl.load(weight + feature, mask=inside, other=0.0).to(tl.float32)
@@ -110,8 +115,13 @@ def gated_norm_gradient_kernel(
             x + first * x_token + group * FEATURES,
             x_token,
             gate + first * gate_token + group * FEATURES,
-            gate_token, skip, token, count, column, FEATURES,
-        )  # fmt: skip
+            gate_token,
+            skip,
+            token,
+            count,
+            column,
+            FEATURES,
+        )
         factor = _norm_factor(gated, token, count, epsilon, FEATURES)
         normalised = gated * factor
         # The gradient of weight is Σ ȯ n; ṅ = weight ȯ and q̇ = r (ṅ − n mean(n ṅ)).

@@ -49,10 +49,16 @@ def qwen() -> tuple[GatedDeltaNetCell, nn.Module, Any]:
     from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
     config = Qwen3NextConfig(
-        hidden_size=D_MODEL, linear_num_key_heads=HEADS, linear_num_value_heads=HEADS,
-        linear_key_head_dim=KEY_SIZE, linear_value_head_dim=VALUE_SIZE, linear_conv_kernel_dim=D_CONV,
-        num_hidden_layers=1, layer_types=["linear_attention"], rms_norm_eps=1e-5,
-    )  # fmt: skip
+        hidden_size=D_MODEL,
+        linear_num_key_heads=HEADS,
+        linear_num_value_heads=HEADS,
+        linear_key_head_dim=KEY_SIZE,
+        linear_value_head_dim=VALUE_SIZE,
+        linear_conv_kernel_dim=D_CONV,
+        num_hidden_layers=1,
+        layer_types=["linear_attention"],
+        rms_norm_eps=1e-5,
+    )
     layer = Qwen3NextGatedDeltaNet(config, 0).eval()
     with_random_weights(layer)
     return cell_of_qwen(layer), layer, config
@@ -132,10 +138,15 @@ def test_attention_and_swiglu_equal_the_block_of_llama(key_value_heads: int, imp
     from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
     config = LlamaConfig(
-        hidden_size=D_MODEL, intermediate_size=20, num_attention_heads=4, num_key_value_heads=key_value_heads,
-        head_dim=6, rms_norm_eps=1e-5, num_hidden_layers=1,
+        hidden_size=D_MODEL,
+        intermediate_size=20,
+        num_attention_heads=4,
+        num_key_value_heads=key_value_heads,
+        head_dim=6,
+        rms_norm_eps=1e-5,
+        num_hidden_layers=1,
         rope_parameters={"rope_type": "default", "rope_theta": 500.0},
-    )  # fmt: skip
+    )
     config._attn_implementation = implementation
     layer, rotary = LlamaDecoderLayer(config, 0).eval(), LlamaRotaryEmbedding(config)
     with_random_weights(layer)

@@ -15,9 +15,13 @@ from implicit.penalties.contraction import Contraction
 
 def test_bounded_then_free() -> None:
     curriculum = Curriculum(
-        bounded_steps=10, bounded_iterations=3, free_max_iterations=20, free_rtol=0.1, phantom_steps=2,
+        bounded_steps=10,
+        bounded_iterations=3,
+        free_max_iterations=20,
+        free_rtol=0.1,
+        phantom_steps=2,
         phantom_damping=0.5,
-    )  # fmt: skip
+    )
     for step in (1, 10):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("bounded", 8, Unrolled(3))

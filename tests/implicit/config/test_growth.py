@@ -10,9 +10,14 @@ from implicit.config.run import TrainConfig
 from implicit.gradients import FactoredImplicit, Phantom
 
 GROWING = Curriculum(
-    bounded_steps=0, bounded_length=8, start_length=4, length_growth=5, growth_accuracy=0.9, final_steps=30,
+    bounded_steps=0,
+    bounded_length=8,
+    start_length=4,
+    length_growth=5,
+    growth_accuracy=0.9,
+    final_steps=30,
     contraction_weight=0.25,
-)  # fmt: skip
+)
 
 
 def course(accuracies: dict[int, float], length: int = 12, steps: int = 500) -> list[tuple[int, int, Growth]]:
@@ -87,9 +92,14 @@ def test_gradient_of_the_free_phase(name: str, rule: object) -> None:
 
 def test_learning_rate_falls_in_the_final_phase_only() -> None:
     config = TrainConfig.of(
-        task="parity", model="lstm", steps=500, warmup_steps=10, learning_rate=1.0,
-        growth_accuracy=0.9, final_steps=30,
-    )  # fmt: skip
+        task="parity",
+        model="lstm",
+        steps=500,
+        warmup_steps=10,
+        learning_rate=1.0,
+        growth_accuracy=0.9,
+        final_steps=30,
+    )
     assert [config.learning_rate_at(step, Growth(length=4)) for step in (5, 10, 300)] == [0.5, 1.0, 1.0]
     growth = Growth(final_from=101)
     rates = [config.learning_rate_at(step, growth) for step in (100, 115, 130)]
@@ -100,9 +110,14 @@ def test_learning_rate_falls_in_the_final_phase_only() -> None:
 
 def test_a_warm_up_that_reaches_into_the_final_phase_is_kept() -> None:
     config = TrainConfig.of(
-        task="parity", model="lstm", steps=500, warmup_steps=20, learning_rate=1.0,
-        growth_accuracy=0.1, final_steps=30,
-    )  # fmt: skip
+        task="parity",
+        model="lstm",
+        steps=500,
+        warmup_steps=20,
+        learning_rate=1.0,
+        growth_accuracy=0.1,
+        final_steps=30,
+    )
     growth = Growth(final_from=3)
     rates = [config.learning_rate_at(step, growth) for step in range(1, 33)]
     assert rates[:20] == pytest.approx([step / 20 for step in range(1, 21)])

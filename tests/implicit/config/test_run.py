@@ -31,9 +31,13 @@ def of_steps(scheduler: LRScheduler, steps: int) -> list[float]:
 def test_learning_rate_is_that_of_torch() -> None:
     """Warm-up as LambdaLR gives it, then CosineAnnealingLR from the peak."""
     config = TrainConfig.of(
-        task="parity", model="lstm", steps=50, warmup_steps=10, learning_rate=0.2,
+        task="parity",
+        model="lstm",
+        steps=50,
+        warmup_steps=10,
+        learning_rate=0.2,
         final_learning_rate_fraction=0.25,
-    )  # fmt: skip
+    )
     weight = torch.nn.Parameter(torch.zeros(1))
     warmup = of_steps(LambdaLR(torch.optim.SGD([weight], 0.2), lambda step: (step + 1) / 10), 10)
     annealing = CosineAnnealingLR(torch.optim.SGD([weight], 0.2), T_max=40, eta_min=0.05)
@@ -96,16 +100,43 @@ def test_a_field_that_was_not_there_when_it_was_stored_has_its_default() -> None
 
 
 FIRST_FORMAT = {
-    "task": "parity", "model": "lstm", "hard_fraction": 0.5, "sizes": {"d_model": 8, "layers": 1},
-    "batch_size": 48, "length": 16, "steps": 1200, "learning_rate": 0.004, "betas": [0.9, 0.99],
-    "weight_decay": 0.125, "gradient_clip": None, "warmup_steps": 90, "final_learning_rate_fraction": 0.2,
-    "seed": 7, "evaluate_every": 60, "evaluation_lengths": [16, 32], "evaluation_sequences": 33,
-    "evaluation_rtol": 0.01, "evaluation_max_iterations": 99, "target_accuracy": 0.75, "patience": 4,
-    "checkpoint_every": 70, "bounded_steps": 500, "bounded_iterations": 5, "free_max_iterations": 25,
-    "free_mode": "windowed", "free_rtol": 0.0625, "phantom_steps": 6, "phantom_damping": 0.5,
-    "contraction_weight": 0.03, "forgetting_weight": 0.25, "carried_share": 0.9, "carried_after": 700,
-    "start_length": 3, "length_growth": 2, "length_growth_every": 150,
-}  # fmt: skip
+    "task": "parity",
+    "model": "lstm",
+    "hard_fraction": 0.5,
+    "sizes": {"d_model": 8, "layers": 1},
+    "batch_size": 48,
+    "length": 16,
+    "steps": 1200,
+    "learning_rate": 0.004,
+    "betas": [0.9, 0.99],
+    "weight_decay": 0.125,
+    "gradient_clip": None,
+    "warmup_steps": 90,
+    "final_learning_rate_fraction": 0.2,
+    "seed": 7,
+    "evaluate_every": 60,
+    "evaluation_lengths": [16, 32],
+    "evaluation_sequences": 33,
+    "evaluation_rtol": 0.01,
+    "evaluation_max_iterations": 99,
+    "target_accuracy": 0.75,
+    "patience": 4,
+    "checkpoint_every": 70,
+    "bounded_steps": 500,
+    "bounded_iterations": 5,
+    "free_max_iterations": 25,
+    "free_mode": "windowed",
+    "free_rtol": 0.0625,
+    "phantom_steps": 6,
+    "phantom_damping": 0.5,
+    "contraction_weight": 0.03,
+    "forgetting_weight": 0.25,
+    "carried_share": 0.9,
+    "carried_after": 700,
+    "start_length": 3,
+    "length_growth": 2,
+    "length_growth_every": 150,
+}
 """Every field of the first format of config.json, each with a value that is not its default."""
 
 
@@ -201,9 +232,15 @@ def test_shortfall_names_the_fewest_steps_that_suffice(
 ) -> None:
     """The length is walked to step by step."""
     config = TrainConfig.of(
-        task="parity", model="lstm", warmup_steps=0, steps=steps, length=length, start_length=start,
-        length_growth=growth, length_growth_every=every,
-    )  # fmt: skip
+        task="parity",
+        model="lstm",
+        warmup_steps=0,
+        steps=steps,
+        length=length,
+        start_length=start,
+        length_growth=growth,
+        length_growth_every=every,
+    )
     needed = next(step for step in range(1, 10**6) if config.curriculum.phase(step, length).length == length)
     assert config.curriculum.first_step_at(length) == needed
     assert (config.shortfall() is None) == (steps >= needed)

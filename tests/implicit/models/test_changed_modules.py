@@ -19,10 +19,21 @@ from implicit.modes import Solve
 from tests.implicit.models.contract_cases import BATCH, LENGTH, VOCABULARY, build_case
 
 NAMES = (
-    "implicit-mamba2, 2 layers", "implicit-mamba3", "implicit-gated-deltaproduct", "implicit-transformer",
-    "mamba2, MLP", "mamba3", "deltanet", "gated-deltanet", "pd-ssm", "transformer", "lstm, 2 layers",
-    "slstm, 2 layers", "gru", "elman",
-)  # fmt: skip
+    "implicit-mamba2, 2 layers",
+    "implicit-mamba3",
+    "implicit-gated-deltaproduct",
+    "implicit-transformer",
+    "mamba2, MLP",
+    "mamba3",
+    "deltanet",
+    "gated-deltanet",
+    "pd-ssm",
+    "transformer",
+    "lstm, 2 layers",
+    "slstm, 2 layers",
+    "gru",
+    "elman",
+)
 RECURRENT = nn.LSTM | nn.GRU | nn.RNN
 
 

@@ -158,9 +158,17 @@ def test_the_explicit_model_equals_that_of_transformers() -> None:
         if "norm" in name or name.endswith(".D"):
             weight.add_(0.3 * torch.randn_like(weight))
     config = TransformersConfig(
-        vocab_size=5, hidden_size=8, state_size=4, head_dim=4, num_heads=4, n_groups=2, conv_kernel=3,
-        num_hidden_layers=2, chunk_size=4, tie_word_embeddings=False,
-    )  # fmt: skip
+        vocab_size=5,
+        hidden_size=8,
+        state_size=4,
+        head_dim=4,
+        num_heads=4,
+        n_groups=2,
+        conv_kernel=3,
+        num_hidden_layers=2,
+        chunk_size=4,
+        tie_word_embeddings=False,
+    )
     oracle = Mamba2ForCausalLM(config).eval()
     renamed = {
         "backbone.embeddings.weight": model.embedding.weight,

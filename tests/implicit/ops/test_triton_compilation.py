@@ -11,9 +11,17 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 KERNELS = {
-    "carry", "carry_reverse", "output", "input_gradient", "projection_gradient", "sequential_solve",
-    "gated_norm", "gated_norm_gradient", "short_convolution", "short_convolution_gradient",
-}  # fmt: skip
+    "carry",
+    "carry_reverse",
+    "output",
+    "input_gradient",
+    "projection_gradient",
+    "sequential_solve",
+    "gated_norm",
+    "gated_norm_gradient",
+    "short_convolution",
+    "short_convolution_gradient",
+}
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,21 @@ from implicit.training.train import run_ending
 @pytest.fixture
 def config() -> TrainConfig:
     return recipe(
-        "parity", "implicit-mamba2", steps=7, batch_size=4, length=4, d_model=4, d_state=2, head_size=4,
-        evaluate_every=3, loss_until_error=False, random_starts=0.0, growth_accuracy=None,
-        bounded_length=0, carried_share=0.0,
-    )  # fmt: skip
+        "parity",
+        "implicit-mamba2",
+        steps=7,
+        batch_size=4,
+        length=4,
+        d_model=4,
+        d_state=2,
+        head_size=4,
+        evaluate_every=3,
+        loss_until_error=False,
+        random_starts=0.0,
+        growth_accuracy=None,
+        bounded_length=0,
+        carried_share=0.0,
+    )
 
 
 def test_a_callback_gets_every_step_and_the_metrics_where_they_are_measured(

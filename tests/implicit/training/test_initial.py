@@ -22,9 +22,15 @@ from implicit.training.checkpoint import save_checkpoint
 from implicit.training.initial import load_initial_weights
 
 SMALL: dict[str, Any] = {
-    "batch_size": 2, "length": 4, "steps": 4, "warmup_steps": 1, "start_length": None, "bounded_steps": 1,
-    "evaluation_sequences": 2, "checkpoint_every": 2,
-}  # fmt: skip
+    "batch_size": 2,
+    "length": 4,
+    "steps": 4,
+    "warmup_steps": 1,
+    "start_length": None,
+    "bounded_steps": 1,
+    "evaluation_sequences": 2,
+    "checkpoint_every": 2,
+}
 
 
 @pytest.fixture(scope="module")

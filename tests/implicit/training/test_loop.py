@@ -24,9 +24,17 @@ from implicit.training.train import available_device, run_ending
 def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
     """AdamW in its textbook form, in float64 beside float32, on the same batches."""
     config = TrainConfig.of(
-        task="parity", model="lstm", sizes={"d_model": 4}, batch_size=8, length=6, steps=5, warmup_steps=2,
-        weight_decay=0.1, gradient_clip=0.02, seed=3,
-    )  # fmt: skip
+        task="parity",
+        model="lstm",
+        sizes={"d_model": 4},
+        batch_size=8,
+        length=6,
+        steps=5,
+        warmup_steps=2,
+        weight_decay=0.1,
+        gradient_clip=0.02,
+        seed=3,
+    )
     run = train(config, tmp_path / "run", progress=False)
     task = make_task("parity")
     torch.manual_seed(3)
@@ -58,10 +66,20 @@ def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
 def test_implicit_model_learns_to_hold_a_bit(tmp_path: Path) -> None:
     """Both phases together teach the flip-flop in 120 steps; guessing is right on half of the tokens."""
     config = TrainConfig.of(
-        task="flip-flop", model="implicit-mamba2", sizes={"d_model": 16}, batch_size=32, length=8, steps=120,
-        warmup_steps=10, learning_rate=5e-3, bounded_steps=80, bounded_iterations=2, free_max_iterations=8,
-        phantom_steps=2, evaluate_every=60,
-    )  # fmt: skip
+        task="flip-flop",
+        model="implicit-mamba2",
+        sizes={"d_model": 16},
+        batch_size=32,
+        length=8,
+        steps=120,
+        warmup_steps=10,
+        learning_rate=5e-3,
+        bounded_steps=80,
+        bounded_iterations=2,
+        free_max_iterations=8,
+        phantom_steps=2,
+        evaluate_every=60,
+    )
     run = train(config, tmp_path / "run", progress=False)
     assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
     assert run.metrics[-1]["validation"]["8"]["token_accuracy"] > 0.95
@@ -70,10 +88,22 @@ def test_implicit_model_learns_to_hold_a_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["implicit-mamba2", "lstm"])
 def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
     config = TrainConfig.of(
-        task="parity", model=model, sizes={"d_model": 16}, batch_size=2, length=6, steps=3, warmup_steps=1,
-        bounded_steps=2, contraction_weight=0.1, start_length=4, length_growth=2, length_growth_every=2,
-        evaluate_every=2, evaluation_lengths=(6, 12), evaluation_sequences=3,
-    )  # fmt: skip
+        task="parity",
+        model=model,
+        sizes={"d_model": 16},
+        batch_size=2,
+        length=6,
+        steps=3,
+        warmup_steps=1,
+        bounded_steps=2,
+        contraction_weight=0.1,
+        start_length=4,
+        length_growth=2,
+        length_growth_every=2,
+        evaluate_every=2,
+        evaluation_lengths=(6, 12),
+        evaluation_sequences=3,
+    )
     run = train(config, tmp_path / "run", progress=False)
     assert [(entry["step"], entry["length"]) for entry in run.metrics] == [(2, 4), (3, 6)]
     convergence = {"share_converged", "mean_iterations", "mean_relative_residual"}
@@ -142,10 +172,23 @@ def test_short_sequences_come_in_batches_of_as_many_tokens(
 
     monkeypatch.setattr(loop, "draw_batch", noted)
     config = TrainConfig.of(
-        task="parity", model="lstm", sizes={"d_model": 4}, batch_size=3, tokens_per_update=20, length=6,
-        steps=9, warmup_steps=1, start_length=2, length_growth=2, growth_accuracy=0.01, final_steps=3,
-        carried_share=0.9, evaluate_every=9, evaluation_sequences=3, checkpoint_every=1,
-    )  # fmt: skip
+        task="parity",
+        model="lstm",
+        sizes={"d_model": 4},
+        batch_size=3,
+        tokens_per_update=20,
+        length=6,
+        steps=9,
+        warmup_steps=1,
+        start_length=2,
+        length_growth=2,
+        growth_accuracy=0.01,
+        final_steps=3,
+        carried_share=0.9,
+        evaluate_every=9,
+        evaluation_sequences=3,
+        checkpoint_every=1,
+    )
     stop_after_four = iter([False] * 3 + [True])
     monkeypatch.setattr(
         "implicit.training.train.noted_termination", lambda: nullcontext(lambda: next(stop_after_four))
@@ -168,9 +211,18 @@ def test_carried_sequences_keep_their_number() -> None:
 def test_a_batch_in_which_nothing_is_asked_is_drawn_anew(tmp_path: Path) -> None:
     """One session of 40 tokens asks with probability 1/4: 25 steps meet one that does not."""
     config = TrainConfig.of(
-        task="repl-3-values-random", model="lstm", sizes={"d_model": 4}, batch_size=1, length=64,
-        start_length=40, length_growth=24, length_growth_every=25, steps=32, warmup_steps=2, seed=1,
-    )  # fmt: skip
+        task="repl-3-values-random",
+        model="lstm",
+        sizes={"d_model": 4},
+        batch_size=1,
+        length=64,
+        start_length=40,
+        length_growth=24,
+        length_growth_every=25,
+        steps=32,
+        warmup_steps=2,
+        seed=1,
+    )
     task = config.build_task()
     first = [draw_batch(task, 1, 40, 1, Stream.TRAIN, step) for step in range(1, 26)]
     assert 0 < sum(bool(batch.counted.any()) for batch in first) < 25
@@ -187,18 +239,35 @@ def test_a_batch_in_which_nothing_is_asked_is_drawn_anew(tmp_path: Path) -> None
 
 def test_a_length_at_which_nothing_is_ever_asked_is_refused(tmp_path: Path) -> None:
     config = TrainConfig.of(
-        task="repl-3-values-random", model="lstm", sizes={"d_model": 4}, batch_size=2, length=64,
-        start_length=20, length_growth=44, length_growth_every=25, steps=32, warmup_steps=2,
-    )  # fmt: skip
+        task="repl-3-values-random",
+        model="lstm",
+        sizes={"d_model": 4},
+        batch_size=2,
+        length=64,
+        start_length=20,
+        length_growth=44,
+        length_growth_every=25,
+        steps=32,
+        warmup_steps=2,
+    )
     with pytest.raises(InputError, match="nothing is asked in this batch; give a greater length"):
         train(config, tmp_path / "run", progress=False)
 
 
 def test_a_run_that_reached_its_target_says_that_it_ended_early(tmp_path: Path) -> None:
     config = TrainConfig.of(
-        task="parity", model="lstm", sizes={"d_model": 2}, batch_size=2, length=4, steps=9, warmup_steps=1,
-        evaluate_every=1, evaluation_sequences=2, target_accuracy=1e-9, patience=2,
-    )  # fmt: skip
+        task="parity",
+        model="lstm",
+        sizes={"d_model": 2},
+        batch_size=2,
+        length=4,
+        steps=9,
+        warmup_steps=1,
+        evaluate_every=1,
+        evaluation_sequences=2,
+        target_accuracy=1e-9,
+        patience=2,
+    )
     why = run_ending(train(config, tmp_path / "run", progress=False))
     assert why is not None
     assert why.startswith(

@@ -68,9 +68,19 @@ def test_a_closure_is_called_once_before_the_steps() -> None:
 
 def of(model: str) -> TrainConfig:
     return TrainConfig.of(
-        task="parity", model=model, algorithm="Muon", sizes={"d_model": 8}, steps=4, batch_size=2, length=5,
-        bounded_steps=2, warmup_steps=1, evaluate_every=2, evaluation_sequences=2, checkpoint_every=2,
-    )  # fmt: skip
+        task="parity",
+        model=model,
+        algorithm="Muon",
+        sizes={"d_model": 8},
+        steps=4,
+        batch_size=2,
+        length=5,
+        bounded_steps=2,
+        warmup_steps=1,
+        evaluate_every=2,
+        evaluation_sequences=2,
+        checkpoint_every=2,
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,24 @@ def config() -> TrainConfig:
     The tolerance is so loose that sequences count as solved, and the checkpoint holds what is carried.
     """
     return TrainConfig.of(
-        task="parity", model="implicit-mamba2", sizes={"d_model": 8, "head_size": 8, "d_state": 4},
-        batch_size=2, length=5, steps=6, warmup_steps=2, bounded_steps=1, bounded_iterations=2,
-        free_max_iterations=3, free_rtol=0.9, phantom_steps=1, contraction_weight=0.01, carried_share=0.9,
-        evaluate_every=2, evaluation_sequences=2, checkpoint_every=3,
-    )  # fmt: skip
+        task="parity",
+        model="implicit-mamba2",
+        sizes={"d_model": 8, "head_size": 8, "d_state": 4},
+        batch_size=2,
+        length=5,
+        steps=6,
+        warmup_steps=2,
+        bounded_steps=1,
+        bounded_iterations=2,
+        free_max_iterations=3,
+        free_rtol=0.9,
+        phantom_steps=1,
+        contraction_weight=0.01,
+        carried_share=0.9,
+        evaluate_every=2,
+        evaluation_sequences=2,
+        checkpoint_every=3,
+    )
 
 
 def without_seconds(folder: Path) -> list[dict[str, object]]:
@@ -75,9 +88,14 @@ def listen_to_interrupts() -> None:
 def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
     """Of a run whose sequences grow with the accuracy, so that where its curriculum stands is needed, too."""
     config = config.updated(
-        steps=20, start_length=3, length_growth=2, growth_accuracy=1e-3, final_steps=1, bounded_steps=0,
+        steps=20,
+        start_length=3,
+        length_growth=2,
+        growth_accuracy=1e-3,
+        final_steps=1,
+        bounded_steps=0,
         bounded_length=3,
-    )  # fmt: skip
+    )
     driver = subprocess.run(
         [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path), config.model_dump_json()],
         env=environment(),

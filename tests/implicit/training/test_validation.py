@@ -26,10 +26,21 @@ from implicit.training.objective import objective
 from implicit.training.streams import Stream
 
 PLAIN: dict[str, Any] = {
-    "task": "parity", "batch_size": 2, "length": 6, "steps": 3, "warmup_steps": 1, "bounded_steps": 2,
-    "bounded_iterations": 3, "free_max_iterations": 7, "free_rtol": 0.25, "phantom_steps": 2,
-    "evaluate_every": 2, "evaluation_sequences": 5, "evaluation_lengths": (6, 12), "seed": 4,
-}  # fmt: skip
+    "task": "parity",
+    "batch_size": 2,
+    "length": 6,
+    "steps": 3,
+    "warmup_steps": 1,
+    "bounded_steps": 2,
+    "bounded_iterations": 3,
+    "free_max_iterations": 7,
+    "free_rtol": 0.25,
+    "phantom_steps": 2,
+    "evaluate_every": 2,
+    "evaluation_sequences": 5,
+    "evaluation_lengths": (6, 12),
+    "seed": 4,
+}
 SMALL = {"d_model": 8, "head_size": 8, "d_state": 4}
 
 
@@ -106,10 +117,17 @@ def test_metrics_are_those_of_the_step_and_of_its_objective(
     assert "contraction_penalty" in run.metrics[1]
     assert "forgetting_penalty" in run.metrics[1]
     again = evaluate(
-        run.model, run.task, 12, sequences=5, batch_size=2, seed=4, stream=Stream.VALIDATION, number=(3,),
+        run.model,
+        run.task,
+        12,
+        sequences=5,
+        batch_size=2,
+        seed=4,
+        stream=Stream.VALIDATION,
+        number=(3,),
         solve=Solve("simultaneous", stopping=Stopping(0.25, max_iterations=7), gradient=Phantom(2)),
         warn=False,
-    )  # fmt: skip
+    )
     stored = run.metrics[-1]["validation"]["12"]
     assert (stored["accuracy"], stored["token_accuracy"]) == (again.accuracy, again.token_accuracy)
 

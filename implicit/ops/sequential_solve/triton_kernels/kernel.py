@@ -73,9 +73,16 @@ def solve_kernel(
                     conv_bias + layer * CHANNELS,
                     projected + layer * D_IN_PROJ,
                     activated + layer * CHANNELS,
-                    epsilon, D_MODEL, D_INNER, CHANNELS, D_IN_PROJ, D_CONV, PADDED_MODEL, BLOCK_ROWS,
+                    epsilon,
+                    D_MODEL,
+                    D_INNER,
+                    CHANNELS,
+                    D_IN_PROJ,
+                    D_CONV,
+                    PADDED_MODEL,
+                    BLOCK_ROWS,
                     BLOCK_COLUMNS,
-                )  # fmt: skip
+                )
                 tl.debug_barrier()
                 # q = (e^(ΔA) h C + (Δ (B · C) + D) x) silu(gate), and the factor of its norm.
                 read_state(
@@ -85,19 +92,34 @@ def solve_kernel(
                     dt_bias + layer * HEADS,
                     A_log + layer * HEADS,
                     D + layer * HEADS,
-                    gated, factors, epsilon, D_INNER, CHANNELS, HEAD_SIZE, D_STATE, GROUPS, PADDED_STATE,
-                    BLOCK_ROWS, BLOCK_COLUMNS,
-                )  # fmt: skip
+                    gated,
+                    factors,
+                    epsilon,
+                    D_INNER,
+                    CHANNELS,
+                    HEAD_SIZE,
+                    D_STATE,
+                    GROUPS,
+                    PADDED_STATE,
+                    BLOCK_ROWS,
+                    BLOCK_COLUMNS,
+                )
                 tl.debug_barrier()
                 # s' = s + W_out norm(q), without s if there is no residual stream.
                 project_back(
-                    gated, factors,
+                    gated,
+                    factors,
                     gate_norm + layer * D_INNER,
                     out_proj + layer * (D_MODEL * D_INNER),
                     streams + layer * D_MODEL,
                     streams + (layer + 1) * D_MODEL,
-                    D_MODEL, D_INNER, GROUPS, RESIDUAL, BLOCK_ROWS, BLOCK_COLUMNS,
-                )  # fmt: skip
+                    D_MODEL,
+                    D_INNER,
+                    GROUPS,
+                    RESIDUAL,
+                    BLOCK_ROWS,
+                    BLOCK_COLUMNS,
+                )
                 tl.debug_barrier()
             # Φ(z) = norm(s) weight, and the status that its distance from z gives.
             stream = tl.load(streams + LAYERS * D_MODEL + feature, mask=inside, other=0.0)
@@ -133,7 +155,14 @@ def solve_kernel(
                 states + of_sequence * (D_INNER * D_STATE),
                 dt_bias + layer * HEADS,
                 A_log + layer * HEADS,
-                D_INNER, CHANNELS, HEAD_SIZE, D_STATE, GROUPS, D_CONV, PADDED_WINDOW, BLOCK_ROWS,
+                D_INNER,
+                CHANNELS,
+                HEAD_SIZE,
+                D_STATE,
+                GROUPS,
+                D_CONV,
+                PADDED_WINDOW,
+                BLOCK_ROWS,
                 BLOCK_COLUMNS,
-            )  # fmt: skip
+            )
         tl.debug_barrier()

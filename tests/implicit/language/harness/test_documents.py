@@ -66,9 +66,15 @@ def session(text: str) -> str:
 
 
 READERS = {
-    "parity": lamp, "ring": cat, "s3": line, "a5": line, "s5": line, "balls": balls, "programs": program,
+    "parity": lamp,
+    "ring": cat,
+    "s3": line,
+    "a5": line,
+    "s5": line,
+    "balls": balls,
+    "programs": program,
     "repl": session,
-}  # fmt: skip
+}
 
 
 def answer(document: TrackingDocument) -> str:

@@ -65,10 +65,16 @@ def test_a_tokenizer_of_the_user_is_not_replaced(tmp_path: Path) -> None:
 
 
 DAMAGED = [
-    "config.json", "metrics.jsonl", "tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json",
-    "checkpoint-3/model.safetensors", "checkpoint-3/optimizer.bin", "checkpoint-3/random_states_0.pkl",
-    "checkpoint-3/times.json", "checkpoint-3/sha256.json",
-]  # fmt: skip
+    "config.json",
+    "metrics.jsonl",
+    "tokenizer/tokenizer.json",
+    "tokenizer/tokenizer_config.json",
+    "checkpoint-3/model.safetensors",
+    "checkpoint-3/optimizer.bin",
+    "checkpoint-3/random_states_0.pkl",
+    "checkpoint-3/times.json",
+    "checkpoint-3/sha256.json",
+]
 
 
 # Every file, lost or damaged, in a folder with hashes or without, as older versions wrote them, in turn.

@@ -11,11 +11,17 @@ from implicit.ops.sequential_solve import SelfMap, choose
 from implicit.ops.sequential_solve.backends import BACKENDS, Request
 
 WEIGHTS: dict[str, Any] = {
-    "mixer_norm": torch.ones(1, 8), "in_proj": torch.zeros(1, 44, 8), "conv_weight": torch.zeros(1, 24, 4),
-    "conv_bias": torch.zeros(1, 24), "dt_bias": torch.zeros(1, 4), "A_log": torch.zeros(1, 4),
-    "D": torch.ones(1, 4), "gate_norm": torch.ones(1, 16), "out_proj": torch.zeros(1, 8, 16),
+    "mixer_norm": torch.ones(1, 8),
+    "in_proj": torch.zeros(1, 44, 8),
+    "conv_weight": torch.zeros(1, 24, 4),
+    "conv_bias": torch.zeros(1, 24),
+    "dt_bias": torch.zeros(1, 4),
+    "A_log": torch.zeros(1, 4),
+    "D": torch.ones(1, 4),
+    "gate_norm": torch.ones(1, 16),
+    "out_proj": torch.zeros(1, 8, 16),
     "latent_norm": torch.ones(8),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
