@@ -98,7 +98,7 @@ def _sentence(
 
 
 def _called(place: tuple[str, ...], names: Mapping[tuple[str, ...], str]) -> str:
-    """What the caller calls a place: the longest part of it that has a name, and the rest after dots."""
+    """Return the caller's name of a place: its longest part that has a name, and the rest after dots."""
     for count in range(len(place), 0, -1):
         if place[:count] in names:
             return ".".join([names[place[:count]], *place[count:]])

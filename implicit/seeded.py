@@ -114,7 +114,7 @@ def seeded_code(seed: int) -> Iterator[None]:
 
 
 class _Global:
-    """What stands in ``torch.random`` for the global generator while a context is open; each thread's own."""
+    """The stand-in for the global generator of ``torch.random`` in open contexts; each thread's own."""
 
     def __init__(self) -> None:
         self.own = threading.local()

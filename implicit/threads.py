@@ -11,7 +11,7 @@ import torch
 from automata.errors import InputError
 
 MOST_PARAMETERS = 1_000_000
-"""Of a small model. The models of all recipes have fewer; none of their operations fills two cores."""
+"""Parameters of a small model, at most. All recipes have fewer, and no operation that fills two cores."""
 _SET_BY = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 

@@ -34,7 +34,7 @@ from implicit.ops.ssd import ssd
 from theory.transition import State
 
 SMALLEST_RATE = 1e-4
-"""Of the decay, per unit of Δ, as in the published code."""
+"""The smallest rate of decay, per unit of Δ, as in the published code."""
 
 
 class Mamba3Sizes(CellSizes):

@@ -31,7 +31,7 @@ from implicit.ops.one_hot_scan import one_hot_scan, one_hot_step
 from theory.transition import State
 
 INITIAL_MAGNITUDE = 0.98
-"""Of the entries of D, so that a new cell forgets within tens of tokens, not at once."""
+"""Modulus of the entries of D: a new cell forgets within tens of tokens, not at once."""
 
 
 class PDSSMSizes(CellSizes):

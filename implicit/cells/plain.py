@@ -46,7 +46,7 @@ def like(*modules: nn.Module) -> Tensor:
 
 
 def _is_known(module: nn.Module) -> bool:
-    """Whether code that reads weights knows this class, and this form of it."""
+    """Return whether code that reads weights knows this class, and this form of it."""
     kind: type[nn.Module] = type(module)
     has_bias = module._parameters.get("bias") is not None
     if kind is nn.Linear:  # a quantised weight is a subclass of Tensor

@@ -63,7 +63,7 @@ keep the calls of narrow windows large (figures in docs/solvers.md)."""
 
 @dataclass(frozen=True)
 class Phase:
-    """What holds at one training step.
+    """The settings of one training step.
 
     Attributes:
         name: ``"bounded"`` or ``"free"``; explicit models ignore it, the gradient rule and the stopping rule.

@@ -85,7 +85,7 @@ GENERATORS: Settings = {
     "evaluate_every": 200,
 }
 
-OPERATOR_FIRST: Settings = {
+PAIRS_FIRST: Settings = {
     **BY_ACCURACY,
     "batch_size": 64,
     "tokens_per_update": 1024,
@@ -101,17 +101,17 @@ OPERATOR_FIRST: Settings = {
     "evaluate_every": 200,
     "evaluation_lengths": (40, 128),
 }
-"""For the large groups, whose tokens are all elements. Sequences of two tokens teach all products of two in
-large batches; then lengths grow, and the rate falls with the number of sequences (docs/training.md)."""
+"""For the large groups, whose tokens are all elements. Large batches of two tokens come first: every product
+of two elements. As lengths grow, a step has fewer sequences and a lower learning rate."""
 
 RECIPES: dict[str, Settings] = {
     "parity": {**EVERY_ANSWER, "steps": 1000, "final_steps": 100},
     "S3": EVERY_ANSWER,
     "A4": EVERY_ANSWER,
     "S4": {**EVERY_ANSWER, "steps": 3000, "contraction_weight": 0.005},
-    "A5": OPERATOR_FIRST,
+    "A5": PAIRS_FIRST,
     "S5": {
-        **OPERATOR_FIRST,
+        **PAIRS_FIRST,
         "steps": 7000,
         "final_steps": 2500,
         "contraction_weight": 0.015,
@@ -188,8 +188,7 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         model: name of the model, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
             they win over the recipe. A whole group takes the place of the recipe's. Fewer steps than the
-            recipe's shorten its final phase in proportion, and the warm-up takes a
-            quarter of them at most.
+            recipe's shorten its final phase in proportion, and the warm-up takes a quarter of them at most.
 
     Raises:
         InputError: for an unknown task, model or field, or a bad value.

@@ -30,7 +30,7 @@ class InitialWeights(CheckedConfig):
 
 
 FORMAT_VERSION = 2
-"""Of ``config.json``. In the first all fields were on one level, and no version was named."""
+"""The version of ``config.json``. The first had all fields on one level and named no version."""
 
 
 class TrainConfig(CheckedConfig):
@@ -173,7 +173,7 @@ class TrainConfig(CheckedConfig):
         grows = start is not None and self.curriculum.growth_accuracy is not None
         if self.scale_learning_rate and (self.tokens_per_update is None or not grows):
             raise InputError(
-                "scale_learning_rate is True, but no step has more sequences than another by accuracy; "
+                "scale_learning_rate is True, and the sequences of a step do not follow the accuracy; "
                 "give tokens_per_update, start_length and growth_accuracy, or leave it out"
             )
         share = self.curriculum.carried_share

@@ -22,7 +22,7 @@ RESOLVED, RESOLVED_IN_HALF = 4, 2.5
 
 Trained and random models, with three kinds of cells, stall at 2.6 at most, and at 1.5 in half precision."""
 STALLED, FALLEN = 50, 0.98
-"""In half precision a token ends whose residual did not fall to this share within so many evaluations.
+"""In half precision a token ends if its residual did not fall to this share within so many evaluations.
 
 At that rate a factor of ten takes 50 ln 10 / −ln 0.98 = 5,700 evaluations."""
 
@@ -101,7 +101,7 @@ _GIVEN_UP = -1
 
 @dataclass(frozen=True)
 class IterationState:
-    """What is known of every token while it is iterated, ``[batch, tokens]``.
+    """The account of every token while it is iterated, ``[batch, tokens]``.
 
     ``iterations`` counts evaluations of Φ while the token was not done; ``residual`` is infinite before the
     first; ``status`` is MAX_ITERATIONS for a token that is not done.
@@ -128,7 +128,7 @@ class IterationState:
 
     @cached_property
     def remaining(self) -> int:
-        """How many tokens are not done."""
+        """Return the number of tokens that are not done."""
         return int(self.active.count_nonzero())
 
     @cached_property
@@ -269,7 +269,7 @@ class _Stall:
 
 
 def _shifted(settled: Tensor, dependence: Dependence) -> Tensor:
-    """Whether all that a token depends on, besides itself, is settled, ``[batch, tokens]``, bool."""
+    """Return whether all that a token depends on, besides itself, is settled, ``[batch, tokens]``, bool."""
     if dependence is Dependence.CAUSAL:
         return torch.cat([torch.ones_like(settled[:, :1]), settled[:, :-1]], dim=1)
     if dependence is Dependence.ANTICAUSAL:
@@ -278,7 +278,7 @@ def _shifted(settled: Tensor, dependence: Dependence) -> Tensor:
 
 
 def autocasts(tensor: Tensor) -> bool:
-    """Whether autocast is on for the device of a tensor; for devices without it PyTorch would raise."""
+    """Return whether autocast is on for the device of a tensor; PyTorch raises for devices without it."""
     device = tensor.device.type
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 

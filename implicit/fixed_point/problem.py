@@ -1,4 +1,4 @@
-"""What a fixed-point problem is, and what a solver has to offer.
+"""The interface of fixed-point problems and of solvers.
 
 | code        | symbol      | meaning                                                          |
 |-------------|-------------|------------------------------------------------------------------|
@@ -32,7 +32,7 @@ class Dependence(Enum):
 
 
 class AdjointSolution(NamedTuple):
-    """What solves the adjoint system v = g + (∂zΦ)ᵀ v.
+    """The solution of the adjoint system v = g + (∂zΦ)ᵀ v.
 
     Attributes:
         value: v, ``[batch, tokens, features]``.

@@ -1,4 +1,4 @@
-"""What a solve returns: the value together with an honest account of how it was reached."""
+"""The result of a solve: the value, and for every token how it was reached."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -27,7 +27,7 @@ from implicit.gradients.rules import GradientRule, solve_with_gradient
 
 @dataclass(frozen=True, eq=False)
 class TreeSolution:
-    """What `fixed_point` ended with, and how it got there.
+    """The result of `fixed_point`: the value, and how it was reached.
 
     Attributes:
         value: z, of the structure of the start; a fixed point only where the status says so.

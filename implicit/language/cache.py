@@ -1,4 +1,4 @@
-"""What a language model has read so far, handed from one call to the next in generation."""
+"""The cache of generation: the state of a language model between two calls."""
 
 from dataclasses import dataclass
 

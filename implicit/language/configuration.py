@@ -26,7 +26,7 @@ FIXED: dict[str, Any] = {
     "rmsnorm": True,
     "layer": "Mamba2",
 }
-"""What other configurations may choose and all layers here have alike, by the names elsewhere."""
+"""Choices of other configurations that all layers here make alike, by the names elsewhere."""
 INITIAL: dict[str, Any] = {
     **dict.fromkeys(("time_step_min", "dt_min"), 1e-3),
     **dict.fromkeys(("time_step_max", "dt_max"), 0.1),
@@ -89,11 +89,11 @@ OF_TRANSFORMERS = frozenset(
 ) | frozenset(GenerationConfig._get_default_generation_params())
 """Names that `transformers` reads itself."""
 Unconverged = Literal["warn", "raise", "ignore"]
-"""What is done where a token has no fixed point within the limit."""
+"""The response to a token without a fixed point within the limit."""
 
 
 class LanguageModelConfig(PreTrainedConfig):
-    """What all four language models have in common.
+    """The configuration that all four language models share.
 
     Attributes:
         vocab_size: tokens of the tokenizer.
@@ -296,7 +296,7 @@ def _rope_theta(rope: Any, usual: float) -> float:
 
 
 class FixedPoints(LanguageModelConfig):
-    """How an implicit language model finds its fixed points.
+    """The search for fixed points of an implicit language model.
 
     Attributes:
         damping: of the fixed-point iteration.
@@ -343,7 +343,7 @@ class FixedPoints(LanguageModelConfig):
 
 
 class ImplicitMamba2LMConfig(FixedPoints, Mamba2Layers):
-    """Of `ImplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters.
+    """Configuration of `ImplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters.
 
     Example:
         >>> config = ImplicitMamba2LMConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2)
@@ -359,7 +359,7 @@ class ImplicitMamba2LMConfig(FixedPoints, Mamba2Layers):
 
 
 class ImplicitLlamaLMConfig(FixedPoints, LlamaLayers):
-    """Of `ImplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
+    """Configuration of `ImplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
 
     Example:
         >>> ImplicitLlamaLMConfig(hidden_size=64, num_attention_heads=4).layer_sizes["head_size"]
@@ -377,7 +377,7 @@ class ImplicitLlamaLMConfig(FixedPoints, LlamaLayers):
 
 
 class ExplicitMamba2LMConfig(Mamba2Layers):
-    """Of `ExplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters.
+    """Configuration of `ExplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters.
 
     Example:
         >>> ExplicitMamba2LMConfig().hidden_size
@@ -388,7 +388,7 @@ class ExplicitMamba2LMConfig(Mamba2Layers):
 
 
 class ExplicitLlamaLMConfig(LlamaLayers):
-    """Of `ExplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
+    """Configuration of `ExplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
 
     Example:
         >>> ExplicitLlamaLMConfig().num_hidden_layers

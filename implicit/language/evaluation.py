@@ -1,4 +1,4 @@
-"""How well a language model predicts a text, and whether its two modes say the same of it."""
+"""The accuracy of a language model on a text, and the agreement of its two modes."""
 
 import math
 from dataclasses import dataclass

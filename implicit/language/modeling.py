@@ -64,7 +64,7 @@ from theory.transition import State
 
 @dataclass
 class LanguageModelOutput(ModelOutput):
-    """What a language model makes of a batch.
+    """The outputs of a language model for a batch.
 
     Attributes:
         loss: mean negative log-likelihood of the labels, in nats per token; None without labels.
@@ -98,9 +98,9 @@ _ON_DISK = (
     "called; load the whole model onto one device"
 )
 _HANDED_ON = frozenset(("cache_position", "token_type_ids", "max_length_q", "max_length_k"))
-"""What `transformers` may give to any model, and no model here reads."""
+"""Arguments that `transformers` may give to any model, and no model here reads."""
 _BORDERS = frozenset(("cu_seq_lens_q", "cu_seq_lens_k"))
-"""Where documents end in the flattened batch."""
+"""Names of the ends of documents in the flattened batch."""
 LEFT_OUT = -100
 """The label of a token that the loss leaves out."""
 _OF_THE_LOSS = frozenset(("num_items_in_batch", "ignore_index"))
@@ -167,7 +167,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        """Whether `transformers` may make the cache; the model makes its own."""
+        """Return whether `transformers` may make the cache; the model makes its own."""
         return False
 
     @classmethod

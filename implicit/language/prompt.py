@@ -27,7 +27,7 @@ from theory.transition import State
 AGREEMENT = 20
 """A token passes if both solutions are within this many tolerances, as in the windowed mode."""
 FAR = 0.02
-"""Of ‖z‖: two fixed points may be this close. A looser comparison would take one for the other."""
+"""Share of ‖z‖ that two fixed points may differ by. A looser comparison would take one for the other."""
 
 
 def read_prompt(

@@ -15,7 +15,7 @@ from implicit.language.configuration import (
 )
 
 _VOCABULARY = 50_277
-"""Of the GPT-NeoX tokenizer."""
+"""Tokens of the GPT-NeoX tokenizer."""
 _PADDED = 50_288
 """The same up to a multiple of 16, which the published implicit Mamba-2 has."""
 

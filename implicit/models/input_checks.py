@@ -1,4 +1,4 @@
-"""What `run`, `step` and `transitions` of a model refuse: tokens, lengths and states that do not fit."""
+"""Checks of tokens, lengths and states that `run`, `step` and `transitions` of a model are given."""
 
 from typing import Any
 

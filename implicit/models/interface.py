@@ -46,7 +46,7 @@ MOST_LAYERS = 1000
 
 
 class ModelConfig(CheckedConfig):
-    """What every model needs to know: the sizes of its input and output alphabets.
+    """The configuration of every model: the sizes of its input and output alphabets.
 
     Example:
         >>> ModelConfig(vocabulary_size=2, output_size=2)
@@ -64,7 +64,7 @@ class ModelConfig(CheckedConfig):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelOutput:
-    """What a model makes of a batch of sequences.
+    """The outputs of a model for a batch of sequences.
 
     Attributes:
         logits: after every token, ``[batch, length, output_size]``; 0 at padding.
@@ -220,7 +220,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
 
     @property
     def device(self) -> torch.device:
-        """Where parameters and buffers are, and where tokens have to be."""
+        """The device of parameters and buffers, and that tokens have to be on."""
         tensors = chain(self.parameters(), self.buffers())
         return next((tensor.device for tensor in tensors), torch.device("cpu"))
 

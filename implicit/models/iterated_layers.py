@@ -52,7 +52,7 @@ and 0.03 to 0.06 iterated at 64 features, and 1.0 to 6.9 s and 0.07 at 256 (leak
 
 
 _ADJOINT = Stopping(rtol=1e-4, max_iterations=1000)
-"""What the adjoint is iterated to, at the least, however loosely the fixed point is solved."""
+"""Least accuracy and limit of the adjoint, however loosely the fixed point is solved."""
 
 
 class IteratedLayers(Layers):

@@ -28,7 +28,7 @@ from theory.transition import State
 
 @dataclass(frozen=True, eq=False)
 class LayerOutput:
-    """What a layer makes of a batch of sequences.
+    """The outputs of a layer for a batch of sequences.
 
     Attributes:
         features: after every token, ``[batch, length, d_model]``; 0 at padding.
@@ -42,7 +42,7 @@ class LayerOutput:
 
 
 class FeatureLayer(Layers):
-    """What both layers share: the cells, and the checks of what is read.
+    """The base of both layers: the cells, and the checks of inputs.
 
     Attributes:
         d_model: features of inputs and outputs.

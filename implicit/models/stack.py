@@ -1,4 +1,4 @@
-"""What the explicit and the implicit model share: a stack of cells between embedding and head.
+"""The base of explicit and implicit models: a stack of cells between embedding and head.
 
 | code             | meaning                                                                       |
 |------------------|-------------------------------------------------------------------------------|

@@ -125,7 +125,7 @@ class TorchRNN(SequenceModel):
 
     @property
     def _has_to_be_called(self) -> bool:
-        """Whether the network may do something else than `layer_step` with its weights."""
+        """Return whether the network may do something else than `layer_step` with its weights."""
         return has_hooks(self.network) or type(self.network) not in (nn.LSTM, nn.GRU, nn.RNN)
 
     def read(self, state: State) -> Tensor:
@@ -166,7 +166,7 @@ class TorchRNN(SequenceModel):
 
     @torch.no_grad()
     def _steps_as_called(self, embedded: Tensor) -> bool:
-        """Whether `layer_step` gives what the network does, at some state; its hooks renew its weights."""
+        """Return whether `layer_step` agrees with the network at some state; a call renews its weights."""
         state = {name: part + 0.5 for name, part in self.init_state(len(embedded)).items()}
         called = self._read(embedded, state)[1]
         if not hasattr(self.network, "weight_hh_l0"):

@@ -1,4 +1,4 @@
-"""What a mode needs of a model, and what it returns."""
+"""The input of a mode, which a model provides, and its result."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +11,7 @@ from implicit.fixed_point import AdjointSolution, Solution
 from theory.transition import State
 
 Inputs: TypeAlias = list[Tensor]
-"""What a model reads at the tokens, each tensor ``[batch, length, …]``; without a latent in it."""
+"""The inputs of a model at the tokens, without latents; each tensor ``[batch, length, …]``."""
 
 Map: TypeAlias = Callable[[Tensor, Inputs, State], tuple[Tensor, State]]
 
@@ -60,7 +60,7 @@ class Recurrence:
 
 
 class ModeResult(NamedTuple):
-    """What a mode found and what that took.
+    """The result of a mode, and its cost.
 
     Attributes:
         solution: the fixed points, per token.

@@ -21,7 +21,7 @@ MODES: tuple[Mode, ...] = ("auto", "simultaneous", "sequential", "windowed")
 
 @dataclass(frozen=True, eq=False)
 class Solve:
-    """How a model seeks its fixed points; explicit models have none to seek and ignore it.
+    """The options of the search for fixed points; explicit models ignore them.
 
     Attributes:
         mode: in which order the fixed points of the tokens are sought. ``"simultaneous"`` iterates all tokens
@@ -92,7 +92,7 @@ def checked_solve(solve: Solve | None) -> Solve:
 
 
 def _offers(value: object, *methods: str) -> bool:
-    """Whether a value is an object, no class, that has these methods."""
+    """Return whether a value is an object, no class, that has these methods."""
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)
 
 
@@ -156,7 +156,7 @@ _REMEDIES = {
         "give a Stopping with more iterations"
     )
 }
-"""What helps where the limit was reached, by mode."""
+"""The remedy where the limit was reached, by mode."""
 
 
 MOST_IN_WINDOWS = 16

@@ -119,7 +119,7 @@ def solve_windowed(
 
 
 class _Search:
-    """What is known so far of all sequences of the batch."""
+    """The search so far, for all sequences of the batch."""
 
     def __init__(
         self, recurrence: Recurrence, solver: Solver, stopping: Stopping, start: Tensor, options: Windowed

@@ -1,4 +1,4 @@
-"""What is said of the choice of backends for the ops around the scan of a Mamba-2 cell."""
+"""Explanations of the choice of backends for the ops around the scan of a Mamba-2 cell."""
 
 import torch
 

@@ -21,7 +21,7 @@ from automata.errors import InputError, unknown_name
 
 
 class Request(Protocol):
-    """What decides who can run a call; each op adds what its backends ask about."""
+    """The properties of a call that decide which backend can run it; each op adds those of its own."""
 
     @property
     def device(self) -> str:
@@ -82,7 +82,7 @@ TRITON_DTYPES = (torch.float32, torch.bfloat16)
 
 
 def package(name: str, command: str, module: str | None = None) -> Requirement:
-    """Requirement an installed package and, only if it is there, a module that can be imported."""
+    """Require an installed package and, only if it is there, a module that can be imported."""
 
     def requirement(_request: Any) -> str | None:
         if find_spec(name) is None:
@@ -112,21 +112,21 @@ def _import_fault(module: str, package: str) -> str | None:
 
 
 def on_cuda(subject: str = "the tensors") -> Requirement:
-    """Requirement a CUDA device."""
+    """Require a CUDA device."""
     return lambda request: (
         None if request.device == "cuda" else f"{subject} are on {request.device}; move them to a CUDA device"
     )
 
 
 def on_cpu(subject: str = "the tensors") -> Requirement:
-    """Requirement tensors in main memory."""
+    """Require tensors in main memory."""
     return lambda request: (
         None if request.device == "cpu" else f"{subject} are on {request.device}; move them to the CPU"
     )
 
 
 def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:
-    """Requirement a device on which Triton kernels run: a GPU, or any where they are interpreted."""
+    """Require a device on which Triton kernels run: a GPU, or any where they are interpreted."""
 
     def requirement(request: Any) -> str | None:
         if request.device == "cuda":
@@ -143,7 +143,7 @@ def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:
 def element_types(
     allowed: Sequence[torch.dtype] = TRITON_DTYPES, subject: str = "the tensors"
 ) -> Requirement:
-    """Requirement tensors of certain element types; the request has them as ``dtypes``."""
+    """Require tensors of certain element types; the request has them as ``dtypes``."""
     *first, last = map(str, allowed)
 
     def requirement(request: Any) -> str | None:
@@ -155,7 +155,7 @@ def element_types(
 
 
 def one_element_type(subject: str = "the tensors") -> Requirement:
-    """Requirement tensors of one element type, whichever it is; the request has theirs as ``dtypes``."""
+    """Require tensors of one element type, whichever it is; the request has theirs as ``dtypes``."""
 
     def requirement(request: Any) -> str | None:
         if len(set(request.dtypes)) == 1:
@@ -166,7 +166,7 @@ def one_element_type(subject: str = "the tensors") -> Requirement:
 
 
 def at_most(largest: int, *sizes: str) -> Requirement:
-    """Requirement sizes from 1 to a limit; the request has them under these names."""
+    """Require sizes from 1 to a limit; the request has them under these names."""
 
     def requirement(request: Any) -> str | None:
         for name in sizes:
@@ -179,7 +179,7 @@ def at_most(largest: int, *sizes: str) -> Requirement:
 
 
 def entries(request: Any) -> str | None:
-    """Requirement tensors that are not empty; the request has the number of their ``entries``."""
+    """Require tensors that are not empty; the request has the number of their ``entries``."""
     if request.entries:
         return None
     return "the tensors are empty; give at least one sequence and one token"
@@ -218,7 +218,7 @@ class Backend(Generic[R, Run]):
 
 
 class Preference(NamedTuple):
-    """What ``"auto"`` takes, and the end of the sentence that says why."""
+    """The backend that ``"auto"`` takes, and the end of the sentence that says why."""
 
     name: str
     reason: str
@@ -226,7 +226,7 @@ class Preference(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """What ``backend="auto"`` chooses for a request, and why."""
+    """The choice of ``backend="auto"`` for a request, with its reason."""
 
     chosen: str
     reason: str

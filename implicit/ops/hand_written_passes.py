@@ -57,7 +57,7 @@ def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
 
 
 def is_transformed(tensors: Arguments) -> bool:
-    """Whether a transform of torch.func or forward-mode differentiation watches the tensors."""
+    """Return whether a transform of torch.func or forward-mode differentiation watches the tensors."""
     # PyTorch asks itself the same way; it has no public name for it.
     if torch._C._are_functorch_transforms_active():
         return True

@@ -24,7 +24,7 @@ from theory.transition import State
 SILU_SLOPE = 1.1
 """|silu'| is nowhere larger than 1.0999."""
 GOAL = 0.2
-"""Of smaller balls no more is asked: the latents have to tell the answers apart."""
+"""Ratio below which a ball costs nothing: the latents have to tell the answers apart."""
 TINY = 1e-6
 """Instead of a norm of zero in a quotient."""
 Interval = tuple[Tensor, Tensor]
@@ -117,7 +117,7 @@ def check_one_mamba2_layer(model: SequenceModel | FixedPointModel) -> Mamba2Cell
 
 
 def _gated(cell: Mamba2Cell, projected: Interval, state: State) -> Interval:
-    """What the gated norm normalises: y silu(gate), ``[batch, length, d_inner]``."""
+    """Return the input of the gated norm, y silu(gate), ``[batch, length, d_inner]``."""
     centre, radius = projected
     widths = [cell.d_inner, cell.conv_channels, cell.heads]
     (gate, channels, dt), (gate_off, channels_off, dt_off) = (

@@ -65,12 +65,12 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run here."""
+        """Return whether there is a run here."""
         return self.config_file.is_file()
 
     @property
     def finished(self) -> bool:
-        """Whether the run here has its final weights."""
+        """Return whether the run here has its final weights."""
         return self.weights_file.is_file()
 
     @property

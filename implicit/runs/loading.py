@@ -1,4 +1,4 @@
-"""What questions are asked of: a model with its task, read back from a run folder or given in memory."""
+"""Runs: a model with its task, read back from a run folder or given in memory."""
 
 import copy
 import os
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What the run is called in results: the name of its folder."""
+        """The name of the run in results: that of its folder."""
         return self.path.resolve().name
 
     @classmethod
@@ -124,7 +124,7 @@ class Run:
 
 
 def _described(task: Task) -> Specification:
-    """What rebuilds a task, or its name if nothing does."""
+    """Return the specification that rebuilds a task, or its name if there is none."""
     try:
         return task.specification()
     except InputError:

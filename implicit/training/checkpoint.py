@@ -22,7 +22,7 @@ from implicit.training.optimizer_state import PREFIX, describe_optimizer, restor
 from implicit.training.state_passing import PassedState
 
 FORMAT_VERSION = 3
-"""Of a checkpoint. The first held the moments of AdamW only, and named no version; the second no growth."""
+"""The version of a checkpoint. The first held AdamW's moments only and named none; the second no growth."""
 
 _READABLE = (2, 3)
 

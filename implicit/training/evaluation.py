@@ -22,7 +22,7 @@ REPORTED_TOKENS = 10
 
 @dataclass(frozen=True)
 class Convergence:
-    """How the search for the fixed points went, over all tokens.
+    """The outcome of the search for fixed points, over all tokens.
 
     Attributes:
         share_converged: share of the tokens that reached the tolerance.
@@ -173,7 +173,7 @@ def evaluate(
 
 
 def _unconverged(solutions: Sequence[Solution]) -> str:
-    """What is said of the first batch with tokens that have no fixed point; nothing if there is none."""
+    """Return a sentence on the first batch with tokens without a fixed point; empty if there is none."""
     for number, solution in enumerate(solutions):
         if not bool(solution.converged.all()):
             return (

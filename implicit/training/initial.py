@@ -88,5 +88,5 @@ def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
 
 
 def _sha256(weights: Mapping[str, Tensor]) -> str:
-    """Of the weights as a run folder stores them."""
+    """Return the hash of weights as a run folder stores them."""
     return hashlib.sha256(tensor_bytes(weights)).hexdigest()

@@ -40,7 +40,7 @@ Callback = Callable[[TrainingStep], object]
 
 @dataclass(frozen=True)
 class OwnParts:
-    """What a caller of `implicit.train` gives in place of parts of the configuration."""
+    """The parts of training that a caller of `implicit.train` gives in place of the configuration's."""
 
     optimizer: Callable[[SequenceModel], Optimizer] | None = None
     schedule: Callable[[int], float] | None = None
@@ -65,7 +65,7 @@ class OwnParts:
 
 
 _DRAWS = 64
-"""Of the batch of a step, at most, until something is asked in one."""
+"""Times that the batch of a step is drawn, at most, until something is asked in one."""
 
 
 def take_steps(
@@ -263,7 +263,7 @@ def _target_met(
     evaluations: dict[int, Evaluation],
     done: Progress,
 ) -> int:
-    """How many evaluations in a row met the target; none does in the bounded phase or at a start length."""
+    """Count evaluations in a row that met the target; none does in the bounded phase or at a start length."""
     early = phase.length < config.length or (model.implicit is not None and phase.name == "bounded")
     if config.evaluation.target_accuracy is None or early:
         return 0

@@ -1,4 +1,4 @@
-"""What is minimised: the weighted cross-entropy of the targets, and penalties if the phase has any."""
+"""The objective of training: the weighted cross-entropy of the targets, and penalties of the phase."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -130,7 +130,7 @@ def until_error(right: Tensor) -> Tensor:
 
 
 def _last_third(batch: TokenBatch) -> Tensor:
-    """Whether a token is in the last third of its sequence, ``[batch, length]``, bool."""
+    """Return whether a token is in the last third of its sequence, ``[batch, length]``, bool."""
     size, length = batch.tokens.shape
     position = torch.arange(1, length + 1, device=batch.tokens.device)
     lengths = position.new_full((size,), length) if batch.lengths is None else batch.lengths

@@ -1,4 +1,4 @@
-"""What training tells while it runs: a bar on a terminal; elsewhere a line every half minute."""
+"""The progress of training: a bar on a terminal; elsewhere a line every half minute."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ from implicit.models.interface import SequenceModel
 from implicit.runs.folder import Metrics
 
 SECONDS = 30.0
-"""Between two lines."""
+"""The time between two lines."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class ProgressLines:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a line."""
+        """Return whether it is time for a line."""
         return self._shown and time.monotonic() - self._last >= SECONDS
 
     def tell(self, step: int, taken: int, last: int, loss: float, accuracy: float) -> None:

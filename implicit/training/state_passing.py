@@ -22,7 +22,7 @@ from theory.transition import State
 
 @dataclass(frozen=True, eq=False)
 class PassedState:
-    """Where the sequences of a training step ended.
+    """The ends of the sequences of a training step.
 
     Those that reached the fixed point at every token may go on, as the model's state of the others is not
     the one that belongs to their tokens. All of an explicit model do. With ``carried_right`` of the

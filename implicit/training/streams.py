@@ -16,7 +16,7 @@ from automata.tasks.interface import BYTES_PER_TOKEN, Part, Task
 
 
 class Stream(IntEnum):
-    """What is drawn. Early stopping looks at VALIDATION, reports at TEST, and neither at the other's.
+    """The random streams of a run. Early stopping reads VALIDATION only, and reports read TEST only.
 
     PERTURBATION is the noise of the contraction penalty.
     """

@@ -149,10 +149,8 @@ def run_ending(run: Run) -> str | None:
     if last["step"] == config.steps:
         return None
     ended = f"ended before its limit of {config.steps:,} steps"
-    target, accuracies = (
-        config.evaluation.target_accuracy,
-        [one["accuracy"] for one in last["validation"].values()],
-    )
+    target = config.evaluation.target_accuracy
+    accuracies = [one["accuracy"] for one in last["validation"].values()]
     if last.get("ended_by") == "callback":
         return f"{ended}: the callback asked for it"
     if target is not None and min(accuracies) >= target:

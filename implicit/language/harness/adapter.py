@@ -18,7 +18,7 @@ _TOO_LONG = "sequence-length-is-longer-than-the-specified-maximum"
 
 @dataclass
 class FixedPointAccount:
-    """How the fixed points of an evaluation ended, over all tokens read, with all their self-iterations."""
+    """The status of the fixed points of an evaluation, over all tokens read, with their self-iterations."""
 
     tokens: int = 0
     converged: int = 0

@@ -13,7 +13,7 @@ TASK_FILES = Path(__file__).parent / "tasks"
 
 @dataclass(frozen=True)
 class HarnessTask:
-    """What a name stands for.
+    """The task behind a name.
 
     Attributes:
         sentence: in one line.

@@ -15,11 +15,10 @@ that may be asked; the question comes last, and is about one place drawn uniform
 
 The number of tokens tells nothing of the lamp and the cat under any tokenizer that splits text at spaces: all
 documents of as many steps have the same words, punctuation included, and only the order of the words differs.
-Tokenizers that merge words across spaces may give orders of words different lengths. So what is and
-what is not are named in a random order, as are the two houses that the cat does not visit and the five houses
-themselves.
-All new orders have the same ordinals, and one length under the tokenizers of GPT-2 and GPT-NeoX. The lamp and
-the cat begin in a state drawn uniformly.
+Some orders may be longer for tokenizers that merge words across spaces. So the order is drawn: of what is and
+what is not, of the two houses that the cat does not visit, and of the five houses themselves. All new orders
+have the same ordinals, and one length under the tokenizers of GPT-2 and GPT-NeoX. The lamp and the cat begin
+in a state drawn uniformly.
 """
 
 from collections.abc import Iterator

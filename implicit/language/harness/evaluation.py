@@ -23,11 +23,11 @@ from implicit.language.stored_models import check_model_folder, load_model
 from implicit.runs.environment import describe_environment
 
 KEPT = ("results", "groups", "group_subtasks", "versions", "n-shot", "n-samples", "higher_is_better")
-"""What is kept of the answer of `lm-eval`: figures and how they came about, no texts and no paths."""
+"""The parts of the answer of `lm-eval` that are kept: figures and their settings, no texts, no paths."""
 _RESAMPLED = 1000
 """Samples for the standard error of a perplexity; that of an accuracy is computed."""
 _Read = Mapping[tuple[str, str], tuple[int, bool]]
-"""What `HarnessModel.read` holds."""
+"""The type of `HarnessModel.read`."""
 _LIBRARIES = ("lm_eval", "transformers", "datasets", "tokenizers")
 
 
@@ -81,7 +81,7 @@ class HarnessOptions:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the task files are told."""
+        """Return the metadata for the task files."""
         given = {"seed": self.seed, "documents": self.documents, "length": self.length or LENGTH}
         return given | ({} if self.data is None else {"data": self.data})
 

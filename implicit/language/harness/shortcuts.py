@@ -1,4 +1,4 @@
-"""How far one comes in a task of state tracking without tracking a state."""
+"""The accuracy that shortcuts reach in a task of state tracking, without tracking a state."""
 
 import re
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""What the task files call to get their documents: `lm-eval` hands them its metadata, and reads data sets."""
+"""The functions that task files call for their documents: metadata of `lm-eval` in, data sets out."""
 
 from pathlib import Path
 from typing import Any

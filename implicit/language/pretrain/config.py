@@ -1,4 +1,4 @@
-"""What determines a pretraining run, read from YAML."""
+"""The configuration of a pretraining run, read from YAML."""
 
 import os
 import re
@@ -19,7 +19,7 @@ LARGEST_CONFIG = 2**20
 """Bytes of a YAML file."""
 _FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 _NO_YAML = (yaml.YAMLError, ValueError, AttributeError, LookupError, TypeError, RecursionError)
-"""What the reader raises: of `!!bool x` a KeyError, of an empty `!!int` an IndexError."""
+"""The errors of the reader: of `!!bool x` a KeyError, of an empty `!!int` an IndexError."""
 Family = Literal["mamba2", "llama"]
 
 
@@ -130,7 +130,7 @@ class Phase(CheckedConfig):
 
     @property
     def label(self) -> str:
-        """How papers write it: iterations without gradient, plus those with."""
+        """Return the notation of papers: iterations without gradient, plus those with."""
         return f"{self.iterations}+{self.phantom_steps}"
 
 
@@ -138,11 +138,11 @@ PAPER_PHASES = (
     Phase(share=0.8, iterations=4, phantom_steps=1, rtol=0.0),
     Phase(share=0.2, iterations=24, phantom_steps=4, rtol=0.05),
 )
-"""Of implicit Mamba-2 in Schöne et al. 2025; implicit Llama has 32 iterations in the second."""
+"""The phases of implicit Mamba-2 in Schöne et al. 2025; implicit Llama has 32 iterations in the second."""
 
 
 class Evaluation(CheckedConfig):
-    """How the perplexity on the validation text is measured.
+    """The measurement of the perplexity on the validation text.
 
     Example:
         >>> Evaluation().every

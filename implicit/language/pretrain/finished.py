@@ -22,7 +22,7 @@ from implicit.runs.files import read_json
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """What `finished_run` reads.
+    """The contents of a finished run, which `finished_run` reads.
 
     Attributes:
         path: of the run folder.

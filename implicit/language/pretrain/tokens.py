@@ -21,7 +21,7 @@ from implicit.language.pretrain.config import Source
 
 END_OF_TEXT = "<|endoftext|>"
 BYTES_OF_A_TOKEN = 64
-"""Of a table that `tokenizers` makes as large as the tokens asked for; without memory for it, it aborts."""
+"""Memory of `tokenizers` for each token asked for; it aborts where there is too little."""
 _BATCH = 1000
 """Documents that are encoded together."""
 

@@ -24,7 +24,7 @@ from implicit.ops.not_finite import not_finite_sequences
 
 
 class Decays:
-    """How much of the memory is left between any two places of a chunk, of log decays ``[rows, steps, 1]``.
+    """The share of the memory left between two places of a chunk, from log decays ``[rows, steps, 1]``.
 
     The logarithms are summed in float64: after a decay that all but erases the memory, a sum in float32 has
     lost the digits of the decays that follow, which only their differences need. ``between`` is from step j

@@ -32,7 +32,7 @@ LARGEST = 8192
 
 @dataclass(frozen=True)
 class Request(TensorsRequest):
-    """What decides whether a kernel can run the op: also the features of a group."""
+    """The properties of a call that decide which kernel can run it: also the features of a group."""
 
     features: int = 1
 

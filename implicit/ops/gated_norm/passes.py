@@ -1,4 +1,4 @@
-"""What a Mamba-2 cell does between scan and output projection, skip connection, gate and norm, in PyTorch."""
+"""Skip connection, gate and norm of a Mamba-2 cell, between scan and output projection, in PyTorch."""
 
 import functools
 

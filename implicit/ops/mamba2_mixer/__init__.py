@@ -1,4 +1,4 @@
-"""What a Mamba-2 cell does between its projections, as one op: its definition, kernels, and who runs it."""
+"""The part of a Mamba-2 cell between its projections as one op: definition, kernels and their choice."""
 
 from implicit.ops.mamba2_mixer.dispatch import mamba2_mixer
 

@@ -1,4 +1,4 @@
-"""What a Mamba-2 cell does between its projections, as it is written down."""
+"""The definition of the mixer, the part of a Mamba-2 cell between its projections."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +21,7 @@ Normalise = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class MixerTensors(NamedTuple):
-    """What an op of the mixer takes, in this order; `mamba2_mixer` says what each is.
+    """The tensors that an op of the mixer takes, in this order; `mamba2_mixer` says what each is.
 
     ``real`` is 1 at real tokens and 0 at padding, of the dtype of the others; None if all are real.
     """

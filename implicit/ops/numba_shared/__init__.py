@@ -1,1 +1,1 @@
-"""What the numba kernels for CPUs share. Importing a module of it imports numba."""
+"""Code that the numba kernels for CPUs share. Importing a module of it imports numba."""

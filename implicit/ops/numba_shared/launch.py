@@ -1,4 +1,4 @@
-"""What every launcher of numba kernels does: tensors as arrays, and sequences dealt to threads."""
+"""Tools of every launcher of numba kernels: tensors as arrays, and sequences dealt to threads."""
 
 import itertools
 from collections.abc import Callable

@@ -30,7 +30,7 @@ NUMBA_DTYPES = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Request:
-    """What decides whether a kernel can run a sequential solve.
+    """The properties of a sequential solve that decide which kernel can run it.
 
     Device and dtype are those of the weights, ``iteration`` the name of the solver or of a rule that iterates
     by itself, ``others`` the dtypes of the state, the inputs and the start.

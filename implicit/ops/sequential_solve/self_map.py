@@ -11,7 +11,7 @@ from implicit.ops.backends import check_shapes
 
 
 class Walk(NamedTuple):
-    """What a sequential solve finds, in `Solution`'s order, and windows and states after the last token.
+    """The result of a sequential solve, in `Solution`'s order, with windows and states after the last token.
 
     These are ``[layers, batch, channels, d_conv − 1]`` and ``[layers, batch, heads, head_size, d_state]``.
     """

@@ -28,7 +28,7 @@ LARGEST = 8
 
 @dataclass(frozen=True)
 class Request(TensorsRequest):
-    """What decides whether a kernel can run the op: also the width, the taps of the convolution."""
+    """The properties of a call that decide which kernel can run it: also the taps of the convolution."""
 
     width: int = 1
 

@@ -43,7 +43,7 @@ TYPED = "x, B and C"
 
 @dataclass(frozen=True)
 class Request:
-    """What decides whether a backend can run a scan.
+    """The properties of a scan that decide which backend can run it.
 
     Attributes:
         device: type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``.

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
-"""What the mixer does before and after the scan, one token of a sequence after the other.
+"""The mixer before and after the scan, one token of a sequence after the other.
 
 With K taps w and a bias, the channels of token t are silu(bias + Σ_k w_k p_{t+k−K+1}), where p are the
 projected channels and, before the sequence, the window. After the scan come skip connection, gate and norm,
@@ -43,7 +43,7 @@ class Inputs(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where what belongs to a run of tokens begins in the memory, rows of channels or of features."""
+    """The places in the memory where the rows of a run of tokens begin, of channels or of features."""
 
     memory: np.ndarray
     tokens: int

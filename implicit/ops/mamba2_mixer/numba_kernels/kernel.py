@@ -80,7 +80,7 @@ def mix_backward(
 
 @inner
 def _gradients(inputs, room, found, b, start):
-    """Where the scan writes gradients of tokens from ``start`` on."""
+    """The places where the scan writes gradients of tokens from ``start`` on."""
     channels, features, heads = len(inputs.bias), len(inputs.weight), len(inputs.A)
     shared, token = inputs.groups * inputs.width, b * inputs.length + start
     return Found(
@@ -94,7 +94,7 @@ def _gradients(inputs, room, found, b, start):
 
 @inner
 def _sequence(inputs, room, b, start, count):
-    """What is scanned: ``count`` tokens from ``start`` on, whose channels stand in the memory."""
+    """Return ``count`` tokens from ``start`` on, to be scanned; their channels stand in the memory."""
     channels, features, heads = len(inputs.bias), len(inputs.weight), len(inputs.A)
     return Sequence(
         Part(room.memory, room.channels, channels),

@@ -102,7 +102,7 @@ def backward(norm_groups: int, epsilon: float, tensors: Arguments, gradients: Ar
 
 
 def _before(given: MixerTensors) -> Tensor:
-    """What softplus makes Δ of, contiguous."""
+    """Return Δ before softplus, contiguous."""
     return given.projected.detach()[..., -len(given.dt_bias) :] + given.dt_bias.detach()
 
 

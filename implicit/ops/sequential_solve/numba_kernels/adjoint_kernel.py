@@ -33,7 +33,7 @@ class Krylov(NamedTuple):
 
 
 class Sequences(NamedTuple):
-    """What is given of the sequences: z, g, which tokens are real; and of the way forward."""
+    """The given sequences: z, g, which tokens are real, and their trail."""
 
     latents: np.ndarray
     gradients: np.ndarray

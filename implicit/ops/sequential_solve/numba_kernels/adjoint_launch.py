@@ -22,7 +22,7 @@ MOST_BYTES = 2**26
 STEPS = 32
 """The most steps of GMRES between two restarts."""
 TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-13}
-"""What may be left of the system at a token, of the norm of v: some hundred roundings."""
+"""Residual of the system at a token, as a share of the norm of v: some hundred roundings."""
 
 
 def walk_back(
@@ -82,7 +82,7 @@ def walk_back(
 def _memory(
     self_map: SelfMap, size: int, length: int, dtype: np.dtype
 ) -> tuple[Trail, Slopes, Pulled, np.ndarray, np.ndarray, Krylov, Bookkeeping]:
-    """What the kernel works in, for as many places; a power of two of them."""
+    """Return the memory that the kernel works in, for so many places, a power of two."""
     layers, heads, inner, features = self_map.layers, self_map.heads, self_map.d_inner, self_map.d_model
     channels, width, older = self_map.channels, self_map.d_state, self_map.d_conv - 1
     rows, kept = layers * size, size * length * layers

@@ -46,7 +46,7 @@ class Weights(NamedTuple):
 
 
 class Places(NamedTuple):
-    """What is computed at the places."""
+    """The values computed at the places."""
 
     streams: np.ndarray
     normed: np.ndarray

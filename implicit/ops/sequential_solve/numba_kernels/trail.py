@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
-"""What the adjoint needs of a sequence: the way forward once more, kept, and its derivative at a token.
+"""The trail of a sequence, for the adjoint: its evaluation once more, kept, and the derivative at a token.
 
 Rows of a trail are ``(place · length + token) · layers + layer``, those of what is linear at the tokens that
 the places are at ``layer · places + place``, as in `evaluate`.

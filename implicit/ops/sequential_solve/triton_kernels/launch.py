@@ -23,7 +23,7 @@ WARP_SIZE = 64 if torch.version.hip else 32
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a program cuts the matrices that it multiplies with vectors; products need no pipeline stages."""
+    """The tiles of matrices that a program multiplies with vectors; products need no pipeline stages."""
 
     block_rows: int
     block_columns: int

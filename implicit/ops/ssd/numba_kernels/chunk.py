@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Where what belongs to a chunk begins in the memory, and the sizes, of whole tiles.
+    """The places in the memory where the parts of a chunk begin, and the sizes, of whole tiles.
 
     ``between`` is a row of L, ``mixing`` M, ``scores`` C_i · B_j, ``turned`` Bᵀ, ``scaled`` rows of B or C
     times α or β.

@@ -27,7 +27,7 @@ from implicit.ops.ssd.numba_kernels.chunk import state_of
 
 
 class Gradient(NamedTuple):
-    """Where what belongs to the gradients of a chunk begins in the memory.
+    """The places in the memory where the gradients of a chunk begin.
 
     ``y`` is ẏ and ``u`` is u̇, ``u_turned`` is uᵀ, ``part`` what a head adds to ``B`` and ``C``, Ḃ and Ċ;
     ``rates`` are (5), ``outwards`` and ``inwards`` the terms w · S C and v · Ṡ' B of it; ``state`` and

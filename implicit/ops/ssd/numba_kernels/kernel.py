@@ -34,7 +34,7 @@ class Inputs(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Of x, Δ, B and C, and of the logarithm of every decay."""
+    """The gradients of x, Δ, B, C and the logarithm of every decay."""
 
     x: Strided
     dt: Strided

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
-"""What the kernels of the scan share: products, step sizes, and decays within a chunk.
+"""Functions that the kernels of the scan share: products, step sizes, and decays within a chunk.
 
 These functions run inside kernels. A chunk has ``CHUNK`` tokens; those past the end of the sequence load as
 zeros, and a step size of zero neither decays the state nor adds to it.

@@ -1,4 +1,4 @@
-"""What a launch of the scan's kernels is made of: sizes, tiles and arguments."""
+"""Sizes, tiles and arguments of the launches of the scan's kernels."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -56,7 +56,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How a kernel cuts one head's matrices: ``block_p`` of head_size by ``block_n`` of state_size."""
+    """Tiles of one head's matrices in a kernel: ``block_p`` of head_size by ``block_n`` of state_size."""
 
     block_p: int
     block_n: int
