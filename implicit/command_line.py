@@ -1,7 +1,7 @@
 """The frame of commands about runs. Their flags come from configurations."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
@@ -66,7 +66,6 @@ def add_config_flags(
     fields: Mapping[str, FieldInfo] | type[BaseModel],
     *,
     title: str,
-    exclude: Iterable[str] = (),
 ) -> None:
     """Add a flag for every field: ``--field-name``, with help from the field's description and default.
 
@@ -76,11 +75,8 @@ def add_config_flags(
     fields = fields if isinstance(fields, Mapping) else fields.model_fields
     group = parser.add_argument_group(title)
     for name, field in fields.items():
-        if name not in exclude:
-            flags = "--" + name.replace("_", "-"), *_ALIASES.get(name, ())
-            group.add_argument(
-                *flags, dest=name, default=argparse.SUPPRESS, help=_help(field), **_kind(field)
-            )
+        flags = "--" + name.replace("_", "-"), *_ALIASES.get(name, ())
+        group.add_argument(*flags, dest=name, default=argparse.SUPPRESS, help=_help(field), **_kind(field))
 
 
 def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:

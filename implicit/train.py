@@ -143,7 +143,7 @@ def _sizes_of_named_model(argv: Sequence[str] | None) -> dict[str, FieldInfo]:
 
 
 def _asked_about(argv: Sequence[str] | None) -> TrainConfig | None:
-    """The configuration of the model and the task that ``--help`` stands beside; None without it or them."""
+    """Return the recipe of the model and the task that ``--help`` stands beside; None without all three."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     finder.add_argument("-h", "--help", action="store_true")
     for name in ("model", "task", "regex", "task-file"):
@@ -156,7 +156,7 @@ def _asked_about(argv: Sequence[str] | None) -> TrainConfig | None:
 
 
 def _useless(config: TrainConfig) -> Iterator[str]:
-    """Fields that the model or the task cannot use."""
+    """Yield the fields that the model or the task cannot use."""
     model, task = model_class(config.model), config.build_task()
     implicit = issubclass(model, FixedPointModel)
     for name in (name for fields in _FIELDS.values() for name in fields):
@@ -169,7 +169,7 @@ def _useless(config: TrainConfig) -> Iterator[str]:
 
 
 def _with_values(fields: Mapping[str, FieldInfo], config: TrainConfig) -> dict[str, FieldInfo]:
-    """Fields whose defaults are the values of a configuration."""
+    """Return the fields with the values of a configuration for defaults."""
     values, shown = {**config.flat(), **config.sizes}, {}
     for name, field in fields.items():
         shown[name] = copy(field)
@@ -178,20 +178,19 @@ def _with_values(fields: Mapping[str, FieldInfo], config: TrainConfig) -> dict[s
 
 
 def _parser(own_sizes: Mapping[str, FieldInfo], shown: TrainConfig | None = None) -> CommandParser:
-    """The flags; where help is asked about a model and a task, those that they use, with their recipe."""
-    groups, sizes = _FIELDS, {**size_fields(), **own_sizes}
-    without: tuple[str, ...] = _NO_FLAGS
+    """Make the parser; where help is asked about a model and a task, of the flags that they use alone."""
+    without = _NO_FLAGS if shown is None else (*_NO_FLAGS, "model", *_useless(shown))
+    groups = {
+        group: {name: field for name, field in fields.items() if name not in without}
+        for group, fields in _FIELDS.items()
+    }
+    sizes = {**size_fields(), **own_sizes}
     epilog = (
         "The defaults shown are overruled by the recipe of the task, and both by the flags given. "
         "With --model and --task, --help shows the flags that they use, with the values of their recipe."
     )
     if shown is not None:
-        without = (*_NO_FLAGS, "model", *_useless(shown))
-        used = {
-            group: {name: field for name, field in fields.items() if name not in without}
-            for group, fields in _FIELDS.items()
-        }
-        groups = {group: _with_values(fields, shown) for group, fields in used.items()}
+        groups = {group: _with_values(fields, shown) for group, fields in groups.items()}
         sizes = _with_values(model_class(shown.model).config_class.size_fields(), shown)
         epilog = f"The defaults are those of the recipe for this task and {shown.model}; flags overrule them."
     parser = CommandParser(
@@ -227,8 +226,8 @@ def _parser(own_sizes: Mapping[str, FieldInfo], shown: TrainConfig | None = None
         "--task-file", metavar="FILE", help="JSON with an automaton, a monoid, ...: see automata/tasks"
     )
     for group, fields in groups.items():
-        if set(fields) - set(without):
-            add_config_flags(parser, fields, title=group or "run", exclude=without)
+        if fields:
+            add_config_flags(parser, fields, title=group or "run")
     beginning = parser.add_argument_group("weights to begin with")
     beginning.add_argument(
         "--initial-weights",

@@ -26,7 +26,7 @@ class Options(BaseModel):
 
 def parser() -> CommandParser:
     made = CommandParser("python -m demo", "Show flags.")
-    add_config_flags(made, Options, title="options", exclude=[])
+    add_config_flags(made, Options, title="options")
     return made
 
 
