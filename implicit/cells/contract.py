@@ -5,7 +5,7 @@ this package are held to more by tests/implicit/cells/test_contract.py.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -53,11 +53,13 @@ def is_checked(module: nn.Module) -> bool:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluate with the graph and without dropout, which would be another one in every call."""
+    """Evaluate with the graph, in the weights' own precision, and without dropout, which differs by call."""
     training = {part: part.training for part in module.modules()}
+    device = like(module).device.type
+    known = torch.amp.is_autocast_available(device)
     module.eval()
     try:
-        with torch.enable_grad():
+        with torch.enable_grad(), torch.autocast(device, enabled=False) if known else nullcontext():
             yield
     finally:
         for part, mode in training.items():
@@ -193,14 +195,14 @@ class _Evaluation:
             self._run("step", self.inputs[:, 0], self.state, given)[0]
             for given in (None, torch.zeros_like(self.injection[:, 0]))
         )
-        if not close(without, zeros):
+        if not close(self.cell, without, zeros):
             raise InputError(
                 f"step of {self.name} takes None for another injection than zeros; add nothing then"
             )
         return states
 
     def _compare(self, found: Tensor, expected: Tensor, what: str) -> None:
-        if not close(found, expected):
+        if not close(self.cell, found, expected):
             raise InputError(
                 f"forward of {self.name} is not the scan of its step: {what} of {_LENGTH} tokens, "
                 f"one of them padding, differ by {float((found - expected).abs().max()):.2g}"
@@ -218,7 +220,8 @@ class _Evaluation:
         one, other = states[1], {name: -2 * part for name, part in states[2].items()}
         mixed = after({name: 0.3 * one[name] + 0.7 * other[name] for name in parts})
         images = after(one), after(other)
-        if not all(close(mixed[name], 0.3 * images[0][name] + 0.7 * images[1][name]) for name in parts):
+        expected = {name: 0.3 * images[0][name] + 0.7 * images[1][name] for name in parts}
+        if not all(close(self.cell, mixed[name], expected[name]) for name in parts):
             raise InputError(f"linear_in_state of {self.name} is True, and its step is not affine; set False")
 
 
@@ -233,14 +236,15 @@ def _depends(result: Tensor, given: Tensor) -> bool:
     return torch.autograd.grad(scalar, given, retain_graph=True, allow_unused=True)[0] is not None
 
 
-def close(found: Tensor, expected: Tensor) -> bool:
-    """Return whether half of the digits agree.
+def close(module: nn.Module, found: Tensor, expected: Tensor) -> bool:
+    """Return whether two results of a module agree in half of their digits.
 
     Another order of summation costs a few digits, and a wrong form all of them. Digits are those of the
-    largest finite entry.
+    largest finite entry, as many as the weights have where these have fewer than the results.
     """
     if not _is_real(expected):
         return torch.equal(found, expected)
     finite = expected.detach()[expected.isfinite()].abs()
     size = (float(finite.max()) if len(finite) else 0.0) or 1.0
-    return torch.allclose(found, expected, 0, torch.finfo(expected.dtype).eps ** 0.5 * size, equal_nan=True)
+    rounding = max(torch.finfo(dtype).eps for dtype in (expected.dtype, like(module).dtype))
+    return torch.allclose(found, expected, 0, rounding**0.5 * size, equal_nan=True)

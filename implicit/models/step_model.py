@@ -10,6 +10,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,8 +100,8 @@ class StepModel(SequenceModel):
         again = tried(self, "update", *for_code_of(self, state, inputs))
         for part, value in alone.items():
             fits = value.shape == after[part][1].shape
-            drawn = not close(again[part], after[part])  # then numbers cannot be compared
-            if not (fits and (drawn or close(value, after[part][1]))):
+            drawn = not close(self, again[part], after[part])  # then numbers cannot be compared
+            if not (fits and (drawn or close(self, value, after[part][1]))):
                 raise InputError(
                     f"update of {name} is another map of one state than of a batch, in {part!r}; "
                     "use the last axes, as in dim=-1"
@@ -216,14 +217,15 @@ class WrappedModule(SequenceModel):
                     "step uses weights that its first argument does not hold, which no copy takes along; "
                     "take all from that argument, as in step=lambda net, state, token: net.one(state, token)"
                 )
+            agree = partial(close, copied)
             drawn = not torch.equal(before, torch.get_rng_state())
-            if drawn or not all(map(close, copied._all_of(tokens), found)):
+            if drawn or not all(map(agree, found, copied._all_of(tokens))):
                 raise InputError(
                     "step gives other results when it is called again in evaluation mode; draw no random "
                     "numbers there, and keep everything in the state that it returns"
                 )
             alone = [torch.cat(rows) for rows in zip(*map(copied._all_of, tokens.split(1)), strict=True)]
-            if not all(map(close, found, alone)):
+            if not all(map(agree, found, alone)):
                 raise InputError(
                     "step gives a sequence other results in a batch than alone; let each row depend on that "
                     "row of state and token only"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit import ExplicitLayer, ImplicitLayer
-from implicit.cells import Cell, CellSizes
+from implicit.cells import Cell, CellSizes, GatedDeltaNetCell, Mamba2Cell
 from implicit.cells.contract import check_cell
 from implicit.models.explicit import explicit_model
 from implicit.models.registry import model_class
@@ -124,6 +124,14 @@ class AnotherScan(Right):
         return outputs + outputs.cumsum(1), state
 
 
+class AnotherScanOfSmallOutputs(AnotherScan):
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        with torch.no_grad():
+            for weight in self.out_proj.parameters():
+                weight.mul_(1e-5)
+
+
 class WrongInjection(Right):
     def __init__(self, d_model: int) -> None:
         super().__init__(d_model)
@@ -180,6 +188,7 @@ class Pair(Right):
         (NotAffine, "linear_in_state of NotAffine is True, and its step is not affine; set False"),
         (IgnoresTheMask, "forward of IgnoresTheMask is not the scan of its step: state part 'h' of 3 tokens"),
         (AnotherScan, "forward of AnotherScan is not the scan of its step: outputs of 3 tokens, one of them"),
+        (AnotherScanOfSmallOutputs, "forward of AnotherScanOfSmallOutputs is not the scan of its step"),
         (WrongInjection, "step of WrongInjection raises RuntimeError (The size of tensor a (10) must match"),
         (WrongOutput, "step of WrongOutput returns outputs of shape [2, 7]; return [2, 6], as of its inputs"),
         (
@@ -218,6 +227,17 @@ def test_a_right_cell_passes_and_stays_as_it_is() -> None:
     assert not cell.dropout.training
     with torch.device("meta"):
         ImplicitLayer(Ignores(D))  # nothing to evaluate
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", [Mamba2Cell, GatedDeltaNetCell])
+def test_a_right_cell_of_few_digits_passes(kind: Any, dtype: torch.dtype) -> None:
+    """The state is in float32, computed from weights in half precision; autocast would do the same."""
+    torch.manual_seed(4)
+    own = type("Own", (kind,), {"__module__": "mine"})(32)
+    with torch.autocast("cpu", dtype):
+        check_cell(own, 32)
+    check_cell(own.to(dtype), 32)
 
 
 @pytest.mark.parametrize(
