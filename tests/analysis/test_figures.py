@@ -21,6 +21,7 @@ from analysis.length_generalization import LengthAnalysis, LengthSettings, RunAc
 from automata.tasks.specification import task_from
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model, load_run
+from tests.figure_texts import unreadable
 from tests.small_models import small_sizes
 from website.gallery import SHOWN
 
@@ -90,9 +91,9 @@ def look(line: Line2D) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("width", [3.3, 6.75])
 @pytest.mark.parametrize("name", SMALL)
-def test_it_is_drawn_as_wide_as_asked_without_a_warning(name: str, width: float) -> None:
+def test_it_is_drawn_as_wide_as_asked_and_can_be_read(name: str, width: float) -> None:
     figure = drawn(name, width)
-    figure.draw_without_rendering()
+    assert unreadable(figure) == []
     assert figure.get_size_inches()[0] == width
 
 
