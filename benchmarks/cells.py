@@ -27,10 +27,10 @@ DELTA_CELLS: dict[str, type[DeltaRuleCell]] = {
 }
 PASSES = ("forward", "forward+backward")
 TOLERANCE = 1e-4
-"""Of float32 outputs and gradients, relative to their largest entry: the forms sum in another order."""
+"""Error of float32 outputs and gradients over their largest entry: the forms sum in another order."""
 
 Run = Callable[[Tensor], Tensor]
-"""From inputs to outputs, from the state before the first token."""
+"""Maps inputs to outputs, from the state before the first token."""
 
 
 def cases() -> Iterator[Case]:
@@ -51,7 +51,7 @@ def cases() -> Iterator[Case]:
 
 
 def cells(sizes: dict[str, int]) -> dict[str, dict[str, tuple[nn.Module, Run]]]:
-    """Of every cell its forms, with equal weights: the module that holds them, and how it is run."""
+    """Return the forms of every cell, with equal weights: the module that holds them, and how it is run."""
     d_model, heads, size = sizes["d_model"], sizes["heads"], sizes["head_size"]
     torch.manual_seed(0)
     forms: dict[str, dict[str, tuple[nn.Module, Run]]] = {}

@@ -28,7 +28,7 @@ WHOLE = 64
 """Terms from which on the series is the implicit gradient: what is left is below 1e-6 of it."""
 ADJOINT = Stopping(rtol=1e-5, max_iterations=1000)
 TOLERANCE = 1e-4
-"""Of float32 gradients, relative to the largest entry; the adjoint is solved to a tenth of that."""
+"""Error of float32 gradients over the largest entry; the adjoint is solved to a tenth of that."""
 
 
 def cases() -> Iterator[Case]:

@@ -35,7 +35,7 @@ SINGLE_TOKENS = 16
 JACREV_TOKENS = 4
 STOPPING = Stopping(rtol=1e-10, max_iterations=2000)
 TOLERANCE = 1e-8
-"""Of every entry, relative to the largest one of its matrix, in float64."""
+"""Error of every entry over the largest one of its matrix, in float64."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ SIZES = (
 """A layer of a small language model, and that of the parity recipe."""
 PASSES = ("forward", "forward+backward")
 TOLERANCE = 1e-4
-"""Of float32 outputs and gradients, relative to their largest entry: the two sum in another order."""
+"""Error of float32 outputs and gradients over their largest entry: the two sum in another order."""
 
 
 def cases() -> Iterator[Case]:
@@ -77,7 +77,7 @@ def contenders(
 
 
 def outputs_of(layer: nn.Module, inputs: Tensor) -> Tensor:
-    """Of a layer that reads the inputs from its initial state."""
+    """Return the outputs of a layer that reads the inputs from its initial state."""
     if isinstance(layer, Cell):
         return layer(inputs, layer.init_state(len(inputs)))[0]
     outputs: Tensor = layer(inputs)

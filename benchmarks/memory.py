@@ -34,7 +34,7 @@ def peak_bytes(work: Work, allocator: Allocator = "torch") -> int:
 
 
 def _torch_peak(work: Work) -> int:
-    """From the record of every allocation (positive) and release (negative) of the CPU allocator."""
+    """Sum up the record of allocations (positive) and releases (negative) of the CPU allocator."""
     with _without_notes_of_the_profiler(), profile(use_cpu=True, profile_memory=True) as profiled:
         work()
     recorded = profiled.kineto_results

@@ -15,7 +15,7 @@ SIZES = (
 )
 """The layer of a small language model, and that of the parity recipe."""
 TOLERANCE = 1e-4
-"""Of float32 outputs and gradients, relative to their largest entry: sums of 256 terms in another order."""
+"""Error of float32 outputs and gradients over their largest entry: 256 terms summed in another order."""
 
 
 def cases() -> Iterator[Case]:

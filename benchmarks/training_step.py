@@ -27,7 +27,7 @@ RUN, SEQUENCES, PENALTY = "s5-generators", 64, 0.003
 LENGTHS = (8, 24, 40)
 STOPPING = Stopping(rtol=0.01, max_iterations=60)
 TOLERANCE = 0.01
-"""Of the norm of a gradient: fixed points to a relative residual of 1e-5 by two solvers, in float32."""
+"""Distance of gradients over their norm: two solvers, relative residuals of 1e-5, in float32."""
 RULES: dict[str, GradientRule] = {"phantom": Phantom(4), "exact": FactoredImplicit()}
 
 

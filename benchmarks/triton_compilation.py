@@ -163,7 +163,7 @@ def solve_launches(sizes: tuple[Any, ...], dtype: torch.dtype, target: str) -> I
 
 @dataclass(frozen=True)
 class AbsentGPU:
-    """In place of Triton's driver, for kernels that ask what they are compiled for."""
+    """Stands for Triton's driver where kernels ask what they are compiled for."""
 
     target: GPUTarget
 

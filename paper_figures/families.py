@@ -29,7 +29,7 @@ COMMON: dict[str, Any] = {
 }
 """What all runs on sessions share; explicit models ignore what speaks of fixed points."""
 IMPLICIT: dict[str, Any] = {"learning_rate": 2e-3, "gradient_clip": 0.25}
-"""At the rate of the others implicit Mamba-2 diverged in a trial."""
+"""A lower rate for implicit Mamba-2, which diverged at that of the others in a trial."""
 
 REFLECTING_DELTANET: dict[str, Any] = {"model": "deltanet", "layers": 2, **REFLECTING}
 PLAIN_DELTANET: dict[str, Any] = {"model": "deltanet", "layers": 2, **NOT_REFLECTING}

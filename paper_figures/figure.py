@@ -50,7 +50,7 @@ SECTIONS = (
     "Sessions and beliefs",
     "Published",
 )
-"""In the order of the paper; within a section, figures are in the order of their names."""
+"""Sections, in the order of the paper; within one, figures are in the order of their names."""
 CAPTIONS = Path(__file__).parent / "figures"
 
 

@@ -111,7 +111,7 @@ OF_FAMILY: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 RATES = {"mamba2": 0.02, "llama": 0.01}
-"""Of 0.003, 0.01 and 0.02 the best on the validation text after 400 updates at 64 x 2, explicit and (4+1)."""
+"""The best of 0.003, 0.01, 0.02 on the validation text after 400 updates at 64 x 2, explicit and (4+1)."""
 LENGTH, SEQUENCES, STEPS, VOCABULARY = 128, 16, 1600, 1024
 FREE_ITERATIONS = {"mamba2": 24, "llama": 32}
 BOUNDED: dict[str, Any] = {"share": 1.0, "iterations": 4, "phantom_steps": 1, "rtol": 0.0}

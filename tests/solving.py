@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from implicit.models.interface import ModelOutput, SequenceModel
-from implicit.modes import Mode, SequenceSolution, Solve, Windowed
+from implicit.modes import Mode, Solve, Windowed
 from theory.transition import State
 
 
@@ -30,10 +30,3 @@ def solved(
 ) -> Any:
     """Run an implicit model; the simultaneous mode unless another is named."""
     return Solved(model.run(tokens, state, Solve(mode, **options)))
-
-
-def solution_of(model: SequenceModel, tokens: Tensor, solve: Solve | None = None) -> SequenceSolution:
-    """Return the fixed points that `run` finds."""
-    solution = model.run(tokens, solve=solve).solution
-    assert solution is not None
-    return solution

@@ -54,7 +54,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "benchmarks.gpu_elementwise": "Gated norm and short convolution on a GPU.",
     },
 }
-"""By heading: for each module that is a command one sentence."""
+"""A sentence for each module that is a command, by heading."""
 
 APART = frozenset(GROUPS["Kernels, one by one"])
 """Modules that settle how Triton works for their whole process, so that they are read and not imported."""

@@ -25,7 +25,7 @@ TITLES = (
     "decoded belief",
     "norm of the state",
 )
-"""Of the panels."""
+"""Titles of the panels."""
 LOGARITHMIC = TITLES[:3]
 """Panels with a logarithmic vertical axis."""
 UNDERFLOW = -103.3

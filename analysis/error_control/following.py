@@ -207,7 +207,7 @@ def _along(values: Tensor, entry: Tensor) -> Tensor:
 
 
 def _distances(state: State, runs: int) -> FloatArray:
-    """Of every run but the first to the first, ``[runs − 1, pairs]``."""
+    """Return the distance of every other run from the first, ``[runs − 1, pairs]``."""
     first = _part(state, 0, runs)
     others = [_part(state, number, runs) for number in range(1, runs)]
     return np.stack([_norm(_minus(other, first)).cpu().numpy() for other in others])

@@ -13,7 +13,7 @@ from automata.drawn_labels import in_legend
 RUN_LINES = (
     "Thin lines are single runs, thick ones their mean; bands reach from the lowest to the highest run."
 )
-"""For captions."""
+"""What captions say of lines and bands."""
 
 
 def draw_runs(

@@ -12,7 +12,6 @@ from implicit.runs.loading import Run
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
-
 _LENGTHS = {"length", "lengths", "states_length", "mode_length"}
 """Settings that say how many tokens the sequences of a task have."""
 
@@ -48,12 +47,14 @@ def fitted(settings: Settings, runs: Iterable[Run]) -> Settings:
         SampleSettings(sequences=16, length=64, seed=0)
     """
     longest = min((run.task.longest for run in runs if run.task.longest is not None), default=None)
+    if longest is None:
+        return settings
     changed: dict[str, Any] = {}
     for name in _LENGTHS & {*type(settings).model_fields} - settings.model_fields_set:
         value = getattr(settings, name)
-        if longest is not None and isinstance(value, tuple):
+        if isinstance(value, tuple):
             changed[name] = tuple(dict.fromkeys(min(length, longest) for length in value))
-        elif longest is not None and value is not None:
+        elif value is not None:
             changed[name] = min(value, longest)
     return validated(type(settings), {**settings.model_dump(), **changed}) if changed else settings
 

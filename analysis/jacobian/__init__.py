@@ -86,7 +86,7 @@ class JacobianAnalysis(Answer):
 
     @property
     def verdict(self) -> Verdict:
-        """Of the run: that over all visited states with a fixed point, for Theorem 1 speaks of no others."""
+        """The verdict over all visited states with a fixed point; Theorem 1 speaks of no others."""
         return self.report.with_fixed_point.verdict
 
     @property

@@ -16,7 +16,7 @@ from theory import latent_jacobian, layer_jacobians, solve_fixed_point
 FOUND = 1e-9
 """The relative residual below which a latent counts as a fixed point; its last digits do not matter here."""
 SMALLEST_ERROR = 0.01
-"""Of the errors that are followed, as a share of the way to another state."""
+"""The smallest error that is followed, as a share of the way to another state."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def measure_dynamics(
 def _derivatives(
     model: SequenceModel, pairs: Pairs, states: int, max_iterations: int
 ) -> list[tuple[float, float, float, FloatArray]]:
-    """Of states on the words: ‖∂zΦ‖, size and rank of the second term, and the diagonal of the direct one."""
+    """Return ‖∂zΦ‖, size and rank of the second term, and the diagonal of the first, at visited states."""
     found = []
     for visited in visited_states(model, torch.from_numpy(pairs.first), states):
         transition = model.transition(visited.token)

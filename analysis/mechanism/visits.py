@@ -16,7 +16,7 @@ from implicit.runs.loading import Run
 from theory import State
 
 LEAST_VISITS = 2
-"""Of a class in each half of the visits; a class with fewer is left out."""
+"""Visits that a class needs in each half of them; a class with fewer is left out."""
 _TRIES = 200
 
 

@@ -13,7 +13,7 @@ from filelock import FileLock
 from implicit.runs.files import write_bytes
 
 AIM = 0.9
-"""Of the mutants of an area that are not equivalent, the share that the tests should notice."""
+"""Share of the mutants of an area that tests should notice, the equivalent ones left out."""
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
 """A5 with every element as a token: whole sequences that are right, and what learning them took."""
 
+from analysis.framework.palette import model_label
 from paper_figures import figure as pf
 from paper_figures.measurements.lengths import accuracy_at
 
 LENGTH = 128
 RATES = {"lstm": 1e-2, "gru": 3e-3}
-"""The better of 1e-2 and 3e-3 for each control, by validation on A5, seed 0."""
-
+"""The better of 1e-2 and 3e-3 for each control, in validation on A5, seed 0; the worse run is not stored."""
 
 FIGURE = pf.Figure(
     title="A5, every element a token",
     section="Training",
     claim=pf.Claim(
-        "one implicit layer, trained on at most 40 tokens, is right at every one of 128 tokens in 0.95 of "
-        "the sequences of A5, of 60 tokens, in four seeds of five",
+        "one implicit layer, trained on at most 40 tokens, answers 0.95 of the sequences of 128 tokens "
+        "without an error in four seeds of five, on A5 with all 60 elements as tokens",
         pf.OURS,
         pf.ShareOfRuns(
             f"sequence_accuracy@{LENGTH}",
@@ -43,8 +43,8 @@ FIGURE = pf.Figure(
     ),
     panels=[
         pf.Marks(f"sequence_accuracy@{LENGTH}", "sequences\nright", xlim=(-0.05, 1.05), ticks=(0, 0.5, 1)),
-        pf.Marks("million_tokens", "tokens seen,\nmillions"),
-        pf.Marks("minutes", "training,\nminutes"),
+        pf.Marks("million_tokens", "tokens,\nmillions", ticks=(0, 3, 6)),
+        pf.Marks("minutes", "training,\nminutes", ticks=(0, 15, 30)),
     ],
-    layout=pf.Layout(columns=(4, 4)),
+    label=lambda settings: model_label(settings["model"]),
 )

@@ -14,7 +14,7 @@ from paper_figures.measurements.stories import StorySettings, story_answers
 
 FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"
 DIGEST = "9f7fe3a1f20fe8ed177f01b51f6f9ea0a268430e9c8a6b6817dfc65d369f83fa"
-"""Of the stories, without the training file of task 3 and without the last story of every file."""
+"""SHA-256 of the stories, without the training file of task 3 and the last story of every file."""
 NOT_TRAINED = 3
 """The task whose training stories are missing."""
 PIECE = 200

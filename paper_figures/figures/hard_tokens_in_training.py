@@ -18,7 +18,7 @@ LOOKS = {
     0.5: Look("#D55E00", "s", "--"),
     1.0: Look("#009E73", "^", "-."),
 }
-"""By the probability of a hard token in training."""
+"""Looks by the probability of a hard token in training."""
 TRAINING = {
     "task": "S3xM",
     "d_model": 32,

@@ -58,10 +58,10 @@ def _block(part: str, model: str) -> Callable[[Axes, pf.Rows], None]:
         axes.set_yticks(middles, names)
         axes.set(title=row.label, xlabel="head of h, before", ylabel="head of h', after")
         bar = axes.figure.colorbar(
-            ScalarMappable(colors, "magma_r"), ax=axes, label="|entry| (grey: exactly 0)",
+            ScalarMappable(colors, "magma_r"), ax=axes, label="|entry| (grey: 0)", location="bottom",
             ticks=LogLocator(numticks=4), format=FuncFormatter(power_of_ten),
         )  # fmt: skip
-        bar.ax.yaxis.set_minor_locator(NullLocator())
+        bar.ax.xaxis.set_minor_locator(NullLocator())
 
     return draw
 

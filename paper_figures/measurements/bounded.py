@@ -114,7 +114,7 @@ def _with_gradient(phase: Phase) -> int:
 
 
 BOUNDED_ITERATIONS = 4
-"""Of the bounded phase, small and at the size of the paper."""
+"""Self-iterations of the bounded phase, in small runs and at the size of the paper."""
 
 
 class BoundedSettings(CheckedConfig):

@@ -21,8 +21,8 @@ from implicit.compiled import compile_run
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import STORED_RUNS, Run, load_run
-from tests.analysis.forged_certificates import Content, point
-from tests.analysis.lines import Lines, line_of
+from tests.analysis.forged_certificates import point
+from tests.analysis.lines import Content, Lines, line_of
 
 
 def _refusal(content: Content, run: Run) -> str:

@@ -5,10 +5,9 @@ both programs proved them right, and they answered at chance.
 """
 
 import copy
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,9 +30,7 @@ from implicit.models.mamba2 import ImplicitMamba2
 from implicit.modes import Solve
 from implicit.runs.files import write_json
 from implicit.runs.loading import Run, load_run
-from tests.analysis.lines import Lines, check_as, line_of
-
-Content = MutableMapping[str, Any]
+from tests.analysis.lines import Content, Lines, check_as, line_of
 
 
 @pytest.fixture(scope="module")

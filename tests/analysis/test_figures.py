@@ -21,6 +21,7 @@ from analysis.length_generalization import LengthAnalysis, LengthSettings, RunAc
 from automata.tasks.specification import task_from
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, initial_model, load_run
+from tests.figure_texts import unreadable
 from tests.small_models import small_sizes
 from website.gallery import SHOWN
 
@@ -88,12 +89,32 @@ def look(line: Line2D) -> tuple[Any, ...]:
     return str(line.get_color()), offset, tuple(dashes or ()), line.get_marker(), line.get_linewidth()
 
 
+def test_every_analysis_with_a_figure_is_drawn() -> None:
+    with_figure = {question.name for question in questions.QUESTIONS if question.draw is not None}
+    assert with_figure == {*SMALL, "all_lengths"}
+
+
 @pytest.mark.parametrize("width", [3.3, 6.75])
 @pytest.mark.parametrize("name", SMALL)
-def test_it_is_drawn_as_wide_as_asked_without_a_warning(name: str, width: float) -> None:
+def test_it_is_drawn_as_wide_as_asked_and_can_be_read(name: str, width: float) -> None:
     figure = drawn(name, width)
-    figure.draw_without_rendering()
+    assert unreadable(figure) == []
     assert figure.get_size_inches()[0] == width
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "all_words"])
+def test_a_caption_has_at_most_120_words_and_limits_below(name: str) -> None:
+    question: Any = questions.question_named(name)
+    runs = [load_run(SMALL[name][0])]
+    outcome = (
+        found(name)
+        if name not in ("belief", "mechanism")
+        else question.compare(runs, question.settings(**SMALL[name][1]))
+    )
+    caption, _, limits = question.caption_of(runs, outcome).partition("\n\nLimits: ")
+    assert len(caption.split()) <= 120
+    assert "Found: " in caption
+    assert limits
 
 
 def test_the_search_is_that_of_the_mode_that_the_legend_names() -> None:

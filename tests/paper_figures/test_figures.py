@@ -10,6 +10,7 @@ from paper_figures.claims import Word
 from paper_figures.figure import CAPTIONS, Figure, Variants
 from paper_figures.registry import all_figures
 from paper_figures.results import RESULTS, Results
+from tests.figure_texts import unreadable
 
 ALL = all_figures()
 MEASURED = {name: figure for name, figure in ALL.items() if not figure.published}
@@ -54,9 +55,9 @@ def test_every_run_is_in_a_row_of_its_own_kind(figure: Figure) -> None:
 
 @every
 @pytest.mark.parametrize("width", [3.3, 6.75])
-def test_it_is_drawn_without_a_warning(figure: Figure, width: float) -> None:
+def test_it_is_drawn_as_wide_as_asked_and_can_be_read(figure: Figure, width: float) -> None:
     picture = figure.picture(figure.results(), width)
-    picture.draw_without_rendering()
+    assert unreadable(picture) == []
     assert picture.get_figwidth() == width
     assert len(picture.axes) >= len(figure.panels)
 

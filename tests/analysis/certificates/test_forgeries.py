@@ -28,8 +28,8 @@ from benchmarks.certificate_mutations.targets import COARSE, TINY, untrained
 from implicit.models.interface import FixedPointModel
 from implicit.runs.loading import Run
 from tests.analysis.conftest import PAIRS
-from tests.analysis.forged_certificates import FORGED, Content
-from tests.analysis.lines import Lines
+from tests.analysis.forged_certificates import FORGED
+from tests.analysis.lines import Content, Lines
 
 
 @pytest.fixture
