@@ -87,7 +87,6 @@ GENERATORS: Settings = {
 
 PAIRS_FIRST: Settings = {
     **BY_ACCURACY,
-    "batch_size": 64,
     "tokens_per_update": 1024,
     "learning_rate": 1e-2,
     "scale_learning_rate": True,
