@@ -1,11 +1,14 @@
 """Lines of certificates as tests change them, and the check of a certificate with a context of one's own."""
 
 import base64
+import copy
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
+import pytest
 
+from analysis.certificates.arb.models import precision
 from analysis.certificates.certificate import (
     Automaton,
     Certificate,
@@ -13,11 +16,15 @@ from analysis.certificates.certificate import (
     RefusedError,
     check,
     parse_certificate,
+    seal,
 )
 from analysis.certificates.producing import automaton_of
+from analysis.check_certificate import CheckSettings, check_certificate
 from implicit.runs.loading import Run
 
 Content = MutableMapping[str, Any]
+ONE_PROCESS = CheckSettings(processes=1)
+BITS = 128
 
 
 class Lines(MutableMapping[str, Any]):
@@ -76,9 +83,36 @@ def check_as(
     check(certificate, context, certificate.run)
 
 
+def refused_at(check: Callable[[], object]) -> str:
+    """Return the line that a check refuses; empty if it accepts."""
+    try:
+        with precision(BITS):
+            check()
+    except RefusedError as refusal:
+        return refusal.line
+    return ""
+
+
+def is_accepted(check: Callable[[], object], line: str) -> bool:
+    """Tell whether a check accepts; it must refuse no other line than this one."""
+    found = refused_at(check)
+    assert found in ("", line)
+    return not found
+
+
 Forge = Callable[[Any], object]
 Forgery = tuple[Forge, str]
 """A change of the lines of a certificate, and the line that has to be refused."""
+
+
+def line_refused(content: Content, run: Run, forge: Forge) -> str:
+    """Return the line that is refused of a certificate that was forged and sealed anew."""
+    forged = copy.deepcopy(content)
+    forge(Lines(forged))
+    forged["sha256"] = seal(forged)
+    with pytest.raises(RefusedError) as refusal:
+        check_certificate(parse_certificate(forged), run, ONE_PROCESS)
+    return line_of(refusal.value)
 
 
 def _part(lines: Any, path: str) -> tuple[Any, Any]:

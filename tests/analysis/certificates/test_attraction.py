@@ -29,18 +29,17 @@ from analysis.certificates.claims.theorem1 import (
 )
 from analysis.certificates.proofs.theorem1 import Points, prove_points, prove_ranges, visited_points
 from analysis.certify import certify
-from analysis.check_certificate import CheckSettings, check_certificate
+from analysis.check_certificate import check_certificate
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from automata.tasks.registry import make_task
 from implicit.config.recipes import recipe
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
-from tests.analysis.lines import Lines, line_of
+from tests.analysis.lines import BITS, ONE_PROCESS, Lines, is_accepted, line_of
 from theory.rigorous.enclosure import refine
 
 PAIR = 3
 SETTINGS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 8}
-BITS = 128
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +90,7 @@ def counted(content: dict[str, Any]) -> dict[str, Any]:
 
 def refusal(content: dict[str, Any], run: Run) -> str | None:
     try:
-        check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+        check_certificate(parse_certificate(content), run, ONE_PROCESS)
     except RefusedError as refused:
         return line_of(refused)
     return None
@@ -211,17 +210,6 @@ class HalvingChecker(PairChecker):
         return self.model
 
 
-def is_accepted(check: Callable[[], object], line: str) -> bool:
-    refused_at = None
-    try:
-        with precision(BITS):
-            check()
-    except RefusedError as refused:
-        refused_at = refused.line
-    assert refused_at in (None, line)
-    return refused_at is None
-
-
 def check_orbit(**changed: Any) -> None:
     claimed = {
         "steps": 5,
@@ -285,7 +273,6 @@ def test_the_growth_is_that_of_all_lower_powers() -> None:
         assert is_accepted(claim, "claim.contraction.growth") is (sign == 1)
 
 
-BITS = 128
 Vector = list[arb]
 
 

@@ -6,7 +6,6 @@ reaches every bound. So a claim that is false of it by 1e-7 has to be refused, w
 the tail κ² / (1 − κ), the division by 1 − κ or any other term would not do.
 """
 
-from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,13 +14,12 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from analysis.certificates.arb.models import precision
-from analysis.certificates.certificate import Automaton, RefusedError
+from analysis.certificates.certificate import Automaton
 from analysis.certificates.claims.lengths import CoverChecker, check_sets
 from analysis.certificates.claims.theorem1 import PairChecker
 from analysis.certificates.claims.words import WordsChecker
+from tests.analysis.lines import BITS, is_accepted
 
-BITS = 128
 JUST = 1e-7
 """FLINT keeps radii to 30 bits, rounded upward: a few dozen operations lose a few dozen parts in 10⁹."""
 A, R, B, E, G, K = 0.375, 0.25, 0.75, 0.125, 1.5, 0.5  # exact in binary; κ = 0.4
@@ -68,18 +66,6 @@ class Family:
 
     def logits(self, latent: list[arb]) -> list[arb]:
         return [V * latent[0] + D, arb(0)]
-
-
-def is_accepted(check: Callable[[], object], line: str) -> bool:
-    """Whether a claim passes; one that does not has to be refused at its own line."""
-    refused_at = None
-    try:
-        with precision(BITS):
-            check()
-    except RefusedError as refusal:
-        refused_at = refusal.line
-    assert refused_at in (None, line)
-    return refused_at is None
 
 
 # Theorem 1

@@ -4,7 +4,6 @@
 expected ends of the claims are computed here from its formulas, in fractions.
 """
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
@@ -14,11 +13,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from analysis.certificates.arb.models import precision
-from analysis.certificates.certificate import RefusedError
 from analysis.certificates.claims.words import OrbitBundles, OrbitChecker, check_iteration
+from tests.analysis.lines import is_accepted, refused_at
 
-BITS = 128
 JUST = 1e-7
 """FLINT keeps radii to 30 bits, rounded upward."""
 A, B, TAU, WIDTH, CENTRE, LATENT, OFF, METRIC = -0.75, 0.5, 0.75, 0.125, 2.0, 0.5, 2.0**-20, 4.0
@@ -66,25 +63,14 @@ def checker(**changed: Any) -> OrbitChecker:
     return OrbitChecker(claimed, model)
 
 
-def refused_at(check: Callable[[], object]) -> str:
-    try:
-        with precision(BITS):
-            check()
-    except RefusedError as refusal:
-        return refusal.line
-    return ""
-
-
-def is_accepted(line: str, **changed: Any) -> bool:
-    found = refused_at(lambda: checker(**changed).check_bundle(0))
-    assert found in ("", line)
-    return not found
+def holds(line: str, **changed: Any) -> bool:
+    return is_accepted(lambda: checker(**changed).check_bundle(0), line)
 
 
 def test_a_region_is_accepted_down_to_the_least_one() -> None:
     least = (MOVED + AWAY + OFF) / (1 - Q)
-    assert is_accepted("bundles.radii[0]", radius=least * (1 + JUST))
-    assert not is_accepted("bundles.radii[0]", radius=least * (1 - JUST))
+    assert holds("bundles.radii[0]", radius=least * (1 + JUST))
+    assert not holds("bundles.radii[0]", radius=least * (1 - JUST))
 
 
 def test_the_latent_error_is_accepted_down_to_the_truth() -> None:
@@ -104,7 +90,7 @@ def test_a_tolerance_is_accepted_up_to_where_it_may_be_met_too_early() -> None:
     edge = (second - before - after - 2 * OFF) / (TAU * (FIRST + before))
     for factor, accepted in ((1 - JUST, True), (1 + JUST, False)):
         line, chosen = "bundles.latents[0]", {"radius": radius, "latents": fixed}
-        assert is_accepted(line, tolerance=edge * factor, **chosen) is accepted
+        assert holds(line, tolerance=edge * factor, **chosen) is accepted
 
 
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-1])
@@ -123,9 +109,9 @@ def test_iterations_are_accepted_down_to_the_least_number(tolerance: float) -> N
         steps += 1
     least = entered + steps + 1
     chosen = {"radius": 0.25, "latents": float(latent), "latent_error": float(error), "tolerance": tolerance}
-    assert is_accepted("iterations", iterations=least, **chosen)
-    assert not is_accepted("iterations", iterations=least - 1, **chosen)
-    assert not is_accepted("iterations", iterations=1, **chosen)
+    assert holds("iterations", iterations=least, **chosen)
+    assert not holds("iterations", iterations=least - 1, **chosen)
+    assert not holds("iterations", iterations=1, **chosen)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +129,7 @@ def test_iterations_are_accepted_down_to_the_least_number(tolerance: float) -> N
     ids=str,
 )
 def test_numbers_that_prove_nothing_are_refused(changed: dict[str, float], line: str) -> None:
-    assert not is_accepted(line, **changed)
+    assert not holds(line, **changed)
 
 
 @pytest.mark.parametrize(
