@@ -1,4 +1,4 @@
-"""The models in FLINT's balls, from the stored weights: what all checkers evaluate with.
+"""The models in FLINT's balls, from the stored weights; all checkers evaluate with them.
 
 Nothing here is shared with what made a certificate. Derivatives are matrices worked out by hand for each
 layer, where the producer differentiates operation by operation. A comparison of balls is true only if it is
@@ -107,7 +107,7 @@ def scaled_to_unit(x: Vector, weight: Vector) -> Vector:
 
 
 SQUARINGS = 8
-"""Of a matrix whose norm is bounded."""
+"""Squarings of MᵀM in `spectral_bound`; each halves the logarithm of its excess."""
 
 
 @contextmanager
@@ -219,7 +219,7 @@ class Coefficients:
     x: Sloped
     gate: Sloped
     decays: Vector  # one a head
-    entering: Sloped  # what the next window takes in, one a convolved channel
+    entering: Sloped  # the last column of the next window, one number a convolved channel
 
 
 class ArbLayer:
@@ -245,7 +245,7 @@ class ArbLayer:
         window: Rows,
         window_slopes: list[Rows] | None = None,
     ) -> Coefficients:
-        """Return what h' is made of, from the normalised stream; the layer's own h is no argument.
+        """Return the parts of h' from the normalised stream; they do not depend on the layer's own h.
 
         The window has a row per channel. Its derivatives are ``[channels][d_conv − 1][columns]``; None: zero.
         """
@@ -356,6 +356,18 @@ class ArbLayer:
         normalised, dnormalised = rms_norm(gated, dgated, self.norm, self.groups)
         return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
 
+    def added(
+        self,
+        stream: Sloped,
+        injection: Vector | None,
+        window: Rows,
+        h: Rows,
+        place: tuple[int, int] | None,
+    ) -> tuple[Sloped, Coefficients]:
+        """Return the sum that the layer adds to the stream, and the parts of h'."""
+        found = self.read(*rms_norm(*stream, self.norm_before), injection, window)
+        return self.output(found, h, place), found
+
     def following(self, found: Coefficients, window: Rows, h: Rows) -> tuple[Rows, Rows]:
         """Return the next window and h', a row per channel each."""
         d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
@@ -463,19 +475,19 @@ class ArbModel:
         return after
 
     def injection(self, token: int) -> Vector:
-        """Return what a token adds to the input projection of the one layer of an implicit model."""
+        """Return the injection of a token into the input projection of the one layer."""
         (added,) = self._injections[token]
         assert added is not None
         return added
 
     def logits(self, latent: Vector) -> Vector:
-        """Return what a latent is decoded to."""
+        """Return the logits of a latent."""
         return plus(apply(self.head, latent), self._head_bias)
 
     def evaluate(
         self, token: int, z: Vector, state: State, sources: Sequence[int] | None
     ) -> tuple[Vector, Rows, list[Any]]:
-        """Return Φ, its derivatives along z and one entry of h per layer, and what each h' is made of.
+        """Return Φ, its derivatives along z and one entry of h per layer, and the parts of each h'.
 
         Without ``sources`` there are no derivatives.
         """
@@ -491,26 +503,15 @@ class ArbModel:
         for index in range(count):
             place = None if sources is None else (sources[index], self.size + index)
             own = state[f"conv.{index}"], state[f"{self.block}.{index}"]
-            added, here = self._layer(index, stream, self._injections[token][index], *own, place)
+            added, here = self._layer(index).added(stream, self._injections[token][index], *own, place)
             stream = self._next(stream, added)
             found.append(here)
         if self.implicit:
             stream = rms_norm(*stream, self.last_norm)
         return *stream, found
 
-    def _layer(
-        self,
-        index: int,
-        stream: Sloped,
-        injection: Vector | None,
-        window: Rows,
-        h: Rows,
-        place: tuple[int, int] | None,
-    ) -> tuple[Sloped, Any]:
-        """What a layer adds to the stream, and what its h' is made of."""
-        layer = self.layers[index]
-        found = layer.read(*rms_norm(*stream, layer.norm_before), injection, window)
-        return layer.output(found, h, place), found
+    def _layer(self, index: int) -> "ArbLayer | DeltaLayer":
+        return self.layers[index]
 
     def _next(self, stream: Sloped, added: Sloped) -> Sloped:
         if not self.residual:
@@ -562,10 +563,10 @@ def scaled(x: Vector, slopes: Rows, divisor: int, epsilon: arb) -> Sloped:
 
 
 class Written(NamedTuple):
-    """What S' = S + k cᵀ is made of in every head, with derivatives."""
+    """The vectors k and c of S' = S + k cᵀ, one pair a head, with derivatives."""
 
     k: list[Sloped]  # unit keys
-    c: list[Sloped]  # what is written there
+    c: list[Sloped]  # the values written at them
 
 
 class DeltaLayer:
@@ -583,15 +584,16 @@ class DeltaLayer:
         self.largest_beta = 2 if sizes.get("negative_eigenvalues") else 1
         self.epsilon = arb(1e-5 * self.key_size)
 
-    def output(
+    def added(
         self,
         stream: Sloped,
-        injection: Vector,
+        injection: Vector | None,
         window: Rows,
         memory: Rows,
         place: tuple[int, int] | None,
     ) -> tuple[Sloped, Written]:
-        """Return what the layer adds to the stream, and what it writes."""
+        """Return the sum that the layer adds to the stream, and the keys and values that it writes."""
+        assert injection is not None
         u, du = rms_norm(*stream, self.norm_before)
         p = plus(apply(self.in_proj, u), injection)
         dp = times(self.in_proj, du)
@@ -654,17 +656,8 @@ class ArbDeltaNet(ArbModel):
             shapes[f"memory.{index}"] = (layer.heads * layer.key_size, layer.value_size)
         return shapes
 
-    def _layer(
-        self,
-        index: int,
-        stream: Sloped,
-        injection: Vector | None,
-        window: Rows,
-        h: Rows,
-        place: tuple[int, int] | None,
-    ) -> tuple[Sloped, Written]:
-        assert injection is not None
-        return self.delta_layers[index].output(stream, injection, window, h, place)
+    def _layer(self, index: int) -> DeltaLayer:
+        return self.delta_layers[index]
 
     def entry_rates(
         self,
@@ -710,5 +703,5 @@ class ArbElman:
         return [number.tanh() for number in middle], arb_mat(slopes)
 
     def logits(self, state: Vector) -> Vector:
-        """Return what a state is read as."""
+        """Return the logits of a state."""
         return plus(apply(self.head, state), self._head_bias)

@@ -70,17 +70,23 @@ from analysis.certificates.claims.words import (
 )
 
 
-class Lengths(IterationClaim):
-    """Words of every length are answered right: a cover, and all that is claimed of its steps."""
+class CoverClaim(Claim):
+    """The sets of a cover, a row each, and the sets that tokens lead to: see ``lengths.md``."""
 
-    says: ClassVar[Mapping[str, str]] = statements("iteration", "lengths")
-
-    kind: Literal["lengths"] = "lengths"
     labels: list[NonNegativeInt]
     targets: list[list[NonNegativeInt]]
     centres: Numbers
     metrics: Numbers
     radii: Numbers
+    margin: Number
+
+
+class Lengths(CoverClaim, IterationClaim):
+    """Words of every length are answered right: a cover, and all that is claimed of its steps."""
+
+    says: ClassVar[Mapping[str, str]] = statements("iteration", "lengths")
+
+    kind: Literal["lengths"] = "lengths"
     latents: Numbers
     latent_radii: Numbers
     bundle_of: list[list[NonNegativeInt]]
@@ -105,7 +111,7 @@ class Lengths(IterationClaim):
         return automaton
 
     def verdict(self, config: Mapping[str, Any]) -> Verdict:
-        """Return by how many sets it is shown."""
+        """Return the verdict, with the number of sets."""
         found = self.right("all words of every length", config)
         return Verdict(found.claim, (f"shown by: {len(self.labels)} sets of states", *found.conditions))
 
@@ -113,7 +119,7 @@ class Lengths(IterationClaim):
 class Sets:
     """The sets of a cover {c + U u : ‖u‖₂ ≤ 1} with U = ρ W⁻¹, in the precision that is set."""
 
-    def __init__(self, claim: Any, automaton: Automaton) -> None:
+    def __init__(self, claim: CoverClaim, automaton: Automaton) -> None:
         self.claim, self.automaton = claim, automaton
         self.centres = claim.centres.reshape(len(claim.labels), -1)
         self._triangles = claim.metrics.reshape(len(claim.labels), -1)
@@ -157,7 +163,7 @@ class CoverChecker(AnswersChecker):
     """Proves bundles of orbits and the steps of single sets again."""
 
     def check_step(self, index: int) -> None:  # type: ignore[override]
-        """Check what every token makes of a set."""
+        """Check the step of every token from a set."""
         claim, sets = self.claim, Sets(self.claim, self.automaton)
         tokens = len(self.automaton.table[0])
         latents = claim.latents.reshape(len(claim.labels), tokens, -1)
@@ -180,7 +186,7 @@ class CoverChecker(AnswersChecker):
 
 
 def check_sets(
-    claim: Any, automaton: Automaton, state: int, rows: Collection[str], numbers: Mapping[str, int]
+    claim: CoverClaim, automaton: Automaton, state: int, rows: Collection[str], numbers: Mapping[str, int]
 ) -> None:
     """Verify that the arrays of a cover fit its sets, which begin with the initial state, and the margin.
 
@@ -206,23 +212,17 @@ def check_sets(
 
 ELMAN_WEIGHTS = {f"rnn.{kind}_l0" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
 ELMAN_WEIGHTS |= {"embedding.weight", "head.weight", "head.bias"}
-"""All that a network of one layer has."""
+"""The names of all weights of a network of one layer."""
 
 
-class ExplicitLengths(Claim):
+class ExplicitLengths(CoverClaim):
     """A cover of the states of an explicit model, and all that is claimed of its steps."""
 
     models: ClassVar[tuple[str, ...]] = ("elman",)
     says: ClassVar[Mapping[str, str]] = {**statements("explicit_lengths"), "sets": Lengths.says["sets"]}
 
     kind: Literal["explicit_lengths"] = "explicit_lengths"
-    labels: list[NonNegativeInt]
-    targets: list[list[NonNegativeInt]]
-    centres: Numbers
-    metrics: Numbers
-    radii: Numbers
     step_error: Number
-    margin: Number
 
     def work(self, context: Context) -> Work:
         """Bound the work: a step for each set and token."""
@@ -243,7 +243,7 @@ class ExplicitLengths(Claim):
         check_each(context, SetChecker, (self, dict(weights), automaton, context.bits), sets, unit="set")
 
     def verdict(self, config: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
-        """Return by how many sets it is shown, and what it is not about."""
+        """Return the verdict, with the number of sets and what is not covered."""
         conditions = (
             f"shown by: {len(self.labels)} sets of states",
             f"arithmetic: exact, and any in which every next state is off by at most {self.step_error!r}",
@@ -264,7 +264,7 @@ class SetChecker:
             self.model = ArbElman(weights)
 
     def check(self, index: int) -> None:
-        """Check what every token makes of a set."""
+        """Check the step of every token from a set."""
         with precision(self.bits):
             axes = self.sets.axes(index)
             for token in range(len(self.automaton.table[0])):
@@ -330,7 +330,7 @@ class ArbImageBall:
         return bool((self.kept + slope * self.scale / least) / self._least_root(stream, moved) < 1)
 
     def _added(self, read: Vector) -> Vector:
-        """What the block adds at û = read."""
+        """The sum that the block adds to its stream at û = read."""
         inputs = [w * entry for w, entry in zip(self.layer.norm_before, read, strict=True)]
         found = self.layer.read(inputs, [[]] * self.size, self.injection, self.window)
         return self.layer.output(found, self.h, None)[0]
@@ -356,9 +356,9 @@ class ArbImageBall:
 
 
 class Starts(Claim):
-    """The simultaneous mode tends to the same answers from every start: radii of balls around the latents.
+    """The simultaneous mode tends to the same answers from every start: radii of balls around latents.
 
-    They are those of the certificate's claim of every length, which it has to hold.
+    The latents are those of the certificate's claim of every length, which it has to hold.
     """
 
     models: ClassVar[tuple[str, ...]] = MODELS
@@ -385,7 +385,7 @@ class Starts(Claim):
         check_each(context, ImageBallChecker, arguments, places, unit="step")
 
     def verdict(self, config: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
-        """Return what is said of the simultaneous mode."""
+        """Return the verdict on the simultaneous mode."""
         conditions = (
             "simultaneous mode: in exact arithmetic and without end; its rounding, tolerance and limit of "
             "iterations are not covered",
