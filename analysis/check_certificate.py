@@ -42,15 +42,15 @@ from implicit.runs.loading import Run, find_run, load_run
 
 REFUSED = 1
 INTERNAL_ERROR = 70
-"""That of sysexits.h for software that failed."""
+"""The exit code of sysexits.h for software that failed."""
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
-"""What the settings of a certificate may be, so that a silly one is refused and not tried."""
+"""Ranges of the settings of a certificate, so that a silly one is refused and not tried."""
 MOST_TOKENS = 10**6
 MOST_TOKENS_OF_WORDS = 10**7
 
 
 class CheckSettings(BaseModel):
-    """How a certificate is checked."""
+    """Settings of a check."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

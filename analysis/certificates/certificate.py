@@ -1,4 +1,4 @@
-"""The format of certificates and the loop that checks them: a head, claims of many kinds, a seal.
+"""The format of certificates, a head with claims and a seal, and the loop that checks them.
 
 How the kinds are checked stands in `analysis.certificates.claims`, a file each; what they say stands in
 Markdown beside it. Claims are proved again by other means than they were made with
@@ -61,6 +61,7 @@ ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every 
 LEAST_ULPS = 4
 MOST_ULPS = 2**10
 """PyTorch's functions were measured to be off by more than one ulp. A smaller bound holds of no program."""
+WEIGHTS_CONDITION = "the weights are taken as the exact numbers that they are"
 BYTES_OF_A_BALL = 160
 """A FLINT ball takes so many bytes beside its bits, the Python object included."""
 LONGEST_NUMBER = 32
@@ -138,7 +139,7 @@ class Arithmetic(Part):
 
 
 class Unchecked(Part):
-    """What the producer says. Nobody verifies it, no verdict depends on it, no checker prints it."""
+    """Remarks of the producer: nobody verifies them, no verdict depends on them, no checker prints them."""
 
     search: dict[str, Any]
     environment: dict[str, Any]
@@ -178,19 +179,19 @@ class Work:
 
     @property
     def bytes(self) -> float:
-        """Of memory."""
+        """The most bytes of memory that balls take at once."""
         return self.balls * (BYTES_OF_A_BALL + self.bits / 8)
 
 
 class Verdict(NamedTuple):
-    """What was verified, in one short sentence, and all conditions on it; none of the certificate's words."""
+    """One short sentence on what was verified, and its conditions; both are the checker's own words."""
 
     claim: str
     conditions: tuple[str, ...]
 
 
 class Claim(Part, ABC):
-    """What a certificate claims. A subclass is found by its ``kind``."""
+    """A claim of a certificate; its subclass is found by ``kind``."""
 
     kinds: ClassVar[dict[str, "type[Claim]"]] = {}
     models: ClassVar[tuple[str, ...]] = ()
@@ -220,7 +221,7 @@ class Claim(Part, ABC):
 
     @abstractmethod
     def verdict(self, config: Mapping[str, Any]) -> Verdict:
-        """Return what was verified of a run of a configuration."""
+        """Return the verdict on a run of a configuration."""
 
 
 class Certificate(Part):
@@ -387,7 +388,7 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What a checker takes from the run, and how much it may do."""
+    """A checker's input from the run, and its limits."""
 
     weights: Weights
     config: Mapping[str, Any]
@@ -400,13 +401,13 @@ class Context:
 
     @property
     def sizes(self) -> Mapping[str, Any]:
-        """Of the model."""
+        """The sizes of the model, as the configuration has them."""
         sizes: Mapping[str, Any] = self.config["sizes"]
         return sizes
 
     @property
     def weight_count(self) -> int:
-        """How many numbers the weights are."""
+        """The number of entries of all weights."""
         return sum(part.size for part in self.weights.values())
 
 
@@ -524,7 +525,7 @@ def check_each(
 
 
 _CHECKERS: list[Any] = []
-"""That of a worker process."""
+"""The checker of a worker process, alone in the list."""
 
 
 def _begin(make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

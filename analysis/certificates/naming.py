@@ -1,4 +1,4 @@
-"""How a checker names what a certificate is about: an automaton by what it is, a run by its own words."""
+"""Names in verdicts: an automaton by its size, hash and group, a run by its own words, quoted if odd."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ LONGEST_NAME = 60
 LARGEST_TABLE = 32
 """Entries that are shown."""
 LARGEST_GROUP = 720
-"""Maps of the states among which a group is looked for."""
+"""The largest number of maps of the states for which a group is looked for."""
 
 
 def readable(name: str) -> str:
@@ -32,7 +32,7 @@ def readable(name: str) -> str:
 
 
 def described(machine: MealyMachine) -> str:
-    """Return what an automaton is, of which its name says nothing.
+    """Describe an automaton by size, hash of its table and group; its name is not used.
 
     States and answers that words reach are numbered in the order in which words meet them, shorter words
     first, so that every spelling of an automaton has one hash.
@@ -61,7 +61,7 @@ def _sha256(rows: list[list[int]]) -> str:
 
 
 def _generated(table: list[list[int]]) -> str:
-    """The name of the group that the tokens generate as maps of the states, or what it is instead."""
+    """Name the group that the tokens generate as maps of the states, or the reason why there is no name."""
     try:
         monoid = transition_monoid(DFA.from_table(table), LARGEST_GROUP)
     except InputError:

@@ -1,4 +1,4 @@
-"""What every proof of claims is, and the certificate that is written of what it found."""
+"""The interface of proofs, and the certificate of the claims that a proof found."""
 
 import time
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ from implicit.runs.loading import Run
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Found(Answer, ABC):
-    """What a proof found of a run: claims, and the finding that tells them."""
+    """The result of a proof: claims on a run, and the finding that tells them."""
 
     run: RunIdentity
     config: Mapping[str, Any]
@@ -39,17 +39,17 @@ class Found(Answer, ABC):
     @property
     @abstractmethod
     def claims(self) -> Sequence[Claim]:
-        """What is proved; empty if nothing is."""
+        """The claims that are proved; empty if none is."""
 
     @property
     def sentence(self) -> str:
-        """What is proved, in the words of a verdict, or why nothing is."""
+        """The claims in the words of a verdict, or the reason why there is none."""
         claims = "; ".join(claim.verdict(self.config).claim for claim in self.claims)
         return f"proved: {claims}" if claims else f"nothing is proved: {self.fault}"
 
     @property
     def fault(self) -> str:
-        """Why nothing is proved."""
+        """The reason why nothing is proved."""
         return ""
 
     @abstractmethod
@@ -82,7 +82,7 @@ Outcome = TypeVar("Outcome", bound=Found)
 
 @dataclass(frozen=True, kw_only=True)
 class Proof(Generic[Settings, Outcome]):
-    """How claims are proved: the producer of a kind.
+    """The producer of one kind of claims.
 
     Attributes:
         claim: what ``--claim`` calls it; several proofs may share it, for models of different kinds.
@@ -107,14 +107,14 @@ class Proof(Generic[Settings, Outcome]):
 
 
 def about(run: Run, settings: BaseModel, began: float) -> dict[str, Any]:
-    """Return what every `Found` holds, of a proof that began at a time of ``time.monotonic``."""
+    """Return the common fields of a `Found` of a proof that began at a time of ``time.monotonic``."""
     seconds = time.monotonic() - began
     config = run.config.as_json()
     return {"run": RunIdentity.of(run), "config": config, "settings": settings, "seconds": seconds}
 
 
 def certificate_of(run: Run, found: Found) -> Certificate:
-    """Return what is proved of a run as a document for `analysis.check_certificate`."""
+    """Return the claims on a run as a document for `analysis.check_certificate`."""
     if not found.claims:
         raise InputError(f"of run {run.name} nothing is proved; a certificate needs a claim")
     return Certificate(
@@ -134,7 +134,7 @@ def certificate_of(run: Run, found: Found) -> Certificate:
 
 
 def identity_of(run: Run) -> dict[str, str | int | bool]:
-    """Return what a certificate says of its run, and a checker verifies: all but the name of its folder."""
+    """Return the identity of a run, which a checker verifies: all but the name of its folder."""
     identity = asdict(RunIdentity.of(run)).items()
     return {name: value for name, value in identity if name != "name" and value is not None}
 

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 SAMPLES = 2
 """Points at the edge of a set, beside its centre, and pairs of a region."""
 CORNERS = 1
-"""Of a box of states, beside its centre."""
+"""Corners of a box of states that are tried beside its centre."""
 LONGEST_ORBIT = 400
 """Steps that are followed: what is farther is as good as the limit."""
 SIZES: dict[str, Callable[[int, int], int]] = {
@@ -35,10 +35,10 @@ SIZES: dict[str, Callable[[int, int], int]] = {
     "metrics": lambda _, latent: latent * (latent + 1) // 2,
     "radii": lambda *_: 1,
 }
-"""How many numbers of a line a bundle has, with the size of a state and of a latent."""
+"""Numbers of a bundle in each line, from the sizes of a state and of a latent."""
 LEAST_ULPS, MOST_ULPS = 4, 2**10
 INSIDE = 1 - mpf(10) ** -9
-"""How far towards the edge of a set a sample lies: its own rounding must not carry it out."""
+"""Distance of a sample from the middle over the radius of its set: rounding must not carry it out."""
 
 
 class Orbit:
@@ -73,7 +73,7 @@ class Orbit:
 
 
 class IterationJudge:
-    """What a certificate says of the iteration of a model."""
+    """The claims of a certificate on the iteration of a model."""
 
     def __init__(self, model: ExactModel, limit: int) -> None:
         self.model, self.limit = model, limit
@@ -156,7 +156,7 @@ class IterationJudge:
     def _orbits_of(
         self, content: Content, number: dict[str, float], bundle: "_Bundle", state: State
     ) -> Iterable[str]:
-        """Where programs stop: at the tolerance, and for rtol = 0 at the limit."""
+        """Yield the faults where programs stop: at the tolerance, and for rtol = 0 at the limit."""
         limit, token, tolerance = content["iterations"], bundle.token, number["tolerance"]
         exact = self.orbit(token, state, 0.0)
         end = limit - 1 if (stop := exact.first(tolerance, limit)) is None else stop
@@ -434,7 +434,7 @@ class AnswersJudge:
 
 
 def _inverse(upper: Any) -> Any:
-    """By back substitution, which does not take very different rows for a singular matrix."""
+    """Invert by back substitution, which does not take very different rows for a singular matrix."""
     columns = [mp.U_solve(upper.copy(), list(unit)) for unit in np.eye(upper.rows)]
     return mp.matrix([list(column) for column in columns]).T
 

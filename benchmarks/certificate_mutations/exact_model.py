@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 mp.dps = 40
 STEP = mpf(10) ** -20
-"""Of forward differences, whose error is some 10⁻²⁰."""
+"""The step of forward differences, whose error is some 10⁻²⁰."""
 EPSILON = mpf(1e-5)
 MOST_STEPS = 15
 ITERATIONS = 200

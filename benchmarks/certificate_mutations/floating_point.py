@@ -39,13 +39,13 @@ BOXES = tuple(Boxes.model_fields)
 
 
 def _is_least(name: str) -> bool:
-    """Whether a claim says that something is at least so much; the others say at most."""
+    """Tell whether a claim is a bound from below; the others are bounds from above."""
     return name.startswith("least") or name in ("dominance", "margin")
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What was seen of the claims over many executions: the boxes that hold all of it.
+    """Boxes that hold all numbers that were seen over many executions.
 
     Of the directions of latents that are answered from, ``[latents, 2]``, the first number is what the
     right outcome has of the unit vector, the second the others together.
@@ -65,7 +65,7 @@ class Seen:
 
 
 class Token(NamedTuple):
-    """What the block of every token computes, ``[words, length, …]``."""
+    """Numbers that the block computes at every token, ``[words, length, …]``."""
 
     gate: Tensor
     x: Tensor
@@ -195,7 +195,7 @@ class FloatingPointJudge:
         return Token(gate, x.flatten(-2), y, added)
 
     def _measured(self, z: Tensor, token: Token, answered: Tensor) -> Iterator[tuple[str, float]]:
-        """What is claimed of latents, of what they write, and of what the layer adds to them."""
+        """Yield measured bounds of latents, their writes, and the sums that the layer adds to them."""
         outcome, state, _ = self._right
         features, coordinates = z.shape[-1], (self.wiring.memory, self.wiring.tokens)
         yield "length", float(z.double().norm(dim=-1).max()) / features**0.5

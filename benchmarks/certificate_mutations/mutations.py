@@ -24,9 +24,9 @@ HEAD = ("format", "run", "config", "arithmetic", "automaton", "unchecked", "sha2
 OF_HEAD = ("kind", "statements", "settings")
 """Lines of a claim that are changed as often as those."""
 SHARE_OF_HEAD = 0.15
-"""How often a change is made there, where there are more lines than claims."""
+"""Share of changes that are made there, where there are more lines than claims."""
 SHARE_OF_SUMMARIES = 0.5
-"""How often the counts are made to fit the change, where there are some."""
+"""Share of changes to which the counts are made to fit, where there are some."""
 
 
 def mutated(content: Content, generator: random.Random) -> str:

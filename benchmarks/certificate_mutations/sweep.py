@@ -14,7 +14,7 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 
 @dataclass(eq=False)
 class Outcome:
-    """What became of the mutations of one certificate."""
+    """The outcomes of the mutations of one certificate."""
 
     kind: str
     refused: Counter[str] = field(default_factory=Counter)

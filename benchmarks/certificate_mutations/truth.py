@@ -35,7 +35,7 @@ from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 
 NEAR = 1.1e-7
-"""What the format allows between a listed and a visited state, and what rounding may differ in."""
+"""Largest distance of a listed from a visited state: that of the format, and rounding."""
 SAMPLES = 2
 LONGEST_ORBIT, MORE_STEPS, SETTLED = 512, 40, 1e-6
 """Steps that a certificate may ask for, steps after these, and how near the fixed point they have to lead: an
@@ -204,7 +204,7 @@ class Judge:
                 yield f"pairs[{number}].decay does not hold the decay"
 
     def _claim(self, pair: Content, claim: Content, states: list[State], line: str) -> Iterable[str]:
-        """What ``theorem1.md`` says of a box, at its middle and at some of its corners."""
+        """Yield the faults of a claim by ``theorem1.md`` on a box, at its middle and some of its corners."""
         model, token = self.model, pair["token"]
         latent = [mpf(float(number)) for number in numbers_of(claim["latent"])]
         number = {name: mpf(float.fromhex(claim[name])) for name in ("radius", "error", "singular_value")}

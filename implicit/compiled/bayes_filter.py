@@ -30,7 +30,7 @@ from theory.belief.filters import BayesFilter
 SLOPE = 16.0
 """K, from a coordinate of the latent's direction to its channels."""
 CLOSED = -800.0
-"""What the channels of the beginning get after the first token: its silu is 0 as floats execute it."""
+"""Input of the channels of the beginning after the first token: its silu is 0 in floats."""
 DOMINANCE = 2.0**20
 """R, out_proj's entry times √(N/d)."""
 

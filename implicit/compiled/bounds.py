@@ -1,4 +1,4 @@
-"""What is proved of a compiled model: docs/compiled_automata_proofs.md for its very weights."""
+"""Proved bounds of a compiled model: docs/compiled_automata_proofs.md for its very weights."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LEAST_DAMPING = 0.1
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is proved of a compiled model in exact arithmetic, on every word of every length.
+    """Proved bounds of a compiled model in exact arithmetic, on every word of every length.
 
     Attributes:
         leftover: ρ; all that the memory holds beside the last state weighs at most so much of it.

@@ -15,7 +15,7 @@ from implicit.compiled.wiring import Wiring
 from implicit.models.mamba2 import ImplicitMamba2
 
 AnyMachine: TypeAlias = DFA | MealyMachine | Monoid | Task
-"""What can be compiled: anything that has a table of transitions and answers."""
+"""Machines that can be compiled: all that have a table of transitions and answers."""
 
 
 def compile_automaton(

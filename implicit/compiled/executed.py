@@ -1,4 +1,4 @@
-"""What a compiled model answers when it is run: section 7 of docs/compiled_automata_proofs.md.
+"""Bounds of a compiled model as it is run: section 7 of docs/compiled_automata_proofs.md.
 
 The theorems of the other sections are about real numbers. Here every operation that the program executes for
 a token may be off as `theory.rigorous.float_format` says, in whichever order sums are taken. Boxes around

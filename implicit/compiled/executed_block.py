@@ -32,7 +32,7 @@ _ONE = Ball.exact(1.0)
 
 @dataclass(frozen=True)
 class Writes:
-    """What good writes are: box at the state that is entered, and at all others."""
+    """Boxes of good writes: at the state that is entered, and at all others."""
 
     least: Ball
     most: Ball
@@ -40,7 +40,7 @@ class Writes:
 
 
 class Reading(NamedTuple):
-    """What the outcomes get from the memory."""
+    """The readings of the outcomes from the memory."""
 
     others: Ball  # what all but the right one get, as a share of what that one gets
     negative: Ball  # the negative part of it
@@ -169,7 +169,7 @@ class ExecutedBlock(Block):
         return later, first
 
     def _reading(self, right: Ball, rest: Ball, wrong: Ball) -> Reading:
-        """What the outcomes get: the right one at least, others rightly, and rounding or leaks, at most."""
+        """Bound the readings: of the right outcome from below, of others, rounding and leaks from above."""
         spread = self.gate.upper / self.gate.lower - 1
         open_ = Ball.exact(1.01 * (self.form.gamma(self.N + 8) + float(spread)))
         gets = _low((_ONE - open_) * right - (_ONE + open_) * wrong)

@@ -8,7 +8,7 @@ from automata.errors import InputError
 
 @dataclass(frozen=True)
 class Gains:
-    """How strongly each part of a compiled automaton acts.
+    """The strengths of the parts of a compiled automaton.
 
     Attributes:
         decay: λ, by which the memory of a token fades with every token after it. All older tokens together

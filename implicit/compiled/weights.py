@@ -216,7 +216,7 @@ def constants_of(model: ImplicitModel, wiring: Wiring) -> Constants:
 
 
 EPSILON = 1e-5
-"""Of the norms of the block."""
+"""ε of the norms of the block."""
 
 
 def _silu(x: float) -> float:

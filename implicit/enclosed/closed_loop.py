@@ -57,11 +57,6 @@ class EnclosedClosedLoop:
         new = self.window_size + np.arange(mixer.conv_channels)[:, None]
         self._shift = np.concatenate([earlier, new], axis=1)[:, 1:].ravel()
 
-    @property
-    def last_weight(self) -> NDArray[np.float64]:
-        """The weights w of the last norm: every image of Φ has Σ (zᵢ / wᵢ)² ≤ d."""
-        return self.last_norm[0].midpoint
-
     def advance(
         self, latent: Dual, state: Dual, tokens: Sequence[int] | NDArray[np.int64]
     ) -> tuple[Dual, Dual]:

@@ -1,4 +1,4 @@
-"""How far one token's step of an implicit Mamba-2 model is off when a program computes it, on a CPU.
+"""Bounds of the rounding of one token's step of an implicit Mamba-2 model, as a program on a CPU runs it.
 
 The program is the sequential mode in plain PyTorch: for a latent z and a state s that are floats it computes
 Φ, the residual, the next iterate, the next state and the logits, operation by operation as

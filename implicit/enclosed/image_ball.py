@@ -43,7 +43,7 @@ ROUNDING = 2.0**-40
 
 @dataclass(frozen=True, eq=False)
 class ImageBalls:
-    """What is proved at T pairs of a token and a box of states, of latents divided by the weights w.
+    """Proved bounds at T pairs of a token and a box of states, for latents divided by the weights w.
 
     The radius ρ is infinite where none was found; ``lipschitz``, κ, bounds the derivative on that ball, and
     where it is below 1 all latents are attracted.
@@ -133,7 +133,7 @@ class _Bounds:
         return self.loop.projected(Dual.constant(read, 0).scaled(self.before), self.tokens)
 
     def _added(self, read: Ball) -> Ball:
-        """What the block adds at û = read."""
+        """The sum that the block adds to its stream at û = read."""
         return self.loop.block(self._projected(read), Dual.constant(self.states, 0))[0].value
 
     def _slope(self, read: Ball, radius: Array) -> Array:

@@ -99,7 +99,7 @@ class EnclosedTransitions(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Enclosures:
-    """What is proved at T positions; the module says what each number bounds. NaN or infinite: nothing."""
+    """Proved bounds at T positions; the module says what each number bounds. NaN or infinite: nothing."""
 
     radius: Array  # r
     newton_factor: Array  # κ

@@ -1,4 +1,4 @@
-"""How programs round: what is assumed of the floating-point operations of a program that is proved right.
+"""Assumptions on the rounding of floating-point operations of a program that is proved right.
 
 The model (Higham 2002, Accuracy and Stability of Numerical Algorithms, sections 2.2 and 3.1), with u the unit
 roundoff, 2⁻²⁴ for float32:

@@ -40,7 +40,7 @@ the bound of its error."""
 
 @dataclass(frozen=True, eq=False)
 class Orbits:
-    """Where exact orbits of z₀ = 0 are proved to be, at T positions."""
+    """Proved bounds of exact orbits of z₀ = 0, at T positions."""
 
     iterations: NDArray[np.int64]  # K; -1 where nothing is proved
     distance: Array  # D, an upper bound of ‖z_K − z̃‖_∞; infinite where nothing is proved

@@ -30,14 +30,14 @@ from theory.transition_batch import TransitionBatch
 RADII = (2.0**-20, 2.0**-28, 2.0**-36)
 """Radii of the ball of latents that are tried, before the least that the residual allows."""
 PARTNERS = 3
-"""How many other states lend their h until one shows that the transition is not linear."""
+"""Other states whose h is tried until one shows that the transition is not linear."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is proved at one state; `theory.rigorous.enclosure` says what each number bounds."""
+    """Proved bounds at one state; `theory.rigorous.enclosure` says what each number bounds."""
 
     latent: Array  # z̃, near the fixed point
     radius: float  # of the ball around z̃ that holds exactly one fixed point
@@ -68,7 +68,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class StateProof:
-    """What is proved of Theorem 1 at one state."""
+    """The parts of Theorem 1 that are proved at one state."""
 
     here: Bounds | None  # None where no fixed point is proved
     places: tuple[tuple[int, int], ...]  # per layer row i and column j of the entry
@@ -107,7 +107,7 @@ class StateProof:
 
 @dataclass(frozen=True)
 class Theorem1Proof:
-    """What is proved of Theorem 1 of a transition, at each state that was given."""
+    """The parts of Theorem 1 that are proved of a transition, at each state that was given."""
 
     states: tuple[StateProof, ...] = ()
 
@@ -129,28 +129,32 @@ class Theorem1Proof:
 
     @property
     def sentence(self) -> str:
-        """What is proved, of what, and what is not."""
+        """The proved statements, a line each with its number of states, and what is assumed."""
         count = self.summary()
         found = [state.here for state in self.states if state.here is not None]
         if not found:
             return f"Nothing is proved at the {count['states']} states."
         factors = [bounds.factor for bounds in found if bounds.factor is not None]
         several = len(self.states[0].places) > 1
-        blocks = " in every layer's own block, and nothing of blocks between layers," if several else ""
+        blocks = ", of every layer's own block" if several else ""
         another = "where the h of all layers are others" if several else "at another h"
-        rate = f", the damped step contracting by {max(factors):.3g} or better" if factors else ""
-        return (
-            f"Of Φ and G as written, on real numbers, with their constants the floats that they are, at the "
-            f"{count['states']} states given: exactly one fixed point in a ball of radius "
-            f"{min(b.radius for b in found):.2g} or more around the latent, at most "
-            f"{max(b.error for b in found):.2g} from it, at {count['existence']}; attracting at "
-            f"{count['contraction']}{rate}; the limit of the exact iteration from z0 = 0 at "
-            f"{count['orbit']}; of these ∂h'/∂h{blocks} non-diagonal at {count['non_diagonal']}, and "
-            f"different {another}, where the same is proved, at {count['non_linear']}. "
-            "Assumed: Φ and G are functions of z and s alone, whenever and from wherever they are called. "
+        rate = f"; the damped step contracts by {max(factors):.3g} or better" if factors else ""
+        radius, error = min(b.radius for b in found), max(b.error for b in found)
+        lines = (
+            f"Of {count['states']} states it is proved of Φ and G as written:",
+            f"- at {count['existence']}: exactly one fixed point in a ball of radius {radius:.2g} or more "
+            f"around the latent, at most {error:.2g} from it",
+            f"- at {count['contraction']}: the fixed point attracts{rate}",
+            f"- at {count['orbit']}: the exact iteration from z0 = 0 tends to it",
+            f"- at {count['non_diagonal']}: all of these, and ∂h'/∂h is non-diagonal{blocks}",
+            f"- at {count['non_linear']}: ∂h'/∂h is different {another}, where the same is proved",
+            "Arithmetic: real numbers; constants are the floats that they are.",
+            "Assumed: Φ and G are functions of z and s alone, whenever and from wherever they are called.",
             "Not proved: anything at other states, and what the model's own floats, tolerance and limit of "
-            "iterations do. No independent check exists of this proof."
+            f"iterations do{', nor anything of blocks between layers' if several else ''}.",
+            "No independent check exists of this proof.",
         )
+        return "\n".join(lines)
 
 
 @torch.no_grad()
@@ -189,7 +193,10 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
         >>> proof.proved, proof.summary()["orbit"], proof.summary()["non_linear"]
         (True, 2, 2)
         >>> print(proof.sentence)
-        Of Φ and G as written, on real numbers, with ... the floats that they are, at the 2 states given: ...
+        Of 2 states it is proved of Φ and G as written:
+        - at 2: exactly one fixed point in a ball of radius ... or more around the latent, at most ... from it
+        - at 2: the fixed point attracts; the damped step contracts by ... or better
+        ...
     """
     states = list(states)
     if not states:

@@ -1,4 +1,4 @@
-"""What a float64 program's step may be off, once more: the checker's bound, in FLINT's balls.
+"""The checker's bound of the rounding of a float64 program's step, in FLINT's balls.
 
 Program and assumptions are those that `analysis.certificates.claims.words` states. Each number of it is a
 pair: a ball that holds what it would be without any rounding for all latents and states of a box, and a bound
@@ -55,7 +55,7 @@ class Computed:
 
 
 class Off(NamedTuple):
-    """How far off a step is, in Euclidean norms, and the logits one by one."""
+    """Bounds of the error of a step, in Euclidean norms, and of the logits one by one."""
 
     step: arb
     state: arb

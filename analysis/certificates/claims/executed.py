@@ -284,7 +284,7 @@ class FloatingPoint(Claim):
             FloatingPointChecker(program, self.boxes, self.ulps, self.rtol, damping).check()
 
     def verdict(self, config: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
-        """Return what is said of the program, and what is assumed."""
+        """Return the verdict on the program, with its assumptions."""
         conditions = (
             f"arithmetic: {self.dtype} as executed on a CPU by PyTorch's own operations (no other kernels), "
             "without gradient or padding",
@@ -299,7 +299,7 @@ class FloatingPoint(Claim):
 
 
 class Reading(NamedTuple):
-    """What outcomes may get: the least of the right one, the most of the rest, the most that is wrong."""
+    """Bounds of readings: the least of the right outcome, the most of the rest, the most that is wrong."""
 
     words: str
     right: arb
@@ -308,7 +308,7 @@ class Reading(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What lies between a write and a reading."""
+    """The factors between a write and a reading."""
 
     step: arb  # Δ
     rate: arb  # −A

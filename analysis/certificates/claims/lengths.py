@@ -45,6 +45,7 @@ from analysis.certificates.arb.models import (
     triangle,
 )
 from analysis.certificates.certificate import (
+    WEIGHTS_CONDITION,
     Automaton,
     Claim,
     Context,
@@ -61,7 +62,6 @@ from analysis.certificates.certificate import (
 )
 from analysis.certificates.claims.words import (
     MODELS,
-    WEIGHTS_CONDITION,
     AnswersChecker,
     IterationClaim,
     check_answers_of,

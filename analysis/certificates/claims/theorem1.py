@@ -34,6 +34,7 @@ from analysis.certificates.arb.models import (
     row_sum,
 )
 from analysis.certificates.certificate import (
+    WEIGHTS_CONDITION,
     Claim,
     Context,
     Interval,
@@ -56,7 +57,7 @@ EVALUATIONS: dict[str, type[ArbModel]] = {
     "mamba2": ArbModel,
     "implicit-deltanet": ArbDeltaNet,
 }
-"""How models are evaluated whose certificates `analysis.check_certificate` can check."""
+"""The evaluation in balls of each model that `analysis.check_certificate` can check."""
 
 
 OF_LAYERS = (
@@ -90,7 +91,7 @@ class Orbit(Part):
 
 
 class Claimed(Part):
-    """What is proved at a state or over a box of them: see ``theorem1.md``."""
+    """A claim at a state or over a box of them: see ``theorem1.md``."""
 
     latent: Numbers
     radius: Number
@@ -107,7 +108,7 @@ class Claimed(Part):
 
 
 class Point(Claimed):
-    """What is proved at a single state."""
+    """A claim at a single state."""
 
     orbit: Orbit | None
 
@@ -158,7 +159,7 @@ class Pair(VisitedPair):
 
     @property
     def each(self) -> tuple[Claimed | None, ...]:
-        """What is claimed of it: at the point, with another h, over a box."""
+        """The claims on it: at the point, with another h, over a box."""
         return self.point, self.elsewhere, self.range
 
     @property
@@ -208,7 +209,7 @@ def _is_whole(pair: Pair) -> bool:
 
 
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
-    """Return how many pairs each statement is proved of."""
+    """Return the number of pairs of which each statement is proved."""
     if any(isinstance(pair, ControlPair) for pair in pairs):
         return {"pairs": len(pairs), "explicit": sum(pair.claims for pair in pairs)}
     implicit = [pair for pair in pairs if isinstance(pair, Pair)]
@@ -235,7 +236,7 @@ VERIFIED = {
     "range": "all but the orbit and non-linear over a box of h too",
     "explicit": "∂h'/∂h is diagonal, and the same at every real h",
 }
-"""What a count of the summary counts, as the verdict has it."""
+"""The statement that each count of the summary counts, as the verdict has it."""
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 LONGEST_ORBIT = 512
 """Steps that a certificate may ask for."""
@@ -281,7 +282,7 @@ def damped_orbit(
 
 
 State = Mapping[str, NDArray[np.float64]]
-"""As a certificate holds it."""
+"""A state as a certificate holds it."""
 LARGEST_POWER = 2**20
 
 
@@ -351,7 +352,7 @@ class PairChecker:
             self.check_claim(pair, pair.range, box, f"{line}.range")
 
     def _check_same_fixed_point(self, point: Point | None, claim: Claimed, line: str) -> None:
-        """Whether the ball of a claim over a box holds the fixed point that the iteration tends to."""
+        """Check that the ball of a claim over a box holds the fixed point that the iteration tends to."""
         if point is None or not point.attracts:
             raise RefusedError(line, "is of a pair without an orbit that is proved to end in its fixed point")
         if point.latent.size != claim.latent.size:
@@ -424,7 +425,7 @@ class PairChecker:
                 raise RefusedError(f"{line}.entries[{layer}]", "does not hold all that the entry may be")
 
     def _check_contraction(self, A: arb_mat, contraction: Contraction, line: str) -> None:
-        """By repeated squaring; a product of fewer than 2^j is one of products of 2^i, each i < j once."""
+        """Square repeatedly; a product of fewer than 2^j is one of products of 2^i, each i < j once."""
         power = contraction.power
         if power & (power - 1) or power > LARGEST_POWER:
             raise RefusedError(f"{line}.power", f"is not a power of two up to {LARGEST_POWER}")
@@ -480,7 +481,7 @@ def least_state_radius(parts: Sequence[NDArray[np.float64]]) -> float:
 
 
 class VisitedPairs(Claim):
-    """What is claimed of visited states and tokens."""
+    """Claims on visited states and tokens."""
 
     models: ClassVar[tuple[str, ...]] = tuple(EVALUATIONS)
     says: ClassVar[Mapping[str, str]] = statements("theorem1")
@@ -556,7 +557,7 @@ class VisitedPairs(Claim):
         conditions = (
             *(f"{VERIFIED[name]}: at {count}" for name, count in counts.items()),
             "arithmetic: real numbers",
-            "the weights are taken as the exact numbers that they are",
+            WEIGHTS_CONDITION,
             *([f"layers: {OF_LAYERS}"] if config["sizes"].get("layers", 1) > 1 else []),
             f"not covered: other states{program}",
         )

@@ -45,6 +45,7 @@ from analysis.certificates.arb.rounding import ArbRounding
 from analysis.certificates.certificate import (
     LEAST_ULPS,
     MOST_ULPS,
+    WEIGHTS_CONDITION,
     Automaton,
     Claim,
     Context,
@@ -64,14 +65,13 @@ from analysis.certificates.certificate import (
 
 Array = NDArray[np.float64]
 MODELS = ("implicit-mamba2",)
-"""Of which orbits and steps can be followed in balls."""
+"""Models whose orbits and steps can be followed in balls."""
 ANSWER_RTOL = 1e-10
-"""What `implicit.answer` takes if no tolerance is given; written out, for the checker imports no model."""
+"""The default tolerance of `implicit.answer`; written out, for the checker imports no model."""
 MOST_ITERATIONS = 10**5
-"""That are followed in balls; the stored certificates have at most 173."""
+"""Iterations that are followed in balls; the stored certificates have at most 173."""
 DType = Literal["float64", "real"]
 """The format whose rounding is covered; that of real numbers has none."""
-WEIGHTS_CONDITION = "the weights are taken as the exact numbers that they are"
 
 
 class OrbitBundles(Part):
@@ -113,7 +113,7 @@ class IterationClaim(Claim):
         check_each(context, checker, arguments, [*bundles, *((unit, *job) for job in jobs)], unit=unit)
 
     def right(self, words: str, config: Mapping[str, Any]) -> Verdict:
-        """Return that the answers to words are right, with what that is said of, and what it is not."""
+        """Return the verdict that the answers to words are right, with its conditions."""
         sizes = config["sizes"]
         conditions = conditions_of(
             sizes["damping"], sizes["rtol"], self.tolerance, self.iterations, self.dtype, self.ulps
@@ -125,7 +125,7 @@ class IterationClaim(Claim):
 def conditions_of(
     damping: float, rtol: float, tolerance: float, iterations: int, dtype: DType, ulps: int
 ) -> tuple[str, ...]:
-    """Return of which iteration and arithmetic something is proved, what is assumed, and what is not covered.
+    """Return the conditions of a verdict: iteration, arithmetic, assumptions, and what is not covered.
 
     Numbers are not rounded. The command has an rtol of its own, which may have to be another.
 
@@ -250,7 +250,7 @@ class OrbitChecker:
             raise RefusedError(line, "is a bundle whose region does not hold the fixed points")
 
     def _entered(self, index: int, bundle: _Bundle) -> int:
-        """After how many steps all orbits are in the region, none of them stopped before."""
+        """Return the number of steps after which all orbits are in the region; none may stop before."""
         claims, tau = self.claims, self.model.damping
         off, tolerance = arb(claims.step_error), arb(claims.tolerance)
         centre, width = [arb(0)] * self.model.size, arb(0)
@@ -459,7 +459,7 @@ class AnswersChecker(ABC):
         return reach, [gap - 2 * wrong for gap in self._gaps(near, response, answer, strayed)]
 
     def _gaps(self, latent: Vector, response: arb_mat, answer: int, strayed: arb) -> list[arb]:
-        """By how much the logit of the answer exceeds each other one over a set, at the least."""
+        """Bound from below by how much the logit of the answer exceeds each other one over a set."""
         logits = self.model.logits(latent)
         slopes, heads = (self.model.head * response).tolist(), self.model.head.tolist()
         gaps = []
@@ -478,7 +478,7 @@ def _around(matrix: arb_mat, share: arb) -> arb_mat:
 
 
 class WordLevel(Part):
-    """What is proved of all words of one length, a row per word: see ``words.md``."""
+    """The claims on all words of one length, a row per word: see ``words.md``."""
 
     latents: Numbers
     latent_radii: Numbers
@@ -512,7 +512,7 @@ class Words(IterationClaim):
         self.check_steps(context, WordsChecker, automaton, jobs, "word")
 
     def verdict(self, config: Mapping[str, Any]) -> Verdict:
-        """Return how many words are right."""
+        """Return the verdict, with the number of words."""
         return self.right(f"all {self.words} words of up to {self.length} tokens", config)
 
 
@@ -557,7 +557,7 @@ class WordsChecker(AnswersChecker):
 
 
 def _check_sizes(claim: Words, tokens: int, state: int, latent: int) -> None:
-    """Whether arrays hold what they should, and the counts are those of the arrays."""
+    """Check the sizes of arrays, and that the counts are those of the arrays."""
     numbers = {"latents": latent, "latent_radii": 1, "states": state, "state_radii": 1, "margins": 1}
     for number, level in enumerate(claim.levels):
         words = tokens ** (number + 1)

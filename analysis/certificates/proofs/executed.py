@@ -28,7 +28,7 @@ from implicit.runs.loading import Run
 
 
 class FloatingPointSettings(CheckedConfig):
-    """What is allowed for."""
+    """Assumed errors and tolerance of the program."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -45,7 +45,7 @@ class FloatingPointSettings(CheckedConfig):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FoundFloatingPoint(Found):
-    """What `analyse` returns."""
+    """The result of `analyse`."""
 
     bounds: ExecutedBounds
 

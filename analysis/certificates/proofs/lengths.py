@@ -186,7 +186,7 @@ OF_STORED_RUNS: dict[str, dict[str, Any]] = {
 
 
 class LengthsSettings(IterationSettings):
-    """How the cover is searched for; what is proved does not depend on it."""
+    """Settings of the search for a cover; the statement that is proved does not depend on them."""
 
     distance: PositiveFloat = Field(default=1e-4, description="of states that are first taken for one")
     rate: PositiveFloat = Field(default=0.86, lt=1, description="contraction per token, to find metrics for")
@@ -268,7 +268,7 @@ def _with_metrics(loop: SizedLoop, found: ReachableStates, table: IntArray, rate
 
 
 def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: float) -> Array:
-    """How large each set may be, so that its gains and those of all sets that follow stay below a share.
+    """Bound the radius of each set, so that its gains and those of all sets that follow stay below a share.
 
     The gain grows about linearly with the radius; a set of radius r leads into one of radius gain · r.
     """
@@ -288,9 +288,9 @@ def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: fl
 
 
 STATED_SHARE = 0.95
-"""Of the margin that is proved, how much a certificate states: other arithmetic has other roundings."""
+"""Stated over proved margin: a check in other arithmetic has other roundings."""
 STATED_RADIUS = 1.05
-"""Of a radius that is proved, what a certificate states, for the same reason."""
+"""Stated over proved radius, for the same reason."""
 AT_ONCE = 256
 """Steps that are bounded together, so that arrays of derivatives stay small."""
 
@@ -316,7 +316,7 @@ def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ImageBalls | None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FoundLengths(Found):
-    """What `analyse` returns."""
+    """The result of `analyse`."""
 
     found: ClosedCover | None  # the cover with what is proved of its steps; None if there is no candidate
     no_cover: str  # why there is none
@@ -401,7 +401,7 @@ class FoundLengths(Found):
 
     @cached_property
     def claims(self) -> list[Any]:
-        """What is proved of every length, and of every start where that is."""
+        """The claim on words of every length, and that on every start if it is proved."""
         if self.found is None or self.iteration is None or not self.proved:
             return []
         cover = self.found.cover
@@ -490,7 +490,7 @@ POINTS = 16
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FoundExplicit(FoundLengths):
-    """What is found of an explicit model: no iteration, and no starts."""
+    """The result for an explicit model: no iteration, and no starts."""
 
     @property
     def proved(self) -> bool:
@@ -499,7 +499,7 @@ class FoundExplicit(FoundLengths):
 
     @cached_property
     def claims(self) -> list[ExplicitLengths]:
-        """What is proved of every length."""
+        """The claim on words of every length."""
         if not self.proved:
             return []
         statements = ExplicitLengths.stated(self.config)

@@ -77,7 +77,7 @@ from theory.rigorous.tensors import EnclosedTransitionBatch
 CHUNK = 2**22
 """The most float64 entries of one array of derivatives."""
 MAX_PARTNERS = 3
-"""How many other values of h are tried until one has a fixed point beside the window that is kept."""
+"""Other values of h that are tried until one has a fixed point beside the window that is kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def _tensors(state: dict[str, Array]) -> dict[str, Tensor]:
 
 MARGIN = 1.5
 LEEWAY = 2.0**-12
-"""How much weaker than proved, relatively, singular values and norms of powers are claimed to be."""
+"""Relative reserve of claimed singular values and norms of powers."""
 POINT_RADII = (2.0**-28, 2.0**-36)
 """Radii tried at a point, before the least that the residual allows: wide enough that the iteration from zero
 comes into the ball soon, small enough for sharp enclosures of J."""
@@ -368,20 +368,20 @@ def _intervals(balls: Ball) -> list[tuple[float, float]]:
 
 
 class CertifySettings(SampleSettings):
-    """Which states are visited."""
+    """The choice of visited states."""
 
     states: PositiveInt = Field(default=256, description="visited (state, token) pairs to certify")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FoundPairs(Found):
-    """What is proved of visited pairs."""
+    """The result of `prove`: claims on visited pairs."""
 
     pairs: list[Pair] | list[ControlPair]
 
     @property
     def summary(self) -> dict[str, int]:
-        """Of how many pairs each statement is proved."""
+        """The number of pairs of which each statement is proved."""
         return summarise(self.pairs)
 
     def numbers(self) -> dict[str, Any]:
@@ -466,7 +466,7 @@ def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> li
 
 
 def _same_fixed_point(point: Point, box: Claimed) -> bool:
-    """Whether the ball of a claim over a box of h holds the fixed point that the iteration tends to."""
+    """Tell whether the ball of a claim over a box of h holds the fixed point that the iteration tends to."""
     apart = float(np.abs(box.latent - point.latent).max()) * (1 + 2.0**-50)
     return point.attracts and (apart + point.error) * (1 + 2.0**-50) <= box.radius
 

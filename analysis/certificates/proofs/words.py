@@ -62,7 +62,7 @@ LARGEST_STATE = 200
 
 
 class IterationSettings(CheckedConfig):
-    """Whose rounding is covered, and how fixed points are found, of which nothing is assumed."""
+    """The format whose rounding is covered, and the search for fixed points, which proves nothing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -114,9 +114,9 @@ def solve_steps(
 DISTANCE = 16.0
 """A latent with a residual of the tolerance may lie so many times that from its fixed point."""
 STEP_ERROR = 1e-11
-"""By how much steps may be off: more than they are in float64, and little beside any tolerance."""
+"""Allowed error of a step: more than float64 makes, and little beside any tolerance."""
 STATED_ULPS = 4
-"""What a certificate says that functions of one number may be off …"""
+"""Assumed error of functions of one number in units in the last place, as a certificate states it …"""
 PROVED_ULPS = 6
 """… where it is proved for so many: other arithmetic has other bounds."""
 
@@ -130,7 +130,7 @@ def upper_triangle(matrices: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ProvedIteration:
-    """The iteration that is run, and of which steps it is proved that it ends near the fixed points."""
+    """The iteration that is run, and the steps where it provably ends near the fixed points."""
 
     iteration: Iteration
     attraction: Attraction
@@ -138,7 +138,7 @@ class ProvedIteration:
 
     @property
     def fault(self) -> str:
-        """What is missing; empty if nothing is."""
+        """The reason why the proof is incomplete; empty if it is whole."""
         missing = int((self.attraction.membership < 0).sum())
         if not missing:
             return ""
@@ -164,7 +164,7 @@ class ProvedIteration:
 
 
 def iteration_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iteration:
-    """Return the iteration of a model, of which something is to be proved."""
+    """Return the iteration of a model, with the errors that its proof allows."""
     damping, program = model.solver.damping, None
     if dtype == "float64":
         if not is_mamba2(model):
@@ -177,7 +177,7 @@ def iteration_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iter
 
 
 def errors_of(iteration: Iteration) -> StepErrors:
-    """Return by how much the steps of an iteration may be inexact."""
+    """Return the allowed errors of the steps of an iteration."""
     return StepErrors(iteration.latent_error, iteration.step_error, iteration.program)
 
 
@@ -191,16 +191,16 @@ def prove_iteration(
 
 FIRST_RADIUS = 1e-13
 SLACK = 1.01
-"""By how much a ball is larger than what is proved of it, for a check in other arithmetic."""
+"""Stated over proved radius of a ball: a check in other arithmetic needs a little more."""
 STATED_SHARE = 0.999
-"""Of a margin that is proved, how much a certificate states, for the same reason."""
+"""Stated over proved margin, for the same reason."""
 STEPS_AT_ONCE = 512
 SHORTER = "give a smaller length, or prove --claim lengths"
 
 
 @dataclass(frozen=True, eq=False)
 class ProvedLevel:
-    """What is found of the words of one length whose beginnings are all proved right."""
+    """Bounds for the words of one length whose beginnings are all proved right."""
 
     words: IntArray  # token numbers, [words, length]
     states: Array  # centres of the states after them, [words, n]
@@ -211,7 +211,7 @@ class ProvedLevel:
 
     @property
     def proved(self) -> NDArray[np.bool_]:
-        """Of which words the state is enclosed and the answer proved right."""
+        """A mask of the words whose state is enclosed and whose answer is proved right."""
         return self.bounds.exists & np.isfinite(self.bounds.image) & (self.bounds.margin > 0)
 
     @property
@@ -319,7 +319,7 @@ def _bounds(
 
 
 class WordsSettings(IterationSettings):
-    """Which words are followed, and of which iteration it is proved."""
+    """The words to follow, and the tolerance of the iteration."""
 
     length: PositiveInt = Field(default=12, description="tokens of the longest words; all words are followed")
     tolerance: PositiveFloat = Field(
@@ -329,7 +329,7 @@ class WordsSettings(IterationSettings):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FoundWords(Found):
-    """What `analyse` returns; one row per length, from 1."""
+    """The result of `analyse`; one row per length, from 1."""
 
     settings: WordsSettings
     words: IntArray
@@ -381,7 +381,7 @@ class FoundWords(Found):
 
     @cached_property
     def claims(self) -> list[Words]:
-        """What is proved."""
+        """The claim on all words up to the proved length; none if that is 0."""
         if not self.levels:
             return []
         return [

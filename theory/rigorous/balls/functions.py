@@ -23,7 +23,7 @@ import numpy as np
 from theory.rigorous.balls.ball import UNDERFLOW, UNIT_ROUNDOFF, Array, Ball, only_where, round_up
 
 RELATIVE_ERROR = 2.0**-44
-"""Of every function here at a point; what is derived below stays under half of it."""
+"""Relative error of every function here at a point; the bounds derived below are under half of it."""
 MAX_ARGUMENT = 600.0
 """Beyond ±600 nothing is computed: the ball is infinite."""
 
@@ -134,9 +134,9 @@ def _sigmoid_at(x: Array) -> Array:
 
 Function = Callable[[Ball], Ball]
 ERROR = 2.0**-42
-"""Of every transcendental function here, relative to its value at a float; what is derived stays below."""
+"""Relative error of every transcendental function here at a float; the derived bounds are smaller."""
 ROUNDING = 2.0**-50
-"""Of an algebraic one: less than eight roundings."""
+"""Relative error of an algebraic function: less than eight roundings."""
 LARGEST_ANGLE = 1e5
 """Beyond it sin and cos are only known to lie in [−1, 1]."""
 LARGEST_POWER = 64

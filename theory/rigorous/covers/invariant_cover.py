@@ -53,7 +53,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class StepRounding:
-    """By how much a program may be off at T positions, wherever its latents and states are in their boxes."""
+    """Bounds of a program's error at T positions, wherever its latents and states are in their boxes."""
 
     step: Array  # the next iterate, and the damping times the residual, in the Euclidean norm, [T]
     state: Array  # the next state, in the Euclidean norm, [T]
@@ -68,7 +68,7 @@ class Program(Protocol):
 
 
 ATTEMPTS = 7
-"""How often the box of a latent is widened before it is given up."""
+"""Times that the box of a latent is widened before it is given up."""
 TERMS = 3
 """N, how many terms of the series of (I − E)⁻¹ are enclosed entry by entry."""
 
@@ -103,7 +103,7 @@ class Cover:
 
 @dataclass(frozen=True, eq=False)
 class StepBounds:
-    """What is proved of T steps, each from a set with a token. NaN or infinite: nothing."""
+    """Proved bounds of T steps, each from a set with a token. NaN or infinite: nothing."""
 
     # whether every state of the set has exactly one fixed point in the box of its latent
     exists: NDArray[np.bool_]
@@ -125,7 +125,7 @@ class StepBounds:
 
 @dataclass(frozen=True)
 class StepErrors:
-    """By how much a step may be inexact, in the Euclidean norm."""
+    """Allowed errors of a step, in the Euclidean norm."""
 
     latent: float = 0.0  # δ, the distance of its latent from the fixed point
     state: float = 0.0  # η, the distance of its next state from G at that latent
@@ -282,7 +282,7 @@ LEAST_RADIUS = 1e-9
 MARGIN = 1.05
 """The first radii allow gains that are larger by this factor; a radius that is too small grows by it."""
 SLACK = 0.01
-"""What images leave of the radii of their targets, for a check in other arithmetic."""
+"""Share of a target's radius that images leave free, for a check in other arithmetic."""
 STEPS_AT_ONCE = 512
 
 

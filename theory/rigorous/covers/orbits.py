@@ -91,7 +91,7 @@ class Bundles:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """What is proved of the regions in which orbits end."""
+    """Proved bounds of the regions in which orbits end."""
 
     # whether T maps D into itself, contracts there, and stops near enough to the fixed point
     contracts: NDArray[np.bool_]
@@ -149,7 +149,7 @@ def enclose_orbits(
 
 
 def _evaluations_inside(bundles: Bundles, iteration: Iteration, rate: Array, damped: "_Damped") -> IntArray:
-    """How many evaluations are enough from where D is entered on; 0 if none are."""
+    """Return a number of evaluations that is enough from where D is entered on; 0 if none is."""
     tau, off = iteration.damping, iteration.step_error
     least = row_lengths(Ball.exact(bundles.latents)) * (1 - 1e-12) - round_up(damped.shrink * bundles.radii)
     allowed = np.minimum(iteration.latent_error, (tau * iteration.tolerance * least - off) / (1 + rate))
@@ -198,7 +198,7 @@ class _Damped:
         return value, rate, moved, np.sqrt(np.square(parts).sum(1))
 
     def rounding(self, program: Program | None, latents: Array, radii: Array) -> Array:
-        """By how much steps of a program are off where |z − latent| ≤ radius; 0 for real arithmetic."""
+        """Bound the error of a program's steps where |z − latent| ≤ radius; 0 for real arithmetic."""
         if program is None:
             return np.zeros(self.bundles.count)
         states = Ball.around(self.bundles.centres, self.bundles.widths)
@@ -206,7 +206,7 @@ class _Damped:
         return program.rounding(near, states, self.bundles.tokens).step
 
     def _box(self, radii: Array) -> Array:
-        """How far |z − latent| ≤ radius reaches along each entry."""
+        """Bound the extent of |z − latent| ≤ radius along each entry."""
         return round_up(row_lengths(self.axes) * (radii * self.ratio)[:, None])
 
 
@@ -222,9 +222,9 @@ FAILURES = 100
 PLAIN_NORM = 0.8
 """An iteration with a smaller Euclidean norm needs no metric."""
 POWERS = 200
-"""Of the derivative that a metric sums up."""
+"""Powers of the derivative that a metric sums up."""
 LARGER = 1 + 1e-6
-"""By how much boxes and regions are larger than needed, for a check in other arithmetic."""
+"""Stated over needed size of boxes and regions, for a check in other arithmetic."""
 ROUNDINGS = 1e-14
 """More than the few roundings by which a box is found, relative to its entries."""
 
@@ -251,7 +251,7 @@ class Members:
 
 @dataclass(frozen=True, eq=False)
 class Attraction:
-    """Of which members it is proved that the iteration stops near the fixed points."""
+    """The members of which it is proved that the iteration stops near the fixed points."""
 
     bundles: Bundles  # with a proof
     evaluations: IntArray  # N of each bundle, [bundles]

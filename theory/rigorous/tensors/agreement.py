@@ -28,19 +28,19 @@ from theory.transition import State, Transition
 from theory.transition_batch import TransitionBatch
 
 SAME = 4.0
-"""How far a number on tensors may be from that on balls, in radii and units in the last place: rounding."""
+"""Largest distance of a number on tensors from that on balls, in radii and units in the last place."""
 NEARBY = 2.0**-10
-"""How far away, relatively, they are compared too: there shows what vanishes at a fixed point."""
+"""Relative distance of a second comparison: terms that vanish at a fixed point show there."""
 TINY = 2.0**-960
-"""What underflow may lose."""
+"""The most that underflow may lose."""
 
 IN_PLACE = {"__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow"))}
 """In-place operators whose names do not end as those of methods do."""
 CASTS = frozenset({"to", "float", "double", "half", "bfloat16", "type_as"})
-"""What changes the type of floating-point numbers."""
+"""Methods that change the type of floating-point numbers."""
 _TENSOR: Any = Tensor
 _ASKED = (_TENSOR.requires_grad.__get__, torch.is_grad_enabled)
-"""What tells whether a gradient is recorded."""
+"""Functions that tell whether a gradient is recorded."""
 _SLOPES: Mapping[str, Callable[[Tensor], Tensor]] = {
     "tanh": lambda x: x.cosh().square().reciprocal(),
     "expm1": torch.exp,

@@ -35,7 +35,7 @@ NAMES = by_function()
 
 
 class _Storage:
-    """What an array shares with its views: the places of its numbers, and the arrays that hold some.
+    """The storage of an array and its views: the places of its numbers, and the arrays that hold some.
 
     Those of its family may be one with it in PyTorch, or copies.
     """

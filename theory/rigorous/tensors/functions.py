@@ -1,4 +1,4 @@
-"""What PyTorch's functions are on balls: one implementation for each, called as PyTorch's own is.
+"""PyTorch's functions on balls: one implementation for each, called as PyTorch's own is.
 
 They stand for functions of real numbers: a change of the floating-point type does nothing, ``detach`` does
 nothing (the derivative is that of the value), softplus is log(1 + e^x) for every x. What only rearranges

@@ -55,7 +55,7 @@ class Numbers:
 
     @property
     def ndim(self) -> int:
-        """How many axes there are at one position."""
+        """The number of axes at one position."""
         return len(self.value.shape) - 1
 
     def _each(self, change: Callable[[Ball, int], Ball]) -> Self:

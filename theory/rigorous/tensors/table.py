@@ -16,20 +16,20 @@ def _words(line: str) -> frozenset[str]:
 
 
 UNCHANGED = _words("to float double half bfloat16 cpu cuda type_as positive __pos__ requires_grad_")
-"""What changes no real number."""
+"""Methods that change no real number."""
 REARRANGING = _words(
     "reshape view flatten unflatten squeeze unsqueeze transpose swapaxes permute movedim expand "
     "expand_as repeat repeat_interleave tile broadcast_to chunk split tensor_split unbind "
     "select narrow index_select gather take_along_dim flip roll diagonal ravel t view_as "
     "reshape_as __getitem__ contiguous clone detach"
 )
-"""What only moves entries."""
+"""Functions that only move entries."""
 THE_SAME = _words("positive __pos__ requires_grad_ dropout")
-"""What gives back the array itself."""
+"""Methods that return the array itself."""
 VIEW_OR_COPY = (UNCHANGED - THE_SAME) | _words("reshape reshape_as flatten ravel contiguous")
-"""What PyTorch makes a copy of, or not, by strides or a type that balls do not have."""
+"""Methods that copy or not, by strides or a type that balls do not have."""
 JOINING = _words("cat concat concatenate stack hstack vstack")
-"""What puts several arrays together."""
+"""Functions that join several arrays."""
 BINARY = _words(
     "add sub subtract rsub mul multiply div divide true_divide __add__ __radd__ __sub__ "
     "__rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __rdiv__ lerp"
@@ -73,7 +73,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "linear": on_balls.linear,
     "where": on_balls.where,
 }
-"""By the name of the function or method; operands come as `Numbers`."""
+"""Implementations by the name of the function or method; operands come as `Numbers`."""
 
 TAKES_NUMBERS = ("pow", "__pow__", "float_power")
 """Whose exponent stays as it is given."""

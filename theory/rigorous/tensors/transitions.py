@@ -149,7 +149,7 @@ class EnclosedTransitionBatch:
 
 
 def _at_positions(entry: Any) -> Any:
-    """What differs from position to position, without its axis of positions; whole numbers as they are."""
+    """Drop the axis of positions of an entry; whole numbers stay as they are."""
     if isinstance(entry, EnclosedTensor):  # computed on balls, the positions its first axis
         return EnclosedTensor(entry.value[0])
     numbers = EnclosedTensor.constant(entry)
