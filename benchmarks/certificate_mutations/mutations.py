@@ -100,7 +100,8 @@ def _change_somewhere(content: Content, generator: random.Random) -> None:
     elif isinstance(value, int):
         parent[key] = generator.choice(INTEGERS)(value, generator)
     elif isinstance(value, float):
-        parent[key] = generator.choice((-value, value * 2, math.nan, math.inf, 0.0, str(value), int(value)))
+        whole = int(value) if math.isfinite(value) else 0  # a change before this one may have written NaN
+        parent[key] = generator.choice((-value, value * 2, math.nan, math.inf, 0.0, str(value), whole))
     elif isinstance(value, str) and HEX.fullmatch(value):
         parent[key] = _change_number(content, value, generator)
     elif (numbers := array_of(value)) is not None and numbers.size:

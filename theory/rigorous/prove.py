@@ -1,10 +1,10 @@
 """Theorem 1 proved, not measured, of any (Φ, G) written for PyTorch: `prove_theorem1`.
 
-The code of Φ and G is run on balls (`theory.rigorous.tensors`), and A1 to A4 of `theory.rigorous.enclosure`
-are proved at each state, all for the one token that the transition holds, and A6 of
-`theory.rigorous.orbits`: that the damped iteration from zero tends to the fixed point. *Non-linear* compares
-an entry of ∂h'/∂h at a state with the same entry where h, of all layers, is that of another state, and asks
-A1 to A3 and A6 at both: fixed points that the iteration does not find belong to another map.
+The code of Φ and G is run on balls (`theory.rigorous.tensors`). At each state two things are proved, for the
+one token that the transition holds: A1 to A4 of `theory.rigorous.enclosure`, and A6 of
+`theory.rigorous.orbits`, that the damped iteration from zero tends to the fixed point. *Non-linear* compares
+an entry of ∂h'/∂h at a state with the same entry where h, of all layers, is that of another state. It asks A1
+to A3 and A6 at both: fixed points that the iteration does not find belong to another map.
 """
 
 from collections.abc import Mapping, Sequence
@@ -161,10 +161,10 @@ class Theorem1Proof:
 def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1Proof:
     """Prove what can be proved of Theorem 1 at states, in rigorous arithmetic.
 
-    The code has to be one function of tensors and of balls: values and derivatives of both readings are
-    compared at every fixed point of the proof, beside it, and where iterations begin, with gradients, without
-    and in inference mode; values of Φ also along the iteration from z0 = 0 to the fixed point
-    (`theory.rigorous.tensors.agreement`).
+    The code has to be one function of tensors and of balls (`theory.rigorous.tensors.agreement`). Values and
+    derivatives of both readings are compared at every fixed point of the proof, beside it, and where
+    iterations begin: with gradients, without and in inference mode. Values of Φ are also compared along the
+    iteration from z0 = 0 to the fixed point.
 
     Assumed: Φ and G compute the same whenever and from wherever they are called. Code that changes after the
     comparisons, counts its calls, reads the call stack, or follows a setting that you change later (autocast,

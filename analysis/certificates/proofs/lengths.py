@@ -21,10 +21,11 @@ tends to the same answers. That holds where Φ maps all latents into a ball in w
 (`implicit.enclosed.image_ball`), as of a model that was trained for it.
 
 Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers
-that their floats are, in real arithmetic and, of the sequential mode, as float64 computes it (``python -m
-implicit.answer``), whose rounding is bounded along with it under the assumptions of
-`theory.rigorous.float_format`; and about every relative tolerance up to the one that is asked for. The run's
-own may be larger, and its float32 is not part of it.
+that their floats are, and about every relative tolerance up to the one that is asked for. It holds in real
+arithmetic and, of the sequential mode, as float64 computes it (``python -m implicit.answer``). Rounding is
+bounded along with it under the assumptions of `theory.rigorous.float_format`.
+
+Limits: the run's own tolerance may be larger, and its float32 is not part of the proof.
 
 A step of an **explicit model** is an evaluation of its own code on balls, and there is no iteration to speak
 of. Rounding is covered by an allowance: the sets hold all steps that are off by at most `STEP_ERROR`, that of

@@ -5,6 +5,7 @@ import copy
 import itertools
 import json
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from analysis.certificates.claims.theorem1 import PairChecker
 from analysis.certificates.claims.words import OrbitChecker, WordsChecker
 from benchmarks.certificate_mutations.__main__ import main
 from benchmarks.certificate_mutations.exact_model import ExactModel, entries_of
-from benchmarks.certificate_mutations.mutations import HEAD, numbers_of
+from benchmarks.certificate_mutations.mutations import HEAD, mutated, numbers_of
 from benchmarks.certificate_mutations.sweep import sweep, texts
 from benchmarks.certificate_mutations.targets import Target, targets
 from benchmarks.certificate_mutations.truth import Judge, differences
@@ -198,6 +199,11 @@ def test_false_orbits_are_found_out(
     fault = judges["pairs"].fault(content)
     assert fault is not None
     assert ".point." in fault
+
+
+def test_a_number_may_be_changed_after_another_change_made_it_nan() -> None:
+    for seed in range(50):
+        assert mutated(dict.fromkeys("abcdefgh", math.nan), random.Random(seed))
 
 
 def test_mutations_are_of_many_kinds(made: dict[str, Target]) -> None:

@@ -213,9 +213,9 @@ class _Damped:
 REGIONS = (8e-3, 5.6e-3, 4e-3, 2.8e-3, 2e-3, 1.4e-3, 1e-3, 5e-4, 2.5e-4, 1e-4, 5e-5, 2e-5, 1e-5)
 """Radii of regions that are tried, largest first, as shares of the length of the latent."""
 WIDER = (1.2, 1.4, 1.7, 2.0, 2.3)
-"""By how much the region of a set that is alone is widened if its orbits are not proved to end there: in one
-that is much smaller than the largest that contracts they arrive with steps below the width of their tube, and
-these may be steps that meet a tolerance."""
+"""Factors by which the region of a set that is alone is widened if its orbits are not proved to end there. In
+a region much smaller than the largest that contracts, orbits arrive with steps below the width of their tube;
+such steps may meet a tolerance."""
 BUNDLES_AT_ONCE = 128
 FAILURES = 100
 """After so many sets of which nothing can be proved the others are left too."""
