@@ -17,6 +17,7 @@ from theory import Transition, layer_jacobians, solve_fixed_point
 TITLE = "Your own cell, proved"
 
 
+@pytest.mark.filterwarnings("ignore:the curriculum ends at length")  # the page trains for few steps
 def test_the_commands_of_the_page_run(
     run_page: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
