@@ -167,7 +167,7 @@ def _check_state(
         found = compare(measured, index, here, others)
         conclusion = _conclusion(measured, index, names, here, found)
         if moves and conclusion.non_diagonal is not Verdict.HOLDS:
-            change, secant = look_at_other_entries(measured, index, here, others)
+            change, secant = look_at_other_entries(measured, index, here, others, found.place)
             shown = found.contradicts
             found = found.with_sight(secant)
             found = dataclasses.replace(found, unvisited=found.unvisited or (found.contradicts and not shown))

@@ -45,6 +45,7 @@ class Comparison:
     row_change: float = 0.0  # the largest change of a row of J relative to that row, where the change is tiny
     compared: int = 0  # how many other h̃ were compared
     unvisited: bool = False  # whether only an h̃ that was not visited contradicts linearity
+    place: Tensor | None = None  # the h̃ that contradicts linearity
     note: str = ""  # why there is no change, if there is none
 
     @property
@@ -76,6 +77,7 @@ def compare(
         there = solved(vectors[index])
         if there.holds:
             found = _change(here, there).with_sight(look(origin, there))
+            found = dataclasses.replace(found, place=vectors[index] if found.contradicts else None)
             break
     if found.note or found.contradicts:
         return found
@@ -83,7 +85,7 @@ def compare(
     for vector, sight in screen(origin, chosen, solved, slopes=False):
         found = _followed(found.with_sight(sight), origin, sight, vector, solved)
         if found.contradicts:
-            return found
+            return dataclasses.replace(found, place=vector)
     return _beyond(found, origin, vectors, solved)
 
 
@@ -130,7 +132,7 @@ def _beyond(found: Comparison, origin: Origin, vectors: Tensor, solved: Solve) -
             continue  # F need not be defined where nobody was
         found = _followed(found.with_sight(sight), origin, sight, vector, solved)
         if found.contradicts:
-            return dataclasses.replace(found, unvisited=True)
+            return dataclasses.replace(found, place=vector, unvisited=True)
     return found
 
 

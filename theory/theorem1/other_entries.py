@@ -38,15 +38,20 @@ NEARBY = 2.0**-26
 
 @torch.no_grad()
 def look_at_other_entries(
-    measured: MeasuredState, layer: int, here: MeasuredJacobian, others: Sequence[State]
+    measured: MeasuredState,
+    layer: int,
+    here: MeasuredJacobian,
+    others: Sequence[State],
+    place: Tensor | None = None,
 ) -> tuple[Sight, Sight]:
     """Return by how much an entry of h' changes where its own does not move, relative to its size.
 
-    Entries move to A visited states: all, sets that part every two entries, H random halves, and all
-    complements. A half and its complement move to each of 3 B/4 random states, and the parting sets to each
-    of B/4 that are near. These are at most
+    Sets that part every two entries, and their complements, move to ``place``, a value that contradicts
+    linearity. Entries move to A visited states: all, the parting sets, H random halves, and all complements.
+    A half and its complement move to each of 3 B/4 random states, and the parting sets to each of B/4 that
+    are near. These are at most
 
-        A (1 + 2 D + 2 H) + B (5 + D) / 2
+        A (1 + 2 D + 2 H) + B (5 + D) / 2 + 2 D
 
     evaluations of h', with D = ⌈log₂ n⌉, or D = n up to 8 entries, and A, H, B = 16, 8, 48. With a latent
     each one is a search for a fixed point, and A, H, B = 4, 4, 12.
@@ -59,7 +64,7 @@ def look_at_other_entries(
     mixture of two visited states is found by chance only: another seed may find another kind.
 
     Returns:
-        A change that stands out, with its error, and the defect of the secant to that place; NaN where
+        A change that stands out, with its error, and the defect of a secant on that way; NaN where
         nothing could be evaluated. The error is infinite where nothing stands out, and h' has no value on the
         way to a visited state at which it has one.
     """
@@ -80,11 +85,14 @@ def look_at_other_entries(
         row = (change / rough).argmax()
         value, error = change[row] / size[row], rough[row] / size[row]
         widest = error if value > ERROR_MARGIN * error else (rough / size).max()
-        return Sight(value.item(), widest.item(), error.item()), look(origin, there)
+        # What jumps may do so on the way here, or only on the way on from here to the goal.
+        secants = (look(origin, there), look(origin, whole))
+        clearest = max(secants, key=lambda each: each.clearness)
+        return Sight(value.item(), widest.item(), error.item()), clearest
 
     found, tried, complete = (UNSEEN, UNSEEN), 0, True
     unclear: list[tuple[float, Tensor, Tensor]] = []
-    for goal, sets, visited in _moves(origin, vectors):
+    for goal, sets, visited in _moves(origin, vectors, place):
         points = torch.where(sets, goal, vector)
         images = _images(origin, torch.cat([goal[None], points]))
         reference, whole, images = images[0], images[1], images[2:]
@@ -151,7 +159,7 @@ def _image(origin: Origin, there: MeasuredState) -> tuple[Tensor, Tensor]:
     return image, noise
 
 
-def _moves(origin: Origin, vectors: Tensor) -> Iterator[tuple[Tensor, Tensor, bool]]:
+def _moves(origin: Origin, vectors: Tensor, place: Tensor | None) -> Iterator[tuple[Tensor, Tensor, bool]]:
     """Where to, sets of entries that move there, and whether it is one of the visited states."""
     here, probes, searches = origin.block.vector, origin.measured.probes, origin.has_latent
     size, visited, beside = len(here), VISITED[searches], BESIDE[searches]
@@ -159,6 +167,8 @@ def _moves(origin: Origin, vectors: Tensor) -> Iterator[tuple[Tensor, Tensor, bo
     ranks = probes.gaussian(1, size, here, purpose=9)[0].argsort()
     digits = [ranks >> digit & 1 == 1 for digit in range((size - 1).bit_length())]
     parting = torch.eye(size, dtype=torch.bool, device=here.device) if size <= PROBES else torch.stack(digits)
+    if place is not None:
+        yield place, torch.cat([parting, ~parting]), False
     halves = probes.gaussian(visited * HALVES[searches] + beside, size, here, purpose=8) > 0
     steps = vectors - here
     mixed = probes.gaussian(1, len(steps), here, purpose=12)[0].argsort().tolist()

@@ -55,6 +55,16 @@ def test_the_kind_is_that_of_the_map_in_all_units(name: str, units: list[float])
     assert check_theorem1(scaled, states).kind.value == kind
 
 
+@pytest.mark.parametrize("seed", [29, 136])
+@pytest.mark.parametrize("units", ["1", "1e-7 to 1e7"])
+def test_a_jump_that_a_secant_shows_is_followed_to_its_entry(units: str, seed: int) -> None:
+    """No visited state lies beyond this switch: with these seeds only one of the other looks met it."""
+    scale = torch.tensor(UNITS[units], dtype=torch.float64)
+    scaled = explicit(lambda h: scale * MAPS["a switch"][1](h / scale))
+    states = [{"h": scale * random(SIZE, seed=seed)} for seed in range(4)]
+    assert check_theorem1(scaled, states, seed=seed).kind.value == BOTH
+
+
 @pytest.mark.parametrize("coupling", [0.0, 1e-5], ids=[OWN, BOTH])
 def test_the_kind_does_not_depend_on_the_units_of_a_latent(coupling: float) -> None:
     wide, scale = torch.tensor([UNITS["1e-12 to 1e12"], UNITS["1e-7 to 1e7"]], dtype=torch.float64)
