@@ -2,6 +2,8 @@
 
 import gc
 import os
+import random
+import secrets
 from collections.abc import Generator
 from importlib import import_module
 from importlib.util import find_spec
@@ -66,3 +68,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not SLOW.isdisjoint((item.nodeid.partition("::")[0], item.nodeid.partition("[")[0])):
             item.add_marker("slow")
+
+
+_drawn = random.Random()
+secrets.randbits = lambda k: _drawn.getrandbits(k)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test draw the same seeds in every run, where users get seeds of the operating system."""
+    _drawn.seed(item.nodeid)
