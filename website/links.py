@@ -2,7 +2,8 @@
 
 import posixpath
 import re
-from textwrap import dedent
+
+from latex2mathml.converter import convert
 
 PAGES = {"README.md": "index.md", "theory/README.md": "theory.md", "CONTRIBUTING.md": "contributing.md"}
 """Files outside of ``docs/`` that are pages of the site."""
@@ -37,20 +38,16 @@ def relinked(text: str, file: str) -> str:
 
 
 def with_formulas(text: str) -> str:
-    """Return Markdown whose formulas have raised and lowered indices; code is left as it is.
-
-    A paragraph that is indented by four spaces is a formula, which ``site.css`` sets in a font of formulas.
-    """
-    pieces = re.split(r"(^```.*?^```)", text, flags=re.DOTALL | re.MULTILINE)
-    for number in range(0, len(pieces), 2):  # the others are code
-        pieces[number] = re.sub(
-            r"(?<=\n\n)((?: {4}\S.*\n)+)(?=\n)",
-            lambda formula: (
-                f'<div class="formula">{_with_indices(_escaped(dedent(formula[1])).rstrip())}</div>\n'
-            ),
-            pieces[number],
-        )
-    return _with_indices("".join(pieces))
+    """Return Markdown with typeset formulas: TeX between lines of `$$`, indices in text."""
+    pieces = re.split(r"(^```.*?^```|^\$\$\n.*?^\$\$$)", text, flags=re.DOTALL | re.MULTILINE)
+    for number, piece in enumerate(pieces):
+        if number % 2 == 0:
+            pieces[number] = _with_indices(piece)
+        elif piece.startswith("$$"):
+            pieces[number] = (
+                f'<div class="formula">{convert(piece.strip("$").strip(), display="block")}</div>'
+            )
+    return "".join(pieces)
 
 
 def _with_indices(text: str) -> str:
@@ -58,12 +55,11 @@ def _with_indices(text: str) -> str:
     for number in range(0, len(pieces), 2):  # the others are code
         piece = re.sub(r"\^[{(]([^{}()]*)[})]", r"<sup>\1</sup>", pieces[number])
         for _ in range(2):  # an index may have an index
-            piece = re.sub(r"_\{([^{}]*)\}", lambda index: f"<sub>{_escaped(index[1])}</sub>", piece)
+            piece = re.sub(
+                r"_\{([^{}]*)\}",
+                lambda index: f"<sub>{re.sub('<(?!/?sub>)', '&lt;', index[1])}</sub>",
+                piece,
+            )
         piece = re.sub(r"(?<=[‖|])_([∞12])", r"<sub>\1</sub>", piece)
         pieces[number] = re.sub(r"(?<=[A-Za-zΦ])_([a-zα-ω]{1,2})(?!\w)", r"<sub>\1</sub>", piece)
     return "".join(pieces)
-
-
-def _escaped(text: str) -> str:
-    """Write what is less than something as HTML does; raised and lowered indices stay."""
-    return re.sub(r"<(?!/?su[bp]>)", "&lt;", text)

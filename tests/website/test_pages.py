@@ -100,5 +100,5 @@ def test_formulas_have_indices_and_code_has_none() -> None:
     assert with_formulas("Σ_{j<t} T_{σ_{t−1}}") == "Σ<sub>j&lt;t</sub> T<sub>σ<sub>t−1</sub></sub>"
     kept = "`a_i`, check_theorem1\n\n```python\nx_i = 1\n\n    x_i = 2\n\n```\n"
     assert with_formulas(kept) == kept
-    shown = '<div class="formula">J<sub>ij</sub> &lt; 1\nK<sub>v</sub></div>'
-    assert with_formulas("Then\n\n    J_ij < 1\n    K_v\n\nholds.\n") == f"Then\n\n{shown}\n\nholds.\n"
+    typeset = with_formulas("Then\n\n$$\nJ_{ij} < \\frac{1}{2}\n$$\n\nholds.\n")
+    assert re.fullmatch(r'Then\n\n<div class="formula"><math .*<mfrac>.*</math></div>\n\nholds\.\n', typeset)
