@@ -126,10 +126,10 @@ def _transposed_product(image: Tensor, point: Tensor, v: Tensor) -> Tensor:
 
 
 class _FirstDerivative(torch.autograd.Function):
-    """v as it is, which depends on all that Φ depends on and must not be taken for a constant."""
+    """v as it is, which depends on all that Φ and g depend on and must not be taken for a constant."""
 
     @staticmethod
-    def forward(ctx: Any, v: Tensor, image: Tensor) -> Tensor:  # noqa: ARG004
+    def forward(ctx: Any, v: Tensor, image: Tensor, gradient: Tensor) -> Tensor:  # noqa: ARG004
         return v.clone()
 
     @staticmethod
@@ -157,10 +157,12 @@ def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Te
             return None
         with torch.no_grad():
             v = adjoint_of(gradient)
-        return _FirstDerivative.apply(v, image) if torch.is_grad_enabled() else v
+        return _FirstDerivative.apply(v, image, gradient) if torch.is_grad_enabled() else v
 
-    # The hook must not see the backward passes of the adjoint itself, so it sits behind the image.
+    # The hook must not see the backward passes of the adjoint itself, so it sits behind the image. Whoever
+    # asks for the gradient at z* gets g, not v: they are given a view.
     attached = with_gradient_of(value, image)
-    if attached.requires_grad:
-        attached.register_hook(solve_adjoint)
-    return attached
+    if not attached.requires_grad:
+        return attached
+    attached.register_hook(solve_adjoint)
+    return attached.view_as(attached)

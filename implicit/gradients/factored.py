@@ -10,7 +10,7 @@ from automata.checks import check_number
 from automata.errors import InputError
 from implicit.fixed_point import FixedPointProblem, NotConvergedWarning, Solution, Solver, Stopping
 from implicit.gradients.adjoint import Product
-from implicit.gradients.iterated import iterated_adjoint
+from implicit.gradients.iterated import iterated_adjoint, without_units
 from implicit.gradients.rules import with_adjoint_solved
 
 _ROUNDINGS = 1000
@@ -82,7 +82,9 @@ class FactoredImplicit:
                 off = (problem.function(latent) - image).norm(dim=-1)
                 if bool((off > rounding * image.norm(dim=-1)).any()):
                     # Φ has changed since the forward pass, and with it the factors.
-                    return iterated_adjoint(product, problem.dependence, solver, stopping, gradient)
+                    return iterated_adjoint(
+                        product, problem.dependence, solver, without_units(stopping), gradient
+                    )
             exact = left <= self.rtol * size
             if not bool(exact.all()):
                 message = (

@@ -1,6 +1,6 @@
 """The implicit gradient, its adjoint system solved by the same loop and solvers as the fixed point."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -33,11 +33,11 @@ class Implicit:
         dL/dθ = gᵀ dz*/dθ = gᵀ (I − J)^{-1} ∂θΦ = vᵀ ∂θΦ     with     v = g + Jᵀ v,
 
     and v is found by the same loop, solvers and status as z* itself. Under ``torch.func`` and in forward
-    mode damped steps from z* are differentiated in place of that, as many as lead to it from zero.
+    mode damped steps from z* are differentiated in place of that, as many as displacements take to decay.
 
     Attributes:
         solver: the solver of the adjoint; the forward one if None.
-        stopping: tolerance and limit of the adjoint; the forward one if None.
+        stopping: tolerance and limit of the adjoint; the forward ones if None, but the absolute tolerance.
 
     Source:
         Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
@@ -67,10 +67,15 @@ class Implicit:
         """
 
         def adjoint(gradient: Tensor, image: Tensor, product: Product) -> Tensor:  # noqa: ARG001
-            own = self.solver or solver, self.stopping or stopping
-            return iterated_adjoint(product, problem.dependence, *own, gradient)
+            own = self.stopping or without_units(stopping)
+            return iterated_adjoint(product, problem.dependence, self.solver or solver, own, gradient)
 
         return with_adjoint_solved(problem, solver, stopping, solution, adjoint)
+
+
+def without_units(stopping: Stopping) -> Stopping:
+    """Return the rule without an absolute tolerance: v has the units of the loss, z* has its own."""
+    return replace(stopping, rtol=stopping.rtol or Stopping.rtol, atol=0.0) if stopping.atol else stopping
 
 
 def iterated_adjoint(

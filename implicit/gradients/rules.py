@@ -13,6 +13,7 @@ A rule attaches a gradient to a solution and nothing more: value, residual and s
 `solve_with_gradient` joins it with a search.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -32,6 +33,7 @@ from implicit.fixed_point import (
     solve,
     unroll,
 )
+from implicit.fixed_point.norm import token_norm
 from implicit.gradients.adjoint import Adjoint, linearised, with_adjoint, with_gradient_of
 
 
@@ -158,23 +160,50 @@ class Phantom:
         return replace(solution, value=with_gradient_of(solution.value, latent))
 
 
+DISPLACED = 0.1
+"""How far from z*, relative to it, steps begin whose decay is counted: within reach of z*, above rounding."""
+
+
 def by_all_steps(
     problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
 ) -> Solution:
-    """Give a solution the gradient of as many damped steps from it as lead to it from zero.
+    """Give a solution the gradient of as many damped steps as a displacement from it takes to decay.
 
-    As the steps find the fixed point to the tolerance, so their derivatives find the implicit gradient: of
+    A displacement decays as the derivatives of the steps near the implicit gradient, whatever led to z*: of
     every order, in forward mode and under the transforms of ``torch.func``, where no adjoint can be solved.
     Memory grows with the steps.
     """
     picard = DampedPicard(getattr(solver, "damping", 0.8))
     with torch.no_grad():
-        again = solve(problem, picard, stopping, torch.zeros_like(solution.value))
-    if not bool(again.converged.all()):
-        warn_caller(f"the implicit gradient is not exact: {again.message()}", NotConvergedWarning)
-    return Phantom(int(again.iterations.max())).attach(
-        problem, picard, stopping, replace(solution, earlier=None)
-    )
+        steps, decayed = _steps_of_decay(problem, picard.damping, stopping, solution.value.detach())
+    if not decayed:
+        message = f"a displacement does not decay in {steps} steps; raise max_iterations, or use float64"
+        warn_caller(f"the implicit gradient is not exact: {message}", NotConvergedWarning)
+    return Phantom(steps).attach(problem, picard, stopping, replace(solution, earlier=None))
+
+
+def _steps_of_decay(
+    problem: FixedPointProblem, damping: float, stopping: Stopping, value: Tensor
+) -> tuple[int, bool]:
+    """Count the steps after which a displacement of every token has decayed by the tolerance, or to rounding.
+
+    What is displaced meets slow directions, too, in which z* was reached at once.
+    """
+    size, eps = token_norm(value), torch.finfo(value.dtype).eps
+    direction = torch.arange(value.shape[-1], device=value.device).add(1.0).cos().to(value.dtype)
+    displaced = DISPLACED * torch.where(size > 0, size, 1.0)
+    here = value + displaced[..., None] * direction / direction.norm()
+    least = max(stopping.rtol or Stopping.rtol, 10 * eps) * displaced
+    before = torch.full_like(size, math.inf)
+    for step in range(1, stopping.max_iterations + 1):
+        move = damping * (problem.function(here) - here)
+        moved = token_norm(move)
+        # At the rate of the last step, moved / before, all steps to come move by moved / (1 − rate) together.
+        decayed = moved <= least * (1 - moved / before)
+        if bool((decayed | (moved <= 4 * eps * token_norm(here))).all()):
+            return step, True
+        here, before = here + move, moved
+    return stopping.max_iterations, False
 
 
 def with_adjoint_solved(

@@ -1,34 +1,56 @@
-"""A5 with every element as a token: whole sequences that are right, and what learning them took."""
+"""A5 and S5 with every element as a token: whole sequences that are right, and what learning them took."""
+
+from typing import NamedTuple
 
 from analysis.framework.palette import model_label
 from paper_figures import figure as pf
 from paper_figures.measurements.lengths import accuracy_at
 
 LENGTH = 128
-RATES = {"lstm": 1e-2, "gru": 3e-3}
-"""The better of 1e-2 and 3e-3 for each control, in validation on A5, seed 0; the worse run is not stored."""
+
+
+class Aim(NamedTuple):
+    """The share of whole sequences that has to be right, and in how many seeds."""
+
+    share: float
+    runs: int
+
+
+AIMS = {"A5": Aim(0.95, 4), "S5": Aim(0.9, 3)}
+CONTROLS = {
+    "lstm": {"learning_rate": 1e-2, "d_model": 128},
+    "gru": {"learning_rate": 3e-3, "d_model": 128},
+}
+"""Each with the better of the learning rates 1e-2 and 3e-3, in validation on A5, seed 0."""
+
+
+def _judge(rows: pf.Rows) -> pf.Verdict:
+    """Reproduced if the implicit layer reaches both aims and no control does, partly if any of that holds."""
+    met, shown = [], []
+    for row in rows:
+        aim = AIMS[row.settings["task"]]
+        reached = row.reaching(f"sequence_accuracy@{LENGTH}", aim.share)
+        implicit = row.settings["model"] == "implicit-mamba2"
+        met.append(reached >= aim.runs if implicit else reached == 0)
+        shown.append(f"{row.label} {reached} of {row.of}")
+    return pf.graded(all(met), any(met), f"runs that reach the aim: {', '.join(shown)}")
+
 
 FIGURE = pf.Figure(
-    title="A5, every element a token",
+    title="A5 and S5, every element a token",
     section="Training",
     claim=pf.Claim(
-        "one implicit layer, trained on at most 40 tokens, answers 0.95 of the sequences of 128 tokens "
-        "without an error in four seeds of five, on A5 with all 60 elements as tokens",
+        "one implicit layer, trained on at most 40 tokens, answers sequences of 128 tokens without an error: "
+        "0.95 of them in four seeds of five on A5, 0.9 in three of three on S5, with all elements as tokens",
         pf.OURS,
-        pf.ShareOfRuns(
-            f"sequence_accuracy@{LENGTH}",
-            least=0.95,
-            row=pf.where(model="implicit-mamba2"),
-            reproduced=0.8,
-        ),
+        _judge,
     ),
     runs=(
         pf.Grid({"model": ["implicit-mamba2"], "task": ["A5"], "seed": range(5)}),
+        pf.Grid({"model": ["implicit-mamba2"], "task": ["S5"], "seed": range(3)}),
         *(
-            pf.Grid(
-                {"model": [model], "task": ["A5"], "seed": range(3)}, {"learning_rate": rate, "d_model": 128}
-            )
-            for model, rate in RATES.items()
+            pf.Grid({"model": [model], "task": ["A5"], "seed": range(3)}, settings)
+            for model, settings in CONTROLS.items()
         ),
     ),
     measure=(
@@ -43,8 +65,8 @@ FIGURE = pf.Figure(
     ),
     panels=[
         pf.Marks(f"sequence_accuracy@{LENGTH}", "sequences\nright", xlim=(-0.05, 1.05), ticks=(0, 0.5, 1)),
-        pf.Marks("million_tokens", "tokens,\nmillions", ticks=(0, 3, 6)),
+        pf.Marks("million_tokens", "tokens,\nmillions", ticks=(0, 4, 8)),
         pf.Marks("minutes", "training,\nminutes", ticks=(0, 15, 30)),
     ],
-    label=lambda settings: model_label(settings["model"]),
+    label=lambda settings: f"{settings['task']}, {model_label(settings['model'])}",
 )

@@ -190,3 +190,58 @@ def test_what_does_not_fit_is_refused_in_a_sentence(wrong: Callable[[], TreeSolu
     with pytest.raises(InputError) as caught:
         wrong()
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_transforms_differentiate_where_the_value_is_found_at_once() -> None:
+    """At z* = 0 no step leads from zero to it, and derivatives take many; also at one of two fixed points."""
+    w = torch.tensor([[0.5, 0.3], [0.1, 0.2]], dtype=torch.float64)
+
+    def at_rest(x: Tensor) -> Tensor:
+        return implicit.fixed_point(
+            lambda z: torch.tanh(w @ z) + x, torch.zeros(2, dtype=torch.float64)
+        ).value
+
+    exact = torch.linalg.inv(torch.eye(2, dtype=torch.float64) - w)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(
+            transform(at_rest)(torch.zeros(2, dtype=torch.float64)), exact, rtol=1e-3, atol=0
+        )
+
+    def root(a: Tensor) -> Tensor:
+        return implicit.fixed_point(
+            lambda z: z - (z**3 - a * z) / 10, torch.ones((), dtype=torch.float64)
+        ).value
+
+    a = torch.tensor(1.5, dtype=torch.float64)
+    torch.testing.assert_close(torch.func.grad(root)(a), a.rsqrt() / 2, rtol=1e-3, atol=0)
+
+
+def test_a_slow_direction_that_starts_at_its_fixed_point_is_followed() -> None:
+    slope = torch.tensor([0.01, 0.95], dtype=torch.float64)
+
+    def second(t: Tensor) -> Tensor:
+        return implicit.fixed_point(
+            lambda z: slope * z + torch.stack([torch.ones_like(t), t]), torch.zeros_like(slope)
+        ).value[1]
+
+    torch.testing.assert_close(torch.func.grad(second)(slope.new_zeros(())).item(), 20.0, rtol=2e-3, atol=0)
+
+
+def test_the_gradient_does_not_depend_on_the_units_of_the_loss() -> None:
+    """An absolute tolerance has the units of z, which are not those of the adjoint."""
+    a = torch.tensor(0.9, requires_grad=True)
+    value = implicit.fixed_point(
+        lambda z: a * z + 1, torch.zeros(()), stopping=Stopping(rtol=0, atol=1e-4)
+    ).value
+    large, small = (torch.autograd.grad(s * value, a, retain_graph=True)[0] / s for s in (1.0, 1e-6))
+    torch.testing.assert_close(small, large, rtol=1e-5, atol=0)
+    torch.testing.assert_close(large.item(), 100.0, rtol=2e-3, atol=0)
+
+
+def test_a_gradient_of_a_gradient_is_refused_also_in_what_follows_the_solve() -> None:
+    x, w = (torch.tensor(value, requires_grad=True) for value in (0.5, 2.0))
+    loss = implicit.fixed_point(lambda z: z / 2 + x, torch.zeros(())).value * w
+    (slope,) = torch.autograd.grad(loss, x, create_graph=True)
+    with pytest.raises(InputError, match="second derivative"):
+        torch.autograd.grad(loss + slope**2, w)

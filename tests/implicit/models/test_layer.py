@@ -291,3 +291,11 @@ def test_what_does_not_fit_is_refused_in_a_sentence(wrong: Callable[[], object],
 @torch.no_grad()
 def test_a_cell_without_a_projection_is_a_layer_by_its_width() -> None:
     assert ImplicitLayer(NoProjection(), D)(features())[0].shape == (BATCH, LENGTH, D)
+
+
+@pytest.mark.parametrize("cell", [Mamba2Cell(8, d_state=4, head_size=4), AttentionCell(8)], ids=type)
+def test_the_gradient_at_the_output_is_that_of_what_follows(cell: Cell) -> None:
+    """The adjoint belongs to what lies behind the output: a hook that clips sees the loss's own gradient."""
+    features, _ = ImplicitLayer(cell).double()(torch.randn(1, 3, 8, dtype=torch.float64))
+    (slope,) = torch.autograd.grad(features.sum(), features)
+    assert torch.equal(slope, torch.ones_like(features))
