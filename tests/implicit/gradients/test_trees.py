@@ -245,3 +245,15 @@ def test_a_gradient_of_a_gradient_is_refused_also_in_what_follows_the_solve() ->
     (slope,) = torch.autograd.grad(loss, x, create_graph=True)
     with pytest.raises(InputError, match="second derivative"):
         torch.autograd.grad(loss + slope**2, w)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")  # in the solve
+def test_reentrant_checkpoints_inside_are_refused() -> None:
+    """They hide their parameters from the graph; without a word these would get no gradient."""
+    layer = nn.Linear(4, 4)
+    nn.init.orthogonal_(layer.weight, 0.5)
+    found = implicit.fixed_point(
+        lambda z: torch.tanh(checkpoint(layer, z, use_reentrant=True)) + 1, torch.zeros(4)
+    )
+    with pytest.raises(RuntimeError, match="use_reentrant=True"):
+        found.value.sum().backward()
