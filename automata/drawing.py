@@ -28,7 +28,7 @@ RADIUS = 0.3
 """Of the circle of a state, in the units of the axes."""
 
 _LARGEST_CIRCLE = 12
-_LONGEST_NAME = 8
+_LONGEST_NAME = 4
 _SIZE = 8
 """Points of names and symbols."""
 _SMALLEST = 7
@@ -105,12 +105,14 @@ def draw_dfa_or_table(
 ) -> "Axes":
     """Draw an automaton that is sparse, and write out the transition table of one that is not.
 
-    Sparse are at most 12 states, with at most three arrows to each and names of at most eight letters: what
-    can be read in a panel of two inches. InputError for more than ``LARGEST_DRAWING`` states.
+    Sparse are at most 12 states, with at most three arrows to each, and at most four letters in a circle and
+    on an arrow: what can be read in a panel of two inches. InputError for over ``LARGEST_DRAWING`` states.
     """
-    names = [(label_of or {}).get(state, str(state)) for state in dfa.states]
-    few = len(dfa.states) <= _LARGEST_CIRCLE and len(_symbols_of_edges(dfa)) <= 3 * len(dfa.states)
-    sparse = few and max(map(len, names)) <= _LONGEST_NAME
+    arrows = _symbols_of_edges(dfa)
+    written = [(label_of or {}).get(state, str(state)) for state in dfa.states]
+    written += [", ".join(symbols) for symbols in arrows.values()]
+    few = len(dfa.states) <= _LARGEST_CIRCLE and len(arrows) <= 3 * len(dfa.states)
+    sparse = few and max(map(len, written)) <= _LONGEST_NAME
     return (draw_dfa if sparse else draw_transition_table)(dfa, ax, label_of)
 
 
