@@ -67,27 +67,6 @@ def test_equals_the_published_recurrence_in_numpy(length: int) -> None:
         np.testing.assert_allclose(outputs[index].numpy(), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_a_token_turns_and_shrinks_the_state() -> None:
-    """Half of the entries in pairs, with eigenvalues α e^(±iΔθ); the others are only shrunk, by α."""
-    cell = build()
-    inputs, state = random_tensor(1, D_MODEL), cell.init_state(1)
-
-    def after(ssm: torch.Tensor) -> torch.Tensor:
-        return cell.step(inputs, {**state, "ssm": ssm})[1]["ssm"]
-
-    matrix = torch.autograd.functional.jacobian(after, state["ssm"])[0, 0, 0, :, 0, 0, 0]  # of one row of h
-    eigenvalues = torch.linalg.eigvals(matrix)
-    parts = (inputs @ cell.in_proj.weight.T)[0].detach().split(cell.projection_sizes)
-    dt = math.log1p(math.exp(parts[4][0].item() + cell.dt_bias[0].item()))
-    alpha = math.exp(-math.log1p(math.exp(parts[5][0].item())) * dt)
-    turns = math.pi * torch.tanh(parts[7]) * dt
-    expected = alpha * torch.exp(1j * torch.cat([turns, -turns, torch.zeros(4)]))
-    assert expected.imag.abs().max() > 0.1
-    by_angle = [values[values.imag.argsort()] for values in (eigenvalues, expected)]
-    # float64; the matrix is normal, so its eigenvalues are as exact as its entries.
-    torch.testing.assert_close(*by_angle, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("low", [-60.0, -100.0])
 def test_a_token_that_takes_no_time_has_the_gradient_of_the_steps(low: float) -> None:
     """Its Δ is 1e-26 or, in float32, almost 0: by its square nothing can be divided."""

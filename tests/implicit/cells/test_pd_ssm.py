@@ -1,6 +1,5 @@
 """The PD-SSM-like cell against NumPy with dense matrices, its spectrum, and how its choice learns."""
 
-import itertools
 import math
 
 import numpy as np
@@ -56,79 +55,6 @@ def test_equals_dense_matrices_in_numpy(length: int) -> None:
         # float64 sums of at most 130 terms; outputs of order ten.
         np.testing.assert_allclose(outputs[index].numpy(), expected, rtol=1e-10, atol=1e-10)
         assert length < 10 or len(targets) > 5  # tokens do choose
-
-
-@torch.no_grad()
-def write_permutations(cell: PDSSMCell, permutations: list[tuple[int, ...]]) -> None:
-    """Let the k-th unit vector as input choose the k-th permutation, with D = 1 and nothing written."""
-    n = cell.d_state
-    cell.in_proj.weight.zero_()
-    cell.magnitude_bias.fill_(math.inf)
-    cell.selector.weight.zero_()
-    for k, permutation in enumerate(permutations):
-        cell.selector.weight[k, k] = 20.0
-        cell.dictionary[0, k] = functional.one_hot(torch.tensor(permutation), n).mT.to(cell.dictionary.dtype)
-
-
-def transition_matrix(cell: PDSSMCell, inputs: Tensor) -> Tensor:
-    """∂h'/∂h at one token, over the pairs of real and imaginary parts."""
-    state = cell.init_state(1)
-    size = state["ssm"].numel()
-
-    def after(ssm: Tensor) -> Tensor:
-        return cell.step(inputs, {"ssm": ssm})[1]["ssm"]
-
-    return torch.func.jacrev(after)(state["ssm"]).reshape(size, size)
-
-
-def sorted_by_angle(values: Tensor) -> Tensor:
-    return values[torch.argsort(torch.round(values.angle(), decimals=6))]
-
-
-def test_a_permutation_has_its_eigenvalues_on_the_unit_circle() -> None:
-    """A 3-cycle has the cube roots of unity, each once for the real and once for the imaginary part."""
-    cell = build(heads=1, d_state=3)
-    write_permutations(cell, [(1, 2, 0)])
-    matrix = transition_matrix(cell, torch.eye(D_MODEL, dtype=torch.float64)[:1])
-    found = sorted_by_angle(torch.linalg.eigvals(matrix))
-    turn = 2j * math.pi / 3
-    expected = torch.exp(torch.tensor([-turn, -turn, 0, 0, turn, turn], dtype=torch.complex128))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)  # rounding; a normal matrix
-
-
-def test_without_a_move_the_eigenvalues_are_those_of_the_diagonal() -> None:
-    """P the identity: D and its conjugate, inside the unit circle."""
-    cell = build(heads=1, d_state=3)
-    with torch.no_grad():
-        cell.dictionary.copy_(10 * torch.eye(3).expand_as(cell.dictionary))
-    inputs = random_tensor(1, D_MODEL)
-    factor = cell._project(inputs, None)[0].flatten()
-    assert factor.abs().max() < 1
-    found = sorted_by_angle(torch.linalg.eigvals(transition_matrix(cell, inputs)))
-    expected = sorted_by_angle(torch.cat([factor, factor.conj()]))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)  # rounding; blocks of rotations
-
-
-@torch.no_grad()
-def test_follows_the_symmetric_group_of_three_exactly() -> None:
-    """One head with six entries multiplies in S3, over 1,000 tokens without any error."""
-    group = list(itertools.permutations(range(3)))
-
-    def product(second: tuple[int, ...], first: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(second[i] for i in first)
-
-    cell = build(heads=1, d_state=6, dictionary_size=6)
-    write_permutations(cell, [tuple(group.index(product(g, h)) for h in group) for g in group])
-    letters = torch.randint(6, (1000,), generator=torch.Generator().manual_seed(0))
-    state = cell.init_state(1)
-    state["ssm"][0, 0, group.index((0, 1, 2)), 0] = 1
-    visited = cell.states(torch.eye(D_MODEL, dtype=torch.float64)[letters][None], state)["ssm"][0, 1:, 0]
-    element: tuple[int, ...] = (0, 1, 2)
-    for letter, after in zip(letters.tolist(), visited, strict=True):
-        element = product(group[letter], element)
-        expected = torch.zeros(6, 2, dtype=torch.float64)
-        expected[group.index(element), 0] = 1
-        assert torch.equal(after, expected)
 
 
 def dense_straight_through(cell: PDSSMCell, inputs: Tensor) -> Tensor:

@@ -89,18 +89,6 @@ def dense(arguments: Arguments) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(outputs), torch.from_numpy(states)
 
 
-def tokens(arguments: Arguments, span: slice) -> Arguments:
-    """The arguments of some of the tokens, from the same memory."""
-    length = arguments.q.shape[1]
-
-    def of_span(tensor: Tensor) -> Tensor:
-        return tensor.unflatten(1, (length, -1))[:, span].flatten(1, 2)
-
-    q, k, v, beta, log_decay, initial_state = arguments
-    decays = None if log_decay is None else of_span(log_decay)
-    return Arguments(of_span(q), of_span(k), of_span(v), of_span(beta), decays, initial_state)
-
-
 def close(result: Tensor, expected: Tensor) -> None:
     # float64: sums of at most 64 terms of order one in another order, and every transition is contracting.
     torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-10)
@@ -189,18 +177,6 @@ def test_it_can_be_mapped_over_a_batch(backend: str) -> None:
     of_all = torch.func.vmap(alone)(*(tensor for tensor in arguments if tensor is not None))
     for result, expected in zip(of_all, delta_rule(*arguments), strict=True):
         close(result, expected)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_sequence_can_be_cut_anywhere(backend: str) -> None:
-    whole = random_arguments(70, steps_per_token=2)
-    expected, states = dense(whole)
-    for cut in (1, 50, 64, 69):
-        y_before, state = delta_rule(*tokens(whole, slice(cut)), backend=backend)
-        rest = tokens(whole, slice(cut, None))._replace(initial_state=state)
-        y_after, state = delta_rule(*rest, backend=backend)
-        close(torch.cat([y_before, y_after], dim=1), expected)
-        close(state, states[:, -1])
 
 
 def test_step_is_one_step_of_the_recurrence() -> None:

@@ -172,29 +172,6 @@ def test_transforms_of_torch_func() -> None:
         torch.testing.assert_close(found, by_kernels(given, *arguments[1:])[0], rtol=1e-11, atol=1e-12)
 
 
-def test_the_state_and_the_window_continue_the_sequence() -> None:
-    arguments = draw(130)
-    whole, final = by_kernels(*arguments)
-    features, channels = len(arguments.weight), len(arguments.bias)
-    for split in (3, 32, 64, 100):
-        before, middle = by_kernels(*arguments._replace(projected=arguments.projected[:, :split]))
-        window = arguments.projected[:, split - 3 : split, features : features + channels].mT
-        rest = arguments._replace(projected=arguments.projected[:, split:], window=window, state=middle)
-        after, last = by_kernels(*rest)
-        torch.testing.assert_close(torch.cat([before, after], 1), whole, rtol=1e-11, atol=1e-11)
-        torch.testing.assert_close(last, final, rtol=1e-11, atol=1e-12)  # float64 rounding
-
-
-def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
-    arguments = draw(65, batch=3)
-    outputs, state = by_kernels(*arguments)
-    arguments.projected[1] = torch.nan
-    beside, state_beside = by_kernels(*arguments)
-    assert torch.equal(beside[[0, 2]], outputs[[0, 2]])
-    assert torch.equal(state_beside[[0, 2]], state[[0, 2]])
-    assert beside[1].isnan().all()
-
-
 def test_the_number_of_threads_does_not_matter() -> None:
     arguments, threads = draw(65, batch=3), torch.get_num_threads()
     try:

@@ -14,7 +14,6 @@ from implicit.gradients import Phantom
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve
 from implicit.ops.sequential_solve import sequential_solve
-from implicit.runs.loading import load_run
 from tests.small_models import quick_mamba2 as random_model
 from tests.small_models import random_state
 from tests.small_models import random_tokens as tokens_of
@@ -96,18 +95,6 @@ def test_it_equals_the_loop_in_float32(sizes: dict[str, Any]) -> None:
         for name in ("numba", "loop")
     )
     assert_same(found, expected, FLOAT32)
-
-
-@pytest.mark.parametrize("name", ["parity", "s3", "s5-generators"])
-def test_trained_models_are_solved_as_by_the_loop(name: str) -> None:
-    model = load_run(name).model.double()
-    assert isinstance(model, ImplicitModel)
-    tokens = tokens_of(5, 6) % model.config.vocabulary_size
-    found, expected = (
-        by(backend, model, tokens, stopping=Stopping(rtol=1e-8)) for backend in ("numba", "loop")
-    )
-    assert expected.solution.share_converged == 1
-    assert_same(found, expected, FLOAT64)
 
 
 @pytest.mark.parametrize("sizes", [{"d_conv": 2, "d_state": 1}, {"d_conv": 1}], ids=str)
@@ -216,16 +203,6 @@ def test_the_default_mode_takes_it_and_differentiates_all_tokens_together() -> N
     for found, expected in zip(*gradients, strict=True):
         # Both start from fixed points to 1e-10 of their norm.
         assert (found - expected).abs().max() <= 1e-7 * expected.abs().max().clamp_min(1e-3)
-
-
-def test_asked_for_by_name_it_says_what_it_cannot() -> None:
-    model = random_model()
-    model.sequential_backend = "numba"
-    with pytest.raises(InputError, match="a gradient is wanted, and the kernel computes none"):
-        model.run(tokens_of(1, 2), solve=Solve("sequential"))
-    model.to(torch.bfloat16)
-    with torch.no_grad(), pytest.raises(InputError, match=r"cast them to torch.float32 or torch.float64"):
-        model.run(tokens_of(1, 2), solve=Solve("sequential"))
 
 
 def test_the_op_refuses_a_mask_of_another_shape_and_an_unknown_backend() -> None:

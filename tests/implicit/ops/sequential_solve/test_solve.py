@@ -1,6 +1,5 @@
 """The fused sequential solve against the plain loop in float64: on a GPU, else in Triton's interpreter."""
 
-import importlib.util
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
-from implicit.runs.loading import load_run
 from tests import small_models
 from tests.small_models import quick_mamba2, random_state
 from tests.solving import Solved, solved
@@ -133,24 +131,6 @@ def test_matrices_of_several_tiles_and_an_absolute_tolerance() -> None:
     found, expected = solved_by_both(random_model(), batch=1, length=2, rtol=1e-3, atol=0.05)
     assert_equal(found, expected, FLOAT32)
     assert (found.residual > 1e-3 * found.latents.norm(dim=-1)).all()
-
-
-@pytest.mark.parametrize("name", ["parity", "s5-generators"])
-@torch.no_grad()
-def test_trained_models_are_solved_as_by_the_loop(name: str) -> None:
-    model = load_run(name).model.to(DEVICE)
-    assert isinstance(model, ImplicitModel)
-    model.sequential_backend = "triton"
-    tokens = random_tokens(1, 3) % model.config.vocabulary_size
-    found = solved(model, tokens, "sequential", stopping=Stopping(rtol=1.7e-3))
-    expected, *near = (
-        solved(in_float64(model), tokens, "sequential", stopping=Stopping(rtol=factor * 1.7e-3))
-        for factor in (1, 0.98, 1.02)
-    )
-    assert all(torch.equal(other.iterations, expected.iterations) for other in near)
-    assert found.converged.all()
-    assert_equal(found, expected, FLOAT32)
-    assert torch.equal(found.logits.argmax(-1), expected.logits.argmax(-1))
 
 
 @torch.no_grad()
@@ -298,18 +278,6 @@ def zeros(*shape: int, **options: Any) -> torch.Tensor:
 def test_bad_requests_are_refused_with_the_remedy(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         sequential_solve(**{**arguments(), **changes})
-
-
-def test_on_a_cpu_without_numba_auto_is_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "implicit.ops.backends.find_spec", lambda name: None if name == "numba" else find(name)
-    )
-    model = random_model().cpu()
-    model.sequential_backend = "auto"
-    with torch.no_grad():
-        solution = solved(model, random_tokens(1, 2).cpu(), "sequential")
-    assert torch.equal(solution.evaluations, solution.iterations + 1)  # the loop's one more for the state
 
 
 @pytest.mark.parametrize(

@@ -63,17 +63,6 @@ def test_on_a_gpu_auto_is_triton_where_it_can(dtype: torch.dtype, size: int, cho
         assert str(explanation.refusals["triton"]) in explanation.reason
 
 
-def test_missing_packages_are_told_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None)
-    assert explain("cuda").chosen == "chunked"
-    assert "pip install triton" in str(BACKENDS["triton"].refusal(request()))
-    assert "pip install 'implicit-ssm[cuda]'" in str(BACKENDS["mamba_ssm"].refusal(request()))
-    with pytest.raises(
-        InputError, match="backend 'triton' cannot run this: the package triton is not installed; install"
-    ):
-        ssd(**ARGUMENTS, backend="triton")
-
-
 WITHOUT_TRITON = """
 import sys; sys.modules["triton"] = None  # what an absent package looks like to an import
 import torch
@@ -117,6 +106,16 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": torch.ones(2, 3, 4, 0)}, f"x has shape (2, 3, 4, 0) and B (2, 3, 1, 16); {NO_SIZE}"),
     ({"x": torch.ones(2, 3, 0, 16)}, f"x has shape (2, 3, 0, 16) and B (2, 3, 1, 16); {NO_SIZE}"),
     ({"B": torch.ones(2, 3, 1, 0)}, f"x has shape (2, 3, 4, 16) and B (2, 3, 1, 0); {NO_SIZE}"),
+    ({"x": torch.ones(3, 4, 16)}, "x has shape (3, 4, 16)"),
+    ({"dt": torch.ones(2, 2, 4)}, "dt has shape (2, 2, 4)"),
+    ({"dt": torch.ones(2, 3, 4, 1)}, "dt has shape (2, 3, 4, 1)"),
+    ({"A": torch.ones(3)}, "A has shape (3,)"),
+    ({"B": torch.ones(2, 3, 2, 16)}, "C has shape (2, 3, 1, 16)"),
+    ({"B": torch.ones(2, 3, 0, 16)}, "B has 0 groups"),
+    ({"B": torch.ones(2, 3, 3, 16)}, "B has 3 groups for 4 heads"),
+    ({"B": torch.ones(3, 1, 16)}, "B (3, 1, 16)"),
+    ({"C": torch.ones(2, 3, 1, 4)}, "C has shape (2, 3, 1, 4)"),
+    ({"initial_state": torch.ones(2, 4, 16, 5)}, "initial_state has shape (2, 4, 16, 5)"),
 ]
 
 

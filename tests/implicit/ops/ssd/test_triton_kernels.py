@@ -1,7 +1,6 @@
 """The Triton kernels against the float64 definition: on a GPU where there is one, else in the interpreter."""
 
 import functools
-import re
 from typing import NamedTuple
 
 import pytest
@@ -165,19 +164,6 @@ def test_a_gradient_without_memory_of_its_own() -> None:
     assert (results[0] - results[1]).abs().max() <= FLOAT32 * results[1].abs().max()
 
 
-@pytest.mark.parametrize("split", [1, 64])
-def test_the_final_state_continues_the_sequence(split: int) -> None:
-    x, dt, A, B, C, initial_state = random_arguments(Case(80, heads=1))
-    whole, final = ssd(x, dt, A, B, C, initial_state, backend="triton")
-    before, middle = ssd(
-        x[:, :split], dt[:, :split], A, B[:, :split], C[:, :split], initial_state, backend="triton"
-    )
-    after, last = ssd(x[:, split:], dt[:, split:], A, B[:, split:], C[:, split:], middle, backend="triton")
-    pieces = torch.cat([before, after], 1)
-    assert (pieces - whole).abs().max() <= FLOAT32 * whole.abs().max()
-    assert (last - final).abs().max() <= FLOAT32 * final.abs().max()
-
-
 def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
     arguments = random_arguments(Case(20, batch=3))
     expected = results_and_gradients(arguments, "triton")
@@ -187,25 +173,6 @@ def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
         if name != "of A":  # the one gradient that sums over the batch
             assert torch.equal(result[[0, 2]], reference[[0, 2]]), name
     assert results[0][1].isnan().all()
-
-
-@pytest.mark.parametrize(
-    ("case", "dtype", "message"),
-    [
-        (
-            Case(2),
-            torch.float64,
-            "x, B and C are torch.float64; cast them to torch.float32 or torch.bfloat16",
-        ),
-        (Case(2, head_size=257), torch.float32, "head_size is 257; choose one of 1 to 256"),
-        (Case(2, state_size=300), torch.float32, "state_size is 300; choose one of 1 to 256"),
-    ],
-    ids=["dtype", "head_size", "state_size"],
-)
-def test_what_the_kernels_do_not_take_is_refused(case: Case, dtype: torch.dtype, message: str) -> None:
-    arguments = random_arguments(case, dtype)
-    with pytest.raises(InputError, match=re.escape(f"backend 'triton' cannot run this: {message}")):
-        ssd(*arguments, backend="triton")
 
 
 def test_second_derivatives_are_refused() -> None:
