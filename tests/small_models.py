@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from implicit.config.run import TrainConfig
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS, size_names
@@ -74,3 +75,9 @@ def random_state(model: ImplicitModel, batch: int) -> State:
         name: torch.randn(zero.shape, generator=generator).to(zero)
         for name, zero in model.init_state(batch).items()
     }
+
+
+def small_config(**changes: Any) -> TrainConfig:
+    """Three steps of a small LSTM on parity, or what the changes say."""
+    sizes: dict[str, Any] = {"batch_size": 2, "length": 4, "steps": 3, "warmup_steps": 1}
+    return TrainConfig.of(**{"task": "parity", "model": "lstm", "sizes": {"d_model": 4}, **sizes, **changes})

@@ -5,25 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from implicit.config.run import TrainConfig
 from implicit.train import train
+from tests.small_models import small_config
 
 
 @pytest.fixture(scope="session")
 def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished LSTM run; read it only."""
     folder = tmp_path_factory.mktemp("stored") / "run"
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
-        sizes={"d_model": 4},
-        batch_size=4,
-        length=6,
-        steps=4,
-        warmup_steps=1,
-        evaluate_every=2,
-        checkpoint_every=2,
-    )
+    config = small_config(batch_size=4, length=6, steps=4, evaluate_every=2, checkpoint_every=2)
     train(config, folder, progress=False)
     return folder
 

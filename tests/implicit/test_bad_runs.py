@@ -71,10 +71,6 @@ RUNS: dict[str, tuple[Prepare, str]] = {
         lambda folder: os.truncate(folder / "run" / "model.safetensors", 500),
         "is not valid safetensors",
     ),
-    "metrics are not JSON": (
-        write("run/metrics.jsonl", b'{"step": 1}\n{"step"'),
-        "run/metrics.jsonl: line 2 is not a JSON object with a step",
-    ),
     "config is a device": (link("run/config.json", "/dev/zero"), "run/config.json is not a regular file"),
     "config of a billion lists": (
         write("run/config.json", b"[" + b"[],"[:3] * 2 * 10**7 + b"[]]"),

@@ -1,7 +1,6 @@
 """A user's model is that of its seed, wherever it draws its weights and what it drops in training."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +56,3 @@ def test_training_with_dropout_is_that_of_its_seed(tmp_path: Path) -> None:
         train(CONFIG, tmp_path / "three", progress=False, callback=stop)
     torch.rand(3)
     assert weights(train(CONFIG, tmp_path / "three", progress=False).model) == first
-
-
-def test_models_made_in_threads_are_those_of_their_seeds() -> None:
-    def made(seed: int) -> dict[str, list[float]]:
-        return weights(initial_model(CONFIG.updated(seed=seed), make_task("parity")))
-
-    alone = [made(seed) for seed in range(8)]
-    with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(made, range(8))) == alone

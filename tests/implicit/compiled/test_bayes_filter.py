@@ -111,24 +111,6 @@ def test_after_a_contradiction_there_is_no_belief() -> None:
     assert (found[1:] == 0).all()
 
 
-def test_the_fixed_point_is_the_only_one_that_random_starts_find() -> None:
-    exact, observations, _ = trace(lazy_swaps(3), 24)
-    model = compile_bayes_filter(exact)
-    generator = torch.Generator().manual_seed(0)
-    solve = Solve("sequential", stopping=Stopping(rtol=1e-12, max_iterations=100))
-    with torch.no_grad():
-        expected = model.run(observations, solve=solve).solution
-        assert expected is not None
-        for size in (1e-3, 1.0, 1e3):
-            start = size * torch.randn(expected.latents.shape, generator=generator, dtype=torch.float64)
-            found = model.run(
-                observations, solve=Solve("sequential", stopping=solve.stopping, start=start)
-            ).solution
-            assert found is not None
-            assert bool(found.converged.all())
-            torch.testing.assert_close(found.latents, expected.latents, rtol=0, atol=1e-9)  # to 1e-12, not 0
-
-
 def test_a_deterministic_automaton_is_a_special_case_and_float32_keeps_it() -> None:
     parity = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [[0, 1]])
     model = compile_bayes_filter(parity).float()
@@ -155,31 +137,6 @@ def test_theorem_1_says_nothing_of_a_memory_in_the_window() -> None:
     failed = {(c.name, c.verdict.value) for check in report.checks for c in check.conditions}
     assert failed == {("C1", "holds"), ("C2", "holds"), ("C3", "holds"), ("C4", "fails")}
     assert all((state["ssm.0"] == 0).all() for state in states)
-
-
-def test_the_map_from_window_to_window_is_neither_linear_nor_diagonal() -> None:
-    """Two windows and their mean: the belief after an observation is not the mean of the beliefs."""
-    exact, _, _ = trace(lazy_swaps(3), 2)
-    model = compile_bayes_filter(exact)
-    operator = exact.operators[len(exact.operators) - 1]  # a value of a reveal
-    first, second = torch.zeros(2, 6, dtype=torch.float64)
-    first[operator.diagonal() > 0] = 1.0
-    second[0], second[-1] = 1.0, 1.0
-    token = torch.tensor([[len(exact.operators) - 1]])
-    found = []
-    for belief in (first, second, (first + second) / 2):
-        projection = model.state_dict()["mixers.0.in_proj.weight"]
-        window = projection[model.init_state(1)["conv.0"].shape[1] - 2 :][: 2 * 6 * 18, :6] @ belief
-        state = model.init_state(1)
-        state["conv.0"] = torch.zeros_like(state["conv.0"])
-        state["conv.0"][0, : len(window), 0] = window
-        state["conv.0"][0, 2 * 6 * 18 : 13 * 18, 0] = 1.0  # not the first token
-        with torch.no_grad():
-            latents = model.run(token, state).solution.latents[0, 0, :6]  # type: ignore[union-attr]
-        after = operator @ belief
-        torch.testing.assert_close(latents / latents.sum(), after / after.sum(), rtol=0, atol=ROUNDING)
-        found.append(latents / latents.norm())
-    assert (found[2] - (found[0] + found[1]) / 2).abs().max() > 0.01
 
 
 def test_every_entry_however_small_is_that_of_exact_rationals() -> None:

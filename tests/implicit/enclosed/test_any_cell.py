@@ -9,8 +9,7 @@ import torch
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.enclosed.any_cell import enclosed_transitions, with_exact_weights
-from implicit.enclosed.forms import block_parts, boxes, form_of, is_mamba2, widest
-from implicit.enclosed.mamba2 import EnclosedMamba2
+from implicit.enclosed.forms import form_of, is_mamba2, widest
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS, build_model
@@ -76,28 +75,6 @@ def test_values_and_an_entry_of_the_jacobian(name: str, overrides: dict[str, Any
             assert ball.radius < 1e-3 * (1 + abs(entry))
             assert abs(entry - ball.midpoint) <= ball.radius + 1e-9 * (1 + abs(entry))
     assert image.value.radius.max() < 1e-7
-
-
-def test_mamba2_by_its_own_code_and_by_hand() -> None:
-    model = _model("implicit-mamba2")
-    assert is_mamba2(model)
-    by_hand, by_code = form_of(model, TOKENS), enclosed_transitions(model, TOKENS)
-    assert isinstance(by_hand, EnclosedMamba2)
-    arrays = {name: entry.numpy() for name, entry in _state(model).items()}
-    latent = np.random.default_rng(0).normal(size=(2, by_code.latent_size))
-    places = [(np.array([5, 2]), np.array([1, 2]))]
-    bounds = []
-    for form in (by_hand, by_code):
-        states = boxes(form, block_parts(model), arrays, np.zeros(2))
-        image, _ = form.advance(Dual.variable(Ball.around(latent, 1e-6), latent.shape[1]), states, {})
-        bounds.append((image, enclose(form, states, latent, np.full(2, 1e-12), places)))
-    (first, hand), (second, code) = bounds
-    for ours, theirs in ((first.value, second.value), (first.tangent, second.tangent)):
-        assert (np.abs(ours.midpoint - theirs.midpoint) <= ours.radius + theirs.radius).all()
-        # neither is much wider than the other
-        assert 0.2 < np.median(theirs.radius / ours.radius) < 5
-    gap = np.abs(hand.entries[0].midpoint - code.entries[0].midpoint)
-    assert (gap <= hand.entries[0].radius + code.entries[0].radius).all()
 
 
 def test_a_subclass_that_changes_the_transition_is_taken_by_its_code() -> None:

@@ -284,25 +284,6 @@ def test_the_history_is_as_long_as_the_memory() -> None:
         assert [len(part) for part in memory] == [min(step, 3)] * 2
 
 
-def test_anderson_beats_picard_where_picard_is_slow() -> None:
-    known = PROBLEMS["slow"]
-    picard, anderson = (
-        solve(FixedPointProblem(known.function), solver, Stopping(rtol=1e-8), start_of(known))
-        for solver in (DampedPicard(1.0), Anderson())
-    )
-    assert picard.iterations.item() > 700  # 0.98^k = 1e-8 at k = 912, less the decades of the condition
-    assert anderson.iterations.item() <= 2 + 3  # the dimension, the start, the end, and one for rounding
-
-
-def test_anderson_converges_where_picard_diverges() -> None:
-    known = linear(ORTHOGONAL @ np.diag([-3.0, 0.5, 2.5, 0.1, -1.5, 0.0]) @ ORTHOGONAL.T, SHIFT)
-    solution = solve(
-        FixedPointProblem(known.function), Anderson(memory=8), Stopping(rtol=1e-8), start_of(known)
-    )
-    assert solution.converged.all()
-    np.testing.assert_allclose(solution.value[0].numpy(), known.fixed_point, rtol=1e-6, atol=1e-7)
-
-
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [

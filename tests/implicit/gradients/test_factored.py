@@ -14,7 +14,7 @@ from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWa
 from implicit.gradients import GradientRule, Implicit, Unrolled, solve_with_gradient
 from implicit.gradients.factored import FactoredImplicit
 from implicit.models.implicit_model import ImplicitModel
-from implicit.modes import Mode, ModeResult, Recurrence, solve_sequentially, solve_simultaneously
+from implicit.modes import ModeResult, Recurrence, solve_sequentially, solve_simultaneously
 from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import Inputs
 from tests.solving import solved
@@ -108,22 +108,6 @@ def test_equals_iterated_and_unrolled(solve: Callable[..., ModeResult]) -> None:
         for one, another in zip(exact, gradients(other), strict=True):
             # Residuals of 1e-13 in solution and adjoint, amplified by the sequence; order of values 10.
             torch.testing.assert_close(one, another, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("mode", ["simultaneous", "sequential", "windowed"])
-def test_all_parameters_of_a_model_get_the_iterated_gradient(mode: Mode) -> None:
-    model = load_run("parity").model.double()
-    assert isinstance(model, ImplicitModel)
-    tokens = torch.randint(2, (2, 6), generator=torch.Generator().manual_seed(0))
-
-    def gradients(rule: GradientRule) -> tuple[Tensor, ...]:
-        solution = solved(model, tokens, mode, stopping=Stopping(rtol=1e-10), gradient=rule)
-        assert solution.share_converged == 1
-        return torch.autograd.grad(uneven(solution.logits), list(model.parameters()))
-
-    for one, another in zip(gradients(FactoredImplicit()), gradients(Implicit()), strict=True):
-        # Adjoints to 1e-10, amplified less than tenfold from token to token in six tokens.
-        torch.testing.assert_close(one, another, rtol=0, atol=1e-7 * float(another.norm()) + 1e-12)
 
 
 def test_single_precision_of_a_trained_model_is_as_good_as_its_rounding() -> None:

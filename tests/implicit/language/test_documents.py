@@ -88,24 +88,6 @@ def test_generation_goes_on_with_the_last_document(name: str, use_cache: bool) -
     assert torch.equal(found[0, packed.shape[1] :], expected)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_gradients_of_a_pack_are_those_of_its_documents(name: str) -> None:
-    model, documents = model_and_documents(name)
-    model.train()
-    gradients = []
-    for packed in (True, False):
-        model.zero_grad()
-        counted: dict[str, Any] = {"num_items_in_batch": 1}  # a sum in place of a mean
-        if packed:
-            tokens = torch.cat(documents)[None]
-            model(tokens, position_ids=positions_of(*LENGTHS), labels=tokens, **counted).loss.backward()
-        else:
-            for one in documents:
-                model(one[None], labels=one[None], **counted).loss.backward()
-        gradients.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
-    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-6)  # losses are summed in float32
-
-
 @pytest.mark.parametrize(
     ("borders", "sentence"),
     [

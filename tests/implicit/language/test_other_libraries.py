@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import disk_offload
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.nn import functional
@@ -57,13 +56,6 @@ def test_arguments_of_save_pretrained_may_go_by_position(tmp_path: Path) -> None
     model.save_pretrained(tmp_path, True, changed)
     again = ExplicitLlamaForCausalLM.from_pretrained(tmp_path).state_dict()
     assert all(torch.equal(again[name], part) for name, part in changed.items())
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_weights_on_the_disk_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    model = disk_offload(small_model(name), str(tmp_path), execution_device=torch.device("cpu"))
-    with pytest.raises(InputError, match="weights lie on the disk or elsewhere until a module is called"):
-        model(tokens_of(1, 3))
 
 
 @pytest.mark.parametrize("name", MODELS)

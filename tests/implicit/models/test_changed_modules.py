@@ -195,14 +195,6 @@ def test_a_bias_or_another_forward_counts(
     torch.testing.assert_close(scan(model, tokens), model(tokens), rtol=1e-8, atol=1e-8)
 
 
-def test_a_kernel_by_name_is_refused(tokens: Tensor) -> None:
-    model, _ = adapted(build_case("implicit-mamba2"))
-    assert isinstance(model, ImplicitMamba2)
-    model.sequential_backend = "numba"
-    with pytest.raises(InputError, match="adapters"), torch.no_grad():
-        model.run(tokens, solve=Solve("sequential"))
-
-
 def test_transitions_of_a_network_that_does_something_else_are_refused(tokens: Tensor) -> None:
     model = build_case("gru")
     assert isinstance(model, GRU)

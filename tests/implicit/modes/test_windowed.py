@@ -10,15 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit import load_run
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
-from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
 from implicit.modes.recurrence import Inputs
 from implicit.modes.solve import solve_by
 from implicit.modes.verification import Candidates, verify
-from implicit.training.streams import Stream, draw_batch
 from tests.implicit.modes.conftest import KEEP, SET_UP, SPIN
 from tests.small_models import contracting_mamba2
 from tests.solving import solved
@@ -216,40 +213,6 @@ def test_a_window_has_its_width() -> None:
         assert max(seen) == width
 
 
-@pytest.fixture(scope="module")
-def parity() -> ImplicitModel:
-    model = load_run("parity").model
-    assert isinstance(model, ImplicitModel)
-    return model
-
-
-@torch.no_grad()
-def test_on_a_trained_model_it_is_the_sequential_mode_for_fewer_evaluations(parity: ImplicitModel) -> None:
-    tokens, labels = draw_batch(load_run("parity").task, 4, 80, 0, Stream.TEST, 80)[:2]
-    stopping = Stopping(rtol=1e-3)
-    simultaneous, one_by_one, found = (
-        solved(parity, tokens, mode, stopping=stopping) for mode in ("simultaneous", "sequential", "windowed")
-    )
-    assert torch.equal(found.status, one_by_one.status)
-    assert torch.equal(found.logits.argmax(-1), one_by_one.logits.argmax(-1))
-    assert torch.equal(found.logits.argmax(-1), labels)
-    distance = (found.latents - one_by_one.latents).norm(dim=-1) / one_by_one.latents.norm(dim=-1)
-    assert distance.max() < 0.02  # 1e-3, divided by 1 − ρ of the slowest tokens, and what states pass on
-    assert 2 * found.evaluations.sum() < simultaneous.evaluations.sum()
-
-
-@torch.no_grad()
-def test_it_goes_on_from_a_state(parity: ImplicitModel) -> None:
-    tokens = torch.randint(2, (2, 40), generator=torch.Generator().manual_seed(1))
-    whole = solved(parity, tokens, "windowed")
-    first = solved(parity, tokens[:, :23], "windowed")
-    second = solved(parity, tokens[:, 23:], "windowed", state=first.state)
-    assert second.converged.all()
-    joined = torch.cat([first.latents, second.latents], dim=1)
-    # rtol 1e-4 of latents with a norm of 6, amplified as above
-    torch.testing.assert_close(joined, whole.latents, rtol=0, atol=1e-2)
-
-
 @pytest.mark.parametrize(
     ("layers", "rule"), [(1, Implicit()), (2, Phantom(20))], ids=["implicit", "phantom-two-layers"]
 )
@@ -268,12 +231,13 @@ def test_gradients_are_those_of_the_simultaneous_mode(layers: int, rule: Gradien
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
 
 
-def test_what_windows_cannot_use_is_refused(parity: ImplicitModel) -> None:
+def test_what_windows_cannot_use_is_refused() -> None:
+    model = contracting_mamba2()
     tokens = torch.ones(1, 4, dtype=torch.long)
     with pytest.raises(InputError, match=r"solver is Anderson\(.*give DampedPicard"):
-        solved(parity, tokens, "windowed", solver=Anderson())
+        solved(model, tokens, "windowed", solver=Anderson())
     with pytest.raises(InputError, match=r"gradient is Unrolled\(iterations=4\).*give Phantom or Implicit"):
-        solved(parity, tokens, "windowed", gradient=Unrolled(4))
+        solved(model, tokens, "windowed", gradient=Unrolled(4))
     for name in ("width", "sweeps", "block", "patience", "precision", "agreement"):
         with pytest.raises(InputError, match=f"{name} is 0; give"):
             Windowed(**{name: 0})

@@ -3,15 +3,12 @@
 import pytest
 import torch
 
-from implicit.config.curriculum import Curriculum
 from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve
 from implicit.penalties.forgetting import LARGEST_GROWTH, forgetting_penalty
 from implicit.runs.loading import load_run
-from implicit.training.objective import objective
-from implicit.training.streams import TokenBatch
 from tests.solving import solved
 
 TIGHT = Stopping(rtol=1e-11, max_iterations=3000)
@@ -87,24 +84,6 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
             weight -= sign * step
     # central differences: an error of order step² beside solves to 1e-11 / step
     assert slope.item() == pytest.approx((found[0] - found[1]) / (2 * step), rel=1e-3)
-
-
-def test_penalty_enters_after_the_task_is_learnt_only() -> None:
-    curriculum = Curriculum(bounded_steps=2, forgetting_weight=0.5, carried_after=4)
-    phases = [curriculum.phase(step, length=5) for step in range(1, 7)]
-    assert ["forgetting" in phase.penalties for phase in phases] == 4 * [False] + 2 * [True]
-    model = small_model().float()
-    labels = TOKENS.cumsum(1) % 2
-    for step in (3, 5):
-        phase = curriculum.phase(step, length=5)
-        batch = TokenBatch(TOKENS, labels, torch.ones(TOKENS.shape))
-        result = objective(model, batch, phase, torch.Generator().manual_seed(0))
-        assert list(result.penalties) == ([] if step == 3 else ["forgetting"])
-        for penalty in result.penalties.values():
-            assert result.total.item() == pytest.approx(result.loss.item() + penalty.item())
-            result.total.backward()
-            gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-            assert any(bool(gradient.abs().max() > 0) for gradient in gradients)
 
 
 @torch.no_grad()

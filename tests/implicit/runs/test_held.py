@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from automata.errors import InputError
-from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.train import main, train
+from tests.small_models import small_config
 
 Refuses = Callable[[Callable[..., None], list[str]], str]
 
@@ -26,9 +26,7 @@ lock.acquire()
 print("held", flush=True)
 time.sleep(60)
 """
-CONFIG = TrainConfig.of(
-    task="parity", model="lstm", sizes={"d_model": 4}, batch_size=4, length=6, steps=2, warmup_steps=1
-)
+CONFIG = small_config(batch_size=4, length=6, steps=2)
 ARGUMENTS = "--task parity --model lstm --d-model 4 --length 6 --steps 2 --warmup-steps 1 --out"
 
 

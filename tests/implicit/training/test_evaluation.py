@@ -13,7 +13,6 @@ from automata.tasks.registry import make_task
 from automata.tasks.specification import task_from
 from automata.tasks.swapping_balls import SwappingBalls
 from implicit.fixed_point import NotConvergedWarning, Solution, Status, Stopping
-from implicit.gradients import Unrolled
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.models.registry import build_model
@@ -111,14 +110,6 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
     assert evaluation.convergence.mean_iterations == float(iterations.mean())
 
 
-def test_unrolled_rule_fixes_the_iterations() -> None:
-    task = make_task("parity")
-    model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    evaluation = evaluate(model, task, length=6, sequences=2, solve=Solve(gradient=Unrolled(3)), warn=False)
-    assert evaluation.convergence is not None
-    assert evaluation.convergence.mean_iterations == 3
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_model_keeps_its_mode_and_gets_no_gradient(training: bool) -> None:
     task = make_task("parity")
@@ -159,22 +150,6 @@ def test_reports_draw_from_the_test_stream_unless_told_otherwise() -> None:
     assert np.array_equal(targets(), np.concatenate(drawn[Stream.TEST]))
     for stream in Stream:
         assert np.array_equal(targets(stream=stream), np.concatenate(drawn[stream]))
-
-
-def test_every_option_of_an_evaluation_changes_what_is_drawn() -> None:
-    task, model = make_task("parity"), ExactParity(right=0)
-
-    def drawn(**options: Any) -> list[list[int]]:
-        model.seen = []
-        evaluate(model, task, **{"length": 30, "sequences": 6, "batch_size": 4, **options})
-        assert [len(tokens) for tokens in model.seen] == ([4, 2] if "batch_size" not in options else [6])
-        return torch.cat(model.seen).tolist()
-
-    plain = drawn()
-    assert drawn() == plain
-    for options in ({"seed": 1}, {"number": (1,)}, {"stream": Stream.TRAIN}, {"batch_size": 6}):
-        assert drawn(**options) != plain
-    assert drawn(seed=0, number=(), stream=Stream.TEST) == plain
 
 
 @pytest.mark.parametrize("field", ["length", "sequences", "batch_size"])

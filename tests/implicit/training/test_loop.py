@@ -19,21 +19,13 @@ from implicit.train import train
 from implicit.training import loop
 from implicit.training.streams import Stream, draw_batch
 from implicit.training.train import available_device, run_ending
+from tests.small_models import small_config
 
 
 def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
     """AdamW in its textbook form, in float64 beside float32, on the same batches."""
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
-        sizes={"d_model": 4},
-        batch_size=8,
-        length=6,
-        steps=5,
-        warmup_steps=2,
-        weight_decay=0.1,
-        gradient_clip=0.02,
-        seed=3,
+    config = small_config(
+        batch_size=8, length=6, steps=5, warmup_steps=2, weight_decay=0.1, gradient_clip=0.02, seed=3
     )
     run = train(config, tmp_path / "run", progress=False)
     task = make_task("parity")
@@ -65,7 +57,7 @@ def test_steps_are_those_of_a_loop_written_by_hand(tmp_path: Path) -> None:
 
 def test_implicit_model_learns_to_hold_a_bit(tmp_path: Path) -> None:
     """Both phases together teach the flip-flop in 120 steps; guessing is right on half of the tokens."""
-    config = TrainConfig.of(
+    config = small_config(
         task="flip-flop",
         model="implicit-mamba2",
         sizes={"d_model": 16},
@@ -87,14 +79,10 @@ def test_implicit_model_learns_to_hold_a_bit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", ["implicit-mamba2", "lstm"])
 def test_metrics_of_an_evaluation(model: str, tmp_path: Path) -> None:
-    config = TrainConfig.of(
-        task="parity",
+    config = small_config(
         model=model,
         sizes={"d_model": 16},
-        batch_size=2,
         length=6,
-        steps=3,
-        warmup_steps=1,
         bounded_steps=2,
         contraction_weight=0.1,
         start_length=4,
@@ -136,7 +124,7 @@ def test_a_bar_is_shown_where_it_is_asked_for_and_there_is_a_terminal(
         return tqdm(**{**options, "disable": True})
 
     monkeypatch.setattr(loop, "tqdm", recorded)
-    config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 2}, steps=2, warmup_steps=1)
+    config = small_config(sizes={"d_model": 2}, steps=2)
     train(config, tmp_path / "run", progress=progress)
     assert [(bar["disable"], bar["total"], bar["initial"]) for bar in bars] == [(disable, 2, 0)]
 
@@ -149,7 +137,7 @@ def test_a_device_is_that_of_its_name_or_is_refused_with_those_that_are_there() 
 
 
 def test_a_run_that_was_begun_goes_on_and_a_file_is_no_place_for_one(tmp_path: Path) -> None:
-    config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 2}, steps=2, warmup_steps=1)
+    config = small_config(sizes={"d_model": 2}, steps=2)
     RunFolder(tmp_path / "begun").begin(config)
     assert train(config, tmp_path / "begun", progress=False).metrics[-1]["step"] == 2
     (tmp_path / "file").write_text("")
@@ -171,15 +159,11 @@ def test_short_sequences_come_in_batches_of_as_many_tokens(
         return batch
 
     monkeypatch.setattr(loop, "draw_batch", noted)
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
-        sizes={"d_model": 4},
+    config = small_config(
         batch_size=3,
         tokens_per_update=20,
         length=6,
         steps=9,
-        warmup_steps=1,
         start_length=2,
         length_growth=2,
         growth_accuracy=0.01,
@@ -210,10 +194,8 @@ def test_carried_sequences_keep_their_number() -> None:
 
 def test_a_batch_in_which_nothing_is_asked_is_drawn_anew(tmp_path: Path) -> None:
     """One session of 40 tokens asks with probability 1/4: 25 steps meet one that does not."""
-    config = TrainConfig.of(
+    config = small_config(
         task="repl-3-values-random",
-        model="lstm",
-        sizes={"d_model": 4},
         batch_size=1,
         length=64,
         start_length=40,
@@ -238,11 +220,8 @@ def test_a_batch_in_which_nothing_is_asked_is_drawn_anew(tmp_path: Path) -> None
 
 
 def test_a_length_at_which_nothing_is_ever_asked_is_refused(tmp_path: Path) -> None:
-    config = TrainConfig.of(
+    config = small_config(
         task="repl-3-values-random",
-        model="lstm",
-        sizes={"d_model": 4},
-        batch_size=2,
         length=64,
         start_length=20,
         length_growth=44,
@@ -255,14 +234,9 @@ def test_a_length_at_which_nothing_is_ever_asked_is_refused(tmp_path: Path) -> N
 
 
 def test_a_run_that_reached_its_target_says_that_it_ended_early(tmp_path: Path) -> None:
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
+    config = small_config(
         sizes={"d_model": 2},
-        batch_size=2,
-        length=4,
         steps=9,
-        warmup_steps=1,
         evaluate_every=1,
         evaluation_sequences=2,
         target_accuracy=1e-9,

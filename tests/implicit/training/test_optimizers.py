@@ -10,6 +10,7 @@ from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.runs.loading import initial_model
 from implicit.training.optimizers import MuonAndAdamW, make_optimizer
+from tests.small_models import small_config
 
 BETAS, DECAY = (0.9, 0.95), 0.1
 
@@ -67,16 +68,13 @@ def test_a_closure_is_called_once_before_the_steps() -> None:
 
 
 def of(model: str) -> TrainConfig:
-    return TrainConfig.of(
-        task="parity",
+    return small_config(
         model=model,
         algorithm="Muon",
         sizes={"d_model": 8},
         steps=4,
-        batch_size=2,
         length=5,
         bounded_steps=2,
-        warmup_steps=1,
         evaluate_every=2,
         evaluation_sequences=2,
         checkpoint_every=2,

@@ -16,6 +16,7 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import load_run
 from implicit.train import train
 from implicit.training.progress import TrainingStep
+from tests.small_models import small_config
 
 ROOT = Path(__file__).parents[3]
 FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
@@ -38,11 +39,9 @@ def config() -> TrainConfig:
 
     The tolerance is so loose that sequences count as solved, and the checkpoint holds what is carried.
     """
-    return TrainConfig.of(
-        task="parity",
+    return small_config(
         model="implicit-mamba2",
         sizes={"d_model": 8, "head_size": 8, "d_state": 4},
-        batch_size=2,
         length=5,
         steps=6,
         warmup_steps=2,
