@@ -8,7 +8,7 @@ import torch
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
 from implicit.language.evaluation import TextEvaluation, evaluate_text, mode_agreement
-from tests.implicit.language.small_language_models import IMPLICIT, MODELS, small_model, tokens_of
+from tests.implicit.language.small_language_models import IMPLICIT, MODELS, config_of, small_model, tokens_of
 
 WINDOWS = [(23, 8, 2), (22, 8, 16), (5, 64, 1), (2, 2, 1)]
 
@@ -46,6 +46,25 @@ def test_modes_agree_where_both_converge_and_not_where_they_are_cut_off(name: st
     assert cut.both_converged == 0
     assert math.isnan(cut.share_of_converged)
     assert cut.difference > 1e-3
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_at_initial_weights_a_strong_injection_makes_tokens_converge_and_the_modes_agree(name: str) -> None:
+    def agreement(seed: int, strong: bool) -> tuple[float, float]:
+        torch.manual_seed(seed)
+        model = MODELS[name](config_of(name, unconverged="ignore")).eval()
+        if strong:
+            with torch.no_grad():
+                model.get_parameter("model.injections.0.weight").mul_(3)
+                model.get_parameter("model.injections.0.bias").normal_()
+        # to 1e-6, the limit is reached after some 100 iterations where it is reached at all
+        stopping = Stopping(rtol=1e-6, max_iterations=300)
+        found = mode_agreement(model.double(), tokens_of(4, 12, seed), stopping)
+        return found.share, found.both_converged
+
+    assert [agreement(seed, strong=True) for seed in range(3)] == [(1, 1)] * 3
+    # one seed that shows both is enough, and the first of them does
+    assert any(max(agreement(seed, strong=False)) < 0.95 for seed in range(3))
 
 
 def test_bad_input_is_one_sentence() -> None:

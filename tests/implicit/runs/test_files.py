@@ -19,6 +19,7 @@ from implicit.runs.files import (
     write_json,
     write_tensors,
 )
+from implicit.runs.settings_file import read_settings
 
 
 class Killed(BaseException):
@@ -213,3 +214,18 @@ def test_writes_that_are_killed_leave_the_file_of_before(
     fail(4.0)
     with pytest.raises(InputError, match="is not as it was written"):
         read_tensors(path)
+
+
+def test_settings_by_model_are_read(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text('{"steps": 3, "sizes": {"lstm": {"d_model": 5}}}')
+    assert read_settings(tmp_path / "one.json") == {"steps": 3, "sizes": {"lstm": {"d_model": 5}}}
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "one.json"
+    with pytest.raises(InputError, match=r"settings is .*one\.json, which is not there"):
+        read_settings(file)
+    for text in ("[1]", '{"sizes": 3}', '{"sizes": {"lstm": 5}}', "{"):
+        file.write_text(text)
+        with pytest.raises(InputError, match=r"are of another form; give an object|is not valid JSON"):
+            read_settings(file)

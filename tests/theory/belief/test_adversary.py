@@ -6,7 +6,7 @@ import torch
 
 from automata.errors import InputError
 from automata.probabilistic.marginal_filter import MarginalFilter
-from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity, unknown_coin
+from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity
 from automata.probabilistic.scope import marginal_scope
 from tests.refusals import refusals
 from theory.belief.adversary import sequence_errors, worst_sequence
@@ -113,22 +113,6 @@ def test_theorem_9_every_function_of_the_marginals_is_wrong_again_and_again() ->
                 break
 
 
-def test_the_pair_of_hidden_swaps_of_four() -> None:
-    automaton = lazy_swaps(4, 0.5)
-    names = automaton.reveals[1:]
-    found = marginal_scope(automaton, names, 4, [*automaton.actions, *names]).confusion
-    assert found is not None
-    radius = confusion_radius(found)
-    assert radius > 0.2
-    predictor = MarginalPredictor(MarginalFilter(automaton, names, "balance"))
-    worst = max(
-        sequence_errors(automaton, predictor, [*history, found.observation, (asked, "")])[-1]
-        for history in (found.first, found.second)
-        for asked in names
-    )
-    assert worst >= radius - 1e-9
-
-
 def test_the_radius_is_the_minimum_over_all_predictions() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -138,38 +122,6 @@ def test_the_radius_is_the_minimum_over_all_predictions() -> None:
         assert all(max(divergence(r, q), divergence(other, q)) >= radius - 1e-12 for q in grid)
     assert divergence_radius(r, r) == 0
     assert divergence_radius([1, 0], [0, 1]) == pytest.approx(np.log(2), rel=1e-12)
-
-
-def test_theorem_10_bounded_affine_layers_confuse_counts() -> None:
-    """Random bounded layers: after many more heads than tails, or fewer, the same state to a percent."""
-    automaton = unknown_coin(2 / 3)
-    rng = np.random.default_rng(0)
-    size, margin = 4, 5
-    for _ in range(5):
-        # orthogonal times 0.999: all states stay bounded
-        heads, tails = (np.linalg.qr(rng.normal(size=(size, size)))[0] * 0.999 for _ in range(2))
-        drives = rng.normal(size=(2, size))
-        states = [np.zeros(size)]
-        for _ in range(4000):
-            states.append(heads @ states[-1] + drives[0])
-        points = np.array(states)
-        last = points[3900]
-        gaps = np.linalg.norm(points[: 3900 - 2 * margin] - last, axis=1)
-        k = int(gaps.argmin())
-        one, other = points[k], last
-        for _ in range(k + margin):
-            one, other = tails @ one + drives[1], tails @ other + drives[1]
-        assert np.linalg.norm(one - other) <= gaps[k] * (1 + 1e-9) + 1e-12
-        assert np.linalg.norm(one - other) < 0.02 * np.abs(points).max()
-    toss, look = automaton.encode(["toss", "look"])
-    predicted = []
-    for heads_count, tails_count in ((3, 8), (8, 3)):
-        tokens = [toss, look] * (heads_count + tails_count) + [toss]
-        heads_value = automaton.value_names["look"].index("heads")
-        values = [-1, heads_value] * heads_count + [-1, 1 - heads_value] * tails_count + [-1]
-        belief = automaton.beliefs(tokens, values)[-1]
-        predicted.append(belief[0] + belief[2])
-    assert predicted[1] - predicted[0] > 0.3
 
 
 THREE = lazy_swaps(3)

@@ -127,16 +127,6 @@ def test_bounds_are_those_of_enumeration() -> None:
     np.testing.assert_allclose(found, [(known_one, one), (known_two - known_one, two - one)], rtol=1e-10)
 
 
-def test_bounds_close_monotonically_no_slower_than_the_theorem() -> None:
-    automaton = lazy_swaps(3, 0.25)
-    bounds = np.array(entropy_bounds(automaton, TokenSource.fixed_period(automaton, 1), 6))
-    assert (np.diff(bounds[:, 0]) >= -1e-12).all()
-    assert (np.diff(bounds[:, 1]) <= 1e-12).all()
-    gaps = bounds[:, 1] - bounds[:, 0]
-    assert (gaps >= 0).all()
-    assert (gaps <= np.log(6) / np.arange(1, 7)).all()
-
-
 def test_bounds_enclose_the_exact_rate_of_finite_beliefs() -> None:
     automaton = lazy_swaps(3, 0.5)
     source = TokenSource.fixed_period(automaton, 1, automaton.reveals[1:])

@@ -23,16 +23,6 @@ def test_the_affine_map_is_exact_with_full_reveals_and_does_not_decay() -> None:
     torch.testing.assert_close(linear.read(states), found, rtol=0, atol=1e-12)
 
 
-def test_eigenvalues_of_actions_and_reveals() -> None:
-    linear = LinearMarginals(MarginalFilter(lazy_swaps(3, 0.25), ["variable 1", "variable 2", "variable 3"]))
-    for matrix in linear.matrices[:3]:
-        found = torch.linalg.eigvals(matrix).real.round(decimals=12)
-        assert sorted(found.tolist()) == [0.5] * 3 + [1.0] * 6
-    assert not linear.matrices[3:9].any()  # the six full reveals
-    for matrix in linear.matrices[9:]:
-        assert sorted(torch.linalg.eigvals(matrix).real.tolist()) == [0.0] * 4 + [1.0] * 5
-
-
 def test_partial_reveals_make_it_wrong() -> None:
     automaton = lazy_swaps(3, 0.25)
     linear = LinearMarginals(MarginalFilter(automaton, automaton.reveals[1:]))

@@ -52,21 +52,6 @@ def moved(codes: list[tuple[int, ...]]) -> list[tuple[Fraction, ...]]:
     return [tuple(Fraction(code[i] + sum(code[i:]) + shift[i]) for i in range(size)) for code in codes]
 
 
-def test_an_error_along_a_difference_does_what_the_difference_does_for_all_parameters() -> None:
-    """F(h + η(h' − h)) − F(h) = η(F(h') − F(h)) for two tokens after each other, as polynomials."""
-    matrices = [sp.Matrix(2, 2, sp.symbols(f"{name}:4")) for name in "ab"]
-    offsets = [sp.Matrix(sp.symbols(f"{name}:2")) for name in "uv"]
-    here, there, share = sp.Matrix(sp.symbols("h:2")), sp.Matrix(sp.symbols("k:2")), sp.Symbol("eta")
-
-    def run(state: sp.Matrix) -> sp.Matrix:
-        for matrix, offset in zip(matrices, offsets, strict=True):
-            state = matrix * state + offset
-        return state
-
-    gap = run(here + share * (there - here)) - run(here) - share * (run(there) - run(here))
-    assert gap.applyfunc(sp.expand) == sp.zeros(2, 1)
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_small_errors_turn_a_run_into_any_other(seed: int) -> None:
     """Every affine layer, also one that forgets: after K errors the state is that of the other run."""
@@ -154,20 +139,6 @@ def test_several_codes_per_state_come_back_after_a_power_of_the_word() -> None:
     assert kept_errors(word_map.then(word_map), codes).dimension == 2
 
 
-def test_a_group_acts_on_the_span_by_isometries_of_one_norm() -> None:
-    """M = Σ AᵀA over the group; AᵀMA = M on the span for every token, though no A is orthogonal."""
-    maps, codes = arrangements(3)
-    maps, points = turned(maps, codes), moved(codes)
-    span = sp.Matrix(kept_errors(maps[0], points).basis).T  # element 0 is the identity: it returns all codes
-    blocks = {token: sp.Matrix(one.matrix) for token, one in maps.items()}
-    gram = sp.zeros(3, 3)
-    for block in blocks.values():
-        gram += block.T * block
-    assert any(block.T * block != sp.eye(3) for block in blocks.values())
-    for block in blocks.values():
-        assert span.T * block.T * gram * block * span == span.T * gram * span
-
-
 def test_independent_errors_add_up_like_a_random_walk_exactly() -> None:
     """The mean squared norm after t tokens is t σ² dim V, for every word; a contraction bounds it."""
     maps, codes = arrangements(3)
@@ -186,24 +157,6 @@ def test_independent_errors_add_up_like_a_random_walk_exactly() -> None:
     for _ in range(40):
         variance = rate**2 * variance + 1
         assert variance < 1 / (1 - rate**2)
-
-
-def test_a_contraction_around_two_codes_forgets_errors() -> None:
-    """F(h) = (3h − h³)/2 returns −1 and 1; |F'| = 3|1 − h²|/2 is at most ρ = 27/32 up to 1/4 away from them.
-
-    So errors up to ε = (1 − ρ)/4 keep the state within ε/(1 − ρ) = 1/4 of its code, for ever.
-    """
-    rate = 27 / 32
-    size = (1 - rate) / 4
-    rng = np.random.default_rng(0)
-    code = np.repeat([-1.0, 1.0], 500)
-    state, worst = code.copy(), 0.0
-    for token in range(2000):
-        errors = rng.uniform(-1, 1, len(code)) if token % 2 else rng.choice([-1.0, 1.0], len(code))
-        errors[:4] = [-1, 1, -1, 1]  # always the same way
-        state = (3 * state - state**3) / 2 + size * errors
-        worst = max(worst, float(np.abs(state - code).max()))
-    assert size < worst <= 0.25
 
 
 @pytest.mark.parametrize("size", [3, 4])
@@ -246,16 +199,6 @@ def test_an_expanding_layer_withstands_errors_in_float32_too() -> None:
         assert (state < 0) == word[:number].sum() % 2
         assert np.isfinite(state) or number >= 128
     assert np.isinf(state)
-
-
-def test_what_returns_two_codes_expands_somewhere_between_them() -> None:
-    """F(h) = (3h − h³)/2 contracts at ±1 and expands at 0: its mean derivative in between is exactly 1."""
-    h = sp.Symbol("h")
-    returned = (3 * h - h**3) / 2
-    assert [returned.subs(h, code) for code in (-1, 1)] == [-1, 1]
-    slope = sp.diff(returned, h)
-    assert sp.integrate(slope, (h, -1, 1)) / 2 == 1
-    assert (slope.subs(h, 1), slope.subs(h, 0)) == (0, sp.Rational(3, 2))
 
 
 test_numbers_that_do_not_fit_are_refused = refusals(

@@ -37,20 +37,6 @@ def test_sequential_mode_is_torchs_rnn_over_5000_tokens(nonlinearity: str, decay
     torch.testing.assert_close(ssm_of_rnn(rnn, decay=decay).run(inputs), expected, rtol=0, atol=3e-12)
 
 
-@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
-def test_one_step_agrees_for_weights_that_do_not_contract(nonlinearity: str) -> None:
-    """With gain 5 the tanh RNN is chaotic: no two implementations agree for long, but each step does."""
-    rnn, inputs = make_rnn(nonlinearity, gain=5.0), inputs_of(20)
-    with torch.no_grad():
-        expected, _ = rnn(inputs)
-    ssm = ssm_of_rnn(rnn)
-    before = torch.cat([torch.zeros_like(expected[:, :1]), expected[:, :-1]], dim=1)
-    stepped = ssm.step(before, inputs)
-    # relative to the largest state of the sequence: errors of z are multiplied by ‖W‖ = 5
-    scale = expected.abs().amax(dim=(0, 2), keepdim=True) + before.abs().amax(dim=(0, 2), keepdim=True)
-    assert ((stepped - expected).abs() / scale).max() < 1e-14
-
-
 @pytest.mark.parametrize(("nonlinearity", "gain", "decay"), [("tanh", 0.9, 0.0625), ("relu", 0.4, 0.25)])
 def test_simultaneous_mode_is_torchs_rnn(nonlinearity: str, gain: float, decay: float) -> None:
     """ReLU states have no bound, so its sweeps are given weights with which they do not grow."""

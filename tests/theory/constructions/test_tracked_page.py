@@ -8,10 +8,6 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "what_can_be_tracked.md").read_text(encoding="utf-8")
 ERRORS_PAGE = (ROOT / "docs" / "error_control.md").read_text(encoding="utf-8")
-FOLDERS = (ROOT / "tests" / "theory", ROOT / "tests" / "analysis" / "error_control")
-TESTS = "\n".join(
-    path.read_text(encoding="utf-8") for folder in FOLDERS for path in folder.rglob("test_*.py")
-)
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE + ERRORS_PAGE, flags=re.DOTALL))

@@ -9,8 +9,7 @@ import sympy as sp
 import torch
 
 from automata.errors import InputError
-from automata.monoids.groups import cyclic_group, symmetric_group
-from automata.tasks.word_problem import WordProblem
+from automata.monoids.groups import symmetric_group
 from theory.constructions.tracking_limits import (
     commutator_gap,
     commutator_words,
@@ -192,18 +191,6 @@ def test_merging_two_of_three_points_that_are_permuted_needs_norm_above_one() ->
     forced = torch.linalg.solve(before @ plane, after @ plane)
     # closed form 2/√3: the direction 1 − 2 keeps its length while its part along 3 − 2 is lost
     assert torch.linalg.matrix_norm(forced, ord=2).item() == pytest.approx(2 / 3**0.5, abs=1e-14)
-
-
-@pytest.mark.parametrize("modulus", [2, 4])
-def test_a_complex_diagonal_counts_exactly_in_gaussian_integers(modulus: int) -> None:
-    problem = WordProblem.from_monoid(cyclic_group(modulus))
-    tokens, states = problem.sample(1, 2000, np.random.default_rng(0))
-    turns: list[complex] = [1, -1] if modulus == 2 else [1, 1j, -1, -1j]
-    decays = {str(token): turns[token] for token in range(modulus)}
-    drives = dict.fromkeys(decays, 0)
-    word = [str(token) for token in tokens[0]]
-    for length in range(1, 2001, 333):
-        assert turns.index(diagonal_state(word[:length], decays, drives, 1)) == states[0, length - 1]
 
 
 def test_s3_confuses_a_diagonal_model_that_forgets() -> None:

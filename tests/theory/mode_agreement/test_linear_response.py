@@ -1,6 +1,5 @@
 """The response in ω against the sweeps themselves, and against closed forms."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.func import jacfwd
 
 from automata.errors import InputError
-from theory import State, TokenInputs, TransitionBatch, full_state_jacobian
+from theory import State, TokenInputs, TransitionBatch
 from theory.mode_agreement import SweepInequality, linear_response, linear_speed
 
 TOKENS, LATENT, STATE, DAMPING = 6, 3, 4, 0.7
@@ -102,18 +101,6 @@ def test_the_response_is_the_sum_over_sweeps(nonlinear: Any, omega: complex) -> 
         )
         radii = [np.abs(np.linalg.eigvals(M)).max() for M, *_ in parts]
         np.testing.assert_allclose(found.spectral_radii[sequence], radii, rtol=1e-10)
-
-
-def test_at_one_it_is_the_jacobian_of_theorem_1(nonlinear: Any) -> None:
-    transitions, states, latents = nonlinear
-    start = {"h": torch.ones(STATE).double(), "w": torch.ones(2).double()}
-    found = linear_response(transitions, states, latents, [1.0], start)
-    change = np.ones(STATE + 2) / math.sqrt(STATE + 2)
-    for t in range(TOKENS):
-        here = {name: entry[0, t] for name, entry in states.items()}
-        whole = full_state_jacobian(transitions[t], here, latents[0, t]).matrix.numpy() @ change
-        assert found.growth[0, 0, t] == pytest.approx(math.log(np.linalg.norm(whole)), abs=1e-10)
-        change = whole / np.linalg.norm(whole)
 
 
 @pytest.mark.parametrize("chain", [(0.5, 0.9, 0.0), (0.4, 0.5, 0.6), (0.3, 4.0, 0.3)])

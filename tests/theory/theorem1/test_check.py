@@ -116,20 +116,6 @@ def test_scalar_case_is_non_linear_but_diagonal() -> None:
     assert layer.nonlinearity == pytest.approx(np.tanh(2.0) ** 2, abs=1e-14)
 
 
-def test_expanding_fixed_point_is_inconclusive_by_c3(make_states: MakeStates) -> None:
-    """A start exactly on a repelling fixed point: C1 and C2 hold, yet the iteration would not find it."""
-    repelling = Transition(
-        self_map=lambda z, s: 3 * torch.tanh(z) + 0 * s["h"].sum(),
-        state_update=lambda z, s: {"h": s["h"] * (1 + z.sum()), "window": s["window"]},
-        latent_size=2,
-        layer_states=(("h",),),
-    )
-    report = check_theorem1(repelling, make_states(3, 2))
-    assert report.verdict is Verdict.INCONCLUSIVE
-    assert report.checks[0].conditions[2].value == 3
-    assert "(C3)" in report.checks[0].reason
-
-
 def test_singular_system_is_inconclusive_by_c2(make_states: MakeStates) -> None:
     neutral = Transition(
         lambda z, s: z, lambda z, s: {"h": s["h"] + z.sum(), "window": s["window"]}, 2, (("h",),)

@@ -277,18 +277,6 @@ def test_either_measurement_shows_nonlinearity_and_both_are_needed_against_it(
     assert layer.non_linear is verdict
 
 
-def test_a_straight_through_derivative_is_not_called_linear() -> None:
-    """The forward pass rounds, the derivative claims the identity: finite differences contradict it."""
-
-    def update(state: State) -> State:
-        h = state["h"]
-        return {"h": h + (torch.round(1e6 * h) / 1e6 - h).detach()}
-
-    # Steps of 1e-6 under displacements of 6e-6: the differences are off by up to one step in six.
-    report = check_theorem1(explicit(update), random_states(4))
-    assert report.kind is UNDETERMINED, report.kind_sentence
-
-
 def test_a_change_of_a_small_row_is_not_the_rounding_of_a_large_one() -> None:
     """J = diag(1e8, 1 + 2e-7 h₂): its change is 1e-15 of its norm, and 1e-7 of the row where it is."""
 
