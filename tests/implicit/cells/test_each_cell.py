@@ -1,0 +1,290 @@
+"""Each cell against NumPy written from its paper, and what only one of them does."""
+
+import math
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from implicit.cells import (
+    Cell,
+    DeltaNetCell,
+    GatedDeltaNetCell,
+    GatedDeltaProductCell,
+    Mamba2Cell,
+    Mamba3Cell,
+    PDSSMCell,
+)
+from tests.implicit.cells.conftest import D_MODEL, random_tensor, silu, with_random_weights
+
+Array = NDArray[np.float64]
+
+
+def delta_rule(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array) -> Array:
+    """Run one sequence from a zero state, one head, token and step at a time, with explicit matrices."""
+    n, negative = sizes.get("householder_steps", 1), sizes.get("negative_eigenvalues", False)
+    weights = {name: parameter.detach().numpy() for name, parameter in cell.named_parameters()}
+    heads, d_k, d_v = cell.heads, cell.key_size, cell.value_size
+    gated = "decay.A_log" in weights
+    projected = inputs @ weights["in_proj.weight"].T + injection
+    widths = [heads * d_v * gated, heads * d_k, n * heads * d_k, n * heads * d_v, n * heads, heads * gated]
+    gate, q, k, v, b, a = np.split(projected, np.cumsum(widths)[:-1], axis=1)
+    qkv = np.concatenate([q, k, v], axis=1)
+    if "convolution.weight" in weights:
+        taps = weights["convolution.weight"].T
+        padded = np.concatenate([np.zeros((len(taps) - 1, qkv.shape[1])), qkv])
+        qkv = np.stack([(padded[t : t + len(taps)] * taps).sum(0) for t in range(len(inputs))])
+    q, k, v = np.split(silu(qkv), np.cumsum(widths[1:3]), axis=1)
+    outputs = np.zeros((len(inputs), heads, d_v))
+    for h in range(heads):
+        memory = np.zeros((d_k, d_v))
+        for t in range(len(inputs)):
+            if gated:
+                step = np.log1p(np.exp(a[t, h] + weights["decay.step_bias"][h]))
+                memory = np.exp(-np.exp(weights["decay.A_log"][h]) * step) * memory
+            for i in range(n):
+                key = k[t].reshape(n, heads, d_k)[i, h]
+                key = key / np.sqrt(key @ key + 1e-6)
+                beta = (2 if negative else 1) / (1 + np.exp(-b[t].reshape(n, heads)[i, h]))
+                value = v[t].reshape(n, heads, d_v)[i, h]
+                memory = (np.eye(d_k) - beta * np.outer(key, key)) @ memory + beta * np.outer(key, value)
+            query = q[t].reshape(heads, d_k)[h]
+            query = query / np.sqrt(query @ query + 1e-6) / np.sqrt(d_k)
+            y = memory.T @ query
+            outputs[t, h] = y / np.sqrt((y**2).mean() + 1e-5) * weights["norm.weight"]
+    flat = outputs.reshape(len(inputs), -1)
+    return (flat * silu(gate) if gated else flat) @ weights["out_proj.weight"].T
+
+
+def mamba2(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array) -> Array:
+    """Run one sequence through Mamba-2, a head and a token at a time (Dao & Gu 2024, section 7)."""
+    weights = {name: parameter.detach().numpy() for name, parameter in cell.named_parameters()}
+    inner, state_size, head_size = cell.d_inner, cell.d_state, cell.head_size
+    projected = inputs @ weights["in_proj.weight"].T + injection
+    gate, channels, dt = np.split(projected, [inner, projected.shape[1] - cell.heads], axis=1)
+    convolved = np.empty_like(channels)
+    for t in range(len(channels)):
+        convolved[t] = weights["conv1d.bias"]
+        for back in range(min(t + 1, cell.d_conv)):
+            convolved[t] += weights["conv1d.weight"][:, 0, -1 - back] * channels[t - back]
+    convolved = silu(convolved)
+    dt = np.log1p(np.exp(dt + weights["dt_bias"]))
+    y = np.empty((len(inputs), inner))
+    for head in range(cell.heads):
+        h = np.zeros((head_size, state_size))
+        group = head * cell.groups // cell.heads
+        b_from = inner + group * state_size
+        c_from = inner + (cell.groups + group) * state_size
+        columns = slice(head * head_size, (head + 1) * head_size)
+        for t, row in enumerate(convolved):
+            x, b, c = row[columns], row[b_from : b_from + state_size], row[c_from : c_from + state_size]
+            h = np.exp(-np.exp(weights["A_log"][head]) * dt[t, head]) * h + dt[t, head] * np.outer(x, b)
+            y[t, columns] = h @ c + weights["D"][head] * x
+    gated = (y * silu(gate)).reshape(len(inputs), cell.groups, -1)
+    normalised = gated / np.sqrt((gated**2).mean(-1, keepdims=True) + 1e-5)
+    return (normalised.reshape(y.shape) * weights["norm.weight"]) @ weights["out_proj.weight"].T
+
+
+def rotation(angles: Array, size: int) -> Array:
+    matrix = np.eye(size)
+    for pair, angle in enumerate(angles):
+        cos, sin = math.cos(angle), math.sin(angle)
+        matrix[2 * pair : 2 * pair + 2, 2 * pair : 2 * pair + 2] = [[cos, -sin], [sin, cos]]
+    return matrix
+
+
+def mamba3(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array) -> Array:
+    """Run one sequence from a zero state as the published code does: the sum of all angles is carried."""
+    w = {name: parameter.detach().numpy() for name, parameter in cell.named_parameters()}
+    heads, size, d_state = cell.heads, cell.head_size, cell.d_state
+    inner = heads * size
+    widths = [inner, inner, d_state, d_state, heads, heads, heads, d_state // 4]
+    projected = inputs @ w["in_proj.weight"].T + injection
+    z, x, B, C, dd_dt, dd_A, trap, angle = np.split(projected, np.cumsum(widths)[:-1], axis=1)
+    y = np.zeros((len(inputs), heads, size))
+    for h in range(heads):
+        state, total = np.zeros((size, d_state)), np.zeros(d_state // 4)
+        key_before, value_before = np.zeros(d_state), np.zeros(size)
+        for t in range(len(inputs)):
+            dt = np.log1p(np.exp(dd_dt[t, h] + w["dt_bias"][h]))
+            alpha = np.exp(-max(np.log1p(np.exp(dd_A[t, h])), 1e-4) * dt)
+            share = 1 / (1 + np.exp(-trap[t, h]))
+            total = total + np.pi * np.tanh(angle[t]) * dt
+            turn = rotation(total, d_state)
+            key = B[t] / np.sqrt((B[t] ** 2).mean() + 1e-5) * w["B_norm.weight"] + w["B_bias"][h]
+            query = C[t] / np.sqrt((C[t] ** 2).mean() + 1e-5) * w["C_norm.weight"] + w["C_bias"][h]
+            key, query = turn @ key, turn @ query
+            value = x[t].reshape(heads, size)[h]
+            state = alpha * state + (1 - share) * dt * alpha * np.outer(value_before, key_before)
+            state = state + share * dt * np.outer(value, key)
+            y[t, h] = state @ query + w["D"][h] * value
+            key_before, value_before = key, value
+    return y.reshape(len(inputs), inner) * z / (1 + np.exp(-z)) @ w["out_proj.weight"].T
+
+
+def pd_ssm(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array) -> Array:
+    """Run one sequence from a zero state, with dense complex matrices."""
+    w = {name: parameter.detach().numpy() for name, parameter in cell.named_parameters()}
+    heads, n = cell.heads, cell.d_state
+    outputs: list[Array] = []
+    targets: set[tuple[int, ...]] = set()
+    h = np.zeros((heads, n), complex)
+    for x, injected in zip(inputs, injection, strict=True):
+        magnitude, angle, b = np.split(w["in_proj.weight"] @ x + injected, [heads * n, 2 * heads * n])
+        d = np.exp(1j * math.pi * np.tanh(angle)) / (1 + np.exp(-(magnitude + w["magnitude_bias"])))
+        exponentials = np.exp(w["selector.weight"] @ x).reshape(heads, -1)
+        for head in range(heads):
+            shares = exponentials[head] / exponentials[head].sum()
+            scores = sum(share * matrix for share, matrix in zip(shares, w["dictionary"][head], strict=True))
+            P = np.zeros((n, n))
+            for column in range(n):
+                P[np.argmax(scores[:, column]), column] = 1
+            targets.add(tuple(P.argmax(0).tolist()))
+            written = b.reshape(heads, n, 2)[head]
+            h[head] = P @ np.diag(d.reshape(heads, n)[head]) @ h[head] + written[:, 0] + 1j * written[:, 1]
+        outputs.append(w["out_proj.weight"] @ np.stack([h.real, h.imag], -1).ravel())
+    assert len(inputs) < 10 or len(targets) > 5  # tokens do choose
+    return np.array(outputs)
+
+
+SMALL = {"heads": 2, "key_size": 4, "value_size": 3}
+NEGATIVE: dict[str, Any] = {**SMALL, "negative_eigenvalues": True}
+CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "deltanet": (DeltaNetCell, {**SMALL, "d_conv": 1}, delta_rule),
+    "deltanet-convolution-negative": (DeltaNetCell, {**NEGATIVE, "d_conv": 4}, delta_rule),
+    "gated": (GatedDeltaNetCell, {**SMALL, "d_conv": 3}, delta_rule),
+    "gated-negative": (GatedDeltaNetCell, {**NEGATIVE, "d_conv": 1}, delta_rule),
+    "product": (GatedDeltaProductCell, {**SMALL, "d_conv": 2, "householder_steps": 2}, delta_rule),
+    "product-negative": (
+        GatedDeltaProductCell,
+        {**NEGATIVE, "d_conv": 4, "householder_steps": 3},
+        delta_rule,
+    ),
+    "mamba2": (Mamba2Cell, {"d_state": 5, "d_conv": 4, "head_size": 4}, mamba2),
+    "mamba2-two-groups": (Mamba2Cell, {"d_state": 6, "d_conv": 3, "head_size": 3, "groups": 2}, mamba2),
+    "mamba2-a-group-a-head": (
+        Mamba2Cell,
+        {"d_state": 1, "d_conv": 2, "expand": 1, "head_size": 2, "groups": 3},
+        mamba2,
+    ),
+    "mamba2-no-convolution": (Mamba2Cell, {"d_state": 16, "d_conv": 1, "expand": 3, "head_size": 18}, mamba2),
+    "mamba3": (Mamba3Cell, {"d_state": 8, "head_size": 4}, mamba3),
+    "pd-ssm": (PDSSMCell, {"heads": 2, "d_state": 4, "dictionary_size": 5}, pd_ssm),
+}
+DELTA = [name for name, (_, _, reference) in CASES.items() if reference is delta_rule]
+LENGTHS = (1, 63, 64, 65, 130)
+
+
+def built(name: str, **more: Any) -> Any:
+    kind, sizes, _ = CASES[name]
+    cell: Cell = with_random_weights(kind(D_MODEL, **sizes, **more).double())
+    if isinstance(cell, Mamba2Cell):
+        with torch.no_grad():
+            cell.A_log.sub_(2)  # so that the decay is seen over several tokens
+    return cell
+
+
+# Every case with every length or some of them in turn; the delta rule with both backends.
+@pytest.mark.parametrize(
+    ("name", "length", "more"),
+    [
+        *zip(DELTA + DELTA, cycle(LENGTHS), [{"backend": "chunked"}] * 6 + [{"backend": "reference"}] * 6),
+        *((name, length, {}) for name in CASES if name not in DELTA for length in LENGTHS),
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_equals_the_paper_in_numpy(name: str, length: int, more: dict[str, Any]) -> None:
+    cell, (_, sizes, reference) = built(name, **more), CASES[name]
+    inputs = (3 if name == "pd-ssm" else 1) * random_tensor(2, length, D_MODEL)
+    injection = random_tensor(2, length, cell.injection_size, seed=2)
+    outputs, _ = cell(inputs, cell.init_state(2), injection)
+    for row in range(2):
+        expected = reference(cell, sizes, inputs[row].numpy(), injection[row].numpy())
+        # float64 sums of at most 130 terms; outputs of order ten.
+        np.testing.assert_allclose(outputs[row].numpy(), expected, rtol=1e-10, atol=1e-11)
+
+
+def test_initial_steps_and_decays_are_those_of_mamba_ssm() -> None:
+    torch.manual_seed(0)
+    cell = Mamba2Cell(d_model=512, head_size=1, d_state=1)
+    dt = torch.nn.functional.softplus(cell.dt_bias)
+    assert 0.999e-3 < dt.min() < 1.1e-3  # log-uniform over [1e-3, 0.1], 1024 draws
+    assert 0.095 < dt.max() < 0.1001
+    assert (dt < 0.01).float().mean().item() == pytest.approx(0.5, abs=0.06)  # 4 standard deviations
+    decay = cell.A_log.exp()
+    assert 1 <= decay.min() < 1.1
+    assert 15.9 < decay.max() <= 16.001
+    assert (cell.D == 1).all()
+    assert (cell.norm.weight == 1).all()
+
+
+@pytest.mark.parametrize("low", [-60.0, -100.0])
+def test_a_token_that_takes_no_time_has_the_gradient_of_the_steps(low: float) -> None:
+    """Its Δ is 1e-26 or, in float32, almost 0: by its square nothing can be divided."""
+    cell = with_random_weights(Mamba3Cell(D_MODEL, d_state=8, head_size=4)).float()
+    inputs = random_tensor(1, 6, D_MODEL).float()
+    first = sum(cell.projection_sizes[:4])
+    injection = torch.zeros(1, 6, cell.injection_size)
+    injection[:, 2, first : first + cell.heads] = low
+    injection[:, 3, first : first + cell.heads] = 3.0
+    injection.requires_grad_()
+    outputs, _ = cell(inputs, cell.init_state(1), injection)
+    state, steps = cell.init_state(1), []
+    for t in range(6):
+        output, state = cell.step(inputs[:, t], state, injection[:, t])
+        steps.append(output)
+    expected = torch.stack(steps, dim=1)
+    torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)  # float32, sums of tens of terms
+    found, wanted = (torch.autograd.grad(y.sum(), injection)[0] for y in (outputs, expected))
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))
+
+
+def dense_straight_through(cell: PDSSMCell, inputs: Tensor) -> Tensor:
+    """The outputs with P written out as softmax + (one-hot − softmax) held fixed, as the estimator is."""
+    h = torch.zeros(len(inputs), cell.heads, cell.d_state, dtype=torch.complex128)
+    outputs = []
+    for x in inputs.unbind(1):
+        factor, written = cell._project(x, None)
+        scores = cell._scores(x)
+        soft = scores.softmax(-2)
+        hard = functional.one_hot(scores.argmax(-2), cell.d_state).mT.double()
+        P = soft + (hard - soft).detach()
+        h = (P.to(h.dtype) @ (factor * h)[..., None])[..., 0] + written
+        outputs.append(cell.out_proj(torch.view_as_real(h).flatten(-3)))
+    return torch.stack(outputs, dim=1)
+
+
+@pytest.mark.parametrize("form", ["sequence", "steps"])
+def test_the_choice_learns_by_the_straight_through_estimator(form: str) -> None:
+    cell = built("pd-ssm")
+    inputs, weights = random_tensor(2, 7, D_MODEL), random_tensor(2, 7, D_MODEL, seed=5)
+
+    def outputs() -> Tensor:
+        if form == "sequence":
+            return cell(inputs, cell.init_state(2))[0]
+        state, read = cell.init_state(2), []
+        for x in inputs.unbind(1):
+            output, state = cell.step(x, state)
+            read.append(output)
+        return torch.stack(read, dim=1)
+
+    leaves = list(cell.parameters())
+    found = torch.autograd.grad((outputs() * weights).sum(), leaves)
+    expected = torch.autograd.grad((dense_straight_through(cell, inputs) * weights).sum(), leaves)
+    for one, other in zip(found, expected, strict=True):
+        assert other.abs().max() > 0
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)  # float64 rounding
+
+
+def test_what_is_read_has_the_true_derivative() -> None:
+    """That of the map with the choice as it is: the estimator's would not pass finite differences."""
+    cell = built("pd-ssm")
+    assert torch.autograd.gradcheck(
+        lambda inputs: cell(inputs, cell.init_state(1))[0], random_tensor(1, 4, D_MODEL).requires_grad_()
+    )
