@@ -21,18 +21,21 @@ TOKENS, LENGTHS = torch.tensor([[0, 2, 1, 2, 0], [2, 1, 2, 0, 1]]), torch.tensor
 class LeakyCell(Cell):
     """h ← 0.5 h + 0.4 y with y = tanh(W x + h + injection)."""
 
-    injection_size, recurrent_parts = D, ("h",)
+    recurrent_parts = ("h",)
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = D) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.in_proj = nn.Linear(D, D)
+        self.injection_size, self.in_proj = size, nn.Linear(size, size)
+        self.gain = torch.ones(())  # which is no weight
 
     def init_state(self, batch_size: int) -> State:
-        return {"h": self.in_proj.weight.new_zeros(batch_size, D)}
+        return {"h": self.in_proj.weight.new_zeros(batch_size, self.injection_size)}
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
-        out = torch.tanh(self.in_proj(inputs) + state["h"] + (0 if injection is None else injection))
+        out = torch.tanh(
+            self.gain * self.in_proj(inputs) + state["h"] + (0 if injection is None else injection)
+        )
         return out, {"h": 0.5 * state["h"] + 0.4 * out}
 
     def forward(

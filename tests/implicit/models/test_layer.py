@@ -13,8 +13,9 @@ from torch.utils.checkpoint import checkpoint
 
 from automata.errors import InputError
 from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
-from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell, keep_where
+from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell
 from implicit.models.layer import FeatureLayer
+from tests.implicit.models.test_in_place import LeakyCell
 
 D, BATCH, LENGTH = 8, 3, 6
 TIGHT = Solve(stopping=Stopping(rtol=1e-13))
@@ -91,35 +92,8 @@ def test_gradients_in_features_state_and_weights_are_exact(layer: FeatureLayer) 
     )
 
 
-class LeakyCell(Cell):
-    """A cell of a user's, which reads what is no weight of it."""
-
-    injection_size, recurrent_parts = D, ("h",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.in_proj, self.gain = nn.Linear(D, D), torch.ones(())
-
-    def init_state(self, batch_size: int) -> dict[str, Tensor]:
-        return {"h": torch.zeros(batch_size, D)}
-
-    def step(self, inputs, state, injection=None):  # type: ignore[no-untyped-def]
-        read = 0 if injection is None else injection
-        out = torch.tanh(self.gain * self.in_proj(inputs) + state["h"] + read)
-        return out, {"h": 0.5 * state["h"] + 0.4 * out}
-
-    def forward(self, inputs, state, injection=None, mask=None):  # type: ignore[no-untyped-def]
-        outputs = []
-        for t in range(inputs.shape[1]):
-            read = None if injection is None else injection[:, t]
-            out, after = self.step(inputs[:, t], state, read)
-            state = after if mask is None else keep_where(mask[:, t], after, state)
-            outputs.append(out)
-        return torch.stack(outputs, 1), state
-
-
 KINDS = {name: build for name, build in LAYERS.items() if name != "explicit"}
-KINDS["implicit, a cell of a user's"] = lambda: ImplicitLayer(LeakyCell(), solve=TIGHT)
+KINDS["implicit, a cell of a user's"] = lambda: ImplicitLayer(LeakyCell(D), solve=TIGHT)
 
 
 @pytest.mark.parametrize("kind", KINDS)

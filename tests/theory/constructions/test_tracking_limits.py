@@ -1,7 +1,9 @@
 """The confusions of docs/what_can_be_tracked.md, each for all parameters of its class, or in hardware."""
 
+import re
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,3 +225,13 @@ def test_a_memory_is_tracked_by_a_diagonal_in_zero_one() -> None:
 def test_an_orbit_without_return_is_reported() -> None:
     with pytest.raises(InputError, match="limit is 10 steps"):
         eventual_cycle(lambda n: n + 1, 0, limit=10)
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "what_can_be_tracked.md").read_text(encoding="utf-8")
+ERRORS_PAGE = (ROOT / "docs" / "error_control.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE + ERRORS_PAGE, flags=re.DOTALL))
+def test_the_code_of_the_page_runs(code: str) -> None:
+    exec(code, {})

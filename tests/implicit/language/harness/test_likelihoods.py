@@ -118,14 +118,6 @@ def test_an_implicit_model_reads_no_padding_and_its_tokens_are_counted() -> None
     assert account["mean_iterations"] > 1
 
 
-def test_an_explicit_model_has_no_fixed_points_to_count() -> None:
-    from implicit.language.harness.adapter import HarnessModel
-
-    adapted = HarnessModel(exact_model("ExplicitMamba2ForCausalLM"), tokenizer=byte_tokenizer(), batch_size=3)
-    adapted.loglikelihood(asked(REQUESTS), disable_tqdm=True)
-    assert adapted.account.summary() is None
-
-
 def test_likelihoods_that_are_not_numbers_are_refused() -> None:
     """Before: the first answer was taken for the likeliest, and its accuracy written down.
 

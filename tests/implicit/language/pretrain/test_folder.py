@@ -57,13 +57,6 @@ def test_folders_of_the_user_stay(tmp_path: Path) -> None:
     assert (run / "notes.tmp").read_text() == "mine"
 
 
-def test_a_tokenizer_of_the_user_is_not_replaced(tmp_path: Path) -> None:
-    config = small_run(tmp_path, steps=2)
-    (tmp_path / "run" / "tokenizer").mkdir(parents=True)
-    with pytest.raises(InputError, match="is not empty and holds no run"):
-        train(config, tmp_path / "run")
-
-
 DAMAGED = [
     "config.json",
     "metrics.jsonl",

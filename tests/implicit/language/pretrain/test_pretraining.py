@@ -121,14 +121,6 @@ def test_bfloat16_trains(tmp_path: Path) -> None:
     assert rounded == pytest.approx(exact, rel=0.02)  # 8 bits
 
 
-def test_gradient_checkpointing_changes_nothing(tmp_path: Path) -> None:
-    losses = []
-    for name, enabled in (("plain", False), ("checkpointed", True)):
-        train(small_run(tmp_path, steps=3, gradient_checkpointing=enabled), tmp_path / name)
-        losses.append([line["loss"] for line in lines_of(tmp_path / name)])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-
-
 def test_windows_of_a_pass_are_each_read_once_and_every_step_is_a_function_of_its_number() -> None:
     sampler = ShuffledWindows(10, sequences=4, parts=2, seed=3, first_step=1, steps=10)
     batches = list(sampler)

@@ -156,22 +156,6 @@ def test_first_and_second_derivatives_by_finite_differences() -> None:
     assert torch.autograd.gradgradcheck(by_kernels, leaves)
 
 
-def test_transforms_of_torch_func() -> None:
-    arguments = draw(4, batch=1)
-
-    def jacobians(mixer: Mixer) -> tuple[Tensor, ...]:
-        return torch.func.jacrev(lambda p, s: mixer(p, *arguments[1:-1], s), (0, 1))(
-            arguments[0], arguments[-1]
-        )[0]
-
-    for found, expected in zip(jacobians(by_kernels), jacobians(by_definition), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)  # float64 rounding
-    several = torch.stack([arguments.projected, 2 * arguments.projected])
-    mapped = torch.func.vmap(lambda p: by_kernels(p, *arguments[1:])[0])(several)
-    for found, given in zip(mapped, several, strict=True):
-        torch.testing.assert_close(found, by_kernels(given, *arguments[1:])[0], rtol=1e-11, atol=1e-12)
-
-
 def test_the_number_of_threads_does_not_matter() -> None:
     arguments, threads = draw(65, batch=3), torch.get_num_threads()
     try:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 numba = pytest.importorskip("numba")
 
@@ -93,11 +92,3 @@ def test_products_are_those_of_numpy_and_do_not_depend_on_their_number(
         out = np.ones((MOST_VECTORS, padded(rows, dtype)), dtype)
         add_products(pack(matrices), 1, vectors, 0, out, 0, count)
         assert np.array_equal(out[:count, :rows], 1 + vectors[:count] @ matrices[1].T)
-
-
-def test_torch_tensors_share_their_memory_with_the_kernels() -> None:
-    from implicit.ops.numba_shared.launch import array
-
-    tensor = torch.zeros(3)
-    array(tensor)[1] = 5
-    assert tensor.tolist() == [0, 5, 0]

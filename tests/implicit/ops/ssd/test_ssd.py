@@ -141,16 +141,6 @@ def test_at_the_edges_of_the_sizes(sizes: dict[str, Any], backend: str) -> None:
             torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-12)  # float64 sums of 11 terms
 
 
-def test_transforms_of_torch_func_see_the_chunked_scan() -> None:
-    x, dt, A, B, C, state = random_arguments(5, heads=2, groups=1, head_size=2, state_size=3)
-
-    def jacobians(scan: Callable[..., tuple[Tensor, Tensor]], *options: int) -> tuple[Tensor, Tensor]:
-        return torch.func.jacrev(lambda x, dt: scan(x, dt, A, B, C, state, *options), (0, 1))(x, dt)
-
-    for results, expected in zip(jacobians(ssd_chunked, 2), jacobians(ssd_reference), strict=True):
-        torch.testing.assert_close(results, expected, rtol=1e-11, atol=1e-12)  # float64 rounding
-
-
 @pytest.mark.parametrize("backend", PORTABLE)
 def test_first_and_second_derivatives_by_finite_differences(backend: str) -> None:
     arguments = random_arguments(3, batch=1, heads=2, head_size=2, groups=1, state_size=2)
