@@ -12,7 +12,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes.adjoint import solve_adjoint
 from implicit.modes.fused import solve_adjoint_fused
-from tests.implicit.ops.sequential_solve.test_numba_kernels import SIZES, by
+from tests.implicit.ops.sequential_solve.test_kernels import SIZES, by
 from tests.small_models import quick_mamba2 as random_model
 from tests.small_models import random_state
 from tests.small_models import random_tokens as tokens_of

@@ -80,8 +80,8 @@ def test_equals_the_recurrence_in_numpy(backend: str, length: int, groups: int) 
     arguments = random_arguments(length, groups=groups)
     x, dt, A, B, C, initial_state = (part.numpy() for part in arguments)
     group = np.arange(4) // (4 // groups)
-    for h, given in ((initial_state, arguments), (0 * initial_state, arguments[:5])):
-        y, state = ssd(*given, backend=backend)
+    for h, initial in ((initial_state, arguments.initial_state), (0 * initial_state, None)):
+        y, state = ssd(*arguments[:5], initial, backend=backend)
         for t in range(length):
             written = np.einsum("bh,bhp,bhn->bhpn", dt[:, t], x[:, t], B[:, t, group])
             h = np.exp(dt[:, t] * A)[..., None, None] * h + written
