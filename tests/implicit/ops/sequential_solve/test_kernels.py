@@ -144,7 +144,7 @@ def test_in_float32_they_equal_the_loop_in_float64(backend: str, sizes: dict[str
 def test_numba_equals_the_loop_in_float64(sizes: dict[str, Any]) -> None:
     """For more sequences than it works on at a time."""
     model = random_model("numba", torch.float64, **sizes)
-    found, expected = solved_by_both(model, 11, 5, rtol=1e-6, atol=1e-9, max_iterations=60)
+    found, expected = solved_by_both(model, 11, 5, rtol=1e-6, atol=3e-6, max_iterations=60)
     assert expected.solution.share_converged > 0.3
     assert_equal(found, expected, FLOAT64)
 
