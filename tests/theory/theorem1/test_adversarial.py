@@ -251,9 +251,10 @@ DERIVATIVES: dict[str, Case] = {
 TABLE = NON_LINEARITY | KINDS | DERIVATIVES
 
 
-@pytest.mark.parametrize(("transition", "states", "verdict", "kind"), TABLE.values(), ids=TABLE.keys())
-def test_the_word_for(transition: Transition, states: list[State], verdict: str, kind: str) -> None:
-    for seed in range(3):
+@pytest.mark.parametrize("name", TABLE)
+def test_the_word_for(name: str) -> None:
+    transition, states, verdict, kind = TABLE[name]
+    for seed in range(1 if name in DERIVATIVES else 3):
         report = check_theorem1(transition, states, seed=seed)
         assert (report.conclusions.value, report.kind.value) == (verdict, kind), (seed, report.kind_sentence)
 
