@@ -105,13 +105,6 @@ class RecordingPicard:
 class ModeConvergence:
     """How the tokens of the sequences converged in one mode.
 
-    Attributes:
-        iterations: evaluations of Φ until the token was done, ``[sequences, length]``.
-        converged: ``[sequences, length]``; a token after one that did not converge counts as not converged.
-        residual: final relative residual, ``[sequences, length]``.
-        history: relative residual of every token before each step, ``[sequences * length, steps]``; a token
-            that is done keeps its last one.
-
     Example:
         >>> iterations, residual = np.array([[3, 5, 4]]), np.zeros((1, 3))
         >>> mode = ModeConvergence(iterations, residual == 0, residual, np.ones((3, 5)))
@@ -119,9 +112,12 @@ class ModeConvergence:
         (array([5]), array([5]), 15.0, 12.0)
     """
 
-    iterations: NDArray[np.int64]
+    iterations: NDArray[np.int64]  # evaluations of Φ until the token was done, ``[sequences, length]``
+    # ``[sequences, length]``; a token after one that did not converge counts as not converged
     converged: NDArray[np.bool_]
-    residual: FloatArray
+    residual: FloatArray  # final relative residual, ``[sequences, length]``
+    # relative residual of every token before each step, ``[sequences * length, steps]``; a token that is done
+    # keeps its last one
     history: FloatArray
 
     @property

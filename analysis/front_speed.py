@@ -107,8 +107,7 @@ class Front:
         return self.arrivals.shape[1] - 1 - self.begin
 
 
-PREFIX = 8
-"""Tokens that are read before a wall; states of both its sides are visited ones."""
+PREFIX = 8  # tokens that are read before a wall; states of both its sides are visited ones
 RADII, ANGLES = (1.0, 1.02, 1.05, 1.1, 1.2), 3
 """|ω| at which the linear response is taken, and ω on each half circle: the other half is conjugate."""
 RESPONSE_TOKENS, ALIGNING = 64, 8

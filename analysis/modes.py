@@ -30,8 +30,7 @@ from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, TokenBatch, draw_batch
 
-DEMANDED = 0.999
-"""The share of tokens that both have to answer alike."""
+DEMANDED = 0.999  # the share of tokens that both have to answer alike
 
 
 class ModesSettings(AnalysisSettings):

@@ -29,8 +29,7 @@ PASSES = ("forward", "forward+backward")
 TOLERANCE = 1e-4
 """Error of float32 outputs and gradients over their largest entry: the forms sum in another order."""
 
-Run = Callable[[Tensor], Tensor]
-"""Maps inputs to outputs, from the state before the first token."""
+Run = Callable[[Tensor], Tensor]  # maps inputs to outputs, from the state before the first token
 
 
 def cases() -> Iterator[Case]:

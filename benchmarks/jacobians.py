@@ -34,8 +34,7 @@ LENGTH = 256
 SINGLE_TOKENS = 16
 JACREV_TOKENS = 4
 STOPPING = Stopping(rtol=1e-10, max_iterations=2000)
-TOLERANCE = 1e-8
-"""Error of every entry over the largest one of its matrix, in float64."""
+TOLERANCE = 1e-8  # error of every entry over the largest one of its matrix, in float64
 
 
 @dataclass(frozen=True, eq=False)

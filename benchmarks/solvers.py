@@ -18,8 +18,7 @@ from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
 
-Solved = tuple[SequenceSolution, Tensor]
-"""Fixed points, and what is decoded from them, ``[batch, length]``."""
+Solved = tuple[SequenceSolution, Tensor]  # fixed points, and what is decoded from them, ``[batch, length]``
 
 MODES: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
 SIZES = (  # run, sequences, length, relative tolerance, turns

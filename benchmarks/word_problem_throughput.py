@@ -13,8 +13,7 @@ from automata import WordProblem, make_task
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 
 BATCH, LENGTH, TURNS = 4096, 256, 15
-LOOPED = 64
-"""Sequences that the loop makes."""
+LOOPED = 64  # sequences that the loop makes
 TASKS = (
     ("S5", None),
     ("S5", 0.5),

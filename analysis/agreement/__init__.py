@@ -42,10 +42,8 @@ from theory.fixed_point import ERROR_MARGIN
 
 __all__ = ["ANALYSIS", "AgreementAnalysis", "AgreementSettings", "analyse", "draw", "main"]
 
-TIGHTENING = 100.0
-"""The second tolerance is this much smaller than the first."""
-DEMANDED = 0.999
-"""The share of tokens that has to agree; less is told in red."""
+TIGHTENING = 100.0  # the second tolerance is this much smaller than the first
+DEMANDED = 0.999  # the share of tokens that has to agree; less is told in red
 LIMITS = (
     "Agreement is measured on these sequences. Other fixed points are searched from a few random latents: "
     "one that repels the iteration, or whose basin was not hit, is not found."
@@ -67,29 +65,17 @@ class AgreementSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class AgreementAnalysis(Answer):
-    """The answer of `analyse`, with arrays ``[sequences, length]``.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        converged: tokens that converged in both modes, at both tolerances.
-        distance: ‖z − z̃‖ / ‖z‖ between the modes at the second tolerance.
-        tolerance: the distance up to which the two are the same fixed point.
-        amplification: largest error per residual that was measured, both relative to ‖z‖.
-        same_answer: tokens from which both modes decode the same class.
-        searches: the fixed points of example tokens.
-        state_names: of the classes.
-    """
+    """The answer of `analyse`, with arrays ``[sequences, length]``."""
 
     run: RunIdentity
     settings: AgreementSettings
-    converged: BoolArray
-    distance: NDArray[np.float64]
-    tolerance: NDArray[np.float64]
-    amplification: float
-    same_answer: BoolArray
-    searches: tuple[TokenFixedPoints, ...]
-    state_names: tuple[str, ...]
+    converged: BoolArray  # tokens that converged in both modes, at both tolerances
+    distance: NDArray[np.float64]  # ‖z − z̃‖ / ‖z‖ between the modes at the second tolerance
+    tolerance: NDArray[np.float64]  # the distance up to which the two are the same fixed point
+    amplification: float  # largest error per residual that was measured, both relative to ‖z‖
+    same_answer: BoolArray  # tokens from which both modes decode the same class
+    searches: tuple[TokenFixedPoints, ...]  # the fixed points of example tokens
+    state_names: tuple[str, ...]  # of the classes
 
     @property
     def agrees(self) -> BoolArray:

@@ -29,17 +29,11 @@ _MOST_ACTIONS = 64  # of two kinds: 2⁶⁴ words of them are beyond any memory 
 
 @dataclass(frozen=True, eq=False)
 class WorstRounds:
-    """What a search found, and what the same model does on random rounds.
+    """What a search found, and what the same model does on random rounds."""
 
-    Attributes:
-        tokens: of the sequence found, ``[length]``.
-        errors: KL(exact ‖ model) at its reveals, in nats, ``[rounds]``.
-        random: the same on random rounds, ``[sequences, rounds]``.
-    """
-
-    tokens: IntArray
-    errors: FloatArray
-    random: FloatArray
+    tokens: IntArray  # of the sequence found, ``[length]``
+    errors: FloatArray  # KL(exact ‖ model) at its reveals, in nats, ``[rounds]``
+    random: FloatArray  # the same on random rounds, ``[sequences, rounds]``
 
     @property
     def mean(self) -> float:

@@ -24,8 +24,7 @@ from automata.tasks.observed import NOTHING, ObservedTask
 from implicit.models.interface import SequenceModel
 from implicit.training.streams import Stream
 
-MOST_SAMPLES = 8192
-"""States to which a probe is fitted at the most, evenly spread over the positions."""
+MOST_SAMPLES = 8192  # states to which a probe is fitted at the most, evenly spread over the positions
 
 
 def window_positions(length: int, window: int) -> IntArray:
@@ -101,22 +100,15 @@ class FeatureSamples:
 
 @dataclass(frozen=True)
 class Decoded:
-    """How far decoded beliefs are from the exact ones, at the last tokens of one length.
+    """How far decoded beliefs are from the exact ones, at the last tokens of one length."""
 
-    Attributes:
-        distance: total variation from the exact belief.
-        divergence: KL(exact ‖ decoded), in nats.
-        constant: total variation of the mean belief, which needs no state, from the exact one.
-        inconsistency: total variation between the decoded belief and the Bayes update of the one decoded
-            before, at tokens that move or show something; 1 where that update is impossible.
-        impossible: share of these tokens at which it is: the decoded belief rules out what is seen.
-    """
-
-    distance: Estimate
-    divergence: Estimate
-    constant: Estimate
+    distance: Estimate  # total variation from the exact belief
+    divergence: Estimate  # KL(exact ‖ decoded), in nats
+    constant: Estimate  # total variation of the mean belief, which needs no state, from the exact one
+    # total variation between the decoded belief and the Bayes update of the one decoded before, at tokens
+    # that move or show something; 1 where that update is impossible
     inconsistency: Estimate
-    impossible: float
+    impossible: float  # share of these tokens at which it is: the decoded belief rules out what is seen
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON."""

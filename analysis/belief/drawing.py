@@ -15,8 +15,7 @@ from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_p
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import draw_runs, drawn_groups, mark_training_lengths
 
-FLOOR = 1e-9
-"""What is smaller is drawn here: rounding of float32 logits."""
+FLOOR = 1e-9  # what is smaller is drawn here: rounding of float32 logits
 TITLES = (
     "divergence along sequences",
     "since a full reveal",
@@ -26,10 +25,8 @@ TITLES = (
     "norm of the state",
 )
 """Titles of the panels."""
-LOGARITHMIC = TITLES[:3]
-"""Panels with a logarithmic vertical axis."""
-UNDERFLOW = -103.3
-"""log 2⁻¹⁴⁹, of the smallest positive number of float32."""
+LOGARITHMIC = TITLES[:3]  # panels with a logarithmic vertical axis
+UNDERFLOW = -103.3  # log 2⁻¹⁴⁹, of the smallest positive number of float32
 
 
 def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:

@@ -40,32 +40,19 @@ from implicit.runs.loading import Run
 
 @dataclass(frozen=True, eq=False)
 class RunBelief:
-    """What was found of one run.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        lengths: in tokens, rising.
-        predictions: at every place where something is asked.
-        mass: the rates of the exact filter on the same sequences.
-        features: what the probe reads; None without a probe.
-        probe: as it was fitted; None without one.
-        decoded: by length; empty without a probe.
-        norms: of the recurrent state; None for a model whose state grows.
-        left_out: why there is no probe; empty if there is one.
-        unconverged: share of the tokens without a converged fixed point; None for an explicit model.
-    """
+    """What was found of one run."""
 
     run: RunIdentity
     settings: BeliefSettings
-    lengths: tuple[int, ...]
-    predictions: Predictions
-    mass: MassRates
-    features: Features | None
-    probe: Probe | None
-    decoded: dict[int, Decoded]
-    norms: Norms | None
-    left_out: str
+    lengths: tuple[int, ...]  # in tokens, rising
+    predictions: Predictions  # at every place where something is asked
+    mass: MassRates  # the rates of the exact filter on the same sequences
+    features: Features | None  # what the probe reads; None without a probe
+    probe: Probe | None  # as it was fitted; None without one
+    decoded: dict[int, Decoded]  # by length; empty without a probe
+    norms: Norms | None  # of the recurrent state; None for a model whose state grows
+    left_out: str  # why there is no probe; empty if there is one
+    # share of the tokens without a converged fixed point; None for an explicit model
     unconverged: float | None
 
     def kl(self, length: int) -> Estimate:
@@ -204,15 +191,10 @@ class RunBelief:
 
 @dataclass(frozen=True, eq=False)
 class BeliefAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        settings: what was chosen.
-        runs: one entry per run.
-    """
+    """What `analyse` returns."""
 
     settings: BeliefSettings
-    runs: tuple[RunBelief, ...]
+    runs: tuple[RunBelief, ...]  # one entry per run
 
     @property
     def findings(self) -> Findings:

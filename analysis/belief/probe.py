@@ -30,8 +30,7 @@ MOST_FEATURES = 4096
 """A larger state is projected at random to so many numbers: the fit solves equations of this size."""
 REGULARISATIONS = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 """λ; the features have variance 1."""
-SMOOTHING = 1e-6
-"""Share of the uniform distribution in a decoded belief before KL is taken."""
+SMOOTHING = 1e-6  # share of the uniform distribution in a decoded belief before KL is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,22 +99,14 @@ def belief_divergence(exact: FloatArray, decoded: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A fitted probe.
+    """A fitted probe."""
 
-    Attributes:
-        center: of the features, ``[features]``.
-        scale: their standard deviations, ``[features]``; 1 where one is constant but for rounding.
-        weights: ``[features, states]``.
-        offset: ``[states]``.
-        regularisation: λ.
-        validation: total variation by λ, on the validation sequences; NaN where the equations are singular.
-    """
-
-    center: FloatArray
-    scale: FloatArray
-    weights: FloatArray
-    offset: FloatArray
-    regularisation: float
+    center: FloatArray  # of the features, ``[features]``
+    scale: FloatArray  # their standard deviations, ``[features]``; 1 where one is constant but for rounding
+    weights: FloatArray  # ``[features, states]``
+    offset: FloatArray  # ``[states]``
+    regularisation: float  # λ
+    # total variation by λ, on the validation sequences; NaN where the equations are singular
     validation: dict[float, float]
 
     def decode(self, features: NDArray[np.floating]) -> FloatArray:

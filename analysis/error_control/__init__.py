@@ -50,8 +50,7 @@ __all__ = [
 Verdict = Literal["corrected", "partly corrected", "kept", "growing", "unknown"]
 CORRECTED, KEPT, GROWING = 0.1, 0.9, 1.1
 """An error is corrected if less than a tenth of it is left, and kept if it is the same to within a tenth."""
-ROUNDING = 1e-9
-"""Gains below this are rounding and the tolerance of the fixed points."""
+ROUNDING = 1e-9  # gains below this are rounding and the tolerance of the fixed points
 NOT_A_BOUND = (
     "Measured, not a bound: other words may do worse. What is proved of a model for words of every length "
     "stands in its certificate (analysis.all_lengths)."
@@ -87,19 +86,12 @@ class ErrorControlSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class ErrorControlAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        spread: q and accuracy along words.
-        followed: what becomes of errors.
-    """
+    """What `analyse` returns."""
 
     run: RunIdentity
     settings: ErrorControlSettings
-    spread: Spread
-    followed: Followed
+    spread: Spread  # q and accuracy along words
+    followed: Followed  # what becomes of errors
 
     @property
     def smallest(self) -> float:
@@ -220,8 +212,7 @@ def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: An
     return ErrorControlAnalysis(RunIdentity.of(run), settings, spread, followed)
 
 
-FLOOR = 1e-12
-"""What is smaller is drawn here: rounding, and the tolerance of the fixed points."""
+FLOOR = 1e-12  # what is smaller is drawn here: rounding, and the tolerance of the fixed points
 
 
 def draw(found: ErrorControlAnalysis, width: float = TEXT_WIDTH) -> Figure:

@@ -23,19 +23,13 @@ from theory import State
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """By what factor words that return both automaton states of a pair change distances.
+    """By what factor words that return both automaton states of a pair change distances."""
 
-    Attributes:
-        between: of the two states of the pair, ``[pairs]``; NaN where no word was found.
-        within: of a state and the one with the smallest error along their difference.
-        sideways: of a state and one with an error as large in a random direction.
-        returned: how far the word, read a second time, moves the state, over the distance that the pair then
-            has; 0 where it returns a code. Both states are behind the same last tokens.
-    """
-
-    between: FloatArray
-    within: FloatArray
-    sideways: FloatArray
+    between: FloatArray  # of the two states of the pair, ``[pairs]``; NaN where no word was found
+    within: FloatArray  # of a state and the one with the smallest error along their difference
+    sideways: FloatArray  # of a state and one with an error as large in a random direction
+    # how far the word, read a second time, moves the state, over the distance that the pair then has; 0 where
+    # it returns a code. Both states are behind the same last tokens
     returned: FloatArray
 
     def numbers(self) -> dict[str, Any]:
@@ -47,13 +41,6 @@ class Gains:
 class Followed:
     """Errors of several sizes, followed along random words.
 
-    Attributes:
-        distances: of the two runs of a pair over that at first, ``[pairs, follow + 1]``.
-        shares: by η, the distance to the run without the error over the distance of the pair,
-            ``[pairs, follow + 1]``; NaN from where the automaton no longer tells the pair apart.
-        gains: of words that return.
-        share_converged: of the fixed points that were sought; 1 for an explicit model.
-
     Example:
         An error that halves with every token:
 
@@ -62,10 +49,12 @@ class Followed:
         0.125
     """
 
-    distances: FloatArray
+    distances: FloatArray  # of the two runs of a pair over that at first, ``[pairs, follow + 1]``
+    # by η, the distance to the run without the error over the distance of the pair, ``[pairs, follow + 1]``;
+    # NaN from where the automaton no longer tells the pair apart
     shares: dict[float, FloatArray]
-    gains: Gains | None
-    share_converged: float
+    gains: Gains | None  # of words that return
+    share_converged: float  # of the fixed points that were sought; 1 for an explicit model
 
     def left(self, size: float) -> float:
         """Return what is left of an error after the last token, in the median: 1 for an affine layer."""

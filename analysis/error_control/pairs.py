@@ -12,28 +12,19 @@ from automata.tasks.word_problem import WordProblem
 
 COMMON_TOKENS = 4
 """Words end with the same tokens, as many as a convolution reads, so that windows do not differ in tokens."""
-LONGEST_RETURN = 48
-"""Tokens; no longer words that return are looked for."""
+LONGEST_RETURN = 48  # tokens; no longer words that return are looked for
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of words with what is read after both.
+    """Pairs of words with what is read after both."""
 
-    Attributes:
-        first: ``[pairs, length]``.
-        second: the same last tokens, and another automaton state in the end.
-        after: what is read after both, ``[pairs, follow]``.
-        apart: whether the automaton states still differ after so many of these tokens,
-            ``[pairs, follow + 1]``.
-        returning: a word for each pair that leads both automaton states back to themselves; empty if none
-            was found.
-    """
-
-    first: IntArray
-    second: IntArray
-    after: IntArray
+    first: IntArray  # ``[pairs, length]``
+    second: IntArray  # the same last tokens, and another automaton state in the end
+    after: IntArray  # what is read after both, ``[pairs, follow]``
+    # whether the automaton states still differ after so many of these tokens, ``[pairs, follow + 1]``
     apart: NDArray[np.bool_]
+    # a word for each pair that leads both automaton states back to themselves; empty if none was found
     returning: tuple[IntArray, ...]
 
 

@@ -81,35 +81,25 @@ class ExtractionSettings(AnalysisSettings):
 
 @dataclass(frozen=True, eq=False)
 class ExtractionAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        task: what the model was trained on.
-        length: tokens of the sequences whose states were looked at.
-        extraction: the automaton and how it came about.
-        agrees: where model and automaton give the same answer on fresh words, ``[words, longest]``; nowhere
-            if there is no automaton.
-        correct: where the model gives the task's answer, ``[words, longest]``.
-        difference: on a shortest word that tells the extracted from the task's automaton; None if no word
-            does, or there is no automaton.
-        departure: the earliest token of the fresh words at which model and automaton differ; None if none.
-        first_error: the earliest token of the fresh words at which the model is wrong; None if none.
-        share_converged: of all tokens that were read.
-    """
+    """What `analyse` returns."""
 
     run: RunIdentity
     settings: ExtractionSettings
-    task: Task
-    length: int
-    extraction: Extraction
+    task: Task  # what the model was trained on
+    length: int  # tokens of the sequences whose states were looked at
+    extraction: Extraction  # the automaton and how it came about
+    # where model and automaton give the same answer on fresh words, ``[words, longest]``; nowhere if there is
+    # no automaton
     agrees: NDArray[np.bool_]
-    correct: NDArray[np.bool_]
+    correct: NDArray[np.bool_]  # where the model gives the task's answer, ``[words, longest]``
+    # on a shortest word that tells the extracted from the task's automaton; None if no word does, or there is
+    # no automaton
     difference: Difference | None
+    # the earliest token of the fresh words at which model and automaton differ; None if none
     departure: Difference | None
+    # the earliest token of the fresh words at which the model is wrong; None if none
     first_error: Difference | None
-    share_converged: float
+    share_converged: float  # of all tokens that were read
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -327,8 +317,7 @@ def _words(task: Task, count: int, length: int, seed: int, number: int) -> Tenso
     return torch.where(torch.arange(length) < batch.lengths[:, None], batch.tokens, more)
 
 
-LARGEST_SHOWN = 24
-"""An automaton of more states is given in the JSON only."""
+LARGEST_SHOWN = 24  # an automaton of more states is given in the JSON only
 
 
 def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:

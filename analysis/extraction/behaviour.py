@@ -195,21 +195,15 @@ SHOWN_TOKENS = 40
 class Difference:
     """A word after whose last token two answers differ.
 
-    Attributes:
-        word: token numbers.
-        model: the model's answer to the last token.
-        automaton: that of the extracted automaton.
-        task: that of the task's automaton.
-
     Example:
         >>> Difference((1, 1), model=1, automaton=1, task=0).model_is_wrong
         True
     """
 
-    word: tuple[int, ...]
-    model: int
-    automaton: int
-    task: int
+    word: tuple[int, ...]  # token numbers
+    model: int  # the model's answer to the last token
+    automaton: int  # that of the extracted automaton
+    task: int  # that of the task's automaton
 
     @property
     def model_is_wrong(self) -> bool:

@@ -66,22 +66,14 @@ class JacobianSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class JacobianAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        report: theory's checks, one per visited state.
-        blocks: the block structure; None if no state has a fixed point.
-        shown: the Jacobian of the figure, that of median off-diagonal mass; None likewise.
-        spectra: the eigenvalues of ∂h'/∂h where the blocks were measured, by the label of the state.
-    """
+    """What `analyse` returns."""
 
     run: RunIdentity
     settings: JacobianSettings
-    report: Theorem1Report
-    blocks: BlockStructure | None
-    shown: StateJacobian | None
+    report: Theorem1Report  # theory's checks, one per visited state
+    blocks: BlockStructure | None  # the block structure; None if no state has a fixed point
+    shown: StateJacobian | None  # the Jacobian of the figure, that of median off-diagonal mass; None likewise
+    # the eigenvalues of ∂h'/∂h where the blocks were measured, by the label of the state
     spectra: dict[str, Spectrum]
 
     @property

@@ -80,27 +80,17 @@ class MechanismSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class RunMechanism:
-    """What is found of one run.
-
-    Attributes:
-        run: which run.
-        classes: the automaton states that have codes.
-        codes: by kind of state part, and of all kinds side by side as ``all``.
-        geometry: of the codes of each of these, what the symmetry of the automaton makes of them.
-        swaps: by kind of state part.
-        dynamics: from one token to the next.
-        iterations: per token, in the mean; None for an explicit model.
-        share_converged: of the fixed points that were sought.
-    """
+    """What is found of one run."""
 
     run: RunIdentity
-    classes: IntArray
-    codes: dict[str, Codes]
+    classes: IntArray  # the automaton states that have codes
+    codes: dict[str, Codes]  # by kind of state part, and of all kinds side by side as ``all``
+    # of the codes of each of these, what the symmetry of the automaton makes of them
     geometry: dict[str, Geometry]
-    swaps: dict[str, Swap]
-    dynamics: Dynamics
-    iterations: float | None
-    share_converged: float
+    swaps: dict[str, Swap]  # by kind of state part
+    dynamics: Dynamics  # from one token to the next
+    iterations: float | None  # per token, in the mean; None for an explicit model
+    share_converged: float  # of the fixed points that were sought
 
     @property
     def kept_in(self) -> str:
@@ -152,24 +142,18 @@ class RunMechanism:
         }
 
 
-DECIDES = 0.9
-"""The share of the answers that a part has to take with it to be what holds the automaton state."""
+DECIDES = 0.9  # the share of the answers that a part has to take with it to be what holds the automaton state
 
 
 @dataclass(frozen=True, eq=False)
 class MechanismAnalysis(Answer):
-    """What `compare` returns.
-
-    Attributes:
-        settings: what was chosen.
-        runs: in the order given.
-        likeness: of every two runs of the same automaton, by the places of both in ``runs``.
-        chance: the share of every component for codes at equal distances; empty without a symmetry.
-    """
+    """What `compare` returns."""
 
     settings: MechanismSettings
-    runs: tuple[RunMechanism, ...]
+    runs: tuple[RunMechanism, ...]  # in the order given
+    # of every two runs of the same automaton, by the places of both in ``runs``
     likeness: dict[tuple[int, int], Likeness]
+    # the share of every component for codes at equal distances; empty without a symmetry
     chance: dict[str, float]
 
     @property

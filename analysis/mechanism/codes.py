@@ -13,19 +13,12 @@ import numpy as np
 
 from analysis.framework.arrays import FloatArray, IntArray
 
-ROUNDING = 1e-12
-"""Codes that differ by less than this share of the state's size do not differ."""
+ROUNDING = 1e-12  # codes that differ by less than this share of the state's size do not differ
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
     """What is left of the codes when the basis is forgotten.
-
-    Attributes:
-        gram: inner products of the centred codes, ``[classes, classes]``, over the mean squared distance of
-            a visit from the mean of all.
-        reliability: correlation of the distances between codes of one half of the visits with those of the
-            other; a correlation with another model's can hardly be larger.
 
     Example:
         Three codes at equal distances, and the same three in one line:
@@ -38,7 +31,11 @@ class Codes:
         (1.0, 0.354)
     """
 
+    # inner products of the centred codes, ``[classes, classes]``, over the mean squared distance of a visit
+    # from the mean of all
     gram: FloatArray
+    # correlation of the distances between codes of one half of the visits with those of the other; a
+    # correlation with another model's can hardly be larger
     reliability: float
 
     @property
@@ -207,16 +204,11 @@ def _distances(gram: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike the codes of two runs of one automaton are.
+    """How alike the codes of two runs of one automaton are."""
 
-    Attributes:
-        distances: correlation of the distances between codes; NaN if those of one are all equal.
-        alignment: linear CKA of the codes.
-        by_chance: mean of it over random renamings of the automaton states, and its 95% quantile.
-    """
-
-    distances: float
-    alignment: float
+    distances: float  # correlation of the distances between codes; NaN if those of one are all equal
+    alignment: float  # linear CKA of the codes
+    # mean of it over random renamings of the automaton states, and its 95% quantile
     by_chance: tuple[float, float]
 
     def numbers(self) -> dict[str, Any]:

@@ -15,31 +15,24 @@ from theory import latent_jacobian, layer_jacobians, solve_fixed_point
 
 FOUND = 1e-9
 """The relative residual below which a latent counts as a fixed point; its last digits do not matter here."""
-SMALLEST_ERROR = 0.01
-"""The smallest error that is followed, as a share of the way to another state."""
+SMALLEST_ERROR = 0.01  # the smallest error that is followed, as a share of the way to another state
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """One token's work, in numbers that no change of basis within the recurrent state alters.
+    """One token's work, in numbers that no change of basis within the recurrent state alters."""
 
-    Attributes:
-        written: the share of the difference between codes that the last token has written, the rest having
-            been kept by the decay; None for an explicit model.
-        left_after_one: what is left of a small error along the difference of two states after one token.
-        left_after_all: after all tokens that were read.
-        contraction: the spectral norm of ∂zΦ at fixed points, in the median; None for an explicit model.
-        second_term: ‖∂zG (I − ∂zΦ)⁻¹ ∂sΦ‖ over ‖∂sG‖, Frobenius norms, in the median; likewise.
-        second_rank: how many directions that term acts in: (Σσ²)²/Σσ⁴ of its singular values; likewise.
-        decay: the entries of the direct term: their 5%, 50% and 95% quantiles; likewise.
-    """
-
+    # the share of the difference between codes that the last token has written, the rest having been kept by
+    # the decay; None for an explicit model
     written: float | None
-    left_after_one: float
-    left_after_all: float
+    left_after_one: float  # what is left of a small error along the difference of two states after one token
+    left_after_all: float  # after all tokens that were read
+    # the spectral norm of ∂zΦ at fixed points, in the median; None for an explicit model
     contraction: float | None
-    second_term: float | None
+    second_term: float | None  # ‖∂zG (I − ∂zΦ)⁻¹ ∂sΦ‖ over ‖∂sG‖, Frobenius norms, in the median; likewise
+    # how many directions that term acts in: (Σσ²)²/Σσ⁴ of its singular values; likewise
     second_rank: float | None
+    # the entries of the direct term: their 5%, 50% and 95% quantiles; likewise
     decay: tuple[float, float, float] | None
 
 

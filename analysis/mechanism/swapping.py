@@ -15,16 +15,12 @@ from theory import State
 
 @dataclass(frozen=True, eq=False)
 class Swap:
-    """The answers after one kind of state part was taken from another run.
+    """The answers after one kind of state part was taken from another run."""
 
-    Attributes:
-        giver: the share of the answers that are right for the state that the part was taken from, token by
-            token, ``[tokens]``; NaN where no two states are told apart any more.
-        receiver: the share that is right for the state that it was put into.
-    """
-
+    # the share of the answers that are right for the state that the part was taken from, token by token,
+    # ``[tokens]``; NaN where no two states are told apart any more
     giver: FloatArray
-    receiver: FloatArray
+    receiver: FloatArray  # the share that is right for the state that it was put into
 
     @property
     def first(self) -> float:

@@ -17,12 +17,6 @@ from automata.tasks.word_problem import WordProblem
 class Symmetry:
     """What the group that the tokens generate makes of the states.
 
-    Attributes:
-        components: of the functions on the states that are not constant, by irreducible representation.
-        by_words: the number of its orbit for every pair of states, under reading the same word in both.
-        by_renaming: likewise under the renamings of the states that the automaton does not notice; None if
-            the tokens do not act as a group on itself.
-
     Example:
         >>> from automata.tasks.registry import make_task
         >>> found = symmetry_of(make_task("S3"))
@@ -32,8 +26,12 @@ class Symmetry:
         (5, 5)
     """
 
+    # of the functions on the states that are not constant, by irreducible representation
     components: tuple[IsotypicComponent, ...]
+    # the number of its orbit for every pair of states, under reading the same word in both
     by_words: IntArray
+    # likewise under the renamings of the states that the automaton does not notice; None if the tokens do not
+    # act as a group on itself
     by_renaming: IntArray | None
 
     def chance(self) -> dict[str, float]:

@@ -15,36 +15,26 @@ from automata.tasks.word_problem import WordProblem
 from implicit.runs.loading import Run
 from theory import State
 
-LEAST_VISITS = 2
-"""Visits that a class needs in each half of them; a class with fewer is left out."""
+LEAST_VISITS = 2  # visits that a class needs in each half of them; a class with fewer is left out
 _TRIES = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """States after words, each kind of state part by itself, in two independent halves.
+    """States after words, each kind of state part by itself, in two independent halves."""
 
-    Attributes:
-        classes: the automaton states that have enough visits, in order, ``[classes]``.
-        label: the place in ``classes`` of every visit, ``[visits]``.
-        half: 0 or 1 for every visit, ``[visits]``.
-        parts: by kind (``ssm``, ``conv``), the entries of all layers, ``[visits, entries]``; kinds without
-            entries are left out.
-        recurrent: the kinds that Theorem 1 speaks of.
-        written: of an implicit model, the part of the recurrent kinds that the last token wrote: G at the
-            same latent from a state without them, ``[visits, entries]``.
-        iterations: self-iterations per token, in the mean; None for an explicit model.
-        share_converged: of the fixed points that were sought; 1 for an explicit model.
-    """
-
-    classes: IntArray
-    label: IntArray
-    half: IntArray
+    classes: IntArray  # the automaton states that have enough visits, in order, ``[classes]``
+    label: IntArray  # the place in ``classes`` of every visit, ``[visits]``
+    half: IntArray  # 0 or 1 for every visit, ``[visits]``
+    # by kind (``ssm``, ``conv``), the entries of all layers, ``[visits, entries]``; kinds without entries are
+    # left out
     parts: dict[str, FloatArray]
-    recurrent: tuple[str, ...]
+    recurrent: tuple[str, ...]  # the kinds that Theorem 1 speaks of
+    # of an implicit model, the part of the recurrent kinds that the last token wrote: G at the same latent
+    # from a state without them, ``[visits, entries]``
     written: FloatArray | None
-    iterations: float | None
-    share_converged: float
+    iterations: float | None  # self-iterations per token, in the mean; None for an explicit model
+    share_converged: float  # of the fixed points that were sought; 1 for an explicit model
 
     def of(self, kinds: tuple[str, ...]) -> FloatArray:
         """Return the entries of some kinds side by side."""

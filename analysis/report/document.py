@@ -204,8 +204,7 @@ def _reproduce(report: Mapping[str, Any]) -> list[str]:
     ]
 
 
-WINDOWS = (0, 1, 2, 4, 8)
-"""Classifiers that see the last so many tokens only."""
+WINDOWS = (0, 1, 2, 4, 8)  # classifiers that see the last so many tokens only
 
 
 def task_shortcuts(runs: Sequence[Run]) -> dict[str, Any]:

@@ -22,12 +22,9 @@ from benchmarks.certificate_mutations.mutations import Content, numbers_of
 from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]
-SAMPLES = 2
-"""Points at the edge of a set, beside its centre, and pairs of a region."""
-CORNERS = 1
-"""Corners of a box of states that are tried beside its centre."""
-LONGEST_ORBIT = 400
-"""Steps that are followed: what is farther is as good as the limit."""
+SAMPLES = 2  # points at the edge of a set, beside its centre, and pairs of a region
+CORNERS = 1  # corners of a box of states that are tried beside its centre
+LONGEST_ORBIT = 400  # steps that are followed: what is farther is as good as the limit
 SIZES: dict[str, Callable[[int, int], int]] = {
     "centres": lambda state, _: state,
     "widths": lambda state, _: state,

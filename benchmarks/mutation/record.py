@@ -12,8 +12,7 @@ from filelock import FileLock
 
 from implicit.runs.files import write_bytes
 
-AIM = 0.9
-"""Share of the mutants of an area that tests should notice, the equivalent ones left out."""
+AIM = 0.9  # share of the mutants of an area that tests should notice, the equivalent ones left out
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from paper_figures.wikitext import FAMILIES, IMPLICIT, KINDS, LABELS, TEXTS, run
 
 SETTINGS = IterationSettings(file=TEXTS["test"])
 TOKEN_KINDS = ("begins a word", "goes on in a word", "number", "punctuation")
-WORSE = 1.005
-"""A perplexity is worse than another from this ratio on."""
+WORSE = 1.005  # a perplexity is worse than another from this ratio on
 
 
 def _filling(one: Look) -> str:

@@ -136,8 +136,7 @@ def puzzle_accuracy(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
     }
 
 
-TRAINED_COMMANDS = 16
-"""Commands in a training sequence."""
+TRAINED_COMMANDS = 16  # commands in a training sequence
 
 
 class RevealSettings(AnswerSettings):

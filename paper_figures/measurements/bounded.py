@@ -113,8 +113,7 @@ def _with_gradient(phase: Phase) -> int:
     return steps + sum(penalty.evaluations or 0 for penalty in phase.penalties.values())
 
 
-BOUNDED_ITERATIONS = 4
-"""Self-iterations of the bounded phase, in small runs and at the size of the paper."""
+BOUNDED_ITERATIONS = 4  # Self-iterations of the bounded phase, in small runs and at the size of the paper
 
 
 class BoundedSettings(CheckedConfig):

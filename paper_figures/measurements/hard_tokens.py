@@ -21,8 +21,7 @@ from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.measurements.iterations import MODES, group_means
 
-NO_LIMIT = "none"
-"""The limit that is one of the settings, so large that it is none."""
+NO_LIMIT = "none"  # the limit that is one of the settings, so large that it is none
 
 
 class HardTrainingSettings(CheckedConfig):

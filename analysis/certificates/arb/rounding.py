@@ -33,8 +33,7 @@ TINY = arb(2) ** -80
 
 Where what is normalised is as large as 2⁸⁰, that of its inverse root alone is an error of 1.
 """
-LINEAR_FROM = 20
-"""PyTorch's softplus returns its argument above."""
+LINEAR_FROM = 20  # PyTorch's softplus returns its argument above
 
 
 @dataclass(frozen=True, eq=False)

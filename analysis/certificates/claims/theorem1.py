@@ -238,17 +238,13 @@ VERIFIED = {
 }
 """The statement that each count of the summary counts, as the verdict has it."""
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-LONGEST_ORBIT = 512
-"""Steps that a certificate may ask for."""
+LONGEST_ORBIT = 512  # steps that a certificate may ask for
 BITS_A_STEP = 6
-STEP_OF_BITS = 64
-"""Precisions are multiples of it, so that few models are made; so many are left at the end."""
-NARROW = arb(2) ** -40
-"""The radius at which an orbit is known well enough."""
+STEP_OF_BITS = 64  # precisions are multiples of it, so that few models are made; so many are left at the end
+NARROW = arb(2) ** -40  # the radius at which an orbit is known well enough
 ATTEMPTS = 3
 
-OF_A_STEP = 2.0
-"""Operations of one step for each weight and entry of the state."""
+OF_A_STEP = 2.0  # operations of one step for each weight and entry of the state
 Image = Callable[[Vector], Vector]
 
 
@@ -281,8 +277,7 @@ def damped_orbit(
     return z
 
 
-State = Mapping[str, NDArray[np.float64]]
-"""A state as a certificate holds it."""
+State = Mapping[str, NDArray[np.float64]]  # a state as a certificate holds it
 LARGEST_POWER = 2**20
 
 

@@ -93,8 +93,7 @@ from theory.rigorous.tensors.agreement import AsReal, compare_beside
 
 Step = Callable[[Array, IntArray], tuple[Array, Array]]
 Tolerance = Callable[[Array, IntArray], tuple[Array, Array]]
-NEIGHBOURS = 8
-"""Nearest states in the Euclidean norm that are tried in their own metrics."""
+NEIGHBOURS = 8  # nearest states in the Euclidean norm that are tried in their own metrics
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,12 +287,9 @@ def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: fl
     return radii
 
 
-STATED_SHARE = 0.95
-"""Stated over proved margin: a check in other arithmetic has other roundings."""
-STATED_RADIUS = 1.05
-"""Stated over proved radius, for the same reason."""
-AT_ONCE = 256
-"""Steps that are bounded together, so that arrays of derivatives stay small."""
+STATED_SHARE = 0.95  # stated over proved margin: a check in other arithmetic has other roundings
+STATED_RADIUS = 1.05  # stated over proved radius, for the same reason
+AT_ONCE = 256  # steps that are bounded together, so that arrays of derivatives stay small
 
 
 def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ImageBalls | None:
@@ -485,8 +481,7 @@ def prove_starts(run: Run, settings: LengthsSettings) -> FoundLengths:
 
 
 STEP_ERROR = 1e-9
-POINTS = 16
-"""Sets at whose centres the code is compared with itself on floats."""
+POINTS = 16  # sets at whose centres the code is compared with itself on floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

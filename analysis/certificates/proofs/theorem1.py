@@ -74,8 +74,7 @@ from theory.rigorous.enclosure import (
 from theory.rigorous.orbits import orbits_into_basin
 from theory.rigorous.tensors import EnclosedTransitionBatch
 
-CHUNK = 2**22
-"""The most float64 entries of one array of derivatives."""
+CHUNK = 2**22  # the most float64 entries of one array of derivatives
 MAX_PARTNERS = 3
 """Other values of h that are tried until one has a fixed point beside the window that is kept."""
 
@@ -199,13 +198,11 @@ def _tensors(state: dict[str, Array]) -> dict[str, Tensor]:
 
 
 MARGIN = 1.5
-LEEWAY = 2.0**-12
-"""Relative reserve of claimed singular values and norms of powers."""
+LEEWAY = 2.0**-12  # relative reserve of claimed singular values and norms of powers
 POINT_RADII = (2.0**-28, 2.0**-36)
 """Radii tried at a point, before the least that the residual allows: wide enough that the iteration from zero
 comes into the ball soon, small enough for sharp enclosures of J."""
-RANGE_EXPONENTS = (2, 48)
-"""Boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection."""
+RANGE_EXPONENTS = (2, 48)  # boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection
 
 
 def prove_points(points: Points) -> list[Point | None]:
