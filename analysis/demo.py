@@ -15,7 +15,7 @@ from rich.console import Console
 
 from analysis.framework.output import check_writable, written_together
 from analysis.framework.terminal import add_output_flag
-from analysis.report.document import collect, print_report, write_report
+from analysis.report import collect, print_report, write_report
 from analysis.report.tasks import ReportSettings, comparison_tasks, perform_all, tasks_of, two_processes
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command

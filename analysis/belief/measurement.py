@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from analysis.belief.decoding import (
+from analysis.belief.exact import ExactSequences, exact_sequences
+from analysis.belief.norms import MassRates, Norms, mass_rates, shown_positions
+from analysis.belief.prediction import Predictions
+from analysis.belief.probe import (
     Decoded,
+    Features,
     FeatureSamples,
+    Probe,
     ProbeSequences,
     decoded_at,
     fitted_probe,
     window_positions,
 )
-from analysis.belief.exact import ExactSequences, exact_sequences
-from analysis.belief.norms import MassRates, Norms, mass_rates, shown_positions
-from analysis.belief.prediction import Predictions
-from analysis.belief.probe import Features, Probe
-from analysis.belief.reading import read_in_blocks
-from analysis.belief.settings import BeliefSettings
+from analysis.belief.reading import BeliefSettings, read_in_blocks
 from analysis.belief.statistics import Estimate
 from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import observed_task_of

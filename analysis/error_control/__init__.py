@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from analysis.error_control.following import Followed, Gains, follow_errors, median
-from analysis.error_control.pairs import Pairs, choose_pairs
+from analysis.error_control.following import Followed, Gains, Pairs, choose_pairs, follow_errors, median
 from analysis.error_control.spread import SHARE_BELOW, Horizon, Spread, measure_spread, visit_ratios
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled

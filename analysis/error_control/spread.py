@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.error_control.pairs import common_ending
+from analysis.error_control.following import common_ending
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
 from automata.errors import InputError

@@ -19,8 +19,15 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from analysis.extraction.behaviour import Difference, Reader, first_difference, shortest_difference
-from analysis.extraction.state_merging import Effort, Extraction, extract_machine
+from analysis.extraction.state_merging import (
+    Difference,
+    Effort,
+    Extraction,
+    Reader,
+    extract_machine,
+    first_difference,
+    shortest_difference,
+)
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.finding import Answer, Finding, Rows, for_title

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from analysis.error_control.pairs import choose_pairs
+from analysis.error_control.following import choose_pairs
 from analysis.framework.analysis import Comparison
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
@@ -24,11 +24,26 @@ from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number
-from analysis.mechanism.codes import ROUNDING, Codes, Likeness, alignment, chance_alignment, codes_of
-from analysis.mechanism.dynamics import Dynamics, measure_dynamics, share_written
-from analysis.mechanism.swapping import Swap, swap_parts
-from analysis.mechanism.symmetry import Geometry, Symmetry, symmetry_of
-from analysis.mechanism.visits import Visits, visit_classes
+from analysis.mechanism.codes import (
+    ROUNDING,
+    Codes,
+    Geometry,
+    Likeness,
+    Symmetry,
+    alignment,
+    chance_alignment,
+    codes_of,
+    symmetry_of,
+)
+from analysis.mechanism.dynamics import (
+    Dynamics,
+    Swap,
+    Visits,
+    measure_dynamics,
+    share_written,
+    swap_parts,
+    visit_classes,
+)
 from automata.drawing import COLORS
 from automata.drawn_labels import in_legend
 from automata.errors import InputError
