@@ -59,7 +59,6 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
 
 
 def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
-    """Train, analyse, and write the report."""
     began = time.monotonic()
     console.print(
         f"Training {IMPLICIT} on {TASK}; in a second process {' and '.join(CONTROLS)}", highlight=False

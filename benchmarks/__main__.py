@@ -101,7 +101,6 @@ def run_benchmark(benchmark: Benchmark, environment: Environment) -> dict[str, A
 
 
 def stored(folder: Path, names: list[str]) -> dict[str, Any]:
-    """What is stored of some benchmarks."""
     results = {}
     for name in names:
         path = folder / f"{name}.json"

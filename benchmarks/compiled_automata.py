@@ -143,7 +143,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def table(done: dict[str, Any]) -> Table:
-    """Lay out what was found."""
     shown = Table(title="Answers of compiled automata, sequential mode, float32", title_justify="left")
     columns = ("states", "tokens", "d_model", "parameters", "right", "answers", "most_iterations", "seconds")
     for column in ("automaton", *columns, "least margin (proved)"):

@@ -39,8 +39,6 @@ def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do the work of a case."""
-
     name: str  # in tables and results
     work: Callable[[], object]  # does it once
     # what is known about the work beside its time, such as the number of evaluations
@@ -93,8 +91,6 @@ class Headline:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A question about speed with its cases."""
-
     name: str  # of the module and the results
     description: str  # the question, in a line
     cases: Callable[[], Iterable[Case]]  # makes them; they are made when the benchmark is run

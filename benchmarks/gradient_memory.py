@@ -64,7 +64,6 @@ def cases() -> Iterator[Case]:
 
 @torch.no_grad()
 def fixed_points(model: FixedPointModel, tokens: Tensor) -> Tensor:
-    """The latents at rounding level."""
     solution = model.fixed_points(
         tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-12, max_iterations=2000))
     )

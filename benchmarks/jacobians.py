@@ -64,7 +64,6 @@ class VisitedSequence:
 
     @cached_property
     def iterations(self) -> list[int]:
-        """How many iterations the solver needs at each position."""
         iterations: list[int] = self.solve().iterations[:, 0].tolist()
         return iterations
 
@@ -81,7 +80,6 @@ class VisitedSequence:
         return found
 
     def jacrevs(self, positions: list[int]) -> list[Tensor]:
-        """`torch.func.jacrev` through as many unrolled iterations as the solver needs."""
         found = []
         for position in positions:
             transition = self.model.transition(int(self.tokens[position]))
@@ -134,7 +132,6 @@ def spread(count: int) -> list[int]:
 
 
 def check(sequence: VisitedSequence, single: list[int], reverse: list[int]) -> None:
-    """Every fixed point was reached, and the matrices of all contenders are equal."""
     share = sequence.solve().share_converged
     if share < 1:
         raise IncorrectError(f"only {share:.2%} of the tokens converged")

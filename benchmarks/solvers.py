@@ -94,14 +94,12 @@ def watched(
 
 
 def require_converged(solutions: Mapping[Mode, Solved]) -> None:
-    """Every token converges in every mode."""
     for mode, (solution, _) in solutions.items():
         if solution.share_converged < 1:
             raise IncorrectError(f"{mode}: only {solution.share_converged:.2%} of the tokens converged")
 
 
 def check(solutions: Mapping[Mode, Solved], _labels: Tensor) -> None:
-    """Every token converges in every mode, and the windowed mode decodes what the sequential one decodes."""
     require_converged(solutions)
     differ = int((solutions["windowed"][1] != solutions["sequential"][1]).sum())
     if differ:

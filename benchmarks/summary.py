@@ -12,7 +12,6 @@ _IN_WORDS = {"seconds": "time", "peak_bytes": "peak memory"}
 
 
 def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the summary as Markdown."""
     lines = [
         _where(run for result in results.values() for run in result["runs"]),
         "",
@@ -86,7 +85,6 @@ _NOT_COUNTS = {
 
 
 def table(title: str, cases: list[dict[str, Any]]) -> Table:
-    """Lay the cases of one run out for the terminal."""
     parameters = [case["parameters"] for case in cases]
     common = {
         name: value

@@ -92,7 +92,6 @@ class Setting:
         return outside.double().mean().item(), differs.double().mean().item()
 
     def check(self, work: Latents) -> None:
-        """Every token is within the tolerance and decoded as by the sequential mode."""
         outside, differs = self.wrong(work())
         if outside or differs:
             raise IncorrectError(

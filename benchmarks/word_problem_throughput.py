@@ -76,7 +76,6 @@ def python_loop(problem: WordProblem) -> tuple[Contender, ...]:
 
 
 def follow(table: list[list[int]], initial_state: int, sequences: list[list[int]]) -> list[list[int]]:
-    """The state after every token."""
     labels = []
     for sequence in sequences:
         state = initial_state

@@ -130,8 +130,6 @@ def worst_rounds(
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Candidates of a task, read by a model."""
-
     task: PartiallyObserved
     model: SequenceModel
 
@@ -161,7 +159,6 @@ class _Search:
         return _Candidates(tokens, found.errors, found.beliefs, state), logits
 
     def moved(self, found: _Candidates, words: Sequence[tuple[int, ...]]) -> _Candidates:
-        """Every candidate after every word of actions."""
         count = len(found.tokens)
         moved = found.chosen(np.repeat(np.arange(count), len(words)))
         for column in np.array(words).T:

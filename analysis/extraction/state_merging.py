@@ -421,7 +421,6 @@ class _Votes:
         self._tally()
 
     def machine(self, order: list[int]) -> MealyMachine:
-        """Return the automaton of the majorities."""
         number = {source: index for index, source in enumerate(order)}
         tokens = range(self.vocabulary_size)
         return MealyMachine(

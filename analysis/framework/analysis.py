@@ -170,7 +170,6 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         return settings if self.any_length else fitted(settings, runs)
 
     def _files(self, folders: Sequence[Path]) -> list[Path]:
-        """What is named as written, one in every folder."""
         return [folder / (self.file or f"{self.name}.json") for folder in folders]
 
     def command(self, argv: Sequence[str] | None) -> None:

@@ -1,8 +1,8 @@
 """By which mechanism do models track the same automaton? ``python -m analysis.mechanism RUN [RUN ...]``.
 
 Models differ in size and basis. What is compared is what no change of basis alters: which part of the state
-carries the answers when it is exchanged (`swapping`), how the codes of the automaton's states lie to each
-other (`codes`, `symmetry`), and what one token writes, keeps and corrects (`dynamics`).
+carries the answers when it is exchanged, how the codes of the automaton's states lie to each other (`codes`),
+and what one token writes, keeps and corrects (`dynamics`).
 """
 
 from collections.abc import Iterable
@@ -211,7 +211,6 @@ class MechanismAnalysis(Answer):
 
 
 def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
-    """Every measured quantity in words."""
     codes, dynamics, geometry = run.held, run.dynamics, run.geometry[run.coded_in]
     rows = {"held in": run.kept_in}
     for kind, swap in run.swaps.items():

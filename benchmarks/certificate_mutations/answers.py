@@ -70,8 +70,6 @@ class Orbit:
 
 
 class IterationJudge:
-    """The claims of a certificate on the iteration of a model."""
-
     def __init__(self, model: ExactModel, limit: int) -> None:
         self.model, self.limit = model, limit
         self.size = len(entries_of(model.zero_state()))
@@ -279,7 +277,6 @@ class AnswersJudge:
         self.size = self.iteration.size
 
     def words(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate of all words."""
         yield from self.iteration.faults(content)
         tokens, task = range(self.task.vocabulary_size), self.task
         if any(set(level) != LEVEL for level in content["levels"]):
@@ -322,7 +319,6 @@ class AnswersJudge:
                         yield f"{line}: {fault}"
 
     def cover(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate of every length."""
         yield from self.iteration.faults(content)
         labels, targets, margin = content["labels"], content["targets"], float.fromhex(content["margin"])
         count, tokens = len(labels), self.task.vocabulary_size
@@ -367,7 +363,6 @@ class AnswersJudge:
                         yield f"set {index}, token {token}: {fault}"
 
     def images(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate of every length and start by image balls."""
         yield from self.cover(content)
         weight, d = self.model.weights["latent_norm.weight"], self.model.size
         counts = len(content["labels"]), self.task.vocabulary_size

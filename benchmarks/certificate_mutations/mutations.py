@@ -142,7 +142,6 @@ def _change_number(content: Content, text: str, generator: random.Random) -> Any
 
 
 def _other(content: Content, text: str, generator: random.Random) -> Any:
-    """Another number of the certificate."""
     values = (value_at(content, path) for path in paths_of(content))
     numbers = sorted({v for v in values if isinstance(v, str) and HEX.fullmatch(v)} - {text})
     return generator.choice(numbers or [text])

@@ -63,8 +63,6 @@ def differences(one: Content, other: Content) -> list[Path]:
 
 
 class Judge:
-    """Says of accepted mutations of a certificate what is wrong with them."""
-
     def __init__(self, target: Target) -> None:
         self.target, self.lines = target, lines_of(target.content)
         weights = {name: tensor.numpy() for name, tensor in target.run.model.state_dict().items()}

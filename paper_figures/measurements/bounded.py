@@ -106,7 +106,6 @@ def _from_zero(run: Run, entry: Metrics) -> float:
 
 
 def _with_gradient(phase: Phase) -> int:
-    """Evaluations with gradient per token of an update."""
     if isinstance(phase.gradient, Unrolled):
         return phase.gradient.iterations
     steps = phase.gradient.steps if isinstance(phase.gradient, Phantom) else 1

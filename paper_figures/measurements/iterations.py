@@ -321,7 +321,6 @@ def _solve(
 
 
 def _converged(solution: SequenceSolution, settings: TokenSettings) -> dict[str, float]:
-    """The share of converged tokens by length."""
     return {str(length): float(solution.converged[:, :length].double().mean()) for length in settings.lengths}
 
 

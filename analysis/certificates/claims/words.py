@@ -303,7 +303,6 @@ class OrbitChecker:
 
     @staticmethod
     def _near(bundle: _Bundle, latent: Vector, radius: arb) -> Vector:
-        """The latents within a radius."""
         reach = [(radius * norm_bound(row)).upper() for row in bundle.inverse.tolist()]
         return [entry + arb(0, far) for entry, far in zip(latent, reach, strict=True)]
 
@@ -554,7 +553,6 @@ class WordsChecker(AnswersChecker):
 
 
 def _check_sizes(claim: Words, tokens: int, state: int, latent: int) -> None:
-    """Check the sizes of arrays, and that the counts are those of the arrays."""
     numbers = {"latents": latent, "latent_radii": 1, "states": state, "state_radii": 1, "margins": 1}
     for number, level in enumerate(claim.levels):
         words = tokens ** (number + 1)
