@@ -183,21 +183,17 @@ class LengthAnalysis(Answer):
         settings = self.settings
         lengths, confidence = settings.lengths, settings.confidence
         chance = number(found.baseline[max(lengths)])
+        last, whole = map(found.accuracy, lengths), map(found.sequence_accuracy, lengths)
+        of_last, of_whole = (
+            [interval(n, confidence) for n in lengths]
+            for interval in (found.interval, found.sequence_interval)
+        )
         reached = ", ".join(f"{number(found.accuracy(length))} at {length}" for length in lengths)
         rows = Rows(
             ["right", *(f"at {length}" for length in lengths)],
             [
-                [
-                    f"last {REPORTED_TOKENS} answers",
-                    *(_cell(found.accuracy(n), found.interval(n, confidence)) for n in lengths),
-                ],
-                [
-                    "every answer",
-                    *(
-                        _cell(found.sequence_accuracy(n), found.sequence_interval(n, confidence))
-                        for n in lengths
-                    ),
-                ],
+                [f"last {REPORTED_TOKENS} answers", *map(_cell, last, of_last)],
+                ["every answer", *map(_cell, whole, of_whole)],
                 ["most frequent answer", *(number(found.baseline[n]) for n in lengths)],
             ],
             title=f"share of {settings.sequences} sequences, with {confidence:.0%} intervals",

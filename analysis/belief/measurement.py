@@ -92,16 +92,8 @@ class RunBelief:
     def _prediction_rows(self) -> Rows:
         names = ("kl", "right", "best", "excess")
         of = {name: self.predictions.estimate(name, self.lengths, self.settings.confidence) for name in names}
-        rows = [
-            [
-                str(length),
-                of["kl"][length].cell,
-                number(of["right"][length].mean),
-                number(of["best"][length].mean),
-                of["excess"][length].cell,
-            ]
-            for length in self.lengths
-        ]
+        shares = {n: [number(of[name][n].mean) for name in ("right", "best")] for n in self.lengths}
+        rows = [[str(n), of["kl"][n].cell, *shares[n], of["excess"][n].cell] for n in self.lengths]
         return Rows(
             ["length", "KL", "accuracy", "Bayes", "excess"],
             rows,
@@ -114,16 +106,10 @@ class RunBelief:
     def _probe_rows(self) -> list[Rows]:
         if self.probe is None or self.features is None:
             return []
-        rows = [
-            [
-                str(length),
-                found.distance.cell,
-                number(found.divergence.mean),
-                found.inconsistency.cell,
-                number(found.constant.mean),
-            ]
-            for length, found in self.decoded.items()
-        ]
+        rows = []
+        for length, found in self.decoded.items():
+            nats, constant = number(found.divergence.mean), number(found.constant.mean)
+            rows.append([str(length), found.distance.cell, nats, found.inconsistency.cell, constant])
         projected = "a random projection" if self.features.projected else "the state"
         return [
             Rows(

@@ -199,13 +199,8 @@ def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: An
     drawn = sample_sequences(task, settings.sequences, settings.length, settings.seed)
     tokens, labels = (part.to(run.model.device) for part in drawn)
     spread = measure_spread(run, tokens, labels, settings.block, settings.every)
-    pairs = choose_pairs(
-        task,
-        settings.pairs,
-        min(settings.length, run.config.length),
-        settings.follow,
-        np.random.default_rng(settings.seed),
-    )
+    rng, length = np.random.default_rng(settings.seed), min(settings.length, run.config.length)
+    pairs = choose_pairs(task, settings.pairs, length, settings.follow, rng)
     model = in_double_precision(run.model)
     followed = follow_errors(model, pairs, settings.errors, settings.max_iterations, settings.seed)
     return ErrorControlAnalysis(RunIdentity.of(run), settings, spread, followed)
@@ -243,14 +238,8 @@ def _draw_spread(axes: Axes, found: ErrorControlAnalysis) -> None:
 
 def _draw_accuracy(axes: Axes, found: ErrorControlAnalysis) -> None:
     look = QUANTITY_LOOKS["accuracy"]
-    axes.plot(
-        found.spread.tokens,
-        found.spread.accuracy,
-        color=look.color,
-        marker=look.marker,
-        markersize=3,
-        label="accuracy",
-    )
+    marks: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": 3}
+    axes.plot(found.spread.tokens, found.spread.accuracy, label="accuracy", **marks)
     axes.axhline(SHARE_BELOW, color=GREY, linewidth=0.8, linestyle=":", label=f"{SHARE_BELOW:.0%}")
     horizon = found.horizon
     if horizon.length is not None and horizon.length <= found.settings.length:

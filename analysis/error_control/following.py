@@ -199,7 +199,7 @@ def follow_errors(
     reader = _Reader(model, max_iterations)
     both = torch.from_numpy(np.concatenate([pairs.first, pairs.second])).to(model.device)
     ends = reader.read(model.init_state(len(both)), both)
-    here, there = _halves(ends)
+    here, there = (_part(ends, number, 2) for number in range(2))
     runs = [here, there, *(_between(here, there, size) for size in sizes)]
     state = _stacked(runs)
     count = len(pairs.first)
@@ -268,10 +268,6 @@ def _stacked(runs: list[State]) -> State:
 
 def _part(state: State, number: int, runs: int) -> State:
     return {name: entry.chunk(runs)[number] for name, entry in state.items()}
-
-
-def _halves(state: State) -> tuple[State, State]:
-    return _part(state, 0, 2), _part(state, 1, 2)
 
 
 def _between(here: State, there: State, size: float) -> State:

@@ -416,19 +416,12 @@ def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
 
 def _draw_positions(axes: Axes, found: ExtractionAnalysis) -> None:
     x = np.arange(1, found.agrees.shape[1] + 1)
-    axes.plot(
-        x,
-        found.correct.mean(axis=0),
-        color=QUANTITY_LOOKS["accuracy"].color,
-        linewidth=3,
-        label="accuracy (model right)",
-    )
-    axes.plot(
-        x,
-        found.agrees.mean(axis=0),
-        color=QUANTITY_LOOKS["fidelity"].color,
-        label="fidelity (model as automaton)",
-    )
+    for name, shares, label, breadth in (
+        ("accuracy", found.correct, "accuracy (model right)", 3.0),
+        ("fidelity", found.agrees, "fidelity (model as automaton)", None),
+    ):
+        color = QUANTITY_LOOKS[name].color
+        axes.plot(x, shares.mean(axis=0), color=color, linewidth=breadth, label=label)
     axes.axvline(found.length, color=GREY, linestyle="--", linewidth=0.8, label="length of the sequences")
     axes.set(title="fresh words", xlabel="position of the token", ylabel="share of words", ylim=(-0.02, 1.03))
     legend_below(axes)

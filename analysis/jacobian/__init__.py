@@ -299,14 +299,8 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
         values, thresholds = np.array(ordered).T
         places = np.arange(1, len(values) + 1)
         axes.plot(places, values, look.marker, color=look.color, label=label)
-        axes.plot(
-            places,
-            thresholds,
-            "_",
-            color=look.color,
-            alpha=0.6,
-            label=f"its threshold, {ERROR_MARGIN:.0f} × error",
-        )
+        beside = f"its threshold, {ERROR_MARGIN:.0f} × error"
+        axes.plot(places, thresholds, "_", color=look.color, alpha=0.6, label=beside)
     axes.set(
         title="measured at every\nvisited state"
         if found.verdict is Verdict.DOES_NOT_APPLY

@@ -184,11 +184,7 @@ class MechanismAnalysis(Answer):
             run.run.name: Finding(
                 run.sentence,
                 [
-                    Rows(
-                        ["quantity", "value"],
-                        list(map(list, _quantities(run, self.chance).items())),
-                        note=QUANTITIES,
-                    ),
+                    Rows(["quantity", "value"], [*_quantities(run, self.chance).items()], note=QUANTITIES),
                     *([Rows(columns, alike[place])] if place in alike else []),
                 ],
                 limits="Measured on some words, not a bound: it shows where mechanisms differ and does not "
@@ -343,22 +339,18 @@ def draw(found: MechanismAnalysis, width: float = TEXT_WIDTH) -> Figure:
     return figure
 
 
-def _color(place: int) -> str:
-    return COLORS[place % len(COLORS)]
+def _look(place: int, *of: str) -> dict[str, Any]:
+    """Return colour, marker and label of a run, by its place and its name."""
+    marker = MARKERS[place % len(MARKERS)]
+    return {"color": COLORS[place % len(COLORS)], "marker": marker, "label": in_legend(": ".join(of))}
 
 
 def _directions(axes: Axes, found: MechanismAnalysis) -> None:
     for place, run in enumerate(found.runs):
         lengths = np.maximum(run.held.spectrum, 0)[: len(run.classes) - 1]
         shares = lengths.cumsum() / max(lengths.sum(), 1e-300)
-        axes.plot(
-            np.arange(1, len(shares) + 1),
-            shares,
-            color=_color(place),
-            marker=MARKERS[place % len(MARKERS)],
-            markevery=max(1, len(shares) // 8),
-            label=in_legend(run.run.name),
-        )
+        every = max(1, len(shares) // 8)
+        axes.plot(np.arange(1, len(shares) + 1), shares, markevery=every, **_look(place, run.run.name))
     axes.set(
         title="directions of the codes",
         xlabel="principal directions",
@@ -375,25 +367,11 @@ def _components(axes: Axes, found: MechanismAnalysis) -> None:
         axes.text(0.5, 0.5, "no group", ha="center", transform=axes.transAxes)
         axes.plot([], [], color=GREY, label="equal distances")
         return
-    axes.plot(
-        places,
-        [found.chance[name] for name in names],
-        "_",
-        color=GREY,
-        markersize=14,
-        label="equal distances",
-    )
+    axes.plot(places, [*found.chance.values()], "_", color=GREY, markersize=14, label="equal distances")
     for place, run in enumerate(found.runs):
         shares = run.geometry[run.coded_in].shares
         if shares:
-            axes.plot(
-                places,
-                [shares[name] for name in names],
-                linestyle="",
-                color=_color(place),
-                marker=MARKERS[place % len(MARKERS)],
-                label=in_legend(run.run.name),
-            )
+            axes.plot(places, [shares[name] for name in names], linestyle="", **_look(place, run.run.name))
     axes.set_xticks(places, names)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_ylim(-0.02, 1.05)
@@ -404,14 +382,9 @@ def _distances(axes: Axes, found: MechanismAnalysis) -> None:
     for place, run in enumerate(found.runs):
         distances = np.sort(run.held.distances)
         if distances.mean() > 0:
-            axes.plot(
-                distances / distances.mean(),
-                np.arange(1, len(distances) + 1) / len(distances),
-                color=_color(place),
-                linestyle=DASHES[place % len(DASHES)],
-                marker=MARKERS[place % len(MARKERS)] if len(distances) < 3 else "",
-                label=in_legend(run.run.name),
-            )
+            look = _look(place, run.run.name) | ({} if len(distances) < 3 else {"marker": ""})
+            below = np.arange(1, len(distances) + 1) / len(distances)
+            axes.plot(distances / distances.mean(), below, linestyle=DASHES[place % len(DASHES)], **look)
     axes.axvline(1, color=GREY, linewidth=0.8, linestyle=":", label="all equal")
     axes.set(
         title="distances of the codes",
@@ -425,14 +398,9 @@ def _distances(axes: Axes, found: MechanismAnalysis) -> None:
 def _swaps(axes: Axes, found: MechanismAnalysis) -> None:
     for place, run in enumerate(found.runs):
         for kind_place, (kind, swap) in enumerate(run.swaps.items()):
+            tokens, dashes = np.arange(1, len(swap.giver) + 1), DASHES[kind_place % len(DASHES)]
             axes.plot(
-                np.arange(1, len(swap.giver) + 1),
-                swap.giver,
-                color=_color(place),
-                linestyle=DASHES[kind_place % len(DASHES)],
-                marker=MARKERS[place % len(MARKERS)],
-                markersize=2.5,
-                label=in_legend(f"{run.run.name}: {kind}"),
+                tokens, swap.giver, linestyle=dashes, markersize=2.5, **_look(place, run.run.name, kind)
             )
     axes.set(
         title="answers that follow an exchanged part",

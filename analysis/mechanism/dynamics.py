@@ -250,15 +250,14 @@ def measure_dynamics(
     followed = follow_errors(exact, pairs, (SMALLEST_ERROR,), max_iterations, seed)
     left = [median(followed.shares[SMALLEST_ERROR][:, place]) / SMALLEST_ERROR for place in (1, -1)]
     found = _derivatives(exact, pairs, states, max_iterations) if model.implicit is not None else []
-    return Dynamics(
-        written=share_written(visits),
-        left_after_one=left[0],
-        left_after_all=left[1],
-        contraction=float(np.median([one[0] for one in found])) if found else None,
-        second_term=float(np.median([one[1] for one in found])) if found else None,
-        second_rank=float(np.median([one[2] for one in found])) if found else None,
-        decay=_quantiles(np.concatenate([one[3] for one in found])) if found else None,
-    )
+    written = share_written(visits)
+    if not found:
+        return Dynamics(written, left[0], left[1], None, None, None, None)
+    *sizes, diagonals = zip(*found, strict=True)
+    low, middle, high = np.quantile(np.concatenate(diagonals), [0.05, 0.5, 0.95])
+    contraction, second_term, second_rank = (float(np.median(size)) for size in sizes)
+    decay = float(low), float(middle), float(high)
+    return Dynamics(written, left[0], left[1], contraction, second_term, second_rank, decay)
 
 
 def _derivatives(
@@ -283,17 +282,7 @@ def _derivatives(
         direct = torch.cat(
             [block.direct if block.direct.ndim == 1 else block.direct.diagonal() for block in blocks]
         )
-        found.append(
-            (
-                float(torch.linalg.matrix_norm(slope, 2)),
-                float(squares.sum().sqrt() / direct.norm()),
-                float(squares.sum() ** 2 / (squares**2).sum()),
-                direct.numpy(),
-            )
-        )
+        size, rank = squares.sum().sqrt() / direct.norm(), squares.sum() ** 2 / (squares**2).sum()
+        norm = float(torch.linalg.matrix_norm(slope, 2))
+        found.append((norm, float(size), float(rank), direct.numpy()))
     return found
-
-
-def _quantiles(values: FloatArray) -> tuple[float, float, float]:
-    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
-    return float(low), float(middle), float(high)
