@@ -260,16 +260,10 @@ def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
         )
         for mode, result in found.modes.items():
             look = MODE_LOOKS[mode]
-            mark_quantiles(
-                residual, np.arange(1.0, result.history.shape[1] + 1), result.history, look.color, mode
-            )
-            mark_quantiles(
-                position,
-                np.arange(1.0, settings.length + 1),
-                result.iterations.astype(float),
-                look.color,
-                f"{mode}: {result.share_converged:.1%} converged",
-            )
+            steps, places = (np.arange(1.0, n + 1) for n in (result.history.shape[1], settings.length))
+            mark_quantiles(residual, steps, result.history, look.color, mode)
+            label = f"{mode}: {result.share_converged:.1%} converged"
+            mark_quantiles(position, places, result.iterations.astype(float), look.color, label)
             evaluations = [
                 result.evaluations(length, shared=mode == "simultaneous") for length in found.lengths
             ]
@@ -278,12 +272,8 @@ def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
         residual.set(
             title="residual over tokens", xlabel="self-iteration", ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖"
         )
-        position.set(
-            title="iterations until the tolerance",
-            xlabel="position of the token",
-            ylabel="self-iterations",
-            ylim=(0, None),
-        )
+        position.set(title="iterations until the tolerance", ylabel="self-iterations", ylim=(0, None))
+        position.set_xlabel("position of the token")
         cost.set(title="cost of a sequence", xlabel="length (tokens)", ylabel="token evaluations of Φ")
         log_axis(residual)
         log_axis(cost)

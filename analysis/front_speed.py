@@ -347,33 +347,19 @@ def draw(found: FrontSpeedAnalysis, width: float = TEXT_WIDTH) -> Figure:
             )
             begin = each.measured.begin
             arrival = each.measured.arrivals[0]
-            axes.step(
-                np.arange(1, length + 1),
-                arrival,
-                where="mid",
-                color="black",
-                label=f"below {level:g}: {each.measured.speed:.2f} ± {each.measured.error:.2f}",
-            )
+            below = f"below {level:g}: {each.measured.speed:.2f} ± {each.measured.error:.2f}"
+            axes.step(np.arange(1, length + 1), arrival, where="mid", color="black", label=below)
             # what is foretold is a slope; it is drawn from where the measured front has formed
             tokens = np.array([begin, length - 1])
-            axes.plot(
-                tokens + 1,
-                arrival[begin] + (tokens - begin) / each.wall.speed,
-                "--",
-                color=RED,
-                label=f"walls: {each.wall.speed:.2f} ± {each.wall.error:.2f}",
-            )
+            foretold = arrival[begin] + (tokens - begin) / each.wall.speed
+            walls = f"walls: {each.wall.speed:.2f} ± {each.wall.error:.2f}"
+            axes.plot(tokens + 1, foretold, "--", color=RED, label=walls)
             axes.set(title=each.run.name, xlabel="position of the token", ylabel="sweep")
             axes.grid(visible=False)
             legend_below(axes, title="tokens per sweep")
-        figure.colorbar(
-            shading,
-            ax=panels[-1],
-            label="relative error",
-            orientation="horizontal",
-            location="top",
-            format="%g",  # powers of ten would be smaller than the rest
-        )
+        # powers of ten would be smaller than the rest
+        how: dict[str, Any] = {"orientation": "horizontal", "location": "top", "format": "%g"}
+        figure.colorbar(shading, ax=panels[-1], label="relative error", **how)
         return figure
 
 

@@ -367,14 +367,9 @@ def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
             right = point.answer == search.label
             label = f"decodes the {'right' if right else 'wrong'} answer"
             look = FINDING_LOOKS["holds" if right else "fails"]
-            axes.plot(
-                place,
-                point.spectral_radius,
-                look.marker,
-                color=look.color,
-                markersize=2 + 5 * (point.starts / total) ** 0.5,
-                label=None if label in seen else label,
-            )
+            size = 2 + 5 * (point.starts / total) ** 0.5
+            named: dict[str, Any] = {"markersize": size, "label": None if label in seen else label}
+            axes.plot(place, point.spectral_radius, look.marker, color=look.color, **named)
             seen.add(label)
     axes.set(
         title="fixed points of examples",

@@ -183,14 +183,10 @@ def _in_short(
 ) -> list[str]:
     """The verdicts of every run in a table, then the tables and figures of comparisons."""
     verdicts = {section_of(analysis).title: analysis.name for analysis in made if section_of(analysis).title}
-    rows = [
-        [
-            name,
-            str(models[name]["parameters"]),
-            *(of[question].verdict if question in of else "–" for question in verdicts.values()),
-        ]
-        for name, of in findings.items()
-    ]
+    rows = []
+    for name, of in findings.items():
+        words = [of[question].verdict if question in of else "–" for question in verdicts.values()]
+        rows.append([name, str(models[name]["parameters"]), *words])
     paragraphs = [Rows(["run", "parameters", *verdicts], rows).markdown()]
     for analysis in made:
         if isinstance(analysis, Comparison):
@@ -275,22 +271,14 @@ def shortcut_paragraphs(tasks: Mapping[str, Any]) -> list[str]:
         "best classifier that sees only the last k tokens and, where that helps, the position.",
         Rows(
             ["task", "length", "most frequent answer", *(f"k = {window}" for window in windows), "figures"],
-            [
-                [
-                    name,
-                    str(audit["length"]),
-                    f"{audit['majority']:.3f}",
-                    *(f"{_best(entry):.3f}" for entry in audit["windows"]),
-                    audit["method"],
-                ]
-                for name, audit in tasks.items()
-            ],
+            [[name, str(audit["length"]), *_shares(audit), audit["method"]] for name, audit in tasks.items()],
         ).markdown(),
     ]
 
 
-def _best(entry: Mapping[str, Any]) -> float:
-    return max(entry["accuracy"], entry["with_position"] or 0.0)
+def _shares(audit: Mapping[str, Any]) -> list[str]:
+    best = [max(entry["accuracy"], entry["with_position"] or 0.0) for entry in audit["windows"]]
+    return [f"{share:.3f}" for share in (audit["majority"], *best)]
 
 
 def _command(argv: Sequence[str] | None) -> None:

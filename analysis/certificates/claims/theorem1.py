@@ -541,11 +541,8 @@ class VisitedPairs(Claim):
         counts = summarise(self.pairs)
         total = counts.pop("pairs")
         if "explicit" in counts:
-            claim, whole, program = (
-                "∂h'/∂h is diagonal, and the same at every real h,",
-                counts["explicit"],
-                "",
-            )
+            claim, program = "∂h'/∂h is diagonal, and the same at every real h,", ""
+            whole = counts["explicit"]
         else:
             claim, whole = "C1 to C4 of Theorem 1 hold", sum(map(_is_whole, self.pairs))
             program = ", and the model's own rounding, tolerance and limit of iterations"

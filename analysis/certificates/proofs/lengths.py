@@ -317,9 +317,7 @@ class FoundLengths(Found):
 
     found: ClosedCover | None  # the cover with what is proved of its steps; None if there is no candidate
     no_cover: str  # why there is none
-    iteration: ProvedIteration | None = (
-        None  # what is proved of it over the cover; None if that is not closed
-    )
+    iteration: ProvedIteration | None = None  # what is proved of it over the cover; None if that is open
     images: ImageBalls | None = None  # what is proved of all latents; None if that is not proved
     initial_state: int
 
@@ -467,11 +465,8 @@ def draw(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
         )
         radii = np.log10(analysis.found.cover.radii)
         radius.hist(radii[np.isfinite(radii)], bins=50)
-        radius.set(
-            title="radius of the sets, in their metrics",
-            xlabel="log10 of the radius",
-            ylabel="number of sets",
-        )
+        radius.set(title="radius of the sets, in their metrics", xlabel="log10 of the radius")
+        radius.set_ylabel("number of sets")
         return figure
 
 
