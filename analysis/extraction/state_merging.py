@@ -93,12 +93,9 @@ def join(states: Sequence[State]) -> State:
 class ObservationTable:
     """The answers of a model to suffixes, for a growing list of its states.
 
-    Columns are suffixes; an entry is the answer to the last token of the suffix. States with equal rows are
-    in one class. Classes are numbered as they first appear, and numbered anew when a suffix is added.
-
-    Args:
-        reader: of the model.
-        tokens: the size of the vocabulary; the first suffixes are the single tokens.
+    Columns are suffixes, at first the single tokens; an entry is the answer to the last token of the suffix.
+    States with equal rows are in one class. Classes are numbered as they first appear, and numbered anew when
+    a suffix is added.
 
     Source:
         Angluin 1987, "Learning regular sets from queries and counterexamples".
@@ -290,13 +287,7 @@ class Extraction:
 def extract_machine(
     reader: Reader, tokens: Tensor, vocabulary_size: int, effort: Effort | None = None
 ) -> Extraction:
-    """Return the automaton that a model acts like on given sequences.
-
-    Args:
-        reader: of the model.
-        tokens: the sequences, int64 ``[sequences, length]``.
-        vocabulary_size: how many tokens there are.
-        effort: how far to go.
+    """Return the automaton that a model acts like on given sequences, int64 ``[sequences, length]``.
 
     Source:
         Rows of answers as states: Angluin 1987. States of a network merged where a machine allows it: Merrill

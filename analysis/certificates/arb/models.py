@@ -294,13 +294,10 @@ class ArbLayer:
     def output(
         self, found: Coefficients, h: Rows, place: tuple[int, int] | None, h_slopes: list[Rows] | None = None
     ) -> Sloped:
-        """Return v and its derivatives.
+        """Return v and its derivatives; h has a row per channel, ``[d_inner][d_state]``.
 
-        Args:
-            found: the coefficients.
-            h: a row per channel, ``[d_inner][d_state]``.
-            place: the entry of h whose derivative is asked for, and the column it goes to; None for none.
-            h_slopes: derivatives of all entries of h instead, ``[d_inner][d_state][columns]``.
+        ``place`` is the entry of h whose derivative is asked for, and the column it goes to; ``h_slopes`` are
+        derivatives of all entries instead, ``[d_inner][d_state][columns]``.
         """
         d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
         y: Vector = []

@@ -156,11 +156,7 @@ def conditions_of(
 
 
 def check_answers_of(context: Context) -> tuple[Automaton, int]:
-    """Verify that right answers are claimed of a word problem and a model that is evaluated here.
-
-    Returns:
-        The automaton, and how many numbers a state of the model has.
-    """
+    """Return the automaton of a model that is evaluated here, and how many numbers a state of it has."""
     automaton, weights = check_answers(context, MODELS), context.weights
     check_weights(weights)
     if "latent_norm.weight" not in weights:
@@ -394,18 +390,11 @@ class AnswersChecker(ABC):
         target: tuple[Array, arb_mat | None],
         answer: int,
     ) -> tuple[arb, list[arb]]:
-        """Follow a token from a set of states.
+        """Return how far the image reaches from c' in the metric W', and the least gaps to the other logits.
 
-        Args:
-            line: the name of a line of the certificate, from that of its field.
-            token: what is read.
-            state: centre c and axes U of the set {c + U u}.
-            fixed_point: the latent near the fixed points, the radius of their box, and their bundle.
-            target: c' and W'; None for the identity.
-            answer: the label that the token leads to.
-
-        Returns:
-            How far the image reaches from c' in the metric W', and the least gaps to the other logits.
+        ``line`` names a line of the certificate by its field. The set {c + U u} has ``state`` = (c, U);
+        ``fixed_point`` is the latent near the fixed points, the radius of their box, and their bundle;
+        ``target`` is c' and W', None for the identity; ``answer`` the label that the token leads to.
         """
         model, size = self.model, self.model.size
         strayed, off = arb(self.claim.latent_error), arb(self.claim.step_error)

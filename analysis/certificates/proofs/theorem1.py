@@ -249,10 +249,8 @@ def prove_ranges(points: Points) -> tuple[list[Claimed | None], Array]:
     """Prove the same over boxes of states that are as large as bisection finds.
 
     A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. In a
-    box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
-
-    Returns:
-        One claim per position, None where there is none, and the radii of the boxes.
+    box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply. Returned
+    are a claim per position, None where there is none, and the radii of the boxes.
     """
     smallest = np.full(len(points), RANGE_EXPONENTS[0] - 1)  # too large a box, by assumption
     largest = np.full(len(points), RANGE_EXPONENTS[1] + 1)
