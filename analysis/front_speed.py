@@ -90,8 +90,8 @@ class Front:
     @property
     def speed(self) -> float:
         """Tokens per sweep: all tokens over all sweeps; infinite if the last ones arrive together."""
-        mean = float(self.sweeps.mean())
-        return self._tokens / mean if mean else float("inf")
+        mean, tokens = float(self.sweeps.mean()), self.arrivals.shape[1] - 1 - self.begin
+        return tokens / mean if mean else float("inf")
 
     @property
     def error(self) -> float:
@@ -101,10 +101,6 @@ class Front:
             return float("nan")
         relative = float(self.sweeps.std(ddof=1) / np.sqrt(count) / self.sweeps.mean())
         return self.speed * relative
-
-    @property
-    def _tokens(self) -> int:
-        return self.arrivals.shape[1] - 1 - self.begin
 
 
 PREFIX = 8  # tokens that are read before a wall; states of both its sides are visited ones

@@ -217,7 +217,10 @@ def follow_errors(
         for name, entry in here.items()
     }
     scale = min(sizes) * _norm(_minus(there, here)) / _norm(random)
-    side = {name: here[name] + _along(scale, entry) * entry for name, entry in random.items()}
+    side = {
+        name: here[name] + scale.reshape(-1, *[1] * (entry.ndim - 1)) * entry
+        for name, entry in random.items()
+    }
     gains = _gains(reader, pairs, [here, there, _between(here, there, min(sizes)), side], count)
     return Followed(by_run[0] / by_run[0][:, :1], shares, gains, reader.share_converged)
 
@@ -280,10 +283,6 @@ def _minus(one: State, other: State) -> State:
 
 def _norm(state: State) -> Tensor:
     return torch.cat([entry.flatten(1) for entry in state.values()], dim=1).norm(dim=1)
-
-
-def _along(values: Tensor, entry: Tensor) -> Tensor:
-    return values.reshape(-1, *[1] * (entry.ndim - 1))
 
 
 def _distances(state: State, runs: int) -> FloatArray:

@@ -177,7 +177,9 @@ class ObservationTable:
         self, state: State, read: Suffix, asked: set[Suffix], columns: dict[Suffix, IntArray], count: int
     ) -> None:
         """Walk the tree of suffixes depth first, so that only one state a level is held."""
-        for token in sorted({suffix[len(read)] for suffix in asked if _goes_on(read, suffix)}):
+        depth = len(read)
+        longer = (suffix for suffix in asked if len(suffix) > depth and suffix[:depth] == read)
+        for token in sorted({suffix[depth] for suffix in longer}):
             following, answers = self.reader.read(state, torch.full((count,), token))
             columns[*read, token] = answers
             self._ask_below(following, (*read, token), asked, columns, count)
@@ -189,10 +191,6 @@ class ObservationTable:
         self._members[number].append(len(self._class_of))
         self._class_of.append(number)
         return number
-
-
-def _goes_on(read: Suffix, suffix: Suffix) -> bool:
-    return len(suffix) > len(read) and suffix[: len(read)] == read
 
 
 SHOWN_TOKENS = 40

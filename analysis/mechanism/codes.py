@@ -281,14 +281,10 @@ def symmetry_of(task: WordProblem, largest_order: int = LARGEST_ORDER) -> Symmet
         renamings = np.empty((states, states), np.int64)
         renamings[:, first] = elements.T
     return Symmetry(
-        tuple(part for part in components if not _is_constant(part)),
+        tuple(part for part in components if (part.name, part.size) != ("1", 1)),  # that of constants
         _orbits(elements),
         None if renamings is None else _orbits(renamings),
     )
-
-
-def _is_constant(part: IsotypicComponent) -> bool:
-    return part.name == "1" and part.size == 1
 
 
 def _orbits(permutations: IntArray) -> IntArray:

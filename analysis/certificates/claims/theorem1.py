@@ -204,10 +204,6 @@ class ControlPair(VisitedPair):
         return self.decay is not None
 
 
-def _is_whole(pair: Pair) -> bool:
-    return pair.non_diagonal and pair.non_linear
-
-
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return the number of pairs of which each statement is proved."""
     if any(isinstance(pair, ControlPair) for pair in pairs):
@@ -544,7 +540,8 @@ class VisitedPairs(Claim):
             claim, program = "∂h'/∂h is diagonal, and the same at every real h,", ""
             whole = counts["explicit"]
         else:
-            claim, whole = "C1 to C4 of Theorem 1 hold", sum(map(_is_whole, self.pairs))
+            claim = "C1 to C4 of Theorem 1 hold"
+            whole = sum(pair.non_diagonal and pair.non_linear for pair in self.pairs)
             program = ", and the model's own rounding, tolerance and limit of iterations"
         conditions = (
             *(f"{VERIFIED[name]}: at {count}" for name, count in counts.items()),
