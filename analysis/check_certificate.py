@@ -41,8 +41,7 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, find_run, load_run
 
 REFUSED = 1
-INTERNAL_ERROR = 70
-"""The exit code of sysexits.h for software that failed."""
+INTERNAL_ERROR = 70  # the exit code of sysexits.h for software that failed
 LIMITS = {"sequences": (1, 10**4), "length": (1, 10**4), "seed": (0, 2**63 - 1), "states": (1, 10**6)}
 """Ranges of the settings of a certificate, so that a silly one is refused and not tried."""
 MOST_TOKENS = 10**6

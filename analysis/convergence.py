@@ -105,13 +105,6 @@ class RecordingPicard:
 class ModeConvergence:
     """How the tokens of the sequences converged in one mode.
 
-    Attributes:
-        iterations: evaluations of Φ until the token was done, ``[sequences, length]``.
-        converged: ``[sequences, length]``; a token after one that did not converge counts as not converged.
-        residual: final relative residual, ``[sequences, length]``.
-        history: relative residual of every token before each step, ``[sequences * length, steps]``; a token
-            that is done keeps its last one.
-
     Example:
         >>> iterations, residual = np.array([[3, 5, 4]]), np.zeros((1, 3))
         >>> mode = ModeConvergence(iterations, residual == 0, residual, np.ones((3, 5)))
@@ -119,9 +112,12 @@ class ModeConvergence:
         (array([5]), array([5]), 15.0, 12.0)
     """
 
-    iterations: NDArray[np.int64]
+    iterations: NDArray[np.int64]  # evaluations of Φ until the token was done, ``[sequences, length]``
+    # ``[sequences, length]``; a token after one that did not converge counts as not converged
     converged: NDArray[np.bool_]
-    residual: FloatArray
+    residual: FloatArray  # final relative residual, ``[sequences, length]``
+    # relative residual of every token before each step, ``[sequences * length, steps]``; a token that is done
+    # keeps its last one
     history: FloatArray
 
     @property
@@ -264,16 +260,10 @@ def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
         )
         for mode, result in found.modes.items():
             look = MODE_LOOKS[mode]
-            mark_quantiles(
-                residual, np.arange(1.0, result.history.shape[1] + 1), result.history, look.color, mode
-            )
-            mark_quantiles(
-                position,
-                np.arange(1.0, settings.length + 1),
-                result.iterations.astype(float),
-                look.color,
-                f"{mode}: {result.share_converged:.1%} converged",
-            )
+            steps, places = (np.arange(1.0, n + 1) for n in (result.history.shape[1], settings.length))
+            mark_quantiles(residual, steps, result.history, look.color, mode)
+            label = f"{mode}: {result.share_converged:.1%} converged"
+            mark_quantiles(position, places, result.iterations.astype(float), look.color, label)
             evaluations = [
                 result.evaluations(length, shared=mode == "simultaneous") for length in found.lengths
             ]
@@ -282,12 +272,8 @@ def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
         residual.set(
             title="residual over tokens", xlabel="self-iteration", ylabel="relative residual ‖Φ(z) − z‖ / ‖z‖"
         )
-        position.set(
-            title="iterations until the tolerance",
-            xlabel="position of the token",
-            ylabel="self-iterations",
-            ylim=(0, None),
-        )
+        position.set(title="iterations until the tolerance", ylabel="self-iterations", ylim=(0, None))
+        position.set_xlabel("position of the token")
         cost.set(title="cost of a sequence", xlabel="length (tokens)", ylabel="token evaluations of Φ")
         log_axis(residual)
         log_axis(cost)

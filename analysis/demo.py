@@ -15,7 +15,7 @@ from rich.console import Console
 
 from analysis.framework.output import check_writable, written_together
 from analysis.framework.terminal import add_output_flag
-from analysis.report.document import collect, print_report, write_report
+from analysis.report import collect, print_report, write_report
 from analysis.report.tasks import ReportSettings, comparison_tasks, perform_all, tasks_of, two_processes
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -59,7 +59,6 @@ def train_controls(folder: Path, settings: DemoSettings) -> dict[str, float]:
 
 
 def _run_demo(folder: Path, settings: DemoSettings, command: str, console: Console) -> dict[str, Any]:
-    """Train, analyse, and write the report."""
     began = time.monotonic()
     console.print(
         f"Training {IMPLICIT} on {TASK}; in a second process {' and '.join(CONTROLS)}", highlight=False

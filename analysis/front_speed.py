@@ -90,8 +90,8 @@ class Front:
     @property
     def speed(self) -> float:
         """Tokens per sweep: all tokens over all sweeps; infinite if the last ones arrive together."""
-        mean = float(self.sweeps.mean())
-        return self._tokens / mean if mean else float("inf")
+        mean, tokens = float(self.sweeps.mean()), self.arrivals.shape[1] - 1 - self.begin
+        return tokens / mean if mean else float("inf")
 
     @property
     def error(self) -> float:
@@ -102,13 +102,8 @@ class Front:
         relative = float(self.sweeps.std(ddof=1) / np.sqrt(count) / self.sweeps.mean())
         return self.speed * relative
 
-    @property
-    def _tokens(self) -> int:
-        return self.arrivals.shape[1] - 1 - self.begin
 
-
-PREFIX = 8
-"""Tokens that are read before a wall; states of both its sides are visited ones."""
+PREFIX = 8  # tokens that are read before a wall; states of both its sides are visited ones
 RADII, ANGLES = (1.0, 1.02, 1.05, 1.1, 1.2), 3
 """|ω| at which the linear response is taken, and ω on each half circle: the other half is conjugate."""
 RESPONSE_TOKENS, ALIGNING = 64, 8
@@ -348,33 +343,19 @@ def draw(found: FrontSpeedAnalysis, width: float = TEXT_WIDTH) -> Figure:
             )
             begin = each.measured.begin
             arrival = each.measured.arrivals[0]
-            axes.step(
-                np.arange(1, length + 1),
-                arrival,
-                where="mid",
-                color="black",
-                label=f"below {level:g}: {each.measured.speed:.2f} ± {each.measured.error:.2f}",
-            )
+            below = f"below {level:g}: {each.measured.speed:.2f} ± {each.measured.error:.2f}"
+            axes.step(np.arange(1, length + 1), arrival, where="mid", color="black", label=below)
             # what is foretold is a slope; it is drawn from where the measured front has formed
             tokens = np.array([begin, length - 1])
-            axes.plot(
-                tokens + 1,
-                arrival[begin] + (tokens - begin) / each.wall.speed,
-                "--",
-                color=RED,
-                label=f"walls: {each.wall.speed:.2f} ± {each.wall.error:.2f}",
-            )
+            foretold = arrival[begin] + (tokens - begin) / each.wall.speed
+            walls = f"walls: {each.wall.speed:.2f} ± {each.wall.error:.2f}"
+            axes.plot(tokens + 1, foretold, "--", color=RED, label=walls)
             axes.set(title=each.run.name, xlabel="position of the token", ylabel="sweep")
             axes.grid(visible=False)
             legend_below(axes, title="tokens per sweep")
-        figure.colorbar(
-            shading,
-            ax=panels[-1],
-            label="relative error",
-            orientation="horizontal",
-            location="top",
-            format="%g",  # powers of ten would be smaller than the rest
-        )
+        # powers of ten would be smaller than the rest
+        how: dict[str, Any] = {"orientation": "horizontal", "location": "top", "format": "%g"}
+        figure.colorbar(shading, ax=panels[-1], label="relative error", **how)
         return figure
 
 

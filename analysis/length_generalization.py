@@ -183,21 +183,17 @@ class LengthAnalysis(Answer):
         settings = self.settings
         lengths, confidence = settings.lengths, settings.confidence
         chance = number(found.baseline[max(lengths)])
+        last, whole = map(found.accuracy, lengths), map(found.sequence_accuracy, lengths)
+        of_last, of_whole = (
+            [interval(n, confidence) for n in lengths]
+            for interval in (found.interval, found.sequence_interval)
+        )
         reached = ", ".join(f"{number(found.accuracy(length))} at {length}" for length in lengths)
         rows = Rows(
             ["right", *(f"at {length}" for length in lengths)],
             [
-                [
-                    f"last {REPORTED_TOKENS} answers",
-                    *(_cell(found.accuracy(n), found.interval(n, confidence)) for n in lengths),
-                ],
-                [
-                    "every answer",
-                    *(
-                        _cell(found.sequence_accuracy(n), found.sequence_interval(n, confidence))
-                        for n in lengths
-                    ),
-                ],
+                [f"last {REPORTED_TOKENS} answers", *map(_cell, last, of_last)],
+                ["every answer", *map(_cell, whole, of_whole)],
                 ["most frequent answer", *(number(found.baseline[n]) for n in lengths)],
             ],
             title=f"share of {settings.sequences} sequences, with {confidence:.0%} intervals",
@@ -290,11 +286,8 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
         output = run.model.run(batch.tokens, solve=solve, lengths=batch.lengths)
         if output.solution is not None:
             converged.append(output.solution.converged.cpu().numpy())
-            real.append(
-                np.ones(batch.tokens.shape, np.bool_)
-                if (mask := output.solution.mask) is None
-                else mask.cpu().numpy()
-            )
+            mask = output.solution.mask
+            real.append(np.ones(batch.tokens.shape, np.bool_) if mask is None else mask.cpu().numpy())
         correct.append((output.logits.argmax(dim=-1) == batch.targets).cpu().numpy())
         counted.append(drawn.counted.numpy())
         targets.append(drawn.targets.numpy())
@@ -347,15 +340,9 @@ def draw(found: LengthAnalysis, width: float = TEXT_WIDTH) -> Figure:
                 draw_runs(axes, lengths, accuracies, look, label, breadth=breadth)
                 if len(group) == 1:
                     bounds = [interval(group[0], length, settings.confidence) for length in lengths]
-                    axes.errorbar(
-                        lengths,
-                        accuracies[0],
-                        yerr=np.abs(np.array(bounds).T - accuracies[0]),
-                        fmt="none",
-                        ecolor=look.color,
-                        capsize=2 + breadth,
-                        elinewidth=1,
-                    )
+                    off, caps = np.abs(np.array(bounds).T - accuracies[0]), 2 + breadth
+                    bars: dict[str, Any] = {"ecolor": look.color, "capsize": caps, "elinewidth": 1}
+                    axes.errorbar(lengths, accuracies[0], yerr=off, fmt="none", **bars)
         for axes in (by_length, whole, by_position):
             baselines = {tuple(result.baseline[length] for length in lengths) for result in found.runs}
             for number, baseline in enumerate(() if axes is whole else sorted(baselines)):

@@ -30,8 +30,7 @@ from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, TokenBatch, draw_batch
 
-DEMANDED = 0.999
-"""The share of tokens that both have to answer alike."""
+DEMANDED = 0.999  # the share of tokens that both have to answer alike
 
 
 class ModesSettings(AnalysisSettings):
@@ -105,16 +104,11 @@ class ModesAnalysis(Answer):
         rows = []
         for entry in self.lengths:
             pair = (entry.called, entry.sequential)
-            rows.append(
-                [
-                    str(entry.length),
-                    entry.called.mode,
-                    f"{entry.equal:.3%}",
-                    " / ".join(number(answers.accuracy) for answers in pair),
-                    f"{min(answers.share_converged for answers in pair):.2%}",
-                    " / ".join(f"{answers.seconds:.2f}" for answers in pair),
-                ]
-            )
+            accuracies = " / ".join(number(answers.accuracy) for answers in pair)
+            converged = f"{min(answers.share_converged for answers in pair):.2%}"
+            seconds = " / ".join(f"{answers.seconds:.2f}" for answers in pair)
+            first = [str(entry.length), entry.called.mode, f"{entry.equal:.3%}"]
+            rows.append([*first, accuracies, converged, seconds])
         columns = ["length", "mode", "equal", "accuracy", "converged", "seconds"]
         return Finding(
             self.sentence,

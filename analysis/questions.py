@@ -131,7 +131,6 @@ def ask(
 
 
 def _as_run(run: Any, task: TaskSource | None) -> Run:
-    """What is given, as a run."""
     if isinstance(run, Run):
         return run
     if not isinstance(run, nn.Module):

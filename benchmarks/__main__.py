@@ -20,10 +20,8 @@ import torch
 from rich.console import Console
 
 from automata.errors import InputError, unknown_name
-from benchmarks.frame import Benchmark, run_case
-from benchmarks.machine import describe_machine
-from benchmarks.summary import summary
-from benchmarks.table import table
+from benchmarks.frame import Benchmark, describe_machine, run_case
+from benchmarks.summary import summary, table
 from implicit.command_line import CommandParser, run_command
 from implicit.runs.environment import Environment
 from implicit.runs.files import write_bytes
@@ -103,7 +101,6 @@ def run_benchmark(benchmark: Benchmark, environment: Environment) -> dict[str, A
 
 
 def stored(folder: Path, names: list[str]) -> dict[str, Any]:
-    """What is stored of some benchmarks."""
     results = {}
     for name in names:
         path = folder / f"{name}.json"

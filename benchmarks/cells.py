@@ -29,8 +29,7 @@ PASSES = ("forward", "forward+backward")
 TOLERANCE = 1e-4
 """Error of float32 outputs and gradients over their largest entry: the forms sum in another order."""
 
-Run = Callable[[Tensor], Tensor]
-"""Maps inputs to outputs, from the state before the first token."""
+Run = Callable[[Tensor], Tensor]  # maps inputs to outputs, from the state before the first token
 
 
 def cases() -> Iterator[Case]:
@@ -113,7 +112,6 @@ def olmo_hybrid_layer(cell: DeltaRuleCell) -> tuple[nn.Module, Any]:
 
 
 def llama_attention(cell: AttentionCell) -> tuple[nn.Module, Run]:
-    """The attention of Llama with a copy of the weights of a cell."""
     from transformers import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
@@ -154,7 +152,6 @@ def forward_backward(layer: nn.Module, run: Run, inputs: Tensor) -> tuple[Tensor
 
 
 def check(forms: dict[str, tuple[nn.Module, Run]], inputs: Tensor) -> None:
-    """Outputs and the gradient in the inputs are equal in all forms, with and without gradients on."""
     (first, expected), *others = (
         (form, (forward(layer, run, inputs), *forward_backward(layer, run, inputs)))
         for form, (layer, run) in forms.items()

@@ -87,7 +87,6 @@ def counts(certificate: Certificate) -> dict[str, float]:
 
 
 def cases() -> Iterable[Case]:
-    """Every size with every seed."""
     for sizes in SIZES:
         for seed in SEEDS:
             with TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ from rich.table import Table
 from automata.errors import InputError, unknown_name
 from automata.machines.mealy import MealyMachine
 from automata.tasks import make_task
-from benchmarks.machine import describe_machine
+from benchmarks.frame import describe_machine
 from implicit.command_line import CommandParser, run_command
 from implicit.compiled import Wiring, bounds_of, compile_automaton
 from implicit.modes import Solve
@@ -143,7 +143,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def table(done: dict[str, Any]) -> Table:
-    """Lay out what was found."""
     shown = Table(title="Answers of compiled automata, sequential mode, float32", title_justify="left")
     columns = ("states", "tokens", "d_model", "parameters", "right", "answers", "most_iterations", "seconds")
     for column in ("automaton", *columns, "least margin (proved)"):

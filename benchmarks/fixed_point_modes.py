@@ -22,7 +22,6 @@ def evaluations(solution: SequenceSolution, mode: Mode) -> dict[str, float]:
 
 
 def check(solutions: Mapping[Mode, Solved], labels: Tensor) -> None:
-    """Both modes converge at every token and decode the same answers, the right ones."""
     require_converged(solutions)
     for mode, (_, decoded) in solutions.items():
         right = (decoded == labels).double().mean().item()

@@ -9,15 +9,19 @@ A case whose own check fails reports no speed at all. A contender may have a che
 fails it is shown as wrong instead of fast, and the case stands.
 """
 
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from benchmarks.memory import Allocator, peak_bytes
+from implicit.runs.environment import Environment, describe_environment
 
 Parameters = Mapping[str, str | int | float]
 
@@ -35,8 +39,6 @@ def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do the work of a case."""
-
     name: str  # in tables and results
     work: Callable[[], object]  # does it once
     # what is known about the work beside its time, such as the number of evaluations
@@ -89,8 +91,6 @@ class Headline:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A question about speed with its cases."""
-
     name: str  # of the module and the results
     description: str  # the question, in a line
     cases: Callable[[], Iterable[Case]]  # makes them; they are made when the benchmark is run
@@ -170,3 +170,18 @@ def _record(
     if case.items:
         record[f"{case.unit}_per_second"] = {"median": case.items / median, "best": case.items / min(whole)}
     return {**record, "share": contender.share, "seconds": seconds[contender.name]}
+
+
+def describe_machine() -> Environment:
+    """Return the environment of a result with the processor and the number of cores."""
+    return {**describe_environment(), "processor": processor(), "cores": os.cpu_count()}
+
+
+def processor() -> str:
+    """The processor's name, as far as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # only Linux has this file
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

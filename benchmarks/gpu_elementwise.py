@@ -39,8 +39,6 @@ TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 8e-3}
 
 @dataclass(frozen=True)
 class Sizes:
-    """The cell whose ops are run, and the sequences."""
-
     batch: int = 8
     length: int = 2048
     d_model: int = 768
@@ -72,14 +70,12 @@ class Op:
 
 
 def norm_by_pytorch(y: Tensor, x: Tensor, D: Tensor, gate: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """The gated norm as it is written down."""
     gated = ((y + D[:, None] * x).flatten(-2) * functional.silu(gate)).unflatten(-1, (groups, -1))
     factor = torch.rsqrt(gated.square().mean(-1, keepdim=True) + EPSILON)
     return (gated * factor).flatten(-2) * weight
 
 
 def convolution_by_pytorch(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The short convolution as PyTorch has it."""
     return functional.silu(functional.conv1d(padded.mT, weight[:, None], bias, groups=len(weight))).mT
 
 
@@ -121,7 +117,6 @@ def ops(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Op]:
 
 
 def check(name: str, op: Op, dtype: torch.dtype) -> dict[str, Any]:
-    """Compare the kernels with the definition in float64."""
     exact = gpu.results_and_gradients(op.contenders[AUTOGRAD], [tensor.double() for tensor in op.inputs])
     found = gpu.results_and_gradients(op.contenders[KERNEL], op.inputs)
     names = ("output", *(f"gradient of {name}" for name in op.names))
@@ -153,7 +148,6 @@ def measure(op: Op, rounds: int, clock: gpu.Clock = gpu.milliseconds) -> dict[st
 
 
 def run(sizes: Sizes, dtype: torch.dtype, device: str, rounds: int) -> list[dict[str, Any]]:
-    """Check both ops, then time those that are right if there are rounds."""
     results = []
     for name, op in ops(sizes, dtype, device).items():
         checked = check(name, op, dtype)

@@ -39,8 +39,6 @@ TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
 
 @dataclass(frozen=True)
 class Sizes:
-    """The model and the sequences that are solved."""
-
     # numbers of sequences, each timed by itself; the first one is checked too
     batches: tuple[int, ...] = (64, 1, 8, 256)
     length: int = 16  # tokens per sequence
@@ -122,7 +120,6 @@ def check(sizes: Sizes, dtype: torch.dtype, device: str) -> dict[str, Any]:
 
 
 def counts_of(found: SequenceSolution, expected: SequenceSolution) -> dict[str, Any]:
-    """How the iterations of two solutions compare."""
     difference = (found.iterations - expected.iterations).abs()
     return {
         "same_status": torch.equal(found.status, expected.status),
@@ -178,7 +175,6 @@ def measure(
 
 
 def run(sizes: Sizes, dtype: torch.dtype, device: str, rounds: int) -> dict[str, Any]:
-    """Check a dtype, then time it if it is right and there are rounds."""
     checked = check(sizes, dtype, device)
     result: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "check": checked, "times": []}
     if not checked["correct"] or not rounds:

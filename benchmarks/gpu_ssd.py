@@ -92,7 +92,6 @@ def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[s
 
 
 def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:
-    """Check every available backend, then time those that are right."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     arguments = scan_arguments(options, dtype, device)
     exact = gpu.results_and_gradients(scan("reference"), [tensor.double() for tensor in arguments])

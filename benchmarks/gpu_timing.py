@@ -51,7 +51,6 @@ def parsed(parser: CommandParser, argv: Sequence[str] | None) -> Namespace:
 
 
 def largest_error(result: Tensor, reference: Tensor) -> float:
-    """Return the largest difference over the largest entry."""
     return float((result.double() - reference).abs().max() / reference.abs().max())
 
 

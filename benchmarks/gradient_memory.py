@@ -24,8 +24,7 @@ from implicit.training.streams import Stream, draw_batch
 
 RUN, SEQUENCES, LENGTH = "parity", 8, 32
 ITERATIONS = (4, 16, 64)
-WHOLE = 64
-"""Terms from which on the series is the implicit gradient: what is left is below 1e-6 of it."""
+WHOLE = 64  # terms from which on the series is the implicit gradient: what is left is below 1e-6 of it
 ADJOINT = Stopping(rtol=1e-5, max_iterations=1000)
 TOLERANCE = 1e-4
 """Error of float32 gradients over the largest entry; the adjoint is solved to a tenth of that."""
@@ -65,7 +64,6 @@ def cases() -> Iterator[Case]:
 
 @torch.no_grad()
 def fixed_points(model: FixedPointModel, tokens: Tensor) -> Tensor:
-    """The latents at rounding level."""
     solution = model.fixed_points(
         tokens, solve=Solve("simultaneous", stopping=Stopping(rtol=1e-12, max_iterations=2000))
     )

@@ -88,7 +88,6 @@ def distance(one: Tensor, other: Tensor) -> float:
 
 
 def check(found: dict[str, Tensor]) -> None:
-    """The factored gradient is the iterated one."""
     apart = distance(found["iterated to 1e-5"], found["factored"])
     if not apart <= TOLERANCE:
         raise IncorrectError(f"factored and iterated gradients differ by {apart:.1e} of their norm")

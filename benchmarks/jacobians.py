@@ -34,8 +34,7 @@ LENGTH = 256
 SINGLE_TOKENS = 16
 JACREV_TOKENS = 4
 STOPPING = Stopping(rtol=1e-10, max_iterations=2000)
-TOLERANCE = 1e-8
-"""Error of every entry over the largest one of its matrix, in float64."""
+TOLERANCE = 1e-8  # error of every entry over the largest one of its matrix, in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,6 @@ class VisitedSequence:
 
     @cached_property
     def iterations(self) -> list[int]:
-        """How many iterations the solver needs at each position."""
         iterations: list[int] = self.solve().iterations[:, 0].tolist()
         return iterations
 
@@ -82,7 +80,6 @@ class VisitedSequence:
         return found
 
     def jacrevs(self, positions: list[int]) -> list[Tensor]:
-        """`torch.func.jacrev` through as many unrolled iterations as the solver needs."""
         found = []
         for position in positions:
             transition = self.model.transition(int(self.tokens[position]))
@@ -135,7 +132,6 @@ def spread(count: int) -> list[int]:
 
 
 def check(sequence: VisitedSequence, single: list[int], reverse: list[int]) -> None:
-    """Every fixed point was reached, and the matrices of all contenders are equal."""
     share = sequence.solve().share_converged
     if share < 1:
         raise IncorrectError(f"only {share:.2%} of the tokens converged")

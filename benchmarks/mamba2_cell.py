@@ -54,7 +54,6 @@ class Projections(nn.Module):
 def contenders(
     batch: int, length: int, d_model: int, expand: int, d_state: int, head_size: int
 ) -> tuple[Mamba2Cell, nn.Module, Tensor]:
-    """Our cell, the mixer with a copy of its weights, and inputs."""
     # Imported where it is used: it takes seconds, and the other benchmarks do without.
     from transformers import Mamba2Config
     from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
@@ -77,7 +76,6 @@ def contenders(
 
 
 def outputs_of(layer: nn.Module, inputs: Tensor) -> Tensor:
-    """Return the outputs of a layer that reads the inputs from its initial state."""
     if isinstance(layer, Cell):
         return layer(inputs, layer.init_state(len(inputs)))[0]
     outputs: Tensor = layer(inputs)
@@ -99,7 +97,6 @@ def forward_backward(layer: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
 
 
 def check(cell: Mamba2Cell, mixer: nn.Module, inputs: Tensor) -> None:
-    """Outputs and the gradients of all parameters are equal."""
     theirs = forward_backward(mixer, inputs)
     for name, ours in forward_backward(cell, inputs).items():
         require_close(f"{name} differs from that of transformers", ours, theirs[name], TOLERANCE)

@@ -17,8 +17,7 @@ from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectErro
 
 TURNS = 15
 SHAPES = ((64, 256), (4096, 256), (64, 4096))
-LOOPED = 32
-"""Sessions that the loop makes."""
+LOOPED = 32  # sessions that the loop makes
 FORMATS: dict[str, ReplLanguage] = {
     "three variables, a print after four swaps": ReplLanguage(3),
     "five variables, a print after four swaps": ReplLanguage(5, predict="values"),

@@ -18,8 +18,7 @@ from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.training.streams import Stream, draw_batch
 
-Solved = tuple[SequenceSolution, Tensor]
-"""Fixed points, and what is decoded from them, ``[batch, length]``."""
+Solved = tuple[SequenceSolution, Tensor]  # fixed points, and what is decoded from them, ``[batch, length]``
 
 MODES: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
 SIZES = (  # run, sequences, length, relative tolerance, turns
@@ -95,14 +94,12 @@ def watched(
 
 
 def require_converged(solutions: Mapping[Mode, Solved]) -> None:
-    """Every token converges in every mode."""
     for mode, (solution, _) in solutions.items():
         if solution.share_converged < 1:
             raise IncorrectError(f"{mode}: only {solution.share_converged:.2%} of the tokens converged")
 
 
 def check(solutions: Mapping[Mode, Solved], _labels: Tensor) -> None:
-    """Every token converges in every mode, and the windowed mode decodes what the sequential one decodes."""
     require_converged(solutions)
     differ = int((solutions["windowed"][1] != solutions["sequential"][1]).sum())
     if differ:

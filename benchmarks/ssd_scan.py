@@ -64,7 +64,6 @@ def forward_backward(arguments: list[Tensor], backend: str) -> tuple[Tensor, ...
 
 
 def check(arguments: list[Tensor]) -> None:
-    """Outputs, final state and all gradients of both backends are equal."""
     names = ("outputs", "state", *(f"gradient of {name}" for name in ("x", "dt", "A", "B", "C")))
     for name, one, other in zip(
         names, forward_backward(arguments, "chunked"), forward_backward(arguments, "reference"), strict=True

@@ -28,8 +28,7 @@ RUN, SEQUENCES = "parity", 8
 LENGTHS = (32, 128)
 STOPPING = Stopping(rtol=1e-3, max_iterations=1000)
 HALVINGS = 10
-Latents = Callable[[], Tensor]
-"""Work that ends with latents, ``[batch, length, features]``."""
+Latents = Callable[[], Tensor]  # work that ends with latents, ``[batch, length, features]``
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,6 @@ class Setting:
         return outside.double().mean().item(), differs.double().mean().item()
 
     def check(self, work: Latents) -> None:
-        """Every token is within the tolerance and decoded as by the sequential mode."""
         outside, differs = self.wrong(work())
         if outside or differs:
             raise IncorrectError(

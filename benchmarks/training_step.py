@@ -26,8 +26,7 @@ from implicit.training.streams import Stream, TokenBatch, draw_batch
 RUN, SEQUENCES, PENALTY = "s5-generators", 64, 0.003
 LENGTHS = (8, 24, 40)
 STOPPING = Stopping(rtol=0.01, max_iterations=60)
-TOLERANCE = 0.01
-"""Distance of gradients over their norm: two solvers, relative residuals of 1e-5, in float32."""
+TOLERANCE = 0.01  # distance of gradients over their norm: two solvers, relative residuals of 1e-5, in float32
 RULES: dict[str, GradientRule] = {"phantom": Phantom(4), "exact": FactoredImplicit()}
 
 

@@ -143,7 +143,6 @@ def _numbers(pattern: str, text: str) -> list[int]:
 
 
 def solve_launches(sizes: tuple[Any, ...], dtype: torch.dtype, target: str) -> Iterator[tuple[str, Launch]]:
-    """The launch of a sequential solve on a target."""
     batch, length, layers, d_model, d_state, head_size, d_conv, groups = sizes
     with torch.device("meta"):
         cells = [
@@ -197,7 +196,6 @@ def compiled(launch: Launch, target: str, sizes: dict[str, Any]) -> dict[str, An
 
 
 def norm_launches(sizes: tuple[Any, ...], dtype: torch.dtype, _target: str) -> Iterator[tuple[str, Launch]]:
-    """Both passes of the gated norm; x and the gate are slices of wider tensors, as in the cell."""
     batch, length, heads, head_size, groups = sizes
     width = heads * head_size
     y, convolved, projected, D, weight = (
@@ -219,7 +217,6 @@ def norm_launches(sizes: tuple[Any, ...], dtype: torch.dtype, _target: str) -> I
 def convolution_launches(
     sizes: tuple[Any, ...], dtype: torch.dtype, _target: str
 ) -> Iterator[tuple[str, Launch]]:
-    """Both passes of the short convolution."""
     batch, length, channels, width = sizes
     padded, weight, bias = (
         torch.empty(*shape, dtype=dtype, device="meta")
@@ -245,7 +242,6 @@ class Kernels:
     launches: Callable[[tuple[Any, ...], torch.dtype, str], Iterator[tuple[str, Launch]]]
 
     def compile(self, quick: bool) -> list[dict[str, Any]]:
-        """Compile them; return what each takes."""
         every = [(place, dtype, tuple(TARGETS)) for place in range(len(self.sizes)) for dtype in DTYPES]
         rows = []
         for place, dtype, targets in self.quick if quick else every:

@@ -13,8 +13,7 @@ from automata import WordProblem, make_task
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError
 
 BATCH, LENGTH, TURNS = 4096, 256, 15
-LOOPED = 64
-"""Sequences that the loop makes."""
+LOOPED = 64  # sequences that the loop makes
 TASKS = (
     ("S5", None),
     ("S5", 0.5),
@@ -77,7 +76,6 @@ def python_loop(problem: WordProblem) -> tuple[Contender, ...]:
 
 
 def follow(table: list[list[int]], initial_state: int, sequences: list[list[int]]) -> list[list[int]]:
-    """The state after every token."""
     labels = []
     for sequence in sequences:
         state = initial_state

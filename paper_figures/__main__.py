@@ -26,8 +26,7 @@ from paper_figures.figure import Figure
 from paper_figures.registry import all_figures, claims_table, figure_named, summary
 from paper_figures.results import RESULTS
 
-UNFINISHED = 1
-"""Exit code if a run failed or did not end."""
+UNFINISHED = 1  # exit code if a run failed or did not end
 
 
 def main(argv: Sequence[str] | None = None) -> None:

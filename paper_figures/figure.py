@@ -206,8 +206,7 @@ class Figure:
         return figure
 
 
-REFERENCES = ("chance", "in training")
-"""Labels of lines for reference, which a legend names last."""
+REFERENCES = ("chance", "in training")  # labels of lines for reference, which a legend names last
 
 
 def handles_of(panels: Sequence[Axes], keys: Mapping[str, Look] | None = None) -> dict[str, Any]:

@@ -12,13 +12,10 @@ from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import breadths, draw_runs
 from paper_figures.rows import Chosen, MeasuredRun, Row, Rows, chosen_rows
 
-NARROW = 5.0
-"""Inches below which a figure is a column of a page with two, and its labels are short."""
+NARROW = 5.0  # inches below which a figure is a column of a page with two, and its labels are short
 _MOST_TICKS = 6
-Value = str | Callable[[MeasuredRun], Any]
-"""A path such as ``accuracy@512``, or a function of the run."""
-Curve = tuple[list[float], list[float]]
-"""Places and values."""
+Value = str | Callable[[MeasuredRun], Any]  # a path such as ``accuracy@512``, or a function of the run
+Curve = tuple[list[float], list[float]]  # places and values
 
 
 class Panel(Protocol):

@@ -15,8 +15,7 @@ from paper_figures.experiments.grid import TRAINING, Experiment
 from paper_figures.experiments.store import Outcome, Record
 from paper_figures.rows import MeasuredRun
 
-RESULTS = Path(__file__).parent / "results"
-"""The results that come with the package."""
+RESULTS = Path(__file__).parent / "results"  # the results that come with the package
 _ABOUT = ("settings", "status", "failure", "command", "values")
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from analysis.framework.palette import Look, distinct_looks, model_label, model_looks
 
-Settings = Mapping[str, Any]
-"""What was chosen for a run: task, model, and what differs from the recipe."""
+Settings = Mapping[str, Any]  # what was chosen for a run: task, model, and what differs from the recipe
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,7 @@ class Rows(list[Row]):
         self.shared = shared or {}
 
 
-Chosen = str | Callable[[Row], bool]
-"""Some rows: the label of one, or a test."""
+Chosen = str | Callable[[Row], bool]  # some rows: the label of one, or a test
 
 
 def where(**settings: Any) -> Callable[[Row], bool]:

@@ -25,8 +25,7 @@ class PretrainingPoint(Point):
     Its settings name a task, which is the text, a model and a seed, for people; `fields` says what they mean.
     """
 
-    example: str
-    """The YAML file that the command names, from the root of the repository."""
+    example: str  # the YAML file that the command names, from the root of the repository
 
     @property
     @abstractmethod

@@ -42,10 +42,8 @@ from theory.fixed_point import ERROR_MARGIN
 
 __all__ = ["ANALYSIS", "AgreementAnalysis", "AgreementSettings", "analyse", "draw", "main"]
 
-TIGHTENING = 100.0
-"""The second tolerance is this much smaller than the first."""
-DEMANDED = 0.999
-"""The share of tokens that has to agree; less is told in red."""
+TIGHTENING = 100.0  # the second tolerance is this much smaller than the first
+DEMANDED = 0.999  # the share of tokens that has to agree; less is told in red
 LIMITS = (
     "Agreement is measured on these sequences. Other fixed points are searched from a few random latents: "
     "one that repels the iteration, or whose basin was not hit, is not found."
@@ -67,29 +65,17 @@ class AgreementSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class AgreementAnalysis(Answer):
-    """The answer of `analyse`, with arrays ``[sequences, length]``.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        converged: tokens that converged in both modes, at both tolerances.
-        distance: ‖z − z̃‖ / ‖z‖ between the modes at the second tolerance.
-        tolerance: the distance up to which the two are the same fixed point.
-        amplification: largest error per residual that was measured, both relative to ‖z‖.
-        same_answer: tokens from which both modes decode the same class.
-        searches: the fixed points of example tokens.
-        state_names: of the classes.
-    """
+    """The answer of `analyse`, with arrays ``[sequences, length]``."""
 
     run: RunIdentity
     settings: AgreementSettings
-    converged: BoolArray
-    distance: NDArray[np.float64]
-    tolerance: NDArray[np.float64]
-    amplification: float
-    same_answer: BoolArray
-    searches: tuple[TokenFixedPoints, ...]
-    state_names: tuple[str, ...]
+    converged: BoolArray  # tokens that converged in both modes, at both tolerances
+    distance: NDArray[np.float64]  # ‖z − z̃‖ / ‖z‖ between the modes at the second tolerance
+    tolerance: NDArray[np.float64]  # the distance up to which the two are the same fixed point
+    amplification: float  # largest error per residual that was measured, both relative to ‖z‖
+    same_answer: BoolArray  # tokens from which both modes decode the same class
+    searches: tuple[TokenFixedPoints, ...]  # the fixed points of example tokens
+    state_names: tuple[str, ...]  # of the classes
 
     @property
     def agrees(self) -> BoolArray:
@@ -336,14 +322,11 @@ def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
         (~found.converged, "not converged", UNCONVERGED),
     ):
         if mask.any():
-            values = np.log10(np.maximum(found.distance[mask], smallest))
-            axes.hist(
-                values,
-                bins=np.linspace(-16, 1, 86).tolist(),
-                color=color,
-                alpha=0.7,
-                label=f"{label}: {mask.mean():.2%}",
+            values, bins = (
+                np.log10(np.maximum(found.distance[mask], smallest)),
+                np.linspace(-16, 1, 86).tolist(),
             )
+            axes.hist(values, bins=bins, color=color, alpha=0.7, label=f"{label}: {mask.mean():.2%}")
     tolerance = np.log10(np.median(found.tolerance))
     axes.axvline(tolerance, color="black", linestyle="--", linewidth=0.9, label="tolerance (median)")
     axes.set(title="distance between the modes", xlabel="log10 of the relative distance", ylabel="tokens")
@@ -384,14 +367,9 @@ def _draw_fixed_points(axes: Axes, found: AgreementAnalysis) -> None:
             right = point.answer == search.label
             label = f"decodes the {'right' if right else 'wrong'} answer"
             look = FINDING_LOOKS["holds" if right else "fails"]
-            axes.plot(
-                place,
-                point.spectral_radius,
-                look.marker,
-                color=look.color,
-                markersize=2 + 5 * (point.starts / total) ** 0.5,
-                label=None if label in seen else label,
-            )
+            size = 2 + 5 * (point.starts / total) ** 0.5
+            named: dict[str, Any] = {"markersize": size, "label": None if label in seen else label}
+            axes.plot(place, point.spectral_radius, look.marker, color=look.color, **named)
             seen.add(label)
     axes.set(
         title="fixed points of examples",

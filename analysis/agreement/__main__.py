@@ -1,7 +1,5 @@
 """Run the command ``python -m analysis.agreement``."""
 
-import sys
-
 from analysis.agreement import main
 
-sys.exit(main())
+raise SystemExit(main())

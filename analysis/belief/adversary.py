@@ -29,17 +29,11 @@ _MOST_ACTIONS = 64  # of two kinds: 2⁶⁴ words of them are beyond any memory 
 
 @dataclass(frozen=True, eq=False)
 class WorstRounds:
-    """What a search found, and what the same model does on random rounds.
+    """What a search found, and what the same model does on random rounds."""
 
-    Attributes:
-        tokens: of the sequence found, ``[length]``.
-        errors: KL(exact ‖ model) at its reveals, in nats, ``[rounds]``.
-        random: the same on random rounds, ``[sequences, rounds]``.
-    """
-
-    tokens: IntArray
-    errors: FloatArray
-    random: FloatArray
+    tokens: IntArray  # of the sequence found, ``[length]``
+    errors: FloatArray  # KL(exact ‖ model) at its reveals, in nats, ``[rounds]``
+    random: FloatArray  # the same on random rounds, ``[sequences, rounds]``
 
     @property
     def mean(self) -> float:
@@ -136,8 +130,6 @@ def worst_rounds(
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Candidates of a task, read by a model."""
-
     task: PartiallyObserved
     model: SequenceModel
 
@@ -167,7 +159,6 @@ class _Search:
         return _Candidates(tokens, found.errors, found.beliefs, state), logits
 
     def moved(self, found: _Candidates, words: Sequence[tuple[int, ...]]) -> _Candidates:
-        """Every candidate after every word of actions."""
         count = len(found.tokens)
         moved = found.chosen(np.repeat(np.arange(count), len(words)))
         for column in np.array(words).T:

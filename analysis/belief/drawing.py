@@ -1,7 +1,9 @@
 """The figure of `analysis.belief`: divergence along sequences, since full reveals, decoded beliefs, norms."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,8 +17,7 @@ from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_p
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import draw_runs, drawn_groups, mark_training_lengths
 
-FLOOR = 1e-9
-"""What is smaller is drawn here: rounding of float32 logits."""
+FLOOR = 1e-9  # what is smaller is drawn here: rounding of float32 logits
 TITLES = (
     "divergence along sequences",
     "since a full reveal",
@@ -26,10 +27,8 @@ TITLES = (
     "norm of the state",
 )
 """Titles of the panels."""
-LOGARITHMIC = TITLES[:3]
-"""Panels with a logarithmic vertical axis."""
-UNDERFLOW = -103.3
-"""log 2⁻¹⁴⁹, of the smallest positive number of float32."""
+LOGARITHMIC = TITLES[:3]  # panels with a logarithmic vertical axis
+UNDERFLOW = -103.3  # log 2⁻¹⁴⁹, of the smallest positive number of float32
 
 
 def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
@@ -50,22 +49,21 @@ def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
                 _draw_bins(axes, [entry for entry in bins if entry is not None], look, label, breadth)
             _draw_lengths(excess, group, RunBelief.excess, look, label, breadth)
             with_probe = [result for result in group if result.decoded]
-            _draw_lengths(
-                decoded, with_probe, lambda run, n: run.decoded[n].distance, look, f"{label}: from b", breadth
-            )
-            other = Look(look.color, "x", ":")
-            _draw_lengths(
-                decoded,
-                with_probe,
-                lambda run, n: run.decoded[n].inconsistency,
-                other,
-                f"{label}: one step",
-                1.0,
-            )
+            for part, what, one, broad in (
+                ("distance", "from b", look, breadth),
+                ("inconsistency", "one step", Look(look.color, "x", ":"), 1.0),
+            ):
+                values = partial(_decoded, part)
+                _draw_lengths(decoded, with_probe, values, one, f"{label}: {what}", broad)
             _draw_norms(norms, group, look, label, breadth)
         _draw_mass(norms, found.runs)
         _finish(found, panels)
         return figure
+
+
+def _decoded(part: str, run: RunBelief, length: int) -> Estimate:
+    found: Estimate = getattr(run.decoded[length], part)
+    return found
 
 
 def _draw_interval(axes: Axes, x: Sequence[int] | FloatArray, found: Sequence[Estimate], look: Look) -> None:
@@ -125,14 +123,8 @@ def _draw_mass(axes: Axes, runs: Sequence[RunBelief]) -> None:
     exact = max((result.predictions.exact for result in runs), key=lambda exact: exact.tokens.shape[1])
     mass = np.nanmean(exact.log_evidence.cumsum(axis=1), axis=0)
     held = mass > UNDERFLOW
-    axes.plot(
-        np.flatnonzero(held) + 1,
-        mass[held],
-        color=GREY,
-        linewidth=1.2,
-        linestyle="-.",
-        label="linear filter: log mass",
-    )
+    look: dict[str, Any] = {"color": GREY, "linewidth": 1.2, "linestyle": "-."}
+    axes.plot(np.flatnonzero(held) + 1, mass[held], label="linear filter: log mass", **look)
 
 
 def _finish(found: BeliefAnalysis, panels: Sequence[Axes]) -> None:

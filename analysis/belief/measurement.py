@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from analysis.belief.decoding import (
+from analysis.belief.exact import ExactSequences, exact_sequences
+from analysis.belief.norms import MassRates, Norms, mass_rates, shown_positions
+from analysis.belief.prediction import Predictions
+from analysis.belief.probe import (
     Decoded,
+    Features,
     FeatureSamples,
+    Probe,
     ProbeSequences,
     decoded_at,
     fitted_probe,
     window_positions,
 )
-from analysis.belief.exact import ExactSequences, exact_sequences
-from analysis.belief.norms import MassRates, Norms, mass_rates, shown_positions
-from analysis.belief.prediction import Predictions
-from analysis.belief.probe import Features, Probe
-from analysis.belief.reading import read_in_blocks
-from analysis.belief.settings import BeliefSettings
+from analysis.belief.reading import BeliefSettings, read_in_blocks
 from analysis.belief.statistics import Estimate
 from analysis.framework.finding import Answer, Finding, Findings, Rows
 from analysis.framework.needs import observed_task_of
@@ -40,32 +40,19 @@ from implicit.runs.loading import Run
 
 @dataclass(frozen=True, eq=False)
 class RunBelief:
-    """What was found of one run.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        lengths: in tokens, rising.
-        predictions: at every place where something is asked.
-        mass: the rates of the exact filter on the same sequences.
-        features: what the probe reads; None without a probe.
-        probe: as it was fitted; None without one.
-        decoded: by length; empty without a probe.
-        norms: of the recurrent state; None for a model whose state grows.
-        left_out: why there is no probe; empty if there is one.
-        unconverged: share of the tokens without a converged fixed point; None for an explicit model.
-    """
+    """What was found of one run."""
 
     run: RunIdentity
     settings: BeliefSettings
-    lengths: tuple[int, ...]
-    predictions: Predictions
-    mass: MassRates
-    features: Features | None
-    probe: Probe | None
-    decoded: dict[int, Decoded]
-    norms: Norms | None
-    left_out: str
+    lengths: tuple[int, ...]  # in tokens, rising
+    predictions: Predictions  # at every place where something is asked
+    mass: MassRates  # the rates of the exact filter on the same sequences
+    features: Features | None  # what the probe reads; None without a probe
+    probe: Probe | None  # as it was fitted; None without one
+    decoded: dict[int, Decoded]  # by length; empty without a probe
+    norms: Norms | None  # of the recurrent state; None for a model whose state grows
+    left_out: str  # why there is no probe; empty if there is one
+    # share of the tokens without a converged fixed point; None for an explicit model
     unconverged: float | None
 
     def kl(self, length: int) -> Estimate:
@@ -105,16 +92,8 @@ class RunBelief:
     def _prediction_rows(self) -> Rows:
         names = ("kl", "right", "best", "excess")
         of = {name: self.predictions.estimate(name, self.lengths, self.settings.confidence) for name in names}
-        rows = [
-            [
-                str(length),
-                of["kl"][length].cell,
-                number(of["right"][length].mean),
-                number(of["best"][length].mean),
-                of["excess"][length].cell,
-            ]
-            for length in self.lengths
-        ]
+        shares = {n: [number(of[name][n].mean) for name in ("right", "best")] for n in self.lengths}
+        rows = [[str(n), of["kl"][n].cell, *shares[n], of["excess"][n].cell] for n in self.lengths]
         return Rows(
             ["length", "KL", "accuracy", "Bayes", "excess"],
             rows,
@@ -127,16 +106,10 @@ class RunBelief:
     def _probe_rows(self) -> list[Rows]:
         if self.probe is None or self.features is None:
             return []
-        rows = [
-            [
-                str(length),
-                found.distance.cell,
-                number(found.divergence.mean),
-                found.inconsistency.cell,
-                number(found.constant.mean),
-            ]
-            for length, found in self.decoded.items()
-        ]
+        rows = []
+        for length, found in self.decoded.items():
+            nats, constant = number(found.divergence.mean), number(found.constant.mean)
+            rows.append([str(length), found.distance.cell, nats, found.inconsistency.cell, constant])
         projected = "a random projection" if self.features.projected else "the state"
         return [
             Rows(
@@ -204,15 +177,10 @@ class RunBelief:
 
 @dataclass(frozen=True, eq=False)
 class BeliefAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        settings: what was chosen.
-        runs: one entry per run.
-    """
+    """What `analyse` returns."""
 
     settings: BeliefSettings
-    runs: tuple[RunBelief, ...]
+    runs: tuple[RunBelief, ...]  # one entry per run
 
     @property
     def findings(self) -> Findings:

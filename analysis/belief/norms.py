@@ -22,20 +22,15 @@ from implicit.models.interface import SequenceModel
 class Norms:
     """Norms of the recurrent state after every token, layer by layer.
 
-    Attributes:
-        layers: the names of the parts of the state that make up each layer.
-        linear: whether the model says that each layer is linear in its own state.
-        norms: Euclidean, ``[layers, sequences, length]``; NaN at padding.
-
     Example:
         >>> halves = Norms((("h",),), True, 0.5 ** np.arange(1, 65.0) * np.ones((1, 3, 1)))
         >>> round(halves.rates()[0].per_token, 6)
         -0.693147
     """
 
-    layers: tuple[tuple[str, ...], ...]
-    linear: bool
-    norms: FloatArray
+    layers: tuple[tuple[str, ...], ...]  # the names of the parts of the state that make up each layer
+    linear: bool  # whether the model says that each layer is linear in its own state
+    norms: FloatArray  # Euclidean, ``[layers, sequences, length]``; NaN at padding
 
     @classmethod
     def empty(cls, model: SequenceModel, exact: ExactSequences) -> "Norms":
@@ -97,17 +92,11 @@ class Norms:
 
 @dataclass(frozen=True)
 class MassRates:
-    """The rate at which the mass of the exact linear filter decays, per token, in nats.
+    """The rate at which the mass of the exact linear filter decays, per token, in nats."""
 
-    Attributes:
-        mean: mean of log Pr(what is revealed | tokens before) over all tokens.
-        fitted: as the rates of norms are fitted, so that the two can be compared.
-        per_reveal: mean over the tokens at which something is revealed.
-    """
-
-    mean: Rate
-    fitted: Rate
-    per_reveal: Rate
+    mean: Rate  # mean of log Pr(what is revealed | tokens before) over all tokens
+    fitted: Rate  # as the rates of norms are fitted, so that the two can be compared
+    per_reveal: Rate  # mean over the tokens at which something is revealed
 
 
 def mass_rates(exact: ExactSequences, confidence: float = 0.95) -> MassRates:

@@ -31,21 +31,13 @@ def divergence(exact: FloatArray, log_predicted: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What was predicted at the places of `ExactSequences`; all arrays are ``[places]``.
-
-    Attributes:
-        exact: the sequences.
-        kl: KL(p‖q), in nats.
-        excess: log p(a) − log q(a) of the answer a.
-        log_loss: −log q(a), in nats.
-        right: whether the likeliest answer of the model is the answer.
-    """
+    """What was predicted at the places of `ExactSequences`; all arrays are ``[places]``."""
 
     exact: ExactSequences
-    kl: FloatArray
-    excess: FloatArray
-    log_loss: FloatArray
-    right: NDArray[np.bool_]
+    kl: FloatArray  # KL(p‖q), in nats
+    excess: FloatArray  # log p(a) − log q(a) of the answer a
+    log_loss: FloatArray  # −log q(a), in nats
+    right: NDArray[np.bool_]  # whether the likeliest answer of the model is the answer
 
     @classmethod
     def empty(cls, exact: ExactSequences) -> "Predictions":

@@ -23,23 +23,16 @@ from analysis.framework.arrays import FloatArray, IntArray
 class Estimate:
     """A mean with its confidence interval.
 
-    Attributes:
-        mean: NaN if there is no place.
-        low: end of the interval; NaN for fewer than two sequences.
-        high: other end.
-        sequences: with at least one place.
-        places: of all sequences.
-
     Example:
         >>> Estimate(0.5, 0.4, 0.6, sequences=8, places=20).cell
         '0.5 ± 0.1'
     """
 
-    mean: float
-    low: float
-    high: float
-    sequences: int
-    places: int
+    mean: float  # NaN if there is no place
+    low: float  # end of the interval; NaN for fewer than two sequences
+    high: float  # other end
+    sequences: int  # with at least one place
+    places: int  # of all sequences
 
     @property
     def cell(self) -> str:
@@ -118,19 +111,12 @@ def doubling_edges(last: int, per_doubling: int = 1) -> list[int]:
 
 @dataclass(frozen=True)
 class Rate:
-    """An exponential rate: what the logarithm gains with each token, in nats.
+    """An exponential rate: what the logarithm gains with each token, in nats."""
 
-    Attributes:
-        per_token: the mean of the rates of the sequences.
-        low: end of its confidence interval (Student's, over the sequences); NaN for fewer than two.
-        high: other end.
-        sequences: to which a line could be fitted.
-    """
-
-    per_token: float
-    low: float
-    high: float
-    sequences: int
+    per_token: float  # the mean of the rates of the sequences
+    low: float  # end of its confidence interval (Student's, over the sequences); NaN for fewer than two
+    high: float  # other end
+    sequences: int  # to which a line could be fitted
 
     @property
     def cell(self) -> str:

@@ -62,12 +62,9 @@ LEAST_ULPS = 4
 MOST_ULPS = 2**10
 """PyTorch's functions were measured to be off by more than one ulp. A smaller bound holds of no program."""
 WEIGHTS_CONDITION = "the weights are taken as the exact numbers that they are"
-BYTES_OF_A_BALL = 160
-"""A FLINT ball takes so many bytes beside its bits, the Python object included."""
-LONGEST_NUMBER = 32
-"""Characters; the longest that Python writes is ``-0x1.0000000000000p-1022``."""
-LONGEST_SHOWN = 60
-"""Characters of a document's own text that a refusal shows."""
+BYTES_OF_A_BALL = 160  # a FLINT ball takes so many bytes beside its bits, the Python object included
+LONGEST_NUMBER = 32  # characters; the longest that Python writes is ``-0x1.0000000000000p-1022``
+LONGEST_SHOWN = 60  # characters of a document's own text that a refusal shows
 _AS_READ = {"as read": True}
 """The context in which a document that was read is validated: numbers are text there."""
 
@@ -121,8 +118,7 @@ Numbers = Annotated[
     BeforeValidator(_from_base64),
     PlainSerializer(lambda array: base64.b64encode(array.astype("<f8").tobytes()).decode()),
 ]
-Interval = Annotated[tuple[Number, Number], Strict(False)]
-"""Its two ends; JSON has it as a list."""
+Interval = Annotated[tuple[Number, Number], Strict(False)]  # its two ends; JSON has it as a list
 
 
 class Part(BaseModel):
@@ -369,12 +365,10 @@ EVALUATED = re.compile(
 )
 """The weights that the evaluations of Mamba-2 and DeltaNet read, and the last norm of explicit models, which
 no state depends on."""
-A_SECOND = 5 * 10.0**9
-"""Operations times bits that one core does in a second, about."""
+A_SECOND = 5 * 10.0**9  # operations times bits that one core does in a second, about
 MOST_WORK = 2 * 10.0**14
 """Hours on one core; the largest certificate of a stored run takes less than a fifth of it."""
-MOST_MEMORY = 16 * 10.0**9
-"""Bytes."""
+MOST_MEMORY = 16 * 10.0**9  # bytes
 
 
 class Visit(NamedTuple):
@@ -524,8 +518,7 @@ def check_each(
                 bar.update()
 
 
-_CHECKERS: list[Any] = []
-"""The checker of a worker process, alone in the list."""
+_CHECKERS: list[Any] = []  # the checker of a worker process, alone in the list
 
 
 def _begin(make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -17,12 +17,9 @@ from automata.monoids.groups import (
 )
 from automata.monoids.isomorphism import find_isomorphism
 
-LONGEST_NAME = 60
-"""Characters."""
-LARGEST_TABLE = 32
-"""Entries that are shown."""
-LARGEST_GROUP = 720
-"""The largest number of maps of the states for which a group is looked for."""
+LONGEST_NAME = 60  # characters
+LARGEST_TABLE = 32  # entries that are shown
+LARGEST_GROUP = 720  # the largest number of maps of the states for which a group is looked for
 
 
 def readable(name: str) -> str:

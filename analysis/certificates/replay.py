@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from analysis.certificates.certificate import RefusedError
 
 Array = NDArray[np.float64]
-State = dict[str, Array]
-"""Per name the parts of the states of several sequences, ``[sequences, …]``."""
+State = dict[str, Array]  # per name the parts of the states of several sequences, ``[sequences, …]``
 
 TOLERANCE = 1e-12
 """‖Φ(z) − z‖ / ‖z‖ at which a latent counts as the fixed point: some ten times what rounding leaves of it."""

@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from analysis.error_control.following import Followed, Gains, follow_errors, median
-from analysis.error_control.pairs import Pairs, choose_pairs
+from analysis.error_control.following import Followed, Gains, Pairs, choose_pairs, follow_errors, median
 from analysis.error_control.spread import SHARE_BELOW, Horizon, Spread, measure_spread, visit_ratios
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, log_axis, new_panels, styled
@@ -50,8 +49,7 @@ __all__ = [
 Verdict = Literal["corrected", "partly corrected", "kept", "growing", "unknown"]
 CORRECTED, KEPT, GROWING = 0.1, 0.9, 1.1
 """An error is corrected if less than a tenth of it is left, and kept if it is the same to within a tenth."""
-ROUNDING = 1e-9
-"""Gains below this are rounding and the tolerance of the fixed points."""
+ROUNDING = 1e-9  # gains below this are rounding and the tolerance of the fixed points
 NOT_A_BOUND = (
     "Measured, not a bound: other words may do worse. What is proved of a model for words of every length "
     "stands in its certificate (analysis.all_lengths)."
@@ -87,19 +85,12 @@ class ErrorControlSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class ErrorControlAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        spread: q and accuracy along words.
-        followed: what becomes of errors.
-    """
+    """What `analyse` returns."""
 
     run: RunIdentity
     settings: ErrorControlSettings
-    spread: Spread
-    followed: Followed
+    spread: Spread  # q and accuracy along words
+    followed: Followed  # what becomes of errors
 
     @property
     def smallest(self) -> float:
@@ -208,20 +199,14 @@ def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: An
     drawn = sample_sequences(task, settings.sequences, settings.length, settings.seed)
     tokens, labels = (part.to(run.model.device) for part in drawn)
     spread = measure_spread(run, tokens, labels, settings.block, settings.every)
-    pairs = choose_pairs(
-        task,
-        settings.pairs,
-        min(settings.length, run.config.length),
-        settings.follow,
-        np.random.default_rng(settings.seed),
-    )
+    rng, length = np.random.default_rng(settings.seed), min(settings.length, run.config.length)
+    pairs = choose_pairs(task, settings.pairs, length, settings.follow, rng)
     model = in_double_precision(run.model)
     followed = follow_errors(model, pairs, settings.errors, settings.max_iterations, settings.seed)
     return ErrorControlAnalysis(RunIdentity.of(run), settings, spread, followed)
 
 
-FLOOR = 1e-12
-"""What is smaller is drawn here: rounding, and the tolerance of the fixed points."""
+FLOOR = 1e-12  # what is smaller is drawn here: rounding, and the tolerance of the fixed points
 
 
 def draw(found: ErrorControlAnalysis, width: float = TEXT_WIDTH) -> Figure:
@@ -253,14 +238,8 @@ def _draw_spread(axes: Axes, found: ErrorControlAnalysis) -> None:
 
 def _draw_accuracy(axes: Axes, found: ErrorControlAnalysis) -> None:
     look = QUANTITY_LOOKS["accuracy"]
-    axes.plot(
-        found.spread.tokens,
-        found.spread.accuracy,
-        color=look.color,
-        marker=look.marker,
-        markersize=3,
-        label="accuracy",
-    )
+    marks: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": 3}
+    axes.plot(found.spread.tokens, found.spread.accuracy, label="accuracy", **marks)
     axes.axhline(SHARE_BELOW, color=GREY, linewidth=0.8, linestyle=":", label=f"{SHARE_BELOW:.0%}")
     horizon = found.horizon
     if horizon.length is not None and horizon.length <= found.settings.length:

@@ -1,7 +1,5 @@
 """Run the command ``python -m analysis.error_control``."""
 
-import sys
-
 from analysis.error_control import main
 
-sys.exit(main())
+raise SystemExit(main())

@@ -2,40 +2,129 @@
 
 At a pair of states h and h' the error is η (h' − h). An affine layer keeps it as it keeps the difference:
 its share of the distance of the two runs stays η on every word. A model that corrects errors brings it to 0
-and keeps the runs apart, which takes a transition that is not affine. ``docs/error_control.md``.
+and keeps the runs apart, which takes a transition that is not affine. ``docs/error_control.md``. The pairs
+are of words with common endings and different states; other words lead both states back to themselves.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from analysis.error_control.pairs import Pairs
-from analysis.framework.arrays import FloatArray
+from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.visited_states import TIGHT_RTOL
+from automata.errors import InputError
+from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from theory import State
 
+COMMON_TOKENS = 4
+"""Words end with the same tokens, as many as a convolution reads, so that windows do not differ in tokens."""
+LONGEST_RETURN = 48  # tokens; no longer words that return are looked for
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of words with what is read after both."""
+
+    first: IntArray  # ``[pairs, length]``
+    second: IntArray  # the same last tokens, and another automaton state in the end
+    after: IntArray  # what is read after both, ``[pairs, follow]``
+    # whether the automaton states still differ after so many of these tokens, ``[pairs, follow + 1]``
+    apart: NDArray[np.bool_]
+    # a word for each pair that leads both automaton states back to themselves; empty if none was found
+    returning: tuple[IntArray, ...]
+
+
+def choose_pairs(task: WordProblem, pairs: int, length: int, follow: int, rng: np.random.Generator) -> Pairs:
+    """Draw pairs of words of a task.
+
+    Fewer come back if fewer are found in a hundred times as many; ``follow`` tokens are read after both.
+    """
+    first, states = task.sample(100 * pairs, length, rng)
+    second, _ = task.sample(100 * pairs, length, rng)
+    common = min(COMMON_TOKENS, length - 1)
+    second[:, length - common :] = first[:, length - common :]
+    others = task.states(second)
+    allowed = ~np.isin(others, task.avoid).any(axis=1)
+    chosen = np.flatnonzero((states[:, -1] != others[:, -1]) & allowed)[:pairs]
+    if not chosen.size:
+        raise InputError(
+            f"length is {length}, at which no two words of {task.name} with the same {common} last tokens "
+            "lead to different states; give longer words, or another task"
+        )
+    here, there = states[chosen, -1], others[chosen, -1]
+    after, followed = task.sample(len(chosen), follow, rng, start=here)
+    also, apart = there.copy(), [here != there]
+    for position, token in enumerate(after.T):
+        also = task.table[also, token]
+        apart.append(followed[:, position] != also)
+    returning = tuple(_returning(task, int(a), int(b), rng) for a, b in zip(here, there, strict=True))
+    return Pairs(first[chosen], second[chosen], after, np.stack(apart, axis=1), returning)
+
+
+def common_ending(task: WordProblem, candidates: int = 64) -> tuple[IntArray, IntArray]:
+    """Return four tokens after which as many states as possible are still told apart.
+
+    Returned are the tokens, and the state that each state leads to with them; −1 if through one that is
+    avoided.
+    """
+    rng = np.random.default_rng(0)
+    best: tuple[int, IntArray, IntArray] | None = None
+    for word in rng.integers(0, task.vocabulary_size, (candidates, COMMON_TOKENS)):
+        leads = np.arange(task.state_count)
+        allowed = np.ones(task.state_count, np.bool_)
+        for token in word:
+            leads = task.table[leads, token]
+            allowed &= ~np.isin(leads, task.avoid)
+        leads = np.where(allowed, leads, -1)
+        score = len(set(leads[allowed].tolist()))
+        if best is None or score > best[0]:
+            best = score, word, leads
+    assert best is not None
+    return best[1], best[2]
+
+
+def _returning(task: WordProblem, here: int, there: int, rng: np.random.Generator) -> IntArray:
+    """A power of a random word that leads both states back to themselves, through no avoided state."""
+    for _ in range(50):
+        word = rng.integers(0, task.vocabulary_size, 4)
+        periods = [_period(task, state, word) for state in (here, there)]
+        if None in periods:
+            continue
+        times = math.lcm(*(period for period in periods if period is not None))
+        if times * len(word) <= LONGEST_RETURN:
+            return np.tile(word, times)
+    return np.zeros(0, np.int64)
+
+
+def _period(task: WordProblem, state: int, word: IntArray) -> int | None:
+    current = state
+    for count in range(1, task.state_count + 1):
+        for token in word:
+            current = int(task.table[current, token])
+            if current in task.avoid:
+                return None
+        if current == state:
+            return count
+    return None
+
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """By what factor words that return both automaton states of a pair change distances.
+    """By what factor words that return both automaton states of a pair change distances."""
 
-    Attributes:
-        between: of the two states of the pair, ``[pairs]``; NaN where no word was found.
-        within: of a state and the one with the smallest error along their difference.
-        sideways: of a state and one with an error as large in a random direction.
-        returned: how far the word, read a second time, moves the state, over the distance that the pair then
-            has; 0 where it returns a code. Both states are behind the same last tokens.
-    """
-
-    between: FloatArray
-    within: FloatArray
-    sideways: FloatArray
+    between: FloatArray  # of the two states of the pair, ``[pairs]``; NaN where no word was found
+    within: FloatArray  # of a state and the one with the smallest error along their difference
+    sideways: FloatArray  # of a state and one with an error as large in a random direction
+    # how far the word, read a second time, moves the state, over the distance that the pair then has; 0 where
+    # it returns a code. Both states are behind the same last tokens
     returned: FloatArray
 
     def numbers(self) -> dict[str, Any]:
@@ -47,13 +136,6 @@ class Gains:
 class Followed:
     """Errors of several sizes, followed along random words.
 
-    Attributes:
-        distances: of the two runs of a pair over that at first, ``[pairs, follow + 1]``.
-        shares: by η, the distance to the run without the error over the distance of the pair,
-            ``[pairs, follow + 1]``; NaN from where the automaton no longer tells the pair apart.
-        gains: of words that return.
-        share_converged: of the fixed points that were sought; 1 for an explicit model.
-
     Example:
         An error that halves with every token:
 
@@ -62,10 +144,12 @@ class Followed:
         0.125
     """
 
-    distances: FloatArray
+    distances: FloatArray  # of the two runs of a pair over that at first, ``[pairs, follow + 1]``
+    # by η, the distance to the run without the error over the distance of the pair, ``[pairs, follow + 1]``;
+    # NaN from where the automaton no longer tells the pair apart
     shares: dict[float, FloatArray]
-    gains: Gains | None
-    share_converged: float
+    gains: Gains | None  # of words that return
+    share_converged: float  # of the fixed points that were sought; 1 for an explicit model
 
     def left(self, size: float) -> float:
         """Return what is left of an error after the last token, in the median: 1 for an affine layer."""
@@ -115,7 +199,7 @@ def follow_errors(
     reader = _Reader(model, max_iterations)
     both = torch.from_numpy(np.concatenate([pairs.first, pairs.second])).to(model.device)
     ends = reader.read(model.init_state(len(both)), both)
-    here, there = _halves(ends)
+    here, there = (_part(ends, number, 2) for number in range(2))
     runs = [here, there, *(_between(here, there, size) for size in sizes)]
     state = _stacked(runs)
     count = len(pairs.first)
@@ -133,7 +217,10 @@ def follow_errors(
         for name, entry in here.items()
     }
     scale = min(sizes) * _norm(_minus(there, here)) / _norm(random)
-    side = {name: here[name] + _along(scale, entry) * entry for name, entry in random.items()}
+    side = {
+        name: here[name] + scale.reshape(-1, *[1] * (entry.ndim - 1)) * entry
+        for name, entry in random.items()
+    }
     gains = _gains(reader, pairs, [here, there, _between(here, there, min(sizes)), side], count)
     return Followed(by_run[0] / by_run[0][:, :1], shares, gains, reader.share_converged)
 
@@ -186,10 +273,6 @@ def _part(state: State, number: int, runs: int) -> State:
     return {name: entry.chunk(runs)[number] for name, entry in state.items()}
 
 
-def _halves(state: State) -> tuple[State, State]:
-    return _part(state, 0, 2), _part(state, 1, 2)
-
-
 def _between(here: State, there: State, size: float) -> State:
     return {name: here[name] + size * (there[name] - here[name]) for name in here}
 
@@ -200,10 +283,6 @@ def _minus(one: State, other: State) -> State:
 
 def _norm(state: State) -> Tensor:
     return torch.cat([entry.flatten(1) for entry in state.values()], dim=1).norm(dim=1)
-
-
-def _along(values: Tensor, entry: Tensor) -> Tensor:
-    return values.reshape(-1, *[1] * (entry.ndim - 1))
 
 
 def _distances(state: State, runs: int) -> FloatArray:

@@ -18,23 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.error_control.pairs import common_ending
+from analysis.error_control.following import common_ending
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
 from automata.errors import InputError
 from implicit.runs.loading import Run
 
-LIMIT = 0.5
-"""The q below which the nearest mean is certainly the right one."""
+LIMIT = 0.5  # the q below which the nearest mean is certainly the right one
 SHARE_BELOW = 0.9
 """The share of the visits that has to be below the limit, and of the answers that has to be right."""
-FITTED = 4
-"""The fewest blocks to which a straight line is fitted."""
+FITTED = 4  # the fewest blocks to which a straight line is fitted
 FARTHEST = 100
 """A failure is predicted for words of at most so many times the length that was read. The q of rounding
 alone, 10⁻⁵, once grew so little that a failure after 10¹³ tokens was foretold; there was none to come."""
-ROUNDING = 1e-10
-"""A direction of the span that is so much smaller than the largest is rounding."""
+ROUNDING = 1e-10  # a direction of the span that is so much smaller than the largest is rounding
 
 
 def visit_ratios(states: FloatArray, classes: IntArray) -> FloatArray:
@@ -73,15 +70,11 @@ def visit_ratios(states: FloatArray, classes: IntArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Horizon:
-    """The length at which q says that a model fails.
+    """The length at which q says that a model fails."""
 
-    Attributes:
-        length: in tokens; None if nothing says that it does.
-        how: whether q was seen at its limit or its growth was extrapolated; whether it did not grow, grew too
-            slowly to say anything of words that long, or there was too little to tell.
-    """
-
-    length: float | None
+    length: float | None  # in tokens; None if nothing says that it does
+    # whether q was seen at its limit or its growth was extrapolated; whether it did not grow, grew too slowly
+    # to say anything of words that long, or there was too little to tell
     how: Literal["reached", "extrapolated", "too far", "none", "too short"]
 
     @property
@@ -105,14 +98,6 @@ class Horizon:
 class Spread:
     """q and accuracy along the words, block by block.
 
-    Attributes:
-        tokens: the number of tokens that are read in the middle of every block, ``[blocks]``.
-        ratios: quantiles of q over the visits: 5%, 50%, 90%, 95%, ``[blocks, 4]``.
-        known: the share of the visits that have a q, ``[blocks]``.
-        accuracy: the share of right answers, ``[blocks]``.
-        training_length: in tokens.
-        share_converged: of the fixed points that the model sought; 1 for an explicit model.
-
     Example:
         >>> tokens = np.arange(1, 9.0)
         >>> ratios = np.sqrt(0.01 * tokens)[:, None].repeat(4, axis=1)  # q² = t/100 reaches 1/4 at t = 25
@@ -121,12 +106,12 @@ class Spread:
         ('extrapolated', 25.0, 0.5, None)
     """
 
-    tokens: FloatArray
-    ratios: FloatArray
-    known: FloatArray
-    accuracy: FloatArray
-    training_length: int
-    share_converged: float = 1.0
+    tokens: FloatArray  # the number of tokens that are read in the middle of every block, ``[blocks]``
+    ratios: FloatArray  # quantiles of q over the visits: 5%, 50%, 90%, 95%, ``[blocks, 4]``
+    known: FloatArray  # the share of the visits that have a q, ``[blocks]``
+    accuracy: FloatArray  # the share of right answers, ``[blocks]``
+    training_length: int  # in tokens
+    share_converged: float = 1.0  # of the fixed points that the model sought; 1 for an explicit model
 
     @property
     def upper(self) -> FloatArray:

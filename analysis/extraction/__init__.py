@@ -19,8 +19,15 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from analysis.extraction.behaviour import Difference, Reader, first_difference, shortest_difference
-from analysis.extraction.state_merging import Effort, Extraction, extract_machine
+from analysis.extraction.state_merging import (
+    Difference,
+    Effort,
+    Extraction,
+    Reader,
+    extract_machine,
+    first_difference,
+    shortest_difference,
+)
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
 from analysis.framework.finding import Answer, Finding, Rows, for_title
@@ -81,35 +88,25 @@ class ExtractionSettings(AnalysisSettings):
 
 @dataclass(frozen=True, eq=False)
 class ExtractionAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        task: what the model was trained on.
-        length: tokens of the sequences whose states were looked at.
-        extraction: the automaton and how it came about.
-        agrees: where model and automaton give the same answer on fresh words, ``[words, longest]``; nowhere
-            if there is no automaton.
-        correct: where the model gives the task's answer, ``[words, longest]``.
-        difference: on a shortest word that tells the extracted from the task's automaton; None if no word
-            does, or there is no automaton.
-        departure: the earliest token of the fresh words at which model and automaton differ; None if none.
-        first_error: the earliest token of the fresh words at which the model is wrong; None if none.
-        share_converged: of all tokens that were read.
-    """
+    """What `analyse` returns."""
 
     run: RunIdentity
     settings: ExtractionSettings
-    task: Task
-    length: int
-    extraction: Extraction
+    task: Task  # what the model was trained on
+    length: int  # tokens of the sequences whose states were looked at
+    extraction: Extraction  # the automaton and how it came about
+    # where model and automaton give the same answer on fresh words, ``[words, longest]``; nowhere if there is
+    # no automaton
     agrees: NDArray[np.bool_]
-    correct: NDArray[np.bool_]
+    correct: NDArray[np.bool_]  # where the model gives the task's answer, ``[words, longest]``
+    # on a shortest word that tells the extracted from the task's automaton; None if no word does, or there is
+    # no automaton
     difference: Difference | None
+    # the earliest token of the fresh words at which model and automaton differ; None if none
     departure: Difference | None
+    # the earliest token of the fresh words at which the model is wrong; None if none
     first_error: Difference | None
-    share_converged: float
+    share_converged: float  # of all tokens that were read
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -327,8 +324,7 @@ def _words(task: Task, count: int, length: int, seed: int, number: int) -> Tenso
     return torch.where(torch.arange(length) < batch.lengths[:, None], batch.tokens, more)
 
 
-LARGEST_SHOWN = 24
-"""An automaton of more states is given in the JSON only."""
+LARGEST_SHOWN = 24  # an automaton of more states is given in the JSON only
 
 
 def draw(found: ExtractionAnalysis, width: float = TEXT_WIDTH) -> Figure:
@@ -420,19 +416,12 @@ def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:
 
 def _draw_positions(axes: Axes, found: ExtractionAnalysis) -> None:
     x = np.arange(1, found.agrees.shape[1] + 1)
-    axes.plot(
-        x,
-        found.correct.mean(axis=0),
-        color=QUANTITY_LOOKS["accuracy"].color,
-        linewidth=3,
-        label="accuracy (model right)",
-    )
-    axes.plot(
-        x,
-        found.agrees.mean(axis=0),
-        color=QUANTITY_LOOKS["fidelity"].color,
-        label="fidelity (model as automaton)",
-    )
+    for name, shares, label, breadth in (
+        ("accuracy", found.correct, "accuracy (model right)", 3.0),
+        ("fidelity", found.agrees, "fidelity (model as automaton)", None),
+    ):
+        color = QUANTITY_LOOKS[name].color
+        axes.plot(x, shares.mean(axis=0), color=color, linewidth=breadth, label=label)
     axes.axvline(found.length, color=GREY, linestyle="--", linewidth=0.8, label="length of the sequences")
     axes.set(title="fresh words", xlabel="position of the token", ylabel="share of words", ylim=(-0.02, 1.03))
     legend_below(axes)

@@ -1,7 +1,5 @@
 """Run the command ``python -m analysis.extraction``."""
 
-import sys
-
 from analysis.extraction import main
 
-sys.exit(main())
+raise SystemExit(main())

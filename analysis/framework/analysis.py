@@ -68,8 +68,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     """What questions about one run and about several have in common."""
 
     takes_several: ClassVar[bool] = False
-    where: ClassVar[str]
-    """Where the results of the command go, for the help."""
+    where: ClassVar[str]  # where the results of the command go, for the help
 
     name: str  # of the module and of the files
     question: str  # one sentence, as python -m analysis lists it
@@ -171,7 +170,6 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         return settings if self.any_length else fitted(settings, runs)
 
     def _files(self, folders: Sequence[Path]) -> list[Path]:
-        """What is named as written, one in every folder."""
         return [folder / (self.file or f"{self.name}.json") for folder in folders]
 
     def command(self, argv: Sequence[str] | None) -> None:

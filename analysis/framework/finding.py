@@ -106,8 +106,7 @@ class Finding:
         return cls(**{**content, "rows": [Rows(**rows) for rows in content["rows"]]})
 
 
-Findings = Mapping[str, Finding]
-"""Findings by the name of the run."""
+Findings = Mapping[str, Finding]  # findings by the name of the run
 
 MOST_LINES = 10
 

@@ -64,11 +64,6 @@ def settings_from(
 ) -> Settings:
     """Return the settings that were given, or those made from keyword arguments, for calls from notebooks.
 
-    Args:
-        settings: their class.
-        values: the keyword arguments.
-        given: settings; then there may be no keyword arguments.
-
     Raises:
         InputError: for the first fault, naming the setting, its value and the remedy.
 

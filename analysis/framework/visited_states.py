@@ -77,13 +77,9 @@ def visited_states(
     """Choose states that sequences visit, the same number for every token and spread over all positions.
 
     A state is the one before its token is read. No two have the same history; the state before the first
-    token, which no token has changed yet, is left out unless sequences have one token only.
-
-    Args:
-        model: in float64, see `in_double_precision`.
-        tokens: ``[sequences, length]``.
-        count: how many states; fewer come back if fewer different ones were visited.
-        lengths: real tokens of each sequence, ``[sequences]``; all if None. Padding is left out.
+    token, which no token has changed yet, is left out unless sequences have one token only. Fewer come back
+    if fewer different ones were visited. The model is in float64, tokens are ``[sequences, length]``, and
+    ``lengths`` the real tokens of each sequence, ``[sequences]``; padding is left out.
 
     Raises:
         InputError: for a model whose state grows.

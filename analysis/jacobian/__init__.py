@@ -66,22 +66,14 @@ class JacobianSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class JacobianAnalysis(Answer):
-    """What `analyse` returns.
-
-    Attributes:
-        run: which run.
-        settings: what was chosen.
-        report: theory's checks, one per visited state.
-        blocks: the block structure; None if no state has a fixed point.
-        shown: the Jacobian of the figure, that of median off-diagonal mass; None likewise.
-        spectra: the eigenvalues of ∂h'/∂h where the blocks were measured, by the label of the state.
-    """
+    """What `analyse` returns."""
 
     run: RunIdentity
     settings: JacobianSettings
-    report: Theorem1Report
-    blocks: BlockStructure | None
-    shown: StateJacobian | None
+    report: Theorem1Report  # theory's checks, one per visited state
+    blocks: BlockStructure | None  # the block structure; None if no state has a fixed point
+    shown: StateJacobian | None  # the Jacobian of the figure, that of median off-diagonal mass; None likewise
+    # the eigenvalues of ∂h'/∂h where the blocks were measured, by the label of the state
     spectra: dict[str, Spectrum]
 
     @property
@@ -307,14 +299,8 @@ def _draw_states(axes: Axes, found: JacobianAnalysis) -> None:
         values, thresholds = np.array(ordered).T
         places = np.arange(1, len(values) + 1)
         axes.plot(places, values, look.marker, color=look.color, label=label)
-        axes.plot(
-            places,
-            thresholds,
-            "_",
-            color=look.color,
-            alpha=0.6,
-            label=f"its threshold, {ERROR_MARGIN:.0f} × error",
-        )
+        beside = f"its threshold, {ERROR_MARGIN:.0f} × error"
+        axes.plot(places, thresholds, "_", color=look.color, alpha=0.6, label=beside)
     axes.set(
         title="measured at every\nvisited state"
         if found.verdict is Verdict.DOES_NOT_APPLY

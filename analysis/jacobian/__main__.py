@@ -1,7 +1,5 @@
 """Run the command ``python -m analysis.jacobian``."""
 
-import sys
-
 from analysis.jacobian import main
 
-sys.exit(main())
+raise SystemExit(main())

@@ -1,8 +1,8 @@
 """By which mechanism do models track the same automaton? ``python -m analysis.mechanism RUN [RUN ...]``.
 
 Models differ in size and basis. What is compared is what no change of basis alters: which part of the state
-carries the answers when it is exchanged (`swapping`), how the codes of the automaton's states lie to each
-other (`codes`, `symmetry`), and what one token writes, keeps and corrects (`dynamics`).
+carries the answers when it is exchanged, how the codes of the automaton's states lie to each other (`codes`),
+and what one token writes, keeps and corrects (`dynamics`).
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from analysis.error_control.pairs import choose_pairs
+from analysis.error_control.following import choose_pairs
 from analysis.framework.analysis import Comparison
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
@@ -24,11 +24,26 @@ from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number
-from analysis.mechanism.codes import ROUNDING, Codes, Likeness, alignment, chance_alignment, codes_of
-from analysis.mechanism.dynamics import Dynamics, measure_dynamics, share_written
-from analysis.mechanism.swapping import Swap, swap_parts
-from analysis.mechanism.symmetry import Geometry, Symmetry, symmetry_of
-from analysis.mechanism.visits import Visits, visit_classes
+from analysis.mechanism.codes import (
+    ROUNDING,
+    Codes,
+    Geometry,
+    Likeness,
+    Symmetry,
+    alignment,
+    chance_alignment,
+    codes_of,
+    symmetry_of,
+)
+from analysis.mechanism.dynamics import (
+    Dynamics,
+    Swap,
+    Visits,
+    measure_dynamics,
+    share_written,
+    swap_parts,
+    visit_classes,
+)
 from automata.drawing import COLORS
 from automata.drawn_labels import in_legend
 from automata.errors import InputError
@@ -80,27 +95,17 @@ class MechanismSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class RunMechanism:
-    """What is found of one run.
-
-    Attributes:
-        run: which run.
-        classes: the automaton states that have codes.
-        codes: by kind of state part, and of all kinds side by side as ``all``.
-        geometry: of the codes of each of these, what the symmetry of the automaton makes of them.
-        swaps: by kind of state part.
-        dynamics: from one token to the next.
-        iterations: per token, in the mean; None for an explicit model.
-        share_converged: of the fixed points that were sought.
-    """
+    """What is found of one run."""
 
     run: RunIdentity
-    classes: IntArray
-    codes: dict[str, Codes]
+    classes: IntArray  # the automaton states that have codes
+    codes: dict[str, Codes]  # by kind of state part, and of all kinds side by side as ``all``
+    # of the codes of each of these, what the symmetry of the automaton makes of them
     geometry: dict[str, Geometry]
-    swaps: dict[str, Swap]
-    dynamics: Dynamics
-    iterations: float | None
-    share_converged: float
+    swaps: dict[str, Swap]  # by kind of state part
+    dynamics: Dynamics  # from one token to the next
+    iterations: float | None  # per token, in the mean; None for an explicit model
+    share_converged: float  # of the fixed points that were sought
 
     @property
     def kept_in(self) -> str:
@@ -152,24 +157,18 @@ class RunMechanism:
         }
 
 
-DECIDES = 0.9
-"""The share of the answers that a part has to take with it to be what holds the automaton state."""
+DECIDES = 0.9  # the share of the answers that a part has to take with it to be what holds the automaton state
 
 
 @dataclass(frozen=True, eq=False)
 class MechanismAnalysis(Answer):
-    """What `compare` returns.
-
-    Attributes:
-        settings: what was chosen.
-        runs: in the order given.
-        likeness: of every two runs of the same automaton, by the places of both in ``runs``.
-        chance: the share of every component for codes at equal distances; empty without a symmetry.
-    """
+    """What `compare` returns."""
 
     settings: MechanismSettings
-    runs: tuple[RunMechanism, ...]
+    runs: tuple[RunMechanism, ...]  # in the order given
+    # of every two runs of the same automaton, by the places of both in ``runs``
     likeness: dict[tuple[int, int], Likeness]
+    # the share of every component for codes at equal distances; empty without a symmetry
     chance: dict[str, float]
 
     @property
@@ -185,11 +184,7 @@ class MechanismAnalysis(Answer):
             run.run.name: Finding(
                 run.sentence,
                 [
-                    Rows(
-                        ["quantity", "value"],
-                        list(map(list, _quantities(run, self.chance).items())),
-                        note=QUANTITIES,
-                    ),
+                    Rows(["quantity", "value"], [*_quantities(run, self.chance).items()], note=QUANTITIES),
                     *([Rows(columns, alike[place])] if place in alike else []),
                 ],
                 limits="Measured on some words, not a bound: it shows where mechanisms differ and does not "
@@ -212,7 +207,6 @@ class MechanismAnalysis(Answer):
 
 
 def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
-    """Every measured quantity in words."""
     codes, dynamics, geometry = run.held, run.dynamics, run.geometry[run.coded_in]
     rows = {"held in": run.kept_in}
     for kind, swap in run.swaps.items():
@@ -345,22 +339,18 @@ def draw(found: MechanismAnalysis, width: float = TEXT_WIDTH) -> Figure:
     return figure
 
 
-def _color(place: int) -> str:
-    return COLORS[place % len(COLORS)]
+def _look(place: int, *of: str) -> dict[str, Any]:
+    """Return colour, marker and label of a run, by its place and its name."""
+    marker = MARKERS[place % len(MARKERS)]
+    return {"color": COLORS[place % len(COLORS)], "marker": marker, "label": in_legend(": ".join(of))}
 
 
 def _directions(axes: Axes, found: MechanismAnalysis) -> None:
     for place, run in enumerate(found.runs):
         lengths = np.maximum(run.held.spectrum, 0)[: len(run.classes) - 1]
         shares = lengths.cumsum() / max(lengths.sum(), 1e-300)
-        axes.plot(
-            np.arange(1, len(shares) + 1),
-            shares,
-            color=_color(place),
-            marker=MARKERS[place % len(MARKERS)],
-            markevery=max(1, len(shares) // 8),
-            label=in_legend(run.run.name),
-        )
+        every = max(1, len(shares) // 8)
+        axes.plot(np.arange(1, len(shares) + 1), shares, markevery=every, **_look(place, run.run.name))
     axes.set(
         title="directions of the codes",
         xlabel="principal directions",
@@ -377,25 +367,11 @@ def _components(axes: Axes, found: MechanismAnalysis) -> None:
         axes.text(0.5, 0.5, "no group", ha="center", transform=axes.transAxes)
         axes.plot([], [], color=GREY, label="equal distances")
         return
-    axes.plot(
-        places,
-        [found.chance[name] for name in names],
-        "_",
-        color=GREY,
-        markersize=14,
-        label="equal distances",
-    )
+    axes.plot(places, [*found.chance.values()], "_", color=GREY, markersize=14, label="equal distances")
     for place, run in enumerate(found.runs):
         shares = run.geometry[run.coded_in].shares
         if shares:
-            axes.plot(
-                places,
-                [shares[name] for name in names],
-                linestyle="",
-                color=_color(place),
-                marker=MARKERS[place % len(MARKERS)],
-                label=in_legend(run.run.name),
-            )
+            axes.plot(places, [shares[name] for name in names], linestyle="", **_look(place, run.run.name))
     axes.set_xticks(places, names)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_ylim(-0.02, 1.05)
@@ -406,14 +382,9 @@ def _distances(axes: Axes, found: MechanismAnalysis) -> None:
     for place, run in enumerate(found.runs):
         distances = np.sort(run.held.distances)
         if distances.mean() > 0:
-            axes.plot(
-                distances / distances.mean(),
-                np.arange(1, len(distances) + 1) / len(distances),
-                color=_color(place),
-                linestyle=DASHES[place % len(DASHES)],
-                marker=MARKERS[place % len(MARKERS)] if len(distances) < 3 else "",
-                label=in_legend(run.run.name),
-            )
+            look = _look(place, run.run.name) | ({} if len(distances) < 3 else {"marker": ""})
+            below = np.arange(1, len(distances) + 1) / len(distances)
+            axes.plot(distances / distances.mean(), below, linestyle=DASHES[place % len(DASHES)], **look)
     axes.axvline(1, color=GREY, linewidth=0.8, linestyle=":", label="all equal")
     axes.set(
         title="distances of the codes",
@@ -427,14 +398,9 @@ def _distances(axes: Axes, found: MechanismAnalysis) -> None:
 def _swaps(axes: Axes, found: MechanismAnalysis) -> None:
     for place, run in enumerate(found.runs):
         for kind_place, (kind, swap) in enumerate(run.swaps.items()):
+            tokens, dashes = np.arange(1, len(swap.giver) + 1), DASHES[kind_place % len(DASHES)]
             axes.plot(
-                np.arange(1, len(swap.giver) + 1),
-                swap.giver,
-                color=_color(place),
-                linestyle=DASHES[kind_place % len(DASHES)],
-                marker=MARKERS[place % len(MARKERS)],
-                markersize=2.5,
-                label=in_legend(f"{run.run.name}: {kind}"),
+                tokens, swap.giver, linestyle=dashes, markersize=2.5, **_look(place, run.run.name, kind)
             )
     axes.set(
         title="answers that follow an exchanged part",

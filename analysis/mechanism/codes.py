@@ -2,7 +2,8 @@
 
 Everything here is computed from the Gram matrix of the codes, centred. Rotating the states of a model, or
 adding coordinates, leaves it as it is. It is the product of two independent halves of the visits, so that
-noise in the one is not in the other and adds nothing in the mean.
+noise in the one is not in the other and adds nothing in the mean. Where the tokens permute the states of the
+automaton, their group has representations and orbits of pairs, which say how the codes lie.
 """
 
 from collections.abc import Mapping
@@ -12,20 +13,17 @@ from typing import Any
 import numpy as np
 
 from analysis.framework.arrays import FloatArray, IntArray
+from automata.errors import InputError
+from automata.monoids.characters import LARGEST_ORDER, IsotypicComponent, isotypic_components
+from automata.monoids.transformations import transformation_closure
+from automata.tasks.word_problem import WordProblem
 
-ROUNDING = 1e-12
-"""Codes that differ by less than this share of the state's size do not differ."""
+ROUNDING = 1e-12  # codes that differ by less than this share of the state's size do not differ
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
     """What is left of the codes when the basis is forgotten.
-
-    Attributes:
-        gram: inner products of the centred codes, ``[classes, classes]``, over the mean squared distance of
-            a visit from the mean of all.
-        reliability: correlation of the distances between codes of one half of the visits with those of the
-            other; a correlation with another model's can hardly be larger.
 
     Example:
         Three codes at equal distances, and the same three in one line:
@@ -38,7 +36,11 @@ class Codes:
         (1.0, 0.354)
     """
 
+    # inner products of the centred codes, ``[classes, classes]``, over the mean squared distance of a visit
+    # from the mean of all
     gram: FloatArray
+    # correlation of the distances between codes of one half of the visits with those of the other; a
+    # correlation with another model's can hardly be larger
     reliability: float
 
     @property
@@ -207,16 +209,11 @@ def _distances(gram: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike the codes of two runs of one automaton are.
+    """How alike the codes of two runs of one automaton are."""
 
-    Attributes:
-        distances: correlation of the distances between codes; NaN if those of one are all equal.
-        alignment: linear CKA of the codes.
-        by_chance: mean of it over random renamings of the automaton states, and its 95% quantile.
-    """
-
-    distances: float
-    alignment: float
+    distances: float  # correlation of the distances between codes; NaN if those of one are all equal
+    alignment: float  # linear CKA of the codes
+    # mean of it over random renamings of the automaton states, and its 95% quantile
     by_chance: tuple[float, float]
 
     def numbers(self) -> dict[str, Any]:
@@ -232,3 +229,106 @@ class Likeness:
         """Compare the codes of two runs; the seed is that of the renamings."""
         aligned = alignment(one, other)
         return cls(correlation(one.distances, other.distances), aligned, chance_alignment(one, other, seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetry:
+    """What the group that the tokens generate makes of the states.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> found = symmetry_of(make_task("S3"))
+        >>> [(part.name, part.size) for part in found.components]
+        [('1′', 1), ('2', 4)]
+        >>> len(np.unique(found.by_words)), len(np.unique(found.by_renaming))
+        (5, 5)
+    """
+
+    # of the functions on the states that are not constant, by irreducible representation
+    components: tuple[IsotypicComponent, ...]
+    # the number of its orbit for every pair of states, under reading the same word in both
+    by_words: IntArray
+    # likewise under the renamings of the states that the automaton does not notice; None if the tokens do not
+    # act as a group on itself
+    by_renaming: IntArray | None
+
+    def chance(self) -> dict[str, float]:
+        """Return the share each component has of codes at equal distances, its part of all directions."""
+        total = sum(part.size for part in self.components)
+        return {part.name: part.size / total for part in self.components}
+
+
+def symmetry_of(task: WordProblem, largest_order: int = LARGEST_ORDER) -> Symmetry | None:
+    """Return the symmetry of an automaton; None if a token merges states, or the group is too large.
+
+    Example:
+        >>> from automata.tasks.registry import make_task
+        >>> symmetry_of(make_task("flip-flop")) is None
+        True
+    """
+    table, states = task.table, task.state_count
+    if not (np.sort(table, axis=0) == np.arange(states)[:, None]).all() or states < 2:
+        return None
+    try:
+        elements, _, _ = transformation_closure(table.T, "reading", largest_order)
+    except InputError:
+        return None
+    components = isotypic_components(table.T, largest_order)
+    renamings = None
+    first = elements[:, task.initial_state]
+    if len(elements) == states and len(set(first.tolist())) == states:
+        # the state q0·g becomes h·g, for every h
+        renamings = np.empty((states, states), np.int64)
+        renamings[:, first] = elements.T
+    return Symmetry(
+        tuple(part for part in components if (part.name, part.size) != ("1", 1)),  # that of constants
+        _orbits(elements),
+        None if renamings is None else _orbits(renamings),
+    )
+
+
+def _orbits(permutations: IntArray) -> IntArray:
+    """The smallest pair that each pair is moved to, in either order, as a number, ``[states, states]``."""
+    states = permutations.shape[1]
+    first, second = permutations[:, :, None], permutations[:, None, :]
+    smallest: IntArray = np.minimum(first * states + second, second * states + first).min(axis=0)
+    return smallest
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What the symmetry of the automaton makes of codes."""
+
+    shares: dict[str, float]  # of their variance in every irreducible component; empty without a symmetry
+    dimensions: dict[str, float]  # the participation ratio within each of these; likewise
+    # the share of the variance of their squared distances that reading the same word in both states does not
+    # alter; None without a symmetry, NaN for equal distances
+    by_words: float | None
+    by_renaming: float | None  # likewise that no renaming alters which the automaton does not notice
+    # how well one orthogonal matrix for each token moves the codes, of the token of which that is least true;
+    # None without a symmetry
+    turned: float | None
+
+    @classmethod
+    def of(cls, codes: Codes, symmetry: Symmetry | None, table: IntArray) -> "Geometry":
+        """Return that of codes of all automaton states."""
+        if symmetry is None:
+            return cls({}, {}, None, None, None)
+        projections = {part.name: part.projection for part in symmetry.components}
+        return cls(
+            codes.shares(projections),
+            codes.dimensions(projections),
+            codes.explained_by(symmetry.by_words),
+            None if symmetry.by_renaming is None else codes.explained_by(symmetry.by_renaming),
+            min(codes.turned_by(following) for following in table.T),
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {
+            "shares_of_components": self.shares,
+            "dimensions_in_components": self.dimensions,
+            "distances_by_words": self.by_words,
+            "distances_by_renaming": self.by_renaming,
+            "turned_by_tokens": self.turned,
+        }

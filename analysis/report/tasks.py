@@ -19,10 +19,8 @@ from analysis.questions import question_named, reported_questions, section_of
 from automata.processes import spawned_workers
 from implicit.runs.loading import Run, load_run
 
-PROCESSES = 2
-"""Tasks at a time, one thread each: the models are too small for more threads to help."""
-RESULTS = "analysis"
-"""The folder below that of the report which holds the results of the analyses."""
+PROCESSES = 2  # tasks at a time, one thread each: the models are too small for more threads to help
+RESULTS = "analysis"  # the folder below that of the report which holds the results of the analyses
 
 
 class ReportSettings(AnalysisSettings):

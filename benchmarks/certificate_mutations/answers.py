@@ -22,12 +22,9 @@ from benchmarks.certificate_mutations.mutations import Content, numbers_of
 from implicit.runs.loading import Run
 
 Array = NDArray[np.float64]
-SAMPLES = 2
-"""Points at the edge of a set, beside its centre, and pairs of a region."""
-CORNERS = 1
-"""Corners of a box of states that are tried beside its centre."""
-LONGEST_ORBIT = 400
-"""Steps that are followed: what is farther is as good as the limit."""
+SAMPLES = 2  # points at the edge of a set, beside its centre, and pairs of a region
+CORNERS = 1  # corners of a box of states that are tried beside its centre
+LONGEST_ORBIT = 400  # steps that are followed: what is farther is as good as the limit
 SIZES: dict[str, Callable[[int, int], int]] = {
     "centres": lambda state, _: state,
     "widths": lambda state, _: state,
@@ -73,8 +70,6 @@ class Orbit:
 
 
 class IterationJudge:
-    """The claims of a certificate on the iteration of a model."""
-
     def __init__(self, model: ExactModel, limit: int) -> None:
         self.model, self.limit = model, limit
         self.size = len(entries_of(model.zero_state()))
@@ -282,7 +277,6 @@ class AnswersJudge:
         self.size = self.iteration.size
 
     def words(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate of all words."""
         yield from self.iteration.faults(content)
         tokens, task = range(self.task.vocabulary_size), self.task
         if any(set(level) != LEVEL for level in content["levels"]):
@@ -325,7 +319,6 @@ class AnswersJudge:
                         yield f"{line}: {fault}"
 
     def cover(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate of every length."""
         yield from self.iteration.faults(content)
         labels, targets, margin = content["labels"], content["targets"], float.fromhex(content["margin"])
         count, tokens = len(labels), self.task.vocabulary_size
@@ -370,7 +363,6 @@ class AnswersJudge:
                         yield f"set {index}, token {token}: {fault}"
 
     def images(self, content: Content) -> Iterable[str]:
-        """Return what is not true of a certificate of every length and start by image balls."""
         yield from self.cover(content)
         weight, d = self.model.weights["latent_norm.weight"], self.model.size
         counts = len(content["labels"]), self.task.vocabulary_size

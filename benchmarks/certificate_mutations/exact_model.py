@@ -11,17 +11,14 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 mp.dps = 40
-STEP = mpf(10) ** -20
-"""The step of forward differences, whose error is some 10⁻²⁰."""
+STEP = mpf(10) ** -20  # the step of forward differences, whose error is some 10⁻²⁰
 EPSILON = mpf(1e-5)
 MOST_STEPS = 15
 ITERATIONS = 200
-SETTLED = mpf(10) ** -35
-"""The residual at which a fixed point is found."""
+SETTLED = mpf(10) ** -35  # the residual at which a fixed point is found
 
 Vector = list[Any]
-State = dict[str, list[Vector]]
-"""``conv.0`` and ``ssm.0``, a row per channel."""
+State = dict[str, list[Vector]]  # ``conv.0`` and ``ssm.0``, a row per channel
 
 
 class ExactModel:

@@ -18,15 +18,11 @@ from analysis.certificates.claims.theorem1 import VisitedPairs, summarise
 Content = dict[str, Any]
 Path = tuple[str | int, ...]
 HEX = re.compile(r"-?0x[01]\.[0-9a-f]{13}p[+-][0-9]+|-?0x0\.0p\+0")
-TWICE = "\x00twice\x00"
-"""Before a key that is to stand twice in an object, until the text is written."""
+TWICE = "\x00twice\x00"  # before a key that is to stand twice in an object, until the text is written
 HEAD = ("format", "run", "config", "arithmetic", "automaton", "unchecked", "sha256")
-OF_HEAD = ("kind", "statements", "settings")
-"""Lines of a claim that are changed as often as those."""
-SHARE_OF_HEAD = 0.15
-"""Share of changes that are made there, where there are more lines than claims."""
-SHARE_OF_SUMMARIES = 0.5
-"""Share of changes to which the counts are made to fit, where there are some."""
+OF_HEAD = ("kind", "statements", "settings")  # lines of a claim that are changed as often as those
+SHARE_OF_HEAD = 0.15  # share of changes that are made there, where there are more lines than claims
+SHARE_OF_SUMMARIES = 0.5  # share of changes to which the counts are made to fit, where there are some
 
 
 def mutated(content: Content, generator: random.Random) -> str:
@@ -146,7 +142,6 @@ def _change_number(content: Content, text: str, generator: random.Random) -> Any
 
 
 def _other(content: Content, text: str, generator: random.Random) -> Any:
-    """Another number of the certificate."""
     values = (value_at(content, path) for path in paths_of(content))
     numbers = sorted({v for v in values if isinstance(v, str) and HEX.fullmatch(v)} - {text})
     return generator.choice(numbers or [text])

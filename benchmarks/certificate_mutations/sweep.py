@@ -14,8 +14,6 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 
 @dataclass(eq=False)
 class Outcome:
-    """The outcomes of the mutations of one certificate."""
-
     kind: str
     refused: Counter[str] = field(default_factory=Counter)
     true: int = 0

@@ -27,8 +27,6 @@ SMALL = {"d_model": 4, "head_size": 4, "d_state": 2}
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A certificate that holds, and its run."""
-
     kind: str
     run: Run
     content: Content

@@ -34,20 +34,17 @@ from benchmarks.certificate_mutations.targets import Target
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 
-NEAR = 1.1e-7
-"""Largest distance of a listed from a visited state: that of the format, and rounding."""
+NEAR = 1.1e-7  # largest distance of a listed from a visited state: that of the format, and rounding
 SAMPLES = 2
 LONGEST_ORBIT, MORE_STEPS, SETTLED = 512, 40, 1e-6
 """Steps that a certificate may ask for, steps after these, and how near the fixed point they have to lead: an
 orbit that is within 1e-6 already where it converges has long done so."""
 CLAIMED = ("point", "elsewhere", "range")
 ABOUT = ("state", "token", "places")
-UNVERIFIED = ("unchecked",)
-"""Lines of which the format says that nobody verifies them."""
+UNVERIFIED = ("unchecked",)  # lines of which the format says that nobody verifies them
 HEAD = ("format", "statements", "run", "config", "arithmetic", "automaton")
 """Lines that are true in one form only."""
-DROPPED = ("image_radii", "kinds")
-"""Lines that differ where less is claimed than of every start."""
+DROPPED = ("image_radii", "kinds")  # lines that differ where less is claimed than of every start
 CLAIMS: tuple[str, ...] = ("kinds", "settings", "summary", "pairs", "levels", "length", "words", "margin")
 CLAIMS += ("labels", "targets", "centres", "metrics", "radii", "latents", "latent_radii", "bundle_of")
 CLAIMS += ("bundles", "tolerance", "iterations", "latent_error", "step_error", "dtype", "ulps", "norms")
@@ -66,8 +63,6 @@ def differences(one: Content, other: Content) -> list[Path]:
 
 
 class Judge:
-    """Says of accepted mutations of a certificate what is wrong with them."""
-
     def __init__(self, target: Target) -> None:
         self.target, self.lines = target, lines_of(target.content)
         weights = {name: tensor.numpy() for name, tensor in target.run.model.state_dict().items()}

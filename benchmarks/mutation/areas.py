@@ -19,7 +19,6 @@ class Area:
     tests: tuple[str, ...]
 
     def files(self, root: Path) -> list[str]:
-        """Return the modules' files, from the root."""
         return sorted(python_files(root, self.modules))
 
 
@@ -30,7 +29,6 @@ AREAS = {
 
 
 def find_area(name: str) -> Area:
-    """Return the area of that name."""
     if name not in AREAS:
         raise unknown_name("area", name, AREAS)
     return AREAS[name]

@@ -103,8 +103,6 @@ class _Fault:
 
 
 class _Faults(libcst.CSTVisitor):
-    """Collects the faults of a file."""
-
     METADATA_DEPENDENCIES = (PositionProvider,)
 
     def __init__(self, file: str, module: libcst.Module) -> None:

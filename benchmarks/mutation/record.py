@@ -12,8 +12,7 @@ from filelock import FileLock
 
 from implicit.runs.files import write_bytes
 
-AIM = 0.9
-"""Share of the mutants of an area that tests should notice, the equivalent ones left out."""
+AIM = 0.9  # share of the mutants of an area that tests should notice, the equivalent ones left out
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ class Score:
 
 
 class Results:
-    """The file of results."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -81,7 +78,6 @@ class Results:
             content["areas"][area] = {name: entry for name, entry in mutants.items() if name in names}
 
     def explain(self, name: str, reason: str) -> None:
-        """Store why a mutant is equivalent."""
         with self._changed() as content:
             found = [mutants[name] for mutants in content["areas"].values() if name in mutants]
             if not found:
@@ -90,11 +86,9 @@ class Results:
                 entry["equivalent"] = reason
 
     def scores(self) -> dict[str, Score]:
-        """Return the score of every area."""
         return {area: _score(mutants) for area, mutants in self.read()["areas"].items()}
 
     def table(self) -> str:
-        """Return the scores as Markdown."""
         lines = [
             "| area | mutants | killed | timed out | survived | equivalent | at first sight | noticed |",
             "|---|---:|---:|---:|---:|---:|---:|---:|",

@@ -26,8 +26,7 @@ _PYTEST = [
     *(sys.executable, "-m", "pytest", "-q", "-rfE", "--testmon"),
     "-oaddopts=--doctest-modules --import-mode=importlib",
 ]
-_NOTHING_FAILED = (0, 5)
-"""Exit codes of pytest: all tests passed, or there was none."""
+_NOTHING_FAILED = (0, 5)  # exit codes of pytest: all tests passed, or there was none
 
 
 def sweep(root: Path, name: str, area: Area, size: int, seed: int, results: Results, again: bool) -> None:

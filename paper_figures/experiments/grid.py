@@ -19,8 +19,7 @@ from automata.errors import InputError
 from implicit.config.recipes import recipe
 from implicit.training.train import train
 
-TRAINING = "training"
-"""The name of the training itself among the measurements of a run."""
+TRAINING = "training"  # the name of the training itself among the measurements of a run
 
 
 @dataclass(frozen=True)

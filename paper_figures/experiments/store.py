@@ -23,8 +23,7 @@ from implicit.runs.files import read_json, write_json
 from paper_figures.experiments.grid import TRAINING, Experiment, Measurement, Point
 
 FORMAT = 1
-Record = Mapping[str, Any]
-"""How one training or measurement ended, as its file holds it; see `Store.write`."""
+Record = Mapping[str, Any]  # how one training or measurement ended, as its file holds it; see `Store.write`
 _FIELDS = {
     "point", "settings", "config", "measurement", "measurement_settings", "status", "run", "value", "failure",
     "seconds", "date", "environment", "format",

@@ -42,17 +42,15 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
     agree = {
         row.label: [[entry["agree"] for entry in course] for course in row.each("course")] for row in rows
     }
-    reached = {
-        row.label: (sum(shares[-1] >= PUBLISHED_AGREEMENT for shares in agree[row.label]), row.of)
-        for row in rows
-    }
+    last = {label: [shares[-1] >= PUBLISHED_AGREEMENT for shares in runs] for label, runs in agree.items()}
+    reached = {row.label: (sum(last[row.label]), row.of) for row in rows}
     least = min(share for runs in agree.values() for shares in runs for share in shares)
-    return pf.verdict(
-        sum(count for count, _ in reached.values()),
-        sum(of for _, of in reached.values()),
+    because = (
         f"runs whose modes agree at {PUBLISHED_AGREEMENT:.1%} of the tokens or more at the end: "
-        f"{pf.counts(reached)}; least share on the way: {least:.3f}",
+        f"{pf.counts(reached)}; least share on the way: {least:.3f}"
     )
+    shown, of = (sum(part) for part in zip(*reached.values(), strict=True))
+    return pf.verdict(shown, of, because)
 
 
 FIGURE = pf.Figure(

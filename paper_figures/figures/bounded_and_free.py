@@ -48,17 +48,11 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
     """
     named = {row.label: row for row in rows}
     free = _by_seed(named[FREE])
-    shown = {
-        name: (
-            sum(
-                seed in free and _as_good_for_less(run, free[seed])
-                for seed, run in _by_seed(named[name]).items()
-            ),
-            named[name].of,
-        )
-        for name, share in SHARES.items()
-        if 0 < share < 1
-    }
+    shown = {}
+    for name in (name for name, share in SHARES.items() if 0 < share < 1):
+        found = _by_seed(named[name]).items()
+        good = sum(seed in free and _as_good_for_less(run, free[seed]) for seed, run in found)
+        shown[name] = good, named[name].of
     learnt = named[FREE].reaching("accuracy@32", 0.99)
     cost = {name: float(np.mean(named[name].each("cost@total"))) for name in (PUBLISHED, FREE)}
     because = (

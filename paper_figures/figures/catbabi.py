@@ -15,10 +15,8 @@ from paper_figures.measurements.stories import StorySettings, story_answers
 FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"
 DIGEST = "9f7fe3a1f20fe8ed177f01b51f6f9ea0a268430e9c8a6b6817dfc65d369f83fa"
 """SHA-256 of the stories, without the training file of task 3 and the last story of every file."""
-NOT_TRAINED = 3
-"""The task whose training stories are missing."""
-PIECE = 200
-"""Tokens that are read at a time, in training and test."""
+NOT_TRAINED = 3  # the task whose training stories are missing
+PIECE = 200  # tokens that are read at a time, in training and test
 PROTOCOLS = {
     "catbabi-answers-carried": "answers, state carried",
     "catbabi-words-carried": "all words, state carried",

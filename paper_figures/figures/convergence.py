@@ -16,13 +16,7 @@ SETTINGS = ConvergenceSettings(sequences=8, length=256, rtol=1e-6, max_iteration
 
 
 def measure(run: Run, settings: ConvergenceSettings) -> dict[str, Any]:
-    """Follow the fixed-point iteration of a run in both modes.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> sorted(measure(load_run("parity"), ConvergenceSettings(sequences=1, length=2)))
-        ['sequential', 'simultaneous']
-    """
+    """Follow the fixed-point iteration of a run in both modes."""
     return analyse(run, settings).numbers()
 
 

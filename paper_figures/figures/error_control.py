@@ -17,8 +17,7 @@ SETTINGS = FailureSettings()
 FACTOR = 2
 """A prediction is right if it is off by no more than this: two steps of the lengths that are tested."""
 TICKS = (4, 16, 64, 256, 1024, 4096)
-EDGE = 4 * TICKS[-1]
-"""Where it is drawn what lies beyond all lengths that were tested."""
+EDGE = 4 * TICKS[-1]  # where it is drawn what lies beyond all lengths that were tested
 SEEDS = range(3)
 GROWING = {
     "task": "S3",

@@ -11,8 +11,7 @@ from paper_figures import figure as pf
 from paper_figures.measurements.beliefs import HiddenSettings, belief
 
 TRAINED_LENGTH = 64
-TASK = "likely-swaps-3-reveals"
-"""A swap happens nine times in ten; one event in four is a reveal."""
+TASK = "likely-swaps-3-reveals"  # a swap happens nine times in ten; one event in four is a reveal
 TRAINING = {
     "task": TASK,
     "d_model": 64,
@@ -50,8 +49,7 @@ GRIDS = families.seeds_of(
 )
 NOT_LINEAR = ("LSTM", "implicit Mamba-2", "Transformer")
 """Models whose layers are not each affine in their own state before, given what the layer reads."""
-RIVALS = NOT_LINEAR[:2]
-"""RNNs among them; the Transformer is told of and not judged by."""
+RIVALS = NOT_LINEAR[:2]  # RNNs among them; the Transformer is told of and not judged by
 
 
 def _nats(estimate: Mapping[str, Any]) -> float:

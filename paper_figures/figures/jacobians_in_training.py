@@ -54,13 +54,10 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
     """Count the visited states, at the end of training, at which the conclusions of Theorem 1 hold."""
 
     def held(place: int) -> dict[str, tuple[int, int]]:
-        return {
-            row.label: (
-                sum(course[place]["counts"]["holds"] for course in row.each("course")),
-                SETTINGS.states * row.of,
-            )
-            for row in rows
+        counted = {
+            row.label: sum(course[place]["counts"]["holds"] for course in row.each("course")) for row in rows
         }
+        return {row.label: (counted[row.label], SETTINGS.states * row.of) for row in rows}
 
     end, start = held(-1), held(0)
     before, of = (sum(part) for part in zip(*start.values(), strict=True))

@@ -32,7 +32,6 @@ def _name_rows(axes: Axes, table: PublishedTable, names: Sequence[str]) -> None:
 def _columns(
     axes: Axes, columns: Mapping[str, tuple[str, str, bool]], values: Sequence[Sequence[Any]]
 ) -> None:
-    """Draw a mark per column in every row, one below the other."""
     for number, ((label, marker, filled), shown) in enumerate(zip(columns.values(), values, strict=True)):
         axes.plot(
             shown, [row + 0.26 * (number - (len(columns) - 1) / 2) for row in range(len(shown))],

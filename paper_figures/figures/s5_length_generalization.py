@@ -28,8 +28,7 @@ GRIDS = (
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MEASURE = (accuracy_at(*LENGTHS, sequences=256, keep=("accuracy", "share_converged", "by_position")),)
 MODELS = ("implicit-mamba2", "lstm", "mamba2", "deltanet", "gated-deltaproduct", "transformer")
-DEPTHS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}
-"""Marker and dashes by the number of layers."""
+DEPTHS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}  # marker and dashes by the number of layers
 
 
 def family(settings: pf.Settings) -> str:

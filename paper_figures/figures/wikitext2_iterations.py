@@ -15,8 +15,7 @@ from paper_figures.wikitext import FAMILIES, IMPLICIT, KINDS, LABELS, TEXTS, run
 
 SETTINGS = IterationSettings(file=TEXTS["test"])
 TOKEN_KINDS = ("begins a word", "goes on in a word", "number", "punctuation")
-WORSE = 1.005
-"""A perplexity is worse than another from this ratio on."""
+WORSE = 1.005  # a perplexity is worse than another from this ratio on
 
 
 def _filling(one: Look) -> str:
@@ -66,16 +65,10 @@ def _who(
 
 def _judge(rows: pf.Rows) -> pf.Verdict:
     """Reproduced if no run is worse by 0.5% with the most self-iterations; not reproduced if every run is."""
-    worse = {
-        row.label: (
-            sum(
-                found[str(max(SETTINGS.allowed))] >= WORSE * min(found.values())
-                for found in row.each("perplexity")
-            ),
-            row.of,
-        )
-        for row in rows
-    }
+    worse, most = {}, str(max(SETTINGS.allowed))
+    for row in rows:
+        found = row.each("perplexity")
+        worse[row.label] = sum(one[most] >= WORSE * min(one.values()) for one in found), row.of
     because = (
         f"runs that the most self-iterations make worse than their best by at least 0.5%: {pf.counts(worse)}"
     )

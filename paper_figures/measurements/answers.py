@@ -63,11 +63,8 @@ def answers(run: Run, task: Task, length: int, settings: AnswerSettings, *number
         batch = draw_batch(task, size, length, settings.seed, Stream.TEST, *number, index)
         if batch.lengths is not None:
             longest = int(batch.lengths.max())
-            batch = batch._replace(
-                tokens=batch.tokens[:, :longest],
-                targets=batch.targets[:, :longest],
-                weights=batch.weights[:, :longest],
-            )
+            cut = {name: getattr(batch, name)[:, :longest] for name in ("tokens", "targets", "weights")}
+            batch = batch._replace(**cut)
         there = batch.to(run.model.device)
         output = run.model.run(there.tokens, solve=solve, lengths=there.lengths)
         solution = output.solution
@@ -136,8 +133,7 @@ def puzzle_accuracy(run: Run, settings: PuzzleSettings) -> dict[str, Any]:
     }
 
 
-TRAINED_COMMANDS = 16
-"""Commands in a training sequence."""
+TRAINED_COMMANDS = 16  # commands in a training sequence
 
 
 class RevealSettings(AnswerSettings):
@@ -168,9 +164,7 @@ def final_reveal(run: Run, settings: RevealSettings) -> dict[str, Any]:
     accuracy = {commands: float(each.mean()) for commands, each in right.items()}
     return {
         "accuracy": accuracy,
-        "interval": {
-            commands: wilson_interval(share, settings.sequences) for commands, share in accuracy.items()
-        },
+        "interval": {n: wilson_interval(share, settings.sequences) for n, share in accuracy.items()},
         "share_converged": mean_share(converged),
         "updates": run.metrics[-1]["step"] if run.metrics else 0,
     }
@@ -191,13 +185,9 @@ class SpacingSettings(AnswerSettings):
 
 def session_task(task: ReplLanguage, every: int | Literal["random"], commands: int) -> ReplLanguage:
     """Return sessions as those of a task, of so many commands, with reveals after every so many of them."""
-    when = (
-        {"spacing": "random", "reveal_every": 4}
-        if every == "random"
-        else {"spacing": "fixed", "reveal_every": every}
-    )
-    fields = {**task.form.to_fields(), **when, "commands": commands, "predict": "values"}
-    return ReplLanguage.from_fields(fields)
+    spacing, count = ("random", 4) if every == "random" else ("fixed", every)
+    chosen = {"spacing": spacing, "reveal_every": count, "commands": commands, "predict": "values"}
+    return ReplLanguage.from_fields({**task.form.to_fields(), **chosen})
 
 
 def commands_before(task: ReplLanguage, tokens: IntArray, asked: NDArray[np.bool_]) -> IntArray:

@@ -15,7 +15,7 @@ from analysis.belief.prediction import divergence
 from analysis.belief.probe import total_variation
 from analysis.belief.statistics import binned, doubling_edges
 from analysis.error_control import Pairs, follow_errors
-from analysis.error_control.pairs import COMMON_TOKENS
+from analysis.error_control.following import COMMON_TOKENS
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.visited_states import in_double_precision
 from analysis.jacobian import JacobianSettings

@@ -106,15 +106,13 @@ def _from_zero(run: Run, entry: Metrics) -> float:
 
 
 def _with_gradient(phase: Phase) -> int:
-    """Evaluations with gradient per token of an update."""
     if isinstance(phase.gradient, Unrolled):
         return phase.gradient.iterations
     steps = phase.gradient.steps if isinstance(phase.gradient, Phantom) else 1
     return steps + sum(penalty.evaluations or 0 for penalty in phase.penalties.values())
 
 
-BOUNDED_ITERATIONS = 4
-"""Self-iterations of the bounded phase, in small runs and at the size of the paper."""
+BOUNDED_ITERATIONS = 4  # Self-iterations of the bounded phase, in small runs and at the size of the paper
 
 
 class BoundedSettings(CheckedConfig):

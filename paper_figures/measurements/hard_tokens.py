@@ -1,6 +1,7 @@
 """Hard tokens: accuracy where only some tokens get many self-iterations, and by the limit for all."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,7 @@ from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
 from paper_figures.measurements.iterations import MODES, group_means
 
-NO_LIMIT = "none"
-"""The limit that is one of the settings, so large that it is none."""
+NO_LIMIT = "none"  # the limit that is one of the settings, so large that it is none
 
 
 class HardTrainingSettings(CheckedConfig):
@@ -120,22 +120,13 @@ def hard_pairs(run: Run, settings: HardTokenSettings) -> dict[str, Any]:
         "hardest": np.argsort(-hardness, kind="stable"),
         "random": np.random.default_rng(settings.seed).permutation(len(hardness)),
     }
+    answer = partial(_answer, model, tokens[asked], labels[asked], settings)
     return {
         name: {
-            str(budget): [
-                _answer(
-                    model,
-                    tokens[asked],
-                    labels[asked],
-                    _among(pairs[asked], order[name], share),
-                    budget,
-                    settings,
-                )
-                for share in settings.shares
-            ]
+            str(budget): [answer(_among(pairs[asked], ranks, share), budget) for share in settings.shares]
             for budget in settings.budgets
         }
-        for name in order
+        for name, ranks in order.items()
     }
 
 
@@ -169,9 +160,9 @@ def _answer(
     model: FixedPointModel,
     tokens: Tensor,
     labels: Tensor,
+    settings: HardTokenSettings,
     hard: Tensor,
     budget: int,
-    settings: HardTokenSettings,
 ) -> dict[str, float]:
     """Answer token after token, the hard ones with the full budget and the others with a smaller one."""
     state = model.init_state(len(tokens))

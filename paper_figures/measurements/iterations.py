@@ -151,11 +151,9 @@ def beyond(
 ) -> dict[str, dict[str, float | int | None]]:
     """Describe the tokens that need more self-iterations than each threshold, or than twice the median.
 
-    ``kinds`` are as `kinds_of` numbers them, ``right`` says which tokens are answered rightly.
-
-    Returns:
-        ``tokens``: how many they are; ``pairs``: in how many pairs of state and token they lie; and the
-        shares of them that are ``first`` in their sequence, ``change`` the state, are answered ``wrongly``.
+    ``kinds`` are as `kinds_of` numbers them, ``right`` says which tokens are answered rightly. Returned are
+    how many ``tokens`` they are, in how many ``pairs`` of state and token they lie, and the shares of them
+    that are ``first`` in their sequence, ``change`` the state, are answered ``wrongly``.
     """
     limits = {str(limit): float(limit) for limit in thresholds}
     limits["twice the median"] = 2 * float(np.median(iterations))
@@ -321,7 +319,6 @@ def _solve(
 
 
 def _converged(solution: SequenceSolution, settings: TokenSettings) -> dict[str, float]:
-    """The share of converged tokens by length."""
     return {str(length): float(solution.converged[:, :length].double().mean()) for length in settings.lengths}
 
 

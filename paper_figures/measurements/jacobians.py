@@ -9,10 +9,8 @@ from analysis.jacobian import JacobianSettings, analyse
 from analysis.jacobian.block_structure import averaged
 from implicit.runs.loading import Run
 
-CELLS = 128
-"""Cells along a side of the whole block."""
-ZOOM = 24
-"""Entries along a side of the enlarged corner."""
+CELLS = 128  # cells along a side of the whole block
+ZOOM = 24  # entries along a side of the enlarged corner
 
 
 def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from analysis.length_generalization import LengthSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Measurement
 
-KEPT = ("accuracy", "share_converged", "updates")
-"""What most figures keep of `accuracy`."""
+KEPT = ("accuracy", "share_converged", "updates")  # what most figures keep of `accuracy`
 
 
 def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from benchmarks import __main__ as command
 from benchmarks import fixed_point_modes, mamba2_cell, ssd_scan, word_problem_throughput
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_case
 from benchmarks.solvers import solve
-from benchmarks.table import table
+from benchmarks.summary import table
 from implicit import ImplicitMamba2, ImplicitMamba2Config
 from implicit.fixed_point import Stopping
 from implicit.modes import SequenceSolution, Solve

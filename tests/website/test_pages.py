@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import griffe
+
 from analysis.questions import QUESTIONS
 from paper_figures.registry import all_figures
 from website.commands import APART, GROUPS, commands_page, help_of
+from website.docstrings import Sections
 from website.gallery import SHOWN, Picture, gallery_page
 from website.links import FOLDERS, PAGES, relinked, with_formulas
 from website.names import names_pages, public_names
@@ -102,3 +105,12 @@ def test_formulas_have_indices_and_code_has_none() -> None:
     assert with_formulas(kept) == kept
     typeset = with_formulas("Then\n\n$$\nJ_{ij} < \\frac{1}{2}\n$$\n\nholds.\n")
     assert re.fullmatch(r'Then\n\n<div class="formula"><math .*<mfrac>.*</math></div>\n\nholds\.\n', typeset)
+
+
+def test_comments_beside_and_above_fields_describe_them(tmp_path: Path) -> None:
+    (tmp_path / "told.py").write_text(
+        "class Told:\n    size: int  # in bytes\n    # in\n    # seconds\n    age: int = 0\n    name: str\n"
+    )
+    module = griffe.load("told", search_paths=[tmp_path], extensions=griffe.Extensions(Sections()))
+    found = [field.docstring and field.docstring.value for field in module["Told"].attributes.values()]
+    assert found == ["In bytes.", "In seconds.", None]

@@ -28,12 +28,9 @@ from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
 Vector = list[arb]
-Rows = list[list[arb]]
-"""A matrix of derivatives: a row for each number, a column for each direction."""
-Sloped = tuple[Vector, Rows]
-"""Numbers with their derivatives."""
-EPSILON = arb(1e-5)
-"""ε of every norm: the float64 number 1e-5."""
+Rows = list[list[arb]]  # a matrix of derivatives: a row for each number, a column for each direction
+Sloped = tuple[Vector, Rows]  # numbers with their derivatives
+EPSILON = arb(1e-5)  # ε of every norm: the float64 number 1e-5
 
 
 Weights = Mapping[str, NDArray[np.floating[Any]]]
@@ -106,8 +103,7 @@ def scaled_to_unit(x: Vector, weight: Vector) -> Vector:
     return [e * r * w for e, w in zip(x, weight, strict=True)]
 
 
-SQUARINGS = 8
-"""Squarings of MᵀM in `spectral_bound`; each halves the logarithm of its excess."""
+SQUARINGS = 8  # squarings of MᵀM in `spectral_bound`; each halves the logarithm of its excess
 
 
 @contextmanager
@@ -298,13 +294,10 @@ class ArbLayer:
     def output(
         self, found: Coefficients, h: Rows, place: tuple[int, int] | None, h_slopes: list[Rows] | None = None
     ) -> Sloped:
-        """Return v and its derivatives.
+        """Return v and its derivatives; h has a row per channel, ``[d_inner][d_state]``.
 
-        Args:
-            found: the coefficients.
-            h: a row per channel, ``[d_inner][d_state]``.
-            place: the entry of h whose derivative is asked for, and the column it goes to; None for none.
-            h_slopes: derivatives of all entries of h instead, ``[d_inner][d_state][columns]``.
+        ``place`` is the entry of h whose derivative is asked for, and the column it goes to; ``h_slopes`` are
+        derivatives of all entries instead, ``[d_inner][d_state][columns]``.
         """
         d_state, per_group = self.shared // self.groups, self.d_inner // self.groups
         y: Vector = []
@@ -403,8 +396,7 @@ class ArbLayer:
         return [h * da + found.B[0][b] * di + found.inputs[0][channel] * db for da, di, db in terms]
 
 
-State = Mapping[str, Any]
-"""Per name the entries as nested lists of arb."""
+State = Mapping[str, Any]  # per name the entries as nested lists of arb
 
 
 class ArbModel:
@@ -548,8 +540,7 @@ def entries_of(state: State) -> Vector:
     return [entry for part in state.values() for row in part for entry in row]
 
 
-UNIT_EPSILON = arb(1e-6)
-"""ε of the unit norm: the float64 number 1e-6."""
+UNIT_EPSILON = arb(1e-6)  # ε of the unit norm: the float64 number 1e-6
 
 
 def scaled(x: Vector, slopes: Rows, divisor: int, epsilon: arb) -> Sloped:

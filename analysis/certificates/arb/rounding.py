@@ -33,8 +33,7 @@ TINY = arb(2) ** -80
 
 Where what is normalised is as large as 2⁸⁰, that of its inverse root alone is an error of 1.
 """
-LINEAR_FROM = 20
-"""PyTorch's softplus returns its argument above."""
+LINEAR_FROM = 20  # PyTorch's softplus returns its argument above
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +62,6 @@ class Off(NamedTuple):
 
 
 class _Matrix(NamedTuple):
-    """Weights, and their absolute values."""
-
     exact: arb_mat
     sizes: arb_mat
 
@@ -117,7 +114,6 @@ class ArbRounding:
         )
 
     def _step(self, token: int, z: Computed, state: State) -> tuple[Computed, Computed]:
-        """Φ and G."""
         layer = self.layer
         inner, channels = layer.d_inner, len(layer.taps)
         p = self._product(self.in_proj, self._norm(z, layer.norm_before, 1))
@@ -153,7 +149,6 @@ class ArbRounding:
         return image, Computed(entries_of(state), window + after)
 
     def _convolved(self, entering: Computed, window: list[Vector]) -> Computed:
-        """Silu of the convolution."""
         found = Computed([], [])
         for taps, bias, row, new, off in zip(
             self.layer.taps, self.layer.conv_bias, window, entering.exact, entering.error, strict=True
@@ -168,7 +163,6 @@ class ArbRounding:
         return found
 
     def _steps(self, raw: Computed) -> Computed:
-        """Δ of each head."""
         found = Computed([], [])
         for value, error, bias in zip(raw.exact, raw.error, self.layer.dt_bias, strict=True):
             q = value + bias
@@ -254,7 +248,6 @@ class ArbRounding:
 
     @staticmethod
     def _times(a: arb, a_off: arb, b: arb, b_off: arb) -> arb:
-        """The error of one product."""
         off = abs(a).upper() * b_off + a_off * (abs(b).upper() + b_off)
         return (off + UNIT * _top(a, a_off) * _top(b, b_off) + TINY).upper()
 

@@ -395,7 +395,7 @@ class FloatingPointChecker:
     def factors(self) -> Factors:
         """All values that the factors of a memory may have."""
         p, f = self.p, self.f
-        step = self._about(self._softplus(arb(p.dt)), f)
+        step = self._about(arb(p.dt).exp().log1p(), f)  # softplus
         rate = self._about(self._about(arb(p.a_log).exp(), f), self._theta(3))
         decay = self._about((-step * rate).exp(), (1 + f) ** 2 * (1 + self._theta(70)) - 1)
         c, b, start = (self._about(self._silu(arb(number)), f) for number in (p.c, p.b, p.constant))
@@ -544,10 +544,6 @@ class FloatingPointChecker:
         low, high = x.lower(), x.upper()
         ends = [end / (1 + (-end).exp()) for end in (low, high)]
         return ends[0].union(ends[1])
-
-    @staticmethod
-    def _softplus(x: arb) -> arb:
-        return x.exp().log1p()
 
     @staticmethod
     def _demand(holds: bool, name: str, reason: str) -> None:

@@ -204,10 +204,6 @@ class ControlPair(VisitedPair):
         return self.decay is not None
 
 
-def _is_whole(pair: Pair) -> bool:
-    return pair.non_diagonal and pair.non_linear
-
-
 def summarise(pairs: Sequence[Pair | ControlPair]) -> dict[str, int]:
     """Return the number of pairs of which each statement is proved."""
     if any(isinstance(pair, ControlPair) for pair in pairs):
@@ -238,17 +234,13 @@ VERIFIED = {
 }
 """The statement that each count of the summary counts, as the verdict has it."""
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-LONGEST_ORBIT = 512
-"""Steps that a certificate may ask for."""
+LONGEST_ORBIT = 512  # steps that a certificate may ask for
 BITS_A_STEP = 6
-STEP_OF_BITS = 64
-"""Precisions are multiples of it, so that few models are made; so many are left at the end."""
-NARROW = arb(2) ** -40
-"""The radius at which an orbit is known well enough."""
+STEP_OF_BITS = 64  # precisions are multiples of it, so that few models are made; so many are left at the end
+NARROW = arb(2) ** -40  # the radius at which an orbit is known well enough
 ATTEMPTS = 3
 
-OF_A_STEP = 2.0
-"""Operations of one step for each weight and entry of the state."""
+OF_A_STEP = 2.0  # operations of one step for each weight and entry of the state
 Image = Callable[[Vector], Vector]
 
 
@@ -281,8 +273,7 @@ def damped_orbit(
     return z
 
 
-State = Mapping[str, NDArray[np.float64]]
-"""A state as a certificate holds it."""
+State = Mapping[str, NDArray[np.float64]]  # a state as a certificate holds it
 LARGEST_POWER = 2**20
 
 
@@ -546,13 +537,11 @@ class VisitedPairs(Claim):
         counts = summarise(self.pairs)
         total = counts.pop("pairs")
         if "explicit" in counts:
-            claim, whole, program = (
-                "∂h'/∂h is diagonal, and the same at every real h,",
-                counts["explicit"],
-                "",
-            )
+            claim, program = "∂h'/∂h is diagonal, and the same at every real h,", ""
+            whole = counts["explicit"]
         else:
-            claim, whole = "C1 to C4 of Theorem 1 hold", sum(map(_is_whole, self.pairs))
+            claim = "C1 to C4 of Theorem 1 hold"
+            whole = sum(pair.non_diagonal and pair.non_linear for pair in self.pairs)
             program = ", and the model's own rounding, tolerance and limit of iterations"
         conditions = (
             *(f"{VERIFIED[name]}: at {count}" for name, count in counts.items()),

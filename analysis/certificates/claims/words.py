@@ -64,14 +64,11 @@ from analysis.certificates.certificate import (
 )
 
 Array = NDArray[np.float64]
-MODELS = ("implicit-mamba2",)
-"""Models whose orbits and steps can be followed in balls."""
+MODELS = ("implicit-mamba2",)  # models whose orbits and steps can be followed in balls
 ANSWER_RTOL = 1e-10
 """The default tolerance of `implicit.answer`; written out, for the checker imports no model."""
-MOST_ITERATIONS = 10**5
-"""Iterations that are followed in balls; the stored certificates have at most 173."""
-DType = Literal["float64", "real"]
-"""The format whose rounding is covered; that of real numbers has none."""
+MOST_ITERATIONS = 10**5  # iterations that are followed in balls; the stored certificates have at most 173
+DType = Literal["float64", "real"]  # the format whose rounding is covered; that of real numbers has none
 
 
 class OrbitBundles(Part):
@@ -159,11 +156,7 @@ def conditions_of(
 
 
 def check_answers_of(context: Context) -> tuple[Automaton, int]:
-    """Verify that right answers are claimed of a word problem and a model that is evaluated here.
-
-    Returns:
-        The automaton, and how many numbers a state of the model has.
-    """
+    """Return the automaton of a model that is evaluated here, and how many numbers a state of it has."""
     automaton, weights = check_answers(context, MODELS), context.weights
     check_weights(weights)
     if "latent_norm.weight" not in weights:
@@ -306,7 +299,6 @@ class OrbitChecker:
 
     @staticmethod
     def _near(bundle: _Bundle, latent: Vector, radius: arb) -> Vector:
-        """The latents within a radius."""
         reach = [(radius * norm_bound(row)).upper() for row in bundle.inverse.tolist()]
         return [entry + arb(0, far) for entry, far in zip(latent, reach, strict=True)]
 
@@ -398,18 +390,11 @@ class AnswersChecker(ABC):
         target: tuple[Array, arb_mat | None],
         answer: int,
     ) -> tuple[arb, list[arb]]:
-        """Follow a token from a set of states.
+        """Return how far the image reaches from c' in the metric W', and the least gaps to the other logits.
 
-        Args:
-            line: the name of a line of the certificate, from that of its field.
-            token: what is read.
-            state: centre c and axes U of the set {c + U u}.
-            fixed_point: the latent near the fixed points, the radius of their box, and their bundle.
-            target: c' and W'; None for the identity.
-            answer: the label that the token leads to.
-
-        Returns:
-            How far the image reaches from c' in the metric W', and the least gaps to the other logits.
+        ``line`` names a line of the certificate by its field. The set {c + U u} has ``state`` = (c, U);
+        ``fixed_point`` is the latent near the fixed points, the radius of their box, and their bundle;
+        ``target`` is c' and W', None for the identity; ``answer`` the label that the token leads to.
         """
         model, size = self.model, self.model.size
         strayed, off = arb(self.claim.latent_error), arb(self.claim.step_error)
@@ -557,7 +542,6 @@ class WordsChecker(AnswersChecker):
 
 
 def _check_sizes(claim: Words, tokens: int, state: int, latent: int) -> None:
-    """Check the sizes of arrays, and that the counts are those of the arrays."""
     numbers = {"latents": latent, "latent_radii": 1, "states": state, "state_radii": 1, "margins": 1}
     for number, level in enumerate(claim.levels):
         words = tokens ** (number + 1)

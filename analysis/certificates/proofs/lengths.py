@@ -35,7 +35,7 @@ float64 being far smaller.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,8 +93,7 @@ from theory.rigorous.tensors.agreement import AsReal, compare_beside
 
 Step = Callable[[Array, IntArray], tuple[Array, Array]]
 Tolerance = Callable[[Array, IntArray], tuple[Array, Array]]
-NEIGHBOURS = 8
-"""Nearest states in the Euclidean norm that are tried in their own metrics."""
+NEIGHBOURS = 8  # nearest states in the Euclidean norm that are tried in their own metrics
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,12 +287,9 @@ def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: fl
     return radii
 
 
-STATED_SHARE = 0.95
-"""Stated over proved margin: a check in other arithmetic has other roundings."""
-STATED_RADIUS = 1.05
-"""Stated over proved radius, for the same reason."""
-AT_ONCE = 256
-"""Steps that are bounded together, so that arrays of derivatives stay small."""
+STATED_SHARE = 0.95  # stated over proved margin: a check in other arithmetic has other roundings
+STATED_RADIUS = 1.05  # stated over proved radius, for the same reason
+AT_ONCE = 256  # steps that are bounded together, so that arrays of derivatives stay small
 
 
 def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ImageBalls | None:
@@ -321,9 +317,7 @@ class FoundLengths(Found):
 
     found: ClosedCover | None  # the cover with what is proved of its steps; None if there is no candidate
     no_cover: str  # why there is none
-    iteration: ProvedIteration | None = (
-        None  # what is proved of it over the cover; None if that is not closed
-    )
+    iteration: ProvedIteration | None = None  # what is proved of it over the cover; None if that is open
     images: ImageBalls | None = None  # what is proved of all latents; None if that is not proved
     initial_state: int
 
@@ -471,22 +465,13 @@ def draw(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
         )
         radii = np.log10(analysis.found.cover.radii)
         radius.hist(radii[np.isfinite(radii)], bins=50)
-        radius.set(
-            title="radius of the sets, in their metrics",
-            xlabel="log10 of the radius",
-            ylabel="number of sets",
-        )
+        radius.set(title="radius of the sets, in their metrics", xlabel="log10 of the radius")
+        radius.set_ylabel("number of sets")
         return figure
 
 
-def prove_starts(run: Run, settings: LengthsSettings) -> FoundLengths:
-    """Prove every start too; where only words of every length are proved, that is what is claimed."""
-    return analyse(run, settings, starts=True)
-
-
 STEP_ERROR = 1e-9
-POINTS = 16
-"""Sets at whose centres the code is compared with itself on floats."""
+POINTS = 16  # sets at whose centres the code is compared with itself on floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -587,6 +572,7 @@ STARTS = replace(
     question="Does the simultaneous mode tend to the right answers too? A proof, with a certificate.",
     description="Prove that a small implicit model is right on words of every length and, where all latents "
     "are attracted, that the simultaneous mode tends to the same answers from every start.",
-    prove=prove_starts,
+    # where only words of every length are proved, that is what is claimed
+    prove=partial(analyse, starts=True),
 )
 PROOFS = (EXPLICIT, LENGTHS, STARTS)

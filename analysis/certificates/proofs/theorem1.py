@@ -74,8 +74,7 @@ from theory.rigorous.enclosure import (
 from theory.rigorous.orbits import orbits_into_basin
 from theory.rigorous.tensors import EnclosedTransitionBatch
 
-CHUNK = 2**22
-"""The most float64 entries of one array of derivatives."""
+CHUNK = 2**22  # the most float64 entries of one array of derivatives
 MAX_PARTNERS = 3
 """Other values of h that are tried until one has a fixed point beside the window that is kept."""
 
@@ -199,23 +198,18 @@ def _tensors(state: dict[str, Array]) -> dict[str, Tensor]:
 
 
 MARGIN = 1.5
-LEEWAY = 2.0**-12
-"""Relative reserve of claimed singular values and norms of powers."""
+LEEWAY = 2.0**-12  # relative reserve of claimed singular values and norms of powers
 POINT_RADII = (2.0**-28, 2.0**-36)
 """Radii tried at a point, before the least that the residual allows: wide enough that the iteration from zero
 comes into the ball soon, small enough for sharp enclosures of J."""
-RANGE_EXPONENTS = (2, 48)
-"""Boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection."""
+RANGE_EXPONENTS = (2, 48)  # boxes of states have radii 2⁻², 2⁻³, …, 2⁻⁴⁸, found by bisection
 
 
 def prove_points(points: Points) -> list[Point | None]:
     """Prove what can be proved at states, with the largest radius that proves it all, or some of it."""
     claims: list[Point | None] = [None] * len(points)
     for radius in (*POINT_RADII, None):
-        missing = np.array(
-            [i for i, claim in enumerate(claims) if not (claim and claim.attracts and claim.complete)],
-            dtype=np.int64,
-        )
+        missing = np.flatnonzero([not (claim and claim.attracts and claim.complete) for claim in claims])
         if not len(missing):
             break
         here, point = points[missing], np.zeros(len(missing))
@@ -237,9 +231,7 @@ def prove_orbits(points: Points, claims: list[Claimed | None]) -> list[Point | N
     ]
     if not contracting:
         return proved
-    radius, error, growth = np.array(
-        [(claim.radius, claim.error, grown) for _, claim, grown in contracting]
-    ).T
+    radius, error, growth = np.array([(one.radius, one.error, grown) for _, one, grown in contracting]).T
     arriving = points[np.array([index for index, _, _ in contracting], dtype=np.int64)]
     for part in arriving.chunks():
         here = arriving[part]
@@ -257,10 +249,8 @@ def prove_ranges(points: Points) -> tuple[list[Claimed | None], Array]:
     """Prove the same over boxes of states that are as large as bisection finds.
 
     A box counts if the fixed point exists, is unique and attracting, and no entry's interval holds zero. In a
-    box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply.
-
-    Returns:
-        One claim per position, None where there is none, and the radii of the boxes.
+    box the ball of latents is as small as the box allows, so that derivatives are enclosed sharply. Returned
+    are a claim per position, None where there is none, and the radii of the boxes.
     """
     smallest = np.full(len(points), RANGE_EXPONENTS[0] - 1)  # too large a box, by assumption
     largest = np.full(len(points), RANGE_EXPONENTS[1] + 1)
@@ -353,11 +343,7 @@ def certify_control(model: SequenceModel, visited: Sequence[VisitedState]) -> li
         decays.append(transitions.advance(nothing, state, {})[1][layer].decay.value)
     return [
         ControlPair(
-            sequence=pair.sequence,
-            position=pair.position,
-            token=pair.token,
-            state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
-            decay=[_intervals(decay[index]) for decay in decays] if proved[index] else None,
+            **_place(pair), decay=[_intervals(decay[index]) for decay in decays] if proved[index] else None
         )
         for index, pair in enumerate(visited)
     ]
@@ -422,12 +408,8 @@ def prove(run: Run, settings: CertifySettings | None = None, **chosen: int) -> F
     batch = sample_batch(run.task, settings.sequences, settings.length, settings.seed)
     model = in_double_precision(run.model)
     visited = visited_states(model, batch.tokens, settings.states, lengths=batch.lengths)
-    pairs: list[Pair] | list[ControlPair]
     implicit = run.model.implicit
-    if implicit is None:
-        pairs = certify_control(run.model, visited)
-    else:
-        pairs = certify_pairs(implicit, visited)
+    pairs = certify_pairs(implicit, visited) if implicit is not None else certify_control(run.model, visited)
     return FoundPairs(pairs=pairs, **about(run, settings, began))
 
 
@@ -450,19 +432,16 @@ def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> li
         other = elsewhere[index] if point is not None else None
         if other is not None and not visited[other.pair].reached:
             other = None
-        pairs.append(
-            Pair(
-                sequence=pair.sequence,
-                position=pair.position,
-                token=pair.token,
-                state={name: entry.numpy().ravel() for name, entry in pair.state.items()},
-                places=[(int(rows[index]), int(columns[index])) for rows, columns in points.places],
-                point=point,
-                elsewhere=other,
-                range=None if box is None else Range(**dict(box), state_radius=float(radii[index])),
-            )
-        )
+        places = [(int(rows[index]), int(columns[index])) for rows, columns in points.places]
+        whole = None if box is None else Range(**dict(box), state_radius=float(radii[index]))
+        pairs.append(Pair(**_place(pair), places=places, point=point, elsewhere=other, range=whole))
     return pairs
+
+
+def _place(pair: VisitedState) -> dict[str, Any]:
+    """Return the fields of a certificate that say which state was visited, and where."""
+    state = {name: entry.numpy().ravel() for name, entry in pair.state.items()}
+    return {"sequence": pair.sequence, "position": pair.position, "token": pair.token, "state": state}
 
 
 def _same_fixed_point(point: Point, box: Claimed) -> bool:
@@ -475,14 +454,8 @@ def _prove_elsewhere(points: Points, proved: Sequence[Point | None]) -> list[Els
     """Claims at partners of points with C1 to C3; at nearer ones where the farther shows nothing."""
     found: list[Elsewhere | None] = [None] * len(proved)
     for attempt in range(MAX_PARTNERS):
-        missing = np.array(
-            [
-                i
-                for i, point in enumerate(proved)
-                if point and point.attracts and not non_linear(point, found[i])
-            ],
-            dtype=np.int64,
-        )
+        open_ones = [p and p.attracts and not non_linear(p, found[i]) for i, p in enumerate(proved)]
+        missing = np.flatnonzero(np.array(open_ones, dtype=bool))
         if not len(missing):
             break
         others = partners(points, attempt)

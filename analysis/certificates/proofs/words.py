@@ -57,8 +57,7 @@ from theory.rigorous.float_format import FLOAT64, FloatFormat
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Loop = EnclosedClosedLoop | EnclosedAnyLoop
-LARGEST_STATE = 200
-"""Matrices of all derivatives by the state are held for hundreds of positions at once."""
+LARGEST_STATE = 200  # matrices of all derivatives by the state are held for hundreds of positions at once
 
 
 class IterationSettings(CheckedConfig):
@@ -111,14 +110,11 @@ def solve_steps(
     return flatten_state(output.state).numpy(), output.solution.latents[:, 0].numpy()
 
 
-DISTANCE = 16.0
-"""A latent with a residual of the tolerance may lie so many times that from its fixed point."""
-STEP_ERROR = 1e-11
-"""Allowed error of a step: more than float64 makes, and little beside any tolerance."""
+DISTANCE = 16.0  # a latent with a residual of the tolerance may lie so many times that from its fixed point
+STEP_ERROR = 1e-11  # allowed error of a step: more than float64 makes, and little beside any tolerance
 STATED_ULPS = 4
 """Assumed error of functions of one number in units in the last place, as a certificate states it …"""
-PROVED_ULPS = 6
-"""… where it is proved for so many: other arithmetic has other bounds."""
+PROVED_ULPS = 6  # … where it is proved for so many: other arithmetic has other bounds
 
 
 def upper_triangle(matrices: Array) -> Array:
@@ -190,10 +186,8 @@ def prove_iteration(
 
 
 FIRST_RADIUS = 1e-13
-SLACK = 1.01
-"""Stated over proved radius of a ball: a check in other arithmetic needs a little more."""
-STATED_SHARE = 0.999
-"""Stated over proved margin, for the same reason."""
+SLACK = 1.01  # stated over proved radius of a ball: a check in other arithmetic needs a little more
+STATED_SHARE = 0.999  # stated over proved margin, for the same reason
 STEPS_AT_ONCE = 512
 SHORTER = "give a smaller length, or prove --claim lengths"
 

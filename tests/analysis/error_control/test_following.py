@@ -10,7 +10,7 @@ from torch import Tensor
 
 from analysis import error_control
 from analysis.error_control import choose_pairs, follow_errors
-from analysis.error_control.pairs import COMMON_TOKENS, common_ending
+from analysis.error_control.following import COMMON_TOKENS, common_ending
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.tasks.registry import make_task

@@ -11,8 +11,7 @@ from torch.nn import functional
 
 import analysis
 from analysis import extraction
-from analysis.extraction.behaviour import Reader
-from analysis.extraction.state_merging import Effort, extract_machine
+from analysis.extraction.state_merging import Effort, Reader, extract_machine
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.tasks.final_answers import Recognition

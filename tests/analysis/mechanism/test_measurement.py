@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from analysis.error_control.pairs import choose_pairs, common_ending
+from analysis.error_control.following import choose_pairs, common_ending
 from analysis.mechanism import alignment, compare, share_written, swap_parts, visit_classes
 from analysis.mechanism.codes import Codes
 from automata.errors import InputError
@@ -150,7 +150,7 @@ def test_what_is_written_and_what_is_kept_add_up(compiled: Run) -> None:
 
 
 def _before_the_last_token(run: Run) -> np.ndarray[Any, Any]:
-    from analysis.mechanism.visits import _words
+    from analysis.mechanism.dynamics import _words
 
     assert isinstance(run.task, WordProblem)
     words, _ = _words(run.task, 4, 5, 0)

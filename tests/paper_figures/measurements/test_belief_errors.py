@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.error_control.pairs import COMMON_TOKENS
+from analysis.error_control.following import COMMON_TOKENS
 from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.registry import registered_task
