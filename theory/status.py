@@ -24,11 +24,11 @@ class Status(IntEnum):
 _SENTENCES = {
     Status.CONVERGED: "the residual fell below the tolerance",
     Status.MAX_ITERATIONS: (
-        "the iteration limit was reached first, here or at a token this one depends on; "
+        "the iteration limit was reached first, here or at one before it; "
         "raise max_iterations, loosen the tolerance, or damp the self-map"
     ),
     Status.NON_FINITE: (
-        "the self-map returned NaN or infinity, here or at a token this one depends on; "
-        "lower the learning rate or check the weights"
+        "the self-map returned NaN or infinity, here or at one before it; "
+        "check its input and weights, damp it, or lower the learning rate of a training"
     ),
 }

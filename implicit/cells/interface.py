@@ -9,7 +9,7 @@
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -172,6 +172,22 @@ def step_of(
 def is_ours(thing: object) -> bool:
     """Return whether the class of an object is one of this package, which its tests hold to the contract."""
     return type(thing).__module__.startswith("implicit.")
+
+
+def check_methods(kind: type) -> None:
+    """Refuse a class of a user's that lacks methods of the class of this package that it extends.
+
+    Example:
+        >>> check_methods(type("Mine", (Cell,), {"step": None, "__module__": "mine"}))
+        Traceback (most recent call last):
+        automata.errors.InputError: Mine lacks forward, init_state; a Cell has the methods forward, ...
+    """
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        base: Any = next(base for base in kind.__mro__ if base.__module__.startswith("implicit."))
+        raise InputError(
+            f"{kind.__name__} lacks {', '.join(missing)}; a {base.__name__} has the methods "
+            f"{', '.join(sorted(base.__abstractmethods__))} (docs/extending.md)"
+        )
 
 
 def for_code_of(owner: object, state: State, read: Given) -> tuple[State, Given]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from automata.checks import shown
 from automata.errors import InputError
 from implicit.cells import Cell, CellSizes, RMSNorm
+from implicit.cells.interface import check_methods
 from implicit.models.interface import ModelOutput
 from implicit.models.stack import CellStack, StackConfig
 from implicit.modes import Solve
@@ -101,16 +102,21 @@ def explicit_model(
         'Mamba2CellConfig'
     """
 
+    config = config_class(cell, base)
+
     class Model(ExplicitModel):
         cell_class: ClassVar[type[Cell]] = cell
 
     # As for a named tuple: the class is found under the module that makes it, and can be imported from there.
     module = sys._getframe(1).f_globals.get("__name__", __name__)
-    return named(Model, name, description, config_class(cell, base), module)
+    return named(Model, name, description, config, module)
 
 
 def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]:
     """Return a configuration that holds the sizes of a stack and those of its cell."""
+    if not (isinstance(cell, type) and issubclass(cell, Cell)):
+        raise InputError(f"cell is {shown(cell)}; give a subclass of Cell, such as Mamba2Cell")
+    check_methods(cell)
     sizes = getattr(cell, "sizes_class", None)
     if not (isinstance(sizes, type) and issubclass(sizes, CellSizes)):
         raise InputError(

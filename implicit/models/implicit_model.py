@@ -175,8 +175,10 @@ def implicit_model(
         'implicit-mamba2'
     """
 
+    config = config_class(cell, base)
+
     class Model(ImplicitModel):
         cell_class: ClassVar[type[Cell]] = cell
 
     module = sys._getframe(1).f_globals.get("__name__", __name__)  # as in explicit_model
-    return named(Model, name, description, config_class(cell, base), module)
+    return named(Model, name, description, config, module)

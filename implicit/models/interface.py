@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from automata.caller import warn_caller
 from automata.checks import check_integer, check_type
 from automata.errors import InputError
+from implicit.cells.interface import check_methods
 from implicit.checked_config import CheckedConfig, validated
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Stopping
 from implicit.models.input_checks import (
@@ -92,6 +93,7 @@ class _BySizes(ABCMeta):
     """Lets a model be made from its sizes by name, in place of a configuration, and checks it then."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
+        check_methods(cls)
         made_of = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
         if not args and "config" not in values and made_of == ["config"]:
             config_class: type[ModelConfig] = cls.config_class  # type: ignore[attr-defined]

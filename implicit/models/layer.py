@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from automata.caller import warn_caller
@@ -23,6 +24,7 @@ from implicit.models.iterated_layers import IteratedLayers
 from implicit.models.stack import Layers, mlps_of, norms_of
 from implicit.modes import SequenceSolution, Solve, checked_solve
 from implicit.ops.uncompiled import uncompiled
+from theory.status import Status
 from theory.transition import State
 
 
@@ -59,7 +61,7 @@ class FeatureLayer(Layers):
             raise InputError("cells is empty; give at least one cell, such as Mamba2Cell(32)")
         for cell in several:
             if not isinstance(cell, Cell):
-                raise InputError(f"cells holds {shown(cell)}; give a Cell, such as Mamba2Cell(32)")
+                raise InputError(f"one of cells is {shown(cell)}; give a Cell, such as Mamba2Cell(32)")
         if d_model is None:
             d_model = getattr(getattr(several[0], "in_proj", None), "in_features", None)
             if d_model is None:
@@ -189,12 +191,17 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
         *,
         lengths: Tensor | None = None,
     ) -> LayerOutput:
-        """Find the fixed point of every token, by the layer's own ``solve`` if None; see `FeatureLayer`."""
+        """Find the fixed point of every token, by the layer's own ``solve`` if None; see `FeatureLayer`.
+
+        Features are NaN where the search met NaN or infinity; the solution holds the last finite iterate.
+        """
         features, state, mask = self.begin(features, state, lengths)
         normalised = self.input_norm(features)
         injections = [injection(normalised) for injection in self.injections]
         solution, after = self.solved(injections, state, mask, self.solve if solve is None else solve)
-        return LayerOutput(solution.value, after, solution)
+        # A finite iterate would hide a fault of the input behind a number.
+        found = solution.value.masked_fill((solution.status == Status.NON_FINITE)[..., None], torch.nan)
+        return LayerOutput(found, after, solution)
 
 
 class ExplicitLayer(FeatureLayer):

@@ -147,8 +147,8 @@ class SequenceSolution(Solution):
 
 
 _PER_TOKEN = (
-    ", and later tokens rest on these; give run(tokens, solve=Solve(...)) a Stopping with more iterations or "
-    "a looser rtol, or a DampedPicard with a smaller damping"
+    ", and later tokens rest on these; give solve=Solve(stopping=Stopping(...)) more iterations or a looser "
+    "rtol, or Solve(solver=DampedPicard(...)) a smaller damping"
 )
 _REMEDIES = {
     "simultaneous": (

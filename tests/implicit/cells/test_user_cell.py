@@ -13,6 +13,7 @@ from implicit import ExplicitLayer, ImplicitLayer
 from implicit.cells import Cell, CellSizes, GatedDeltaNetCell, Mamba2Cell
 from implicit.cells.contract import check_cell
 from implicit.models.explicit import explicit_model
+from implicit.models.implicit_model import implicit_model
 from implicit.models.registry import model_class
 from theory.transition import State
 
@@ -240,9 +241,16 @@ def test_a_right_cell_of_few_digits_passes(kind: Any, dtype: torch.dtype) -> Non
     check_cell(own.to(dtype), 32)
 
 
+class NoStep(Cell):
+    sizes_class = Sizes
+    init_state, forward = Right.init_state, Right.forward
+
+
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
+        (NoStep, "NoStep lacks step; a Cell has the methods forward, init_state, step (docs/extending.md)"),
+        (nn.GRU, "cell is the class GRU; give a subclass of Cell, such as Mamba2Cell"),
         (
             NoSizes,
             "sizes_class of NoSizes is None; give the CellSizes whose fields are the keyword arguments",
@@ -250,10 +258,11 @@ def test_a_right_cell_of_few_digits_passes(kind: Any, dtype: torch.dtype) -> Non
         (OtherSizes, "sizes_class of OtherSizes has d_inner, which its constructor does not take"),
     ],
 )
-def test_sizes_that_are_no_arguments_are_refused(cell: type[Cell], sentence: str) -> None:
-    with pytest.raises(InputError) as caught:
-        explicit_model("own", cell, "wrong")
-    assert str(caught.value).startswith(sentence)
+def test_a_class_that_makes_no_model_is_refused(cell: type[Cell], sentence: str) -> None:
+    for made in (explicit_model, implicit_model):
+        with pytest.raises(InputError) as caught:
+            made("own", cell, "wrong")
+        assert str(caught.value).startswith(sentence)
 
 
 def test_a_module_with_such_a_cell_is_not_called_missing(

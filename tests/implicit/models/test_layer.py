@@ -15,6 +15,7 @@ from automata.errors import InputError
 from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
 from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell
 from implicit.models.layer import FeatureLayer
+from implicit.modes import Mode
 from tests.implicit.models.test_in_place import LeakyCell
 
 D, BATCH, LENGTH = 8, 3, 6
@@ -216,6 +217,18 @@ def test_mode_and_gradient_are_options_and_status_is_told() -> None:
         ImplicitLayer(mamba(), solve=Solve(stopping=Stopping(max_iterations=2)))(features())
 
 
+@pytest.mark.parametrize("mode", ["auto", "sequential", "simultaneous", "windowed"])
+def test_features_are_nan_from_a_token_of_nan_on(mode: Mode) -> None:
+    layer = ImplicitLayer(DeltaNetCell(D, heads=2, key_size=4, value_size=4), solve=Solve(mode))
+    x = features()
+    x[1, 3, 0] = torch.nan
+    lost = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
+    lost[1, 3:] = True
+    with pytest.warns(NotConvergedWarning, match=r"at 3 of 18 tokens .*; check its input and weights"):
+        found = layer(x)[0]
+    assert torch.equal(found.isnan(), lost[..., None].expand_as(found))
+
+
 class NoProjection(Cell):
     """A cell that does not tell its width."""
 
@@ -236,8 +249,8 @@ class NoProjection(Cell):
     ("wrong", "sentence"),
     [
         (lambda: ImplicitLayer([]), "cells is empty; give at least one cell"),
-        (lambda: ImplicitLayer(Mamba2Cell), "cells holds the class Mamba2Cell; give a Cell"),  # type: ignore[arg-type]
-        (lambda: ExplicitLayer(nn.Linear(2, 2)), "cells holds "),  # type: ignore[arg-type]
+        (lambda: ImplicitLayer(Mamba2Cell), "one of cells is the class Mamba2Cell; give a Cell"),  # type: ignore[arg-type]
+        (lambda: ExplicitLayer(nn.Linear(2, 2)), "one of cells is of type Linear; give a Cell"),  # type: ignore[arg-type]
         (
             lambda: ImplicitLayer(NoProjection()),
             "d_model is None, and NoProjection has no in_proj to tell it",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit import ModelConfig, StepModel
+from implicit import ModelConfig, SequenceModel, StepModel
 from theory.transition import State
 
 
@@ -93,6 +93,18 @@ def test_methods_that_do_not_fit_are_refused_in_a_sentence(model: type[Right], s
     with pytest.raises(InputError) as caught:
         model(ModelConfig(vocabulary_size=3, output_size=2))
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("base", [StepModel, SequenceModel])
+def test_a_class_without_its_methods_is_refused_in_a_sentence(base: Any) -> None:
+    lacking = type("Lacking", (base,), {"init_state": Right.init_state})
+    names = ["embed", "read", "update"] if base is StepModel else ["run", "step", "transitions"]
+    with pytest.raises(InputError) as caught:
+        lacking(vocabulary_size=3, output_size=2)
+    every = ", ".join(sorted([*names, "init_state"]))
+    assert str(caught.value) == (
+        f"Lacking lacks {', '.join(names)}; a {base.__name__} has the methods {every} (docs/extending.md)"
+    )
 
 
 def test_a_right_model_is_made_from_its_sizes_or_a_configuration() -> None:
