@@ -101,7 +101,6 @@ def explicit_model(
         >>> explicit_model("mamba2", Mamba2Cell, "Mamba-2").config_class.__name__
         'Mamba2CellConfig'
     """
-
     config = config_class(cell, base)
 
     class Model(ExplicitModel):

@@ -174,7 +174,6 @@ def implicit_model(
         >>> implicit_model("implicit-mamba2", Mamba2Cell, "Mamba-2 to a fixed point").name
         'implicit-mamba2'
     """
-
     config = config_class(cell, base)
 
     class Model(ImplicitModel):
