@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
 from analysis.certificates import claims as claims  # the kinds of claims, which are known once imported
@@ -85,7 +86,10 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
     settings = settings or CheckSettings()
     config, identity = run.config.as_json(), identity_of(run)
     context = Context(
-        weights={name: tensor.numpy() for name, tensor in run.model.state_dict().items()},
+        weights={
+            name: (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # NumPy lacks it
+            for name, tensor in run.model.state_dict().items()
+        },
         config=config,
         automaton=automaton_of(run),
         visits=partial(visited_pairs, run.task),

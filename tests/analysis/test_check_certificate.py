@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from analysis import certificates, check_certificate
 from analysis.certificates import certificate as certificate_format
@@ -23,6 +24,9 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import STORED_RUNS, Run, load_run
 from tests.analysis.forged_certificates import point
 from tests.analysis.lines import Content, Lines, line_of
+
+
+HALF_PRECISIONS = torch.bfloat16, torch.float16
 
 
 def _refusal(content: Content, run: Run) -> str:
@@ -86,10 +90,12 @@ def test_other_weights_are_refused(
     path = _write(tmp_path, content)
     assert check_certificate.main([path, str(other.path), "--processes", "1"]) == 0
     tensors, _ = read_tensors(other.weights_file)
-    tensors["head.bias"] += 1e-3
-    write_tensors(other.weights_file, tensors)
-    assert check_certificate.main([path, str(other.path)]) == 1
-    assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
+    changed = [tensors | {"head.bias": tensors["head.bias"] + 1e-3}]
+    changed += [{name: part.to(dtype) for name, part in tensors.items()} for dtype in HALF_PRECISIONS]
+    for weights in changed:
+        write_tensors(other.weights_file, weights)
+        assert check_certificate.main([path, str(other.path)]) == 1
+        assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
 
 
 def test_a_certificate_of_an_earlier_version_holds() -> None:
