@@ -25,7 +25,6 @@ from implicit.runs.loading import STORED_RUNS, Run, load_run
 from tests.analysis.forged_certificates import point
 from tests.analysis.lines import Content, Lines, line_of
 
-
 HALF_PRECISIONS = torch.bfloat16, torch.float16
 
 
