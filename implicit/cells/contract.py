@@ -17,20 +17,22 @@ from implicit.cells.interface import Cell, for_code_of, is_ours, keep_where
 from implicit.cells.plain import like
 from theory.transition import State
 
-BATCH, _LENGTH = 2, 3
+BATCH = 2
+_LENGTH, _CUT = 9, 5
+"""Tokens of the sequences, and those behind which ``forward`` begins anew; a wrong form may have a period."""
 
 
 def check_cell(cell: Cell, d_model: int) -> None:
     """Refuse a user's cell that trains silently and wrongly, or that fails in the midst of a model.
 
-    The initial cell reads three tokens of two sequences. Nothing is drawn from torch's generator. Where CUDA
+    The initial cell reads nine tokens of two sequences. Nothing is drawn from torch's generator. Where CUDA
     is found, a cell on the CPU is not evaluated: its kernels may run on the other device only.
 
     Raises:
         InputError: for widths that do not fit, ``recurrent_parts`` that the state lacks or that leave out a
             part which they act on and which acts on them, an injection that nothing depends on, a
-            ``forward`` that is not the scan of ``step``, or a step that is not affine though
-            ``linear_in_state`` says so.
+            ``forward`` that is not the scan of ``step`` from any state, sequences of a batch that are mixed,
+            or a step that is not affine though ``linear_in_state`` says so.
 
     Example:
         >>> from implicit.cells import Mamba2Cell
@@ -180,17 +182,27 @@ class _Evaluation:
     def _check_forms(self) -> list[State]:
         """Compare ``forward`` with the scan of ``step``; return the states that the scan visits."""
         mask = torch.ones(BATCH, _LENGTH, dtype=torch.bool, device=self.inputs.device)
-        mask[1, -1] = False
+        mask[1, -1], padded = False, f"of {_LENGTH} tokens, one of them padding,"
         outputs, last = self._run("forward", self.inputs, self.state, self.injection, mask)
         states = [self.state]
         for t in range(_LENGTH):
             given = self.inputs[:, t], states[-1], self.injection[:, t]
             output, after = self._run("step", *given)
-            self._compare(outputs[mask[:, t], t], output[mask[:, t]], "outputs")
+            self._compare(outputs[mask[:, t], t], output[mask[:, t]], "outputs", padded)
             states.append(after if self.cell.state_grows else keep_where(mask[:, t], after, states[-1]))
         if not self.cell.state_grows:
             for name, part in states[-1].items():
-                self._compare(last[name], part, f"state part {name!r}")
+                self._compare(last[name], part, f"state part {name!r}", padded)
+        behind, _ = self._run("forward", self.inputs[:, _CUT:], states[_CUT], self.injection[:, _CUT:])
+        real = mask[:, _CUT:]
+        self._compare(behind[real], outputs[:, _CUT:][real], "outputs", f"behind {_CUT} tokens")
+        first = {name: part[:1] for name, part in self.state.items()}
+        read = for_code_of(self.cell, first, self.injection[:1])
+        if not close(self.cell, tried(self.cell, "forward", self.inputs[:1], *read)[0], outputs[:1]):
+            raise InputError(
+                f"forward of {self.name} gives a sequence other outputs in a batch than alone; let each row "
+                "depend on that row only"
+            )
         without, zeros = (
             self._run("step", self.inputs[:, 0], self.state, given)[0]
             for given in (None, torch.zeros_like(self.injection[:, 0]))
@@ -201,11 +213,11 @@ class _Evaluation:
             )
         return states
 
-    def _compare(self, found: Tensor, expected: Tensor, what: str) -> None:
+    def _compare(self, found: Tensor, expected: Tensor, what: str, where: str) -> None:
         if not close(self.cell, found, expected):
             raise InputError(
-                f"forward of {self.name} is not the scan of its step: {what} of {_LENGTH} tokens, "
-                f"one of them padding, differ by {float((found - expected).abs().max()):.2g}"
+                f"forward of {self.name} is not the scan of its step: {what} {where} "
+                f"differ by {float((found - expected).abs().max()):.2g}"
             )
 
     @torch.no_grad()

@@ -125,6 +125,30 @@ class AnotherScan(Right):
         return outputs + outputs.cumsum(1), state
 
 
+class IgnoresTheState(Right):
+    def forward(self, inputs: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
+        return super().forward(inputs, {"h": 0 * state["h"]}, *given)
+
+
+class ResetsAtEveryFourthToken(Right):
+    def forward(
+        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        outputs = []
+        for t in range(0, inputs.shape[1], 4):
+            part = [None if given is None else given[:, t : t + 4] for given in (injection, mask)]
+            output, state = super().forward(
+                inputs[:, t : t + 4], state if t == 0 else {"h": 0 * state["h"]}, *part
+            )
+            outputs.append(output)
+        return torch.cat(outputs, 1), state
+
+
+class MixesSequences(Right):
+    def write(self, h: Tensor, value: Tensor) -> Tensor:
+        return 0.5 * (h - 0.5 * h.mean(0)) + value
+
+
 class AnotherScanOfSmallOutputs(AnotherScan):
     def __init__(self, d_model: int) -> None:
         super().__init__(d_model)
@@ -187,8 +211,14 @@ class Pair(Right):
         (Ignores, "step of Ignores ignores the injection; add it to the input projection"),
         (IgnoresInForward, "forward of IgnoresInForward ignores the injection"),
         (NotAffine, "linear_in_state of NotAffine is True, and its step is not affine; set False"),
-        (IgnoresTheMask, "forward of IgnoresTheMask is not the scan of its step: state part 'h' of 3 tokens"),
-        (AnotherScan, "forward of AnotherScan is not the scan of its step: outputs of 3 tokens, one of them"),
+        (IgnoresTheMask, "forward of IgnoresTheMask is not the scan of its step: state part 'h' of 9 tokens"),
+        (AnotherScan, "forward of AnotherScan is not the scan of its step: outputs of 9 tokens, one of them"),
+        (IgnoresTheState, "forward of IgnoresTheState is not the scan of its step: outputs behind 5 tokens"),
+        (
+            ResetsAtEveryFourthToken,
+            "forward of ResetsAtEveryFourthToken is not the scan of its step: outputs of",
+        ),
+        (MixesSequences, "forward of MixesSequences gives a sequence other outputs in a batch than alone;"),
         (AnotherScanOfSmallOutputs, "forward of AnotherScanOfSmallOutputs is not the scan of its step"),
         (WrongInjection, "step of WrongInjection raises RuntimeError (The size of tensor a (10) must match"),
         (WrongOutput, "step of WrongOutput returns outputs of shape [2, 7]; return [2, 6], as of its inputs"),
