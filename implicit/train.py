@@ -94,14 +94,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     threads = chosen_threads(arguments.threads, lambda: _parameters(config))
     with threads, _unfinished_in_one_line(folder, config):
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
-    last, shortfall = run.metrics[-1], run_shortfall(run)
+    last = run.metrics[-1]
+    shortfall = run_shortfall(run) if was_finished else None  # else `train` warned
     accuracies = ", ".join(
         f"{measured['accuracy']:.4f} at length {length}{_baseline(measured)}"
         for length, measured in last["validation"].items()
     )
     print(
         f"{printable(run.path)} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
-        f"{last['seconds']:.0f} s, loss {last['loss']:.4f}, validation accuracy {accuracies}"
+        f"{last['seconds']:.0f} s, loss {last['loss']:.4f}{_length(last)}, "
+        f"validation accuracy {accuracies}"
         + "".join(f"; {why}" for why in (run_ending(run), shortfall) if why)
     )
 
@@ -111,6 +113,12 @@ def _parameters(config: TrainConfig) -> int:
 
 
 _FINISHED_BEFORE = "was finished before, and nothing was trained (another --out begins a new run)"
+
+
+def _length(last: Mapping[str, Any]) -> str:
+    """The length of the last training batch, where validation has another."""
+    length = last.get("length")
+    return "" if length is None or [*last["validation"]] == [str(length)] else f" at length {length}"
 
 
 def _baseline(measured: Mapping[str, Any]) -> str:

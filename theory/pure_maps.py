@@ -89,7 +89,7 @@ def called(
     held = dict(parts)
     try:
         found = function(given, parts)
-    except InputError:
+    except (InputError, Warning):  # a warning that the user made an error says nothing of the function
         raise
     except Exception as error:
         shapes = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
@@ -121,6 +121,8 @@ def _check_derivative(
         slope = directional(function, point, direction[None])
         if reverse:
             vjp(function, point)
+    except Warning:
+        raise
     except Exception as error:
         raise without_derivative(name, error) from error
     first, second = (function(point + direction) for _ in range(2))

@@ -48,6 +48,8 @@ from implicit.training.streams import Stream, draw_batch
 
 __all__ = ["ANALYSIS", "Difference", "ExtractionAnalysis", "ExtractionSettings", "analyse", "draw", "main"]
 
+UNNAMED = ("automaton", "word problem")
+"""The names of tasks that were given none."""
 Verdict = Literal["equivalent", "differs", "inconclusive"]
 COLUMNS = (
     "against: votes against the majority. fidelity, longest: share of tokens at which model and automaton "
@@ -151,6 +153,7 @@ class ExtractionAnalysis(Answer):
     def sentence(self) -> str:
         """The finding with its numbers."""
         machine = self.extraction.machine
+        task = "the task" if self.task.name in UNNAMED else self.task.name
         follows = (
             f"the model follows it at {self.fidelity(self.length):.2%} of tokens at length {self.length} "
             f"and {self.fidelity(self.agrees.shape[1]):.2%} at {self.agrees.shape[1]}"
@@ -161,11 +164,11 @@ class ExtractionAnalysis(Answer):
                 f"{len(self.extraction.suffixes)} suffixes; the model does not act like a smaller automaton"
             )
         if self.verdict == "equivalent":
-            return f"equivalent to the automaton of {self.task.name}: {machine.state_count} states; {follows}"
+            return f"equivalent to the automaton of {task}: {machine.state_count} states; {follows}"
         if self.difference is not None and self.verdict == "differs":
             return f"differs: {self.difference.sentence(self.task)}; {machine.state_count} states; {follows}"
         why = (
-            f"the automaton, of {machine.state_count} states, is that of {self.task.name}"
+            f"the automaton, of {machine.state_count} states, is that of {task}"
             if self.difference is None
             else f"no automaton of {machine.state_count} states describes the model"
         )

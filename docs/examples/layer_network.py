@@ -48,4 +48,5 @@ def train(steps: int = 600) -> Network:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)  # threads of so small a model would only wait for each other
     train()

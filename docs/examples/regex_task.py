@@ -2,6 +2,8 @@
 
 import sys
 
+import torch
+
 from automata.tasks.specification import task_from
 from implicit import Run, recipe, train
 
@@ -20,4 +22,5 @@ def main(out: str, steps: int = 300) -> Run:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)  # threads of so small a model would only wait for each other
     main(sys.argv[1])

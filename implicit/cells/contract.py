@@ -73,7 +73,7 @@ def in_one_sentence(called: str, remedy: str) -> Iterator[None]:
     """Refuse, in one sentence, code that raises: what was called, what it raised, and the remedy."""
     try:
         yield
-    except InputError:
+    except (InputError, Warning):  # a warning that the user made an error says nothing of the code
         raise
     except Exception as error:
         raised = f"{type(error).__name__} ({' '.join(str(error).split())})"

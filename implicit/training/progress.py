@@ -10,6 +10,8 @@ from implicit.runs.folder import Metrics
 
 SECONDS = 30.0
 """The time between two lines."""
+FORETELLING = 10
+"""Steps of this process that foretell the time left; kernels are compiled in the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +64,10 @@ class ProgressLines:
                 file=sys.stderr,
             )
         self._told = True
-        left = (self._last - self._began) / taken * (last - step)
+        left = _duration((self._last - self._began) / taken * (last - step))
         print(
-            f"step {step:,} of at most {last:,}: loss {loss:.4f}, accuracy {accuracy:.4f}, "
-            f"up to {_duration(left)} left",
+            f"step {step:,} of at most {last:,}: loss {loss:.4f}, accuracy {accuracy:.4f}"
+            + (f", up to {left} left" if taken >= FORETELLING else ""),
             file=sys.stderr,
             flush=True,
         )

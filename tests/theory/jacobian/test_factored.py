@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +16,7 @@ from theory import (
     layer_jacobians,
     solve_fixed_point,
 )
+from theory.pure_maps import validate_maps
 
 
 def random_matrix(rows: int, columns: int, seed: int) -> Tensor:
@@ -208,3 +210,18 @@ def test_code_without_a_jacobian_is_named_in_one_sentence(name: str) -> None:
             function(transition, state, latent)
     assert not latent.any()
     assert all(bool((entry == 1).all()) for entry in state.values())
+
+
+@pytest.mark.parametrize("always", [True, False], ids=["when called", "when differentiated"])
+def test_a_warning_that_the_user_made_an_error_is_no_fault_of_the_maps(always: bool) -> None:
+    def self_map(z: Tensor, s: State) -> Tensor:
+        if always or torch._C._functorch.is_functorch_wrapped_tensor(z):
+            warnings.warn("deprecated", FutureWarning, stacklevel=2)
+        return _phi(z, s)
+
+    state = {name: torch.ones(2, dtype=torch.float64) for name in ("h", "w")}
+    transition = Transition(self_map, _update, 2, (("h",),))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        with pytest.raises(FutureWarning, match=r"^deprecated$"):
+            validate_maps(transition, state)
