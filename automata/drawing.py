@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from automata.checks import check_type, checked
-from automata.drawn_labels import in_legend, show_plainly
-from automata.errors import InputError
+from automata.errors import InputError, printable_lines
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import monoid_dfa
 from automata.monoids.monoid import Monoid
@@ -320,3 +319,25 @@ def _unit(vector: Point) -> Point:
 def _turned(vector: Point, angle: float) -> Point:
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     return turn @ vector
+
+
+if TYPE_CHECKING:
+    from matplotlib.text import Text
+
+
+def show_plainly(*texts: "Text") -> None:
+    r"""Let texts be drawn letter by letter: ``$`` begins no formula, and control characters are escaped.
+
+    Matplotlib's own labels of powers, which are formulas, stay.
+    """
+    for text in texts:
+        given = text.get_text()
+        if given.strip("\n") and not given.startswith("$\\mathdefault{"):  # of ticks, at first empty
+            text.set_parse_math(False)
+            text.set_usetex(False)
+            text.set_text(printable_lines(given))
+
+
+def in_legend(name: object) -> str:
+    """Return the label of a name: Matplotlib leaves what begins with ``_`` out of legends."""
+    return f" {name}" if str(name).startswith("_") else str(name)

@@ -27,12 +27,12 @@ from .rigorous.prove import (
 )
 from .status import Status as Status
 from .theorem1.check import check_theorem1 as check_theorem1
-from .theorem1.conclusions import LayerConclusion as LayerConclusion
+from .theorem1.conditions import LayerConclusion as LayerConclusion
 from .theorem1.conditions import Condition as Condition, Verdict as Verdict
 from .theorem1.of_model import check as check
 from .theorem1.kinds import LayerKind as LayerKind, TransitionKind as TransitionKind
 from .theorem1.report import StateCheck as StateCheck, Theorem1Report as Theorem1Report
 from .transition import State as State, Transition as Transition
-from .transition_batch import TokenInputs as TokenInputs, TransitionBatch as TransitionBatch
+from .transition import TokenInputs as TokenInputs, TransitionBatch as TransitionBatch
 
 __version__: str

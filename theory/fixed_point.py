@@ -23,7 +23,7 @@ from theory.blocks import (
     replace,
     validate,
 )
-from theory.derivatives import jacobian
+from theory.forward_mode import jacobian
 from theory.pure_maps import called, without_derivative
 from theory.status import Status
 from theory.transition import State, Transition

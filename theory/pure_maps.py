@@ -11,7 +11,7 @@ from torch.func import vjp
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from theory.blocks import BlockMap, check_image, random_signs, validate
-from theory.derivatives import directional
+from theory.forward_mode import directional
 from theory.transition import State, Transition
 
 _REMEDY = "write it with torch operations only, without NumPy, .item(), .data or .detach()"

@@ -15,7 +15,7 @@ from automata.monoids.groups import (
     quaternion_group,
     symmetric_group,
 )
-from automata.monoids.isomorphism import find_isomorphism
+from automata.monoids.monoid import find_isomorphism
 
 LONGEST_NAME = 60  # characters
 LARGEST_TABLE = 32  # entries that are shown

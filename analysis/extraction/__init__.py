@@ -35,8 +35,7 @@ from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
 from analysis.framework.settings import AnalysisSettings, settings_from
-from automata.drawing import COLORS, draw_dfa_or_table
-from automata.drawn_labels import in_legend, show_plainly
+from automata.drawing import COLORS, draw_dfa_or_table, in_legend, show_plainly
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.mealy import MealyMachine

@@ -23,8 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from automata.drawing import COLORS
-from automata.drawn_labels import show_plainly
+from automata.drawing import COLORS, show_plainly
 from automata.errors import InputError
 from implicit.runs.files import write_bytes
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, Look, distinct_looks, model_looks
-from automata.drawn_labels import in_legend
+from automata.drawing import in_legend
 
 RUN_LINES = (
     "Thin lines are single runs, thick ones their mean; bands reach from the lowest to the highest run."

@@ -168,7 +168,7 @@ def distinguishing_tokens(
     """Return a shortest word whose last token gets different answers, or None if there is none.
 
     Words are confined to what ``allowed`` accepts, an automaton over the traces of both machines (see
-    `automata.tasks.allowed_traces`).
+    `automata.tasks.word_problem`).
 
     Raises:
         InputError: the machines read different numbers of tokens.

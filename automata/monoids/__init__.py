@@ -15,8 +15,7 @@ from automata.monoids.groups import (
     reset_monoid,
     symmetric_group,
 )
-from automata.monoids.isomorphism import find_isomorphism
-from automata.monoids.monoid import Monoid, direct_product
+from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
 from automata.monoids.transformations import permutation_group, transformation_closure
 
 __all__ = [

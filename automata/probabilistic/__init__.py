@@ -1,10 +1,13 @@
 """Probabilistic automata with state reveals and their exact filters, joint and marginal."""
 
-from automata.probabilistic.marginal_filter import MarginalFilter
+from automata.probabilistic.marginal_filter import (
+    MarginalFilter,
+    belief_from_marginals,
+    three_variables_closed,
+)
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
 from automata.probabilistic.scope import Confusion, MarginalScope, marginal_scope
-from automata.probabilistic.three_variables import belief_from_marginals, three_variables_closed
 
 __all__ = [
     "NO_VALUE",

@@ -17,11 +17,12 @@ ker m.*
 filter is exact; a reveal of one variable does not act on P for any n ≥ 3.
 
 This is about all beliefs. Those that can be *reached* are fewer, and a filter on P may exist for them where
-these conditions fail: ``scope`` decides that for small automata, ``three_variables`` proves it for a family.
-Even where P is exact it predicts the value of each variable, not of a full reveal.
+these conditions fail: ``scope`` decides that for small automata, Theorem C (`three_variables_closed`)
+proves it for a family. Even where P is exact it predicts the value of each variable, not of a full reveal.
 """
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
@@ -238,3 +239,43 @@ def _divided(seen: FloatArray, mass: FloatArray | float, name: str) -> FloatArra
     if np.min(mass) <= 0:
         raise InputError(f"reveal {name!r} shows what has probability 0; give a trace that can occur")
     return seen / mass
+
+
+_ARRANGEMENTS = np.array(list(permutations(range(3))))
+_SIGNS = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0])
+
+
+def belief_from_marginals(marginal: ArrayLike) -> FloatArray:
+    """Return b of (1), shape ``[..., 6]``, arrangements in lexicographic order, of P ``[..., 3, 3]``.
+
+    Without det P = s(b), (1) is another belief or none. InputError for another shape.
+
+    Example:
+        >>> half = [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+        >>> belief_from_marginals(half).tolist()
+        [0.5, 0.0, 0.5, 0.0, 0.0, 0.0]
+    """
+    P = np.asarray(marginal, dtype=np.float64)
+    if P.shape[-2:] != (3, 3):
+        raise InputError(f"marginal has shape {list(P.shape)}; give [..., 3, 3]")
+    held = P[..., np.arange(3), _ARRANGEMENTS].sum(axis=-1)  # [..., 6]
+    return (2 * held - 1 + _SIGNS * np.linalg.det(P)[..., None]) / 6
+
+
+def three_variables_closed(mixture: ArrayLike) -> bool:
+    """Return whether an action on three variables keeps det P = s(b): whether det A_σ = E sgn.
+
+    ``mixture`` holds the probabilities of the six permutations, in lexicographic order, ``[6]``; InputError
+    for another shape.
+
+    Example:
+        A hidden swap, and a hidden rotation:
+
+        >>> three_variables_closed([0.7, 0, 0.3, 0, 0, 0]), three_variables_closed([0.7, 0, 0, 0.3, 0, 0])
+        (True, False)
+    """
+    probabilities = np.asarray(mixture, dtype=np.float64)
+    if probabilities.shape != (6,):
+        raise InputError(f"mixture has shape {list(probabilities.shape)}; give [6]")
+    matrix = np.einsum("k,kij->ij", probabilities, np.eye(3)[_ARRANGEMENTS])
+    return bool(abs(np.linalg.det(matrix) - probabilities @ _SIGNS) < 1e-12)  # a few roundings of float64

@@ -1,6 +1,5 @@
 """Tasks: training data from exact objects, and the tasks that have names."""
 
-from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.audit import ShortcutAudit, WindowAccuracy, shortcut_audit
 from automata.tasks.connectivity import SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic, Recognition
@@ -15,7 +14,7 @@ from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.specification import TaskSource, specification_from_text, task_from
 from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.text_file import TextFile
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.word_problem import WordProblem, allowed_traces
 
 __all__ = [
     "TASKS",

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_integer, checked
-from automata.programs.grammar import TOKENS_OF_LINE, VALUE_AT, ProgramGrammar
-from automata.programs.statements import Choices
+from automata.programs.grammar import TOKENS_OF_LINE, VALUE_AT, Choices, ProgramGrammar
 from automata.tasks.interface import Batch, Task, check_at_least_one
 from automata.tasks.swapping_balls import Asked
 

@@ -13,10 +13,9 @@ Example:
 
 from implicit.compiled.bayes_filter import compile_bayes_filter, latent_beliefs
 from implicit.compiled.bounds import Bounds, bounds_of
-from implicit.compiled.compile import AnyMachine, compile_automaton
+from implicit.compiled.compile import AnyMachine, compile_automaton, compile_run
 from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
 from implicit.compiled.gains import Gains
-from implicit.compiled.run import compile_run
 from implicit.compiled.wiring import Wiring
 
 __all__ = [

@@ -5,9 +5,8 @@
 """
 
 from implicit.config.curriculum import Curriculum
-from implicit.config.evaluation import EvaluationConfig
 from implicit.config.optimizer import OptimizerConfig
 from implicit.config.recipes import recipe
-from implicit.config.run import TrainConfig
+from implicit.config.run import EvaluationConfig, TrainConfig
 
 __all__ = ["Curriculum", "EvaluationConfig", "OptimizerConfig", "TrainConfig", "recipe"]

@@ -3,18 +3,72 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
 from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum, Growth
-from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_places, flatten, nest
 from implicit.config.optimizer import OptimizerConfig
 from implicit.config.references import model_name, named_code, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
+
+
+class EvaluationConfig(CheckedConfig):
+    """The validation during training, and the accuracy at which training ends early.
+
+    Flags and overrides have one level only, so that a field whose name says too little alone has a longer
+    name there: ``rtol`` is ``evaluation_rtol``.
+
+    Example:
+        >>> EvaluationConfig(lengths=(32, 64)).sequences
+        128
+    """
+
+    every: PositiveInt = Field(
+        default=50,
+        description="training steps between two evaluations",
+        json_schema_extra={"flat_name": "evaluate_every"},
+    )
+    lengths: tuple[PositiveInt, ...] = Field(
+        default=(),
+        description="lengths to validate at; the training length if none is given",
+        json_schema_extra={"flat_name": "evaluation_lengths"},
+    )
+    sequences: PositiveInt = Field(
+        default=128,
+        description="validation sequences of each length",
+        json_schema_extra={"flat_name": "evaluation_sequences"},
+    )
+    rtol: PositiveFloat | None = Field(
+        default=None,
+        description="relative tolerance when validating; that of the phase if none",
+        json_schema_extra={"flat_name": "evaluation_rtol"},
+    )
+    max_iterations: PositiveInt | None = Field(
+        default=None,
+        description="the most self-iterations when validating; that of the phase if none",
+        json_schema_extra={"flat_name": "evaluation_max_iterations"},
+    )
+    target_accuracy: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="end early once validation accuracy stays this high at every length; none for never",
+    )
+    patience: PositiveInt = Field(
+        default=3, description="evaluations in a row, after the bounded phase, that the target has to be met"
+    )
 
 
 class InitialWeights(CheckedConfig):

@@ -1,5 +1,8 @@
 """One token's step of any model on balls, with latent and whole state as variables: the model's own code.
 
+A copy of the model holds balls of radius zero in the place of its parameters, so that what is computed of
+weights alone is enclosed as well. A cell that calls something without a form on balls is refused by name.
+
 `implicit.enclosed.closed_loop` has the form written by hand for Mamba-2, for covers of thousands of sets.
 
 An explicit model has no latent. Here it is given one, the next state: Φ(z; s, x) = G(s, x), of which z* =
@@ -7,24 +10,85 @@ G(s, x) is the one fixed point, and z is the next state that is read. So what is
 fixed points (`theory.rigorous.covers.invariant_cover`) holds of explicit models as it stands.
 """
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit.cells.interface import has_hooks
-from implicit.enclosed.any_cell import with_exact_weights
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
+from implicit.models.stack import CellStack
 from implicit.models.step_model import StepModel
 from implicit.models.torch_rnn import TorchRNN
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.tensors import EnclosedTensor, EnclosedTransitionBatch
+from theory.rigorous.tensors.agreement import AsReal, compare_beside
+
+
+def with_exact_weights(model: nn.Module) -> Any:
+    """Return a copy of a module whose parameters and buffers are the real numbers that their floats are."""
+    twin = copy.deepcopy(model)
+    for module in twin.modules():
+        for entries in (module._parameters, module._buffers):
+            held: dict[str, Any] = entries
+            for name, tensor in held.items():
+                if tensor is not None and tensor.is_floating_point():
+                    held[name] = EnclosedTensor.constant(tensor)
+    return twin
+
+
+def enclosed_transitions(model: SequenceModel, tokens: Tensor) -> EnclosedTransitionBatch:
+    """Return (Φ, G) of a stack of cells at T positions, on balls."""
+    if not isinstance(model, CellStack):
+        raise InputError(
+            f"model is a {model.name}, which is no stack of cells; give an implicit model of a cell, "
+            "or your own (Φ, G) to theory.prove_theorem1"
+        )
+    shapes = {name: tuple(entry.shape[1:]) for name, entry in model.init_state(1).items()}
+    twin = with_exact_weights(model)
+    with np.errstate(all="ignore"):
+        found = EnclosedTransitionBatch(twin.transitions(tokens), shapes)
+        _try(model, found, shapes, len(tokens))
+    return found
+
+
+@torch.no_grad()
+def compare_with_floats(
+    model: CellStack,
+    transitions: EnclosedTransitionBatch,
+    tokens: Tensor,
+    state: Mapping[str, NDArray[np.float64]],
+    latents: NDArray[np.float64],
+    columns: Sequence[NDArray[np.int64]] = (),
+) -> None:
+    """Refuse a model whose code is another function on balls than on float64 tensors, at points.
+
+    Tokens are ``[T]``, every part of the state ``[T, …]``, latents ``[T, d]``; ``columns`` are of each
+    layer's block the entry to differentiate by, ``[T]``, or random directions if not given.
+    """
+    with AsReal():
+        precise = copy.deepcopy(model).double().eval().transitions(tokens)
+    compare_beside(precise, transitions, state, latents, columns)
+
+
+def _try(
+    model: CellStack, transitions: EnclosedTransitionBatch, shapes: dict[str, tuple[int, ...]], positions: int
+) -> None:
+    """Evaluate once, so that what has no form on balls is named with the cell that needs it."""
+    state = {name: np.zeros((positions, *shape)) for name, shape in shapes.items()}
+    latent = np.zeros((positions, transitions.latent_size))
+    try:
+        transitions.advance(Dual.constant(Ball.exact(latent), 0), transitions.enclosed(state), {})
+    except InputError as fault:
+        raise InputError(f"cell {model.cell_class.__name__} cannot be enclosed: {fault}") from None
+
 
 LARGEST = 2.0**10
 """The derivative of the logits is enclosed for all latents, or states, whose entries are at most so large."""

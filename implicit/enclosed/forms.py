@@ -7,7 +7,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
-from implicit.enclosed.any_cell import enclosed_transitions
+from implicit.enclosed.any_loop import enclosed_transitions
 from implicit.enclosed.mamba2 import EnclosedMamba2, enclosable
 from implicit.models.explicit import ExplicitModel
 from implicit.models.implicit_model import ImplicitModel

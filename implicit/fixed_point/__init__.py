@@ -8,11 +8,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from implicit.fixed_point.anderson import Anderson
 from implicit.fixed_point.loop import Stopping, solve, unroll
-from implicit.fixed_point.picard import DampedPicard
 from implicit.fixed_point.problem import AdjointSolution, Dependence, FixedPointProblem, Solver
 from implicit.fixed_point.solution import FixedPointError, NotConvergedWarning, Solution
+from implicit.fixed_point.solvers import Anderson, DampedPicard
 from theory.status import Status
 
 __all__ = [

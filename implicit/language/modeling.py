@@ -51,7 +51,7 @@ from implicit.language.configuration import (
 )
 from implicit.language.padding import Reading
 from implicit.language.prompt import read_prompt
-from implicit.language.stored_size import check_stored_size, check_texts
+from implicit.language.stored_models import check_stored_size, check_texts
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
 from implicit.models.mamba2 import Mamba2

@@ -15,8 +15,7 @@ from implicit.cells.interface import check_methods
 from implicit.models.interface import ModelOutput
 from implicit.models.stack import CellStack, StackConfig
 from implicit.modes import Solve
-from theory.transition import State
-from theory.transition_batch import TokenInputs, TransitionBatch
+from theory.transition import State, TokenInputs, TransitionBatch
 
 
 class ExplicitModel(CellStack):

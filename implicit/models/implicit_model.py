@@ -27,8 +27,7 @@ from implicit.models.stack import CellStack, StackConfig
 from implicit.modes import Recurrence, Solve
 from implicit.modes.problems import sequence_problem
 from implicit.ops.uncompiled import uncompiled
-from theory.transition import State
-from theory.transition_batch import TokenInputs, TransitionBatch
+from theory.transition import State, TokenInputs, TransitionBatch
 
 
 class ImplicitConfig(StackConfig):

@@ -36,8 +36,7 @@ from implicit.models.input_checks import (
 )
 from implicit.modes import SequenceSolution, Solve
 from implicit.ops.uncompiled import uncompiled
-from theory.transition import State, Transition
-from theory.transition_batch import TransitionBatch
+from theory.transition import State, Transition, TransitionBatch
 
 ALPHABETS = ("vocabulary_size", "output_size")
 """The fields of a model's configuration that follow from the task."""

@@ -34,8 +34,7 @@ from implicit.cells.interface import for_code_of
 from implicit.cells.plain import like
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
-from theory.transition import State
-from theory.transition_batch import TokenInputs, TransitionBatch
+from theory.transition import State, TokenInputs, TransitionBatch
 
 
 class StepModel(SequenceModel):

@@ -21,8 +21,7 @@ from implicit.cells.interface import has_hooks
 from implicit.cells.plain import like
 from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
-from theory.transition import State
-from theory.transition_batch import TokenInputs, TransitionBatch
+from theory.transition import State, TokenInputs, TransitionBatch
 
 
 class TorchRNNConfig(ModelConfig):

@@ -12,11 +12,15 @@
 """
 
 import contextlib
+import errno
 import json
 import shutil
-from collections.abc import Collection
+import warnings
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from automata.data_files import TEMPORARY_SUFFIX, leftovers, strict_json
 from automata.errors import InputError
@@ -35,7 +39,44 @@ from implicit.runs.files import (
     write_json,
     write_tensors,
 )
-from implicit.runs.holding import held
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+@contextlib.contextmanager
+def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
+    """Keep other processes from training in a folder, while the context lasts or the process lives.
+
+    The operating system holds the lock: a process that was killed leaves nothing but an empty file. A file
+    system without locks is used without, which a warning says. A folder that was made here is removed in the
+    end unless a run has begun in it.
+    """
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError(
+            f"out is {folder}, where another process trains at this moment; "
+            "wait until it ends, or give another folder"
+        ) from None
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise InputError(f"{folder / 'lock'} is a link; remove it, or give another folder") from None
+        if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
+            raise
+        warnings.warn(f"{folder} lies on a file system without locks; start one process there", stacklevel=3)
+    try:
+        yield
+    finally:
+        (folder / "lock").unlink(missing_ok=True)
+        lock.release()
+        if not begun():
+            with contextlib.suppress(OSError):
+                for place in made:
+                    place.rmdir()
+
 
 Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
@@ -135,7 +176,7 @@ class RunFolder:
                     )
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other processes from training here: `implicit.runs.holding.held`.
+        """Keep other processes from training here: `implicit.runs.folder.held`.
 
         Raises:
             InputError: if another one does, or a checkpoint would be written through a link.

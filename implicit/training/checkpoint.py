@@ -18,7 +18,7 @@ from implicit.config.curriculum import Growth
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors, write_tensors
 from implicit.runs.loading import take_dtype
-from implicit.training.optimizer_state import PREFIX, describe_optimizer, restore_optimizer
+from implicit.training.optimizers import PREFIX, describe_optimizer, restore_optimizer
 from implicit.training.state_passing import PassedState
 
 FORMAT_VERSION = 3

@@ -28,10 +28,9 @@ from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpo
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Loss, Objective, objective
 from implicit.training.optimizers import make_optimizer
-from implicit.training.progress import ProgressLines, TrainingStep
+from implicit.training.progress import ProgressLines, TensorBoard, TrainingStep
 from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator, step_seed
-from implicit.training.tensorboard import TensorBoard
 from implicit.training.termination import EXIT_CODE
 
 Callback = Callable[[TrainingStep], object]

@@ -1,9 +1,14 @@
-"""The progress of training: a bar on a terminal; elsewhere a line every half minute."""
+"""The progress of training: a bar on a terminal; elsewhere a line every half minute; TensorBoard."""
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
+from automata.errors import InputError
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.folder import Metrics
@@ -75,3 +80,49 @@ class ProgressLines:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+class TensorBoard:
+    """Writes the metrics to event files; does nothing without a folder.
+
+    A resumed run discards the events after the step that it goes on from.
+    """
+
+    def __init__(self, folder: Path | None, step: int) -> None:
+        self._writer: Any = None
+        if folder is not None:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise InputError(
+                    "tensorboard is not installed; "
+                    "install implicit-ssm[tensorboard] or leave out --tensorboard"
+                ) from None
+            self._writer = SummaryWriter(str(folder), purge_step=step + 1)
+
+    def __enter__(self) -> "TensorBoard":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def write(self, metrics: Mapping[str, Any]) -> None:
+        """Write every number, those of nested entries under ``outer/inner``."""
+        if self._writer is None:
+            return
+        step = metrics["step"]
+        for name, value in _numbers(metrics):
+            self._writer.add_scalar(name, value, step)
+
+
+def _numbers(metrics: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            found.extend(_numbers(value, f"{prefix}{name}/"))
+        elif isinstance(value, int | float) and name != "step":
+            found.append((f"{prefix}{name}", value))
+    return found

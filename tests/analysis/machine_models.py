@@ -11,7 +11,7 @@ from implicit.cells import keep_where
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
 from theory import State
-from theory.transition_batch import TransitionBatch
+from theory.transition import TransitionBatch
 
 
 class StepwiseModel(SequenceModel):

@@ -8,7 +8,7 @@ import pytest
 
 from automata import ReplLanguage, task_from
 from automata.repl import check_with_interpreter, sample_sessions
-from automata.tasks.last_reveal_audit import last_reveal_audit
+from automata.tasks.audit import last_reveal_audit
 
 PAGE = (Path(__file__).parents[2] / "docs" / "repl_traces.md").read_text(encoding="utf-8")
 SESSIONS = re.findall(r"```text\n(.*?)\n```", PAGE, re.DOTALL)

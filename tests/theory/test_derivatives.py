@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from theory.derivatives import directional, jacobian, jacobian_by_rows
+from theory.forward_mode import directional, jacobian, jacobian_by_rows
 
 
 def cubic(v: Tensor) -> Tensor:
@@ -47,5 +47,5 @@ def test_rows_within_a_transformation_and_in_inference_mode() -> None:
 def test_rows_in_several_chunks_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     point = torch.tensor([2.0, 3.0], dtype=torch.float64)
     whole = jacobian_by_rows(cubic, point)
-    monkeypatch.setattr("theory.derivatives.MAX_CHUNK_ENTRIES", 4)
+    monkeypatch.setattr("theory.forward_mode.MAX_CHUNK_ENTRIES", 4)
     assert torch.equal(jacobian_by_rows(cubic, point), whole)

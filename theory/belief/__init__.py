@@ -4,12 +4,17 @@
 """
 
 from theory.belief.adversary import WorstSequence, sequence_errors, worst_sequence
-from theory.belief.decay import DecayRate, decay_rate
-from theory.belief.entropy_bounds import entropy_bounds, stationary_state
+from theory.belief.decay import DecayRate, decay_rate, entropy_bounds, stationary_state
 from theory.belief.filters import BayesFilter
 from theory.belief.linear_marginals import LinearMarginals, marginals, swapped_marginals
-from theory.belief.prediction_error import confusion_radius, divergence, divergence_radius
-from theory.belief.predictors import LinearPredictor, MarginalPredictor, Predictor
+from theory.belief.predictors import (
+    LinearPredictor,
+    MarginalPredictor,
+    Predictor,
+    confusion_radius,
+    divergence,
+    divergence_radius,
+)
 from theory.belief.reachable import BeliefChain, belief_chain
 from theory.belief.report import decay_report, measured_decay
 from theory.belief.rescaling import (

@@ -22,8 +22,7 @@ import numpy as np
 from automata.checks import check_integer
 from automata.errors import InputError
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
-from theory.belief.prediction_error import divergence
-from theory.belief.predictors import Predictor, State
+from theory.belief.predictors import Predictor, State, divergence
 from theory.belief.reachable import outcomes
 from theory.belief.token_source import FloatArray
 

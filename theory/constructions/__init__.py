@@ -17,9 +17,8 @@ from theory.constructions.error_control import (
     kept_errors,
     map_of_word,
 )
-from theory.constructions.implicit_ssm import ImplicitSSM, SweepResult, ssm_of_map
+from theory.constructions.implicit_ssm import ImplicitSSM, SweepResult, ssm_of_map, ssm_of_rnn
 from theory.constructions.reflections import householder_product, householder_vectors, reflections_needed
-from theory.constructions.rnn import ssm_of_rnn
 from theory.constructions.solvable import SolvableCascade
 from theory.constructions.tracking_limits import (
     commutator_gap,

@@ -16,11 +16,10 @@ from torch.func import vmap
 
 from automata.errors import InputError
 from theory.blocks import flatten, random_signs, replace, slices, validate
-from theory.derivatives import jacobian
+from theory.forward_mode import jacobian
 from theory.jacobian.factored import FactoredJacobian, diagonality, latent_derivatives, probe_direct_term
 from theory.pure_maps import validate_maps
-from theory.transition import State
-from theory.transition_batch import TokenInputs, TransitionBatch
+from theory.transition import State, TokenInputs, TransitionBatch
 
 MAX_CHUNK_ENTRIES = 2**20
 """The most float64 entries in one batch of tangents: 8 MiB stay in the cache, 32 MiB took twice as long."""

@@ -12,8 +12,7 @@ from torch.func import vjp, vmap
 
 from theory.blocks import flatten, random_signs, replace
 from theory.forward_mode import jvp
-from theory.transition import State
-from theory.transition_batch import TokenInputs, TransitionBatch
+from theory.transition import State, TokenInputs, TransitionBatch
 
 PROBES = 4
 """Random covectors that the norms of the columns are estimated from."""

@@ -19,9 +19,8 @@ from torch.func import vmap
 from automata.checks import checked
 from automata.errors import InputError
 from theory.blocks import BlockMap, check_image, random_signs, real_entries, slices, validate
-from theory.derivatives import MAX_CHUNK_ENTRIES, directional, jacobian, jacobian_by_rows
 from theory.fixed_point import EPSILON, check_latent
-from theory.forward_mode import jvp
+from theory.forward_mode import MAX_CHUNK_ENTRIES, directional, jacobian, jacobian_by_rows, jvp
 from theory.pure_maps import called, differentiating, without_derivative
 from theory.transition import State, Transition
 

@@ -27,10 +27,8 @@ from torch.func import vmap
 
 from automata.errors import InputError
 from theory.blocks import real_entries
-from theory.derivatives import jacobian
-from theory.forward_mode import jvp
-from theory.transition import State
-from theory.transition_batch import TokenInputs, TransitionBatch
+from theory.forward_mode import jacobian, jvp
+from theory.transition import State, TokenInputs, TransitionBatch
 
 FloatArray = NDArray[np.float64]
 

@@ -24,8 +24,7 @@ from theory.rigorous.enclosure import Entries, approximate_slopes, enclose, newt
 from theory.rigorous.orbits import orbits_into_basin
 from theory.rigorous.tensors import EnclosedTransitionBatch
 from theory.rigorous.tensors.agreement import compare, compare_beside, compare_orbit
-from theory.transition import State, Transition
-from theory.transition_batch import TransitionBatch
+from theory.transition import State, Transition, TransitionBatch
 
 RADII = (2.0**-20, 2.0**-28, 2.0**-36)
 """Radii of the ball of latents that are tried, before the least that the residual allows."""

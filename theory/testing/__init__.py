@@ -6,14 +6,17 @@ What says nothing of a model, since it has no fixed point, neither passes nor fa
 :class:`NotApplicableError`.
 """
 
-from theory.testing.assertions import assert_contractive, assert_fixed_point, assert_kind, assert_theorem1
-from theory.testing.modes import (
+from theory.testing.assertions import (
     ModesAgreement,
     NotApplicableError,
     Output,
     RunnableModel,
     Solution,
+    assert_contractive,
+    assert_fixed_point,
+    assert_kind,
     assert_modes_agree,
+    assert_theorem1,
 )
 
 __all__ = [

@@ -25,8 +25,7 @@ from automata.errors import InputError
 from theory.blocks import BlockMap, validate
 from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.pure_maps import validate_states
-from theory.theorem1.conclusions import LayerConclusion
-from theory.theorem1.conditions import Verdict, coupling_condition, unmeasured
+from theory.theorem1.conditions import LayerConclusion, Verdict, coupling_condition, unmeasured
 from theory.theorem1.cross_checks import is_contradicted, jacobian_rounding
 from theory.theorem1.linearity import Comparison, compare, largest_row
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState, Search

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from theory.blocks import BlockMap, flatten, last_place_displacements, real_entries, replace
-from theory.derivatives import MAX_CHUNK_ENTRIES
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
+from theory.forward_mode import MAX_CHUNK_ENTRIES
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.theorem1.probes import Probes, root_mean_square
 from theory.transition import State, Transition

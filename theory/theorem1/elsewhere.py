@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from theory.blocks import BlockMap, last_place_displacements, random_signs
-from theory.derivatives import directional
 from theory.fixed_point import EPSILON, ERROR_MARGIN
-from theory.forward_mode import jvp
+from theory.forward_mode import directional, jvp
 from theory.jacobian.factored import latent_jacobian
 from theory.theorem1.cross_checks import at_once, difference_step
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState

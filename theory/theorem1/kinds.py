@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from theory.fixed_point import ERROR_MARGIN
-from theory.theorem1.conclusions import LayerConclusion
-from theory.theorem1.conditions import Verdict, combine
+from theory.theorem1.conditions import LayerConclusion, Verdict, combine
 
 
 class TransitionKind(StrEnum):

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from theory.blocks import BlockMap
-from theory.derivatives import directional, jacobian
 from theory.fixed_point import EPSILON, FixedPoint, solve_fixed_point
+from theory.forward_mode import directional, jacobian
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.theorem1.conditions import (
     Condition,

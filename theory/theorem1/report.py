@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.status import Status
-from theory.theorem1.conclusions import LayerConclusion
-from theory.theorem1.conditions import STATEMENTS, Condition, Verdict, combine
+from theory.theorem1.conditions import STATEMENTS, Condition, LayerConclusion, Verdict, combine
 from theory.theorem1.kinds import LayerKind, TransitionKind, layer_kind, overall_kind
 
 STATEMENT = (

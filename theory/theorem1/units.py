@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from theory.blocks import BlockMap, flatten, replace
-from theory.derivatives import jacobian, jacobian_by_rows
+from theory.forward_mode import jacobian, jacobian_by_rows
 from theory.transition import State, Transition
 
 LINKS = 4

@@ -40,8 +40,7 @@ from automata.errors import InputError
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
 from implicit.checked_config import CheckedConfig
-from implicit.enclosed.any_cell import compare_with_floats
-from implicit.enclosed.any_loop import EnclosedAnyLoop
+from implicit.enclosed.any_loop import EnclosedAnyLoop, compare_with_floats
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.executed_loop import ExecutedClosedLoop
 from implicit.enclosed.forms import is_mamba2

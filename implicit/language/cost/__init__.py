@@ -3,9 +3,15 @@
 python -m implicit.language.cost --utilisation 0.3
 """
 
-from implicit.language.cost.flops import Evaluation, Flops, outside_layers
 from implicit.language.cost.memory import Activations, WeightMemory, layer_bytes, state_bytes
-from implicit.language.cost.training import TrainingCost, published_phases, tokens_per_second
+from implicit.language.cost.training import (
+    Evaluation,
+    Flops,
+    TrainingCost,
+    outside_layers,
+    published_phases,
+    tokens_per_second,
+)
 
 __all__ = [
     "Activations",

@@ -1,6 +1,7 @@
 """One evaluation: a model of a folder, some tasks, and what `lm-eval` finds."""
 
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -16,11 +17,45 @@ from automata.errors import InputError
 from automata.tasks.audit import cluster_error
 from implicit.language.harness.catalogue import TASK_FILES, check_tasks
 from implicit.language.harness.local_sets import local_files
-from implicit.language.harness.offline import offline
 from implicit.language.harness.tracking import DOCUMENTS, LENGTH
 from implicit.language.quiet import only_errors_of
 from implicit.language.stored_models import check_model_folder, load_model
 from implicit.runs.environment import describe_environment
+
+_VARIABLES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Refuse what would ask the Hugging Face Hub, until the block ends.
+
+    The libraries read their environment variables when they are imported: what is imported within the block
+    reads them as set here, and the setting of the Hub's client, which the others ask, is put back at the end.
+
+    Example:
+        >>> from huggingface_hub import HfApi
+        >>> with offline():
+        ...     HfApi().model_info("gpt2")
+        Traceback (most recent call last):
+        ...
+        huggingface_hub.errors.OfflineModeIsEnabled: ...
+    """
+    from huggingface_hub import constants
+
+    before = {name: os.environ.get(name) for name in _VARIABLES}
+    setting = constants.HF_HUB_OFFLINE
+    os.environ.update(dict.fromkeys(_VARIABLES, "1"))
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = setting
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
 
 KEPT = ("results", "groups", "group_subtasks", "versions", "n-shot", "n-samples", "higher_is_better")
 """The parts of the answer of `lm-eval` that are kept: figures and their settings, no texts, no paths."""

@@ -11,7 +11,7 @@ from implicit.language.pretrain.config import (
     Source,
     read_config,
 )
-from implicit.language.pretrain.finished import FinishedRun, finished_run
+from implicit.language.pretrain.folder import FinishedRun, finished_run
 from implicit.language.pretrain.loop import make_accelerator, pretrain
 from implicit.language.pretrain.tokens import byte_tokenizer, train_tokenizer
 

@@ -5,14 +5,22 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from automata.data_files import leftovers, strict_json
 from automata.errors import InputError
-from implicit.language.pretrain.config import PretrainConfig
+from implicit.checked_config import validated
+from implicit.language.configuration import FixedPoints
+from implicit.language.modeling import LanguageModel
+from implicit.language.pretrain.config import PretrainConfig, Source
+from implicit.language.pretrain.tokens import encoded
+from implicit.language.stored_models import load_model
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     HASHES,
@@ -23,7 +31,7 @@ from implicit.runs.files import (
     write_hashes,
     write_json,
 )
-from implicit.runs.holding import held
+from implicit.runs.folder import held
 
 FORMAT_VERSION = 1
 TIMES = "times.json"
@@ -80,7 +88,7 @@ class PretrainFolder:
         }
 
     def held(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other processes from training here: `implicit.runs.holding.held`."""
+        """Keep other processes from training here: `implicit.runs.folder.held`."""
         for name in (self.model.name, self.tokenizer.name, self.new_checkpoint.name, "tensorboard"):
             refuse_links(self.path, name)
         return held(self.path, lambda: self.begun)
@@ -209,3 +217,70 @@ def _no_link(path: str, flags: int) -> int:
 def _short(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 80 else text[:79] + "…"
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """The contents of a finished run, which `finished_run` reads.
+
+    Attributes:
+        path: of the run folder.
+        config: everything that determined the run.
+        model: in evaluation mode; it says nothing of tokens without a fixed point.
+        tokenizer: of the run.
+        result: the content of ``result.json``.
+        metrics: the lines of ``metrics.jsonl``.
+    """
+
+    path: Path
+    config: PretrainConfig
+    model: LanguageModel
+    tokenizer: PreTrainedTokenizerBase
+    result: dict[str, Any]
+    metrics: list[dict[str, Any]]
+
+    def tokens(self, *files: str) -> Tensor:
+        """Return texts as the tokens of the run, int64 ``[tokens]``, each ended by the end-of-text token.
+
+        Raises:
+            InputError: a file cannot be read, or holds no text.
+        """
+        return torch.as_tensor(encoded(Source(files=files), self.tokenizer)[0].astype("int64"))
+
+
+def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
+    """Read the folder of a run that ended.
+
+    Raises:
+        InputError: the folder holds no run, or one that did not end, or something of it cannot be read.
+
+    Example:
+        >>> finished_run("runs/nowhere")
+        Traceback (most recent call last):
+        automata.errors.InputError: runs/nowhere holds no pretraining run that ended; finish it with ...
+    """
+    folder = PretrainFolder(Path(path))
+    if not (folder.begun and folder.finished):
+        raise InputError(
+            f"{path} holds no pretraining run that ended; finish it with python -m implicit.language.pretrain"
+        )
+    config = _config(folder)
+    loaded, tokenizer = load_model(folder.model)
+    model = cast(LanguageModel, loaded)
+    if isinstance(model.config, FixedPoints):
+        model.config.unconverged = "ignore"
+    return FinishedRun(folder.path, config, model, tokenizer, folder.read_result(), folder.read_metrics())
+
+
+def _config(folder: PretrainFolder) -> PretrainConfig:
+    values, fields = read_json(folder.config), PretrainConfig.model_fields
+    if (
+        not isinstance(values, dict)
+        or values.get("format_version") != FORMAT_VERSION
+        or not fields.keys() <= values.keys()
+    ):
+        raise InputError(
+            f"{folder.config} is of no pretraining run of format version {FORMAT_VERSION}; give the folder "
+            "of one, or train again"
+        )
+    return validated(PretrainConfig, {name: values[name] for name in fields})

@@ -31,7 +31,7 @@ from implicit.language.quiet import only_errors_of
 from implicit.language.sizes import parameter_count
 from implicit.runs.files import check_hashes, check_within, read_json, write_json
 from implicit.seeded import Seeded
-from implicit.training.tensorboard import TensorBoard
+from implicit.training.progress import TensorBoard
 from implicit.training.termination import EXIT_CODE, noted_termination
 
 Watch = Callable[[dict[str, Any]], None]

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from implicit.ops.gated_norm.passes import definition
+from implicit.ops.gated_norm.dispatch import definition
 from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
 from implicit.ops.triton_shared.device import load_rows, silu, silu_derivative, store_rows
 from implicit.ops.triton_shared.launch import Launch, Tiles, matrix, strided_rows

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.ops.gated_norm import gated_norm
-from implicit.ops.gated_norm import passes as gated_norm_passes
+from implicit.ops.gated_norm.dispatch import definition as gated_norm_definition
 from implicit.ops.hand_written_passes import Op
-from implicit.ops.short_convolution import passes as short_convolution_passes
 from implicit.ops.short_convolution import short_convolution
+from implicit.ops.short_convolution.dispatch import definition as convolution_definition
 from implicit.ops.ssd import ssd
 from implicit.ops.ssd.chunked import CHUNK_SIZE, composition
 
@@ -40,9 +40,9 @@ class MixerTensors(NamedTuple):
 
 def definition(norm_groups: int, epsilon: float) -> Op:
     """Return the mixer as a plain composition of differentiable ops; arguments as of `mamba2_mixer`."""
-    normalise = gated_norm_passes.definition(norm_groups, epsilon)
+    normalise = gated_norm_definition(norm_groups, epsilon)
     return _composed(
-        lambda padded, taps, bias: short_convolution_passes.definition(padded, taps, bias)[0],
+        lambda padded, taps, bias: convolution_definition(padded, taps, bias)[0],
         composition(CHUNK_SIZE),
         lambda *tensors: normalise(*tensors)[0],
     )

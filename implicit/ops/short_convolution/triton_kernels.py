@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from implicit.ops.hand_written_passes import Arguments, op_with_passes
-from implicit.ops.short_convolution.passes import definition
+from implicit.ops.short_convolution.dispatch import definition
 from implicit.ops.triton_shared.device import load_rows, silu, silu_derivative, store_rows
 from implicit.ops.triton_shared.launch import Launch, Tiles, rows, strided
 

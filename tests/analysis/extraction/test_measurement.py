@@ -23,7 +23,7 @@ from implicit.models.interface import ModelConfig, SequenceModel
 from implicit.runs.loading import Run
 from tests.analysis.machine_models import MachineModel, StepwiseModel
 from theory import State
-from theory.transition_batch import TransitionBatch
+from theory.transition import TransitionBatch
 
 
 def run_of(model: SequenceModel, task: str = "parity") -> Run:

@@ -26,7 +26,7 @@ from automata.machines.named_dfas import (
     parity_dfa,
 )
 from automata.monoids.groups import symmetric_group
-from automata.monoids.isomorphism import find_isomorphism
+from automata.monoids.monoid import find_isomorphism
 from tests.refusals import refusals
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
-from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.registry import make_task
+from automata.tasks.word_problem import allowed_traces
 from tests.refusals import refusals
 
 

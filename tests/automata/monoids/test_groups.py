@@ -11,8 +11,7 @@ from automata.monoids.groups import (
     reset_monoid,
     symmetric_group,
 )
-from automata.monoids.isomorphism import find_isomorphism
-from automata.monoids.monoid import Monoid
+from automata.monoids.monoid import Monoid, find_isomorphism
 from automata.monoids.transformations import one_line_name, permutation_group, transformation_closure
 from tests.refusals import refusals
 

@@ -3,10 +3,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from automata.probabilistic.marginal_filter import belief_from_marginals, three_variables_closed
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.probabilistic.scope import marginal_scope
-from automata.probabilistic.three_variables import belief_from_marginals, three_variables_closed
 from tests.refusals import refusals
 
 NAMES = ["variable 1", "variable 2", "variable 3"]

@@ -8,9 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from automata.programs.grammar import Program, ProgramGrammar
+from automata.programs.grammar import Choices, Program, ProgramGrammar
 from automata.programs.running import execute, statement_bound
-from automata.programs.statements import Choices
 from tests.automata.programs.counting import lines_executed
 from tests.refusals import refusals
 

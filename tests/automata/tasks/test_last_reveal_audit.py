@@ -7,7 +7,7 @@ import pytest
 
 from automata.repl.last_reveal import last_reveal_accuracy
 from automata.tasks import ReplLanguage, shortcut_audit
-from automata.tasks.last_reveal_audit import last_reveal_audit
+from automata.tasks.audit import last_reveal_audit
 
 
 @pytest.mark.parametrize("reveal", ["partial", "full"])

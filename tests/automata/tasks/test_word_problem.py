@@ -10,8 +10,7 @@ from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, parity_dfa
 from automata.monoids.groups import alternating_group, cyclic_group, reset_monoid, symmetric_group
-from automata.monoids.isomorphism import find_isomorphism
-from automata.monoids.monoid import Monoid, direct_product
+from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
 from automata.tasks.interface import with_specification
 from automata.tasks.registry import make_task
 from automata.tasks.word_problem import WordProblem

@@ -11,9 +11,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from automata.errors import InputError
 from implicit.config.curriculum import Curriculum, Growth
-from implicit.config.evaluation import EvaluationConfig
 from implicit.config.flat import flat_fields, flat_places, flatten, groups
-from implicit.config.run import TrainConfig
+from implicit.config.run import EvaluationConfig, TrainConfig
 from implicit.models.registry import size_fields
 from implicit.runs.loading import STORED_RUNS
 

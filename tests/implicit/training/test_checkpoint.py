@@ -21,8 +21,7 @@ from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from implicit.training.optimizer_state import describe_optimizer, restore_optimizer
-from implicit.training.optimizers import MuonAndAdamW
+from implicit.training.optimizers import MuonAndAdamW, describe_optimizer, restore_optimizer
 
 TOKENS = torch.tensor([[0, 1, 1, 0]])
 

@@ -20,8 +20,7 @@ from implicit.modes import Solve
 from implicit.training.evaluation import Convergence, Evaluation, evaluate
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
-from theory.transition import State
-from theory.transition_batch import TransitionBatch
+from theory.transition import State, TransitionBatch
 
 
 class ExactParity(SequenceModel):

@@ -10,8 +10,7 @@ from torch import Tensor
 from automata.tasks.interface import Task
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
-from theory.transition import State
-from theory.transition_batch import TransitionBatch
+from theory.transition import State, TransitionBatch
 
 Answer = Callable[[str], str | None]
 """What follows upon a text; None where nothing is known of it."""

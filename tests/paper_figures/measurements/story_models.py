@@ -10,8 +10,7 @@ from torch import Tensor
 
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
 from implicit.modes import Solve
-from theory.transition import State
-from theory.transition_batch import TransitionBatch
+from theory.transition import State, TransitionBatch
 
 TASKS = (1, 12)
 PLACES = ("hall", "yard", "loft")

@@ -10,8 +10,13 @@ from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, 
 from automata.probabilistic.scope import marginal_scope
 from tests.refusals import refusals
 from theory.belief.adversary import sequence_errors, worst_sequence
-from theory.belief.prediction_error import confusion_radius, divergence, divergence_radius
-from theory.belief.predictors import LinearPredictor, MarginalPredictor
+from theory.belief.predictors import (
+    LinearPredictor,
+    MarginalPredictor,
+    confusion_radius,
+    divergence,
+    divergence_radius,
+)
 from theory.belief.reachable import belief_chain
 from theory.belief.token_source import TokenSource
 from theory.belief.worst_case import worst_decay

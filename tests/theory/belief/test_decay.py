@@ -8,8 +8,7 @@ from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from tests.refusals import refusals
-from theory.belief.decay import decay_rate
-from theory.belief.entropy_bounds import entropy_bounds, stationary_state
+from theory.belief.decay import decay_rate, entropy_bounds, stationary_state
 from theory.belief.filters import BayesFilter
 from theory.belief.reachable import belief_chain
 from theory.belief.report import Case, cases, measured_decay

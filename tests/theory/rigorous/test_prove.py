@@ -18,8 +18,7 @@ from automata.errors import InputError
 from theory import Transition, check_theorem1, layer_jacobians, prove_theorem1
 from theory.rigorous.tensors import EnclosedTransitionBatch
 from theory.rigorous.tensors.agreement import compare
-from theory.transition import State
-from theory.transition_batch import TransitionBatch
+from theory.transition import State, TransitionBatch
 
 DOUBLE = torch.float64
 W = torch.tensor([[0.2, -0.5, 0.1], [0.4, 0.1, -0.3], [0.0, 0.3, 0.2]], dtype=DOUBLE)

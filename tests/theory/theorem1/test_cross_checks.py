@@ -14,8 +14,8 @@ from theory import (
     solve_fixed_point,
 )
 from theory.blocks import random_signs
-from theory.derivatives import directional
 from theory.fixed_point import EPSILON
+from theory.forward_mode import directional
 from theory.theorem1.cross_checks import (
     central_differences,
     jacobian_errors,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from theory import State, Theorem1Report, Transition, TransitionKind, Verdict, check_theorem1
-from theory.theorem1.conclusions import LayerConclusion
+from theory.theorem1.conditions import LayerConclusion
 
 HEADS, D_K, D_V = 2, 3, 2
 DIAGONAL_LINEAR = TransitionKind.DIAGONAL_LINEAR

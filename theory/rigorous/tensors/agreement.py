@@ -16,16 +16,14 @@ from torch.overrides import TorchFunctionMode
 
 from automata.errors import InputError
 from theory.blocks import flatten, replace
-from theory.derivatives import MAX_CHUNK_ENTRIES
 from theory.fixed_point import EPSILON
-from theory.forward_mode import dual, jvp
+from theory.forward_mode import MAX_CHUNK_ENTRIES, dual, jvp
 from theory.pure_maps import called
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import unit_vectors
 from theory.rigorous.tensors.enclosed_tensor import NAMES
 from theory.rigorous.tensors.transitions import EnclosedTransitionBatch
-from theory.transition import State, Transition
-from theory.transition_batch import TransitionBatch
+from theory.transition import State, Transition, TransitionBatch
 
 SAME = 4.0
 """Largest distance of a number on tensors from that on balls, in radii and units in the last place."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from automata.errors import InputError, unknown_name
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.tensors.enclosed_tensor import EnclosedTensor
-from theory.transition_batch import TransitionBatch
+from theory.transition import TransitionBatch
 
 
 @dataclass(frozen=True, eq=False)

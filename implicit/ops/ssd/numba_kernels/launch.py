@@ -11,7 +11,7 @@ from implicit.ops.hand_written_passes import op_with_passes
 from implicit.ops.numba_shared.launch import Strided, array, deal
 from implicit.ops.numba_shared.matrices import lanes, memory
 from implicit.ops.ssd import chunked
-from implicit.ops.ssd.numba_kernels import kernel
+from implicit.ops.ssd.numba_kernels import sequence
 from implicit.ops.ssd.numba_kernels.chunk import CHUNK_SIZE, Chunk
 from implicit.ops.ssd.numba_kernels.chunk_gradient import Gradient
 
@@ -44,7 +44,7 @@ def forward(
     def run(first: int, last: int) -> None:
         work, _ = room_for_chunk(x.shape[1], x.shape[3], B.shape[3], inputs.A.dtype)
         held = room_for_states(work, x.shape[2])
-        kernel.forward(inputs, states.reshape(-1), Strided.of(y), work, held, first, last)
+        sequence.forward(inputs, states.reshape(-1), Strided.of(y), work, held, first, last)
 
     deal(run, len(x))
     return y, torch.from_numpy(states)
@@ -65,13 +65,13 @@ def backward(
     states, states_dot = _state(x, B, initial_state), _state(x, B, state_dot)
     outputs_dot = Strided.of(torch.zeros_like(x) if y_dot is None else y_dot)
     made = [torch.empty_like(part, memory_format=torch.contiguous_format) for part in (x, dt, B, C, dt)]
-    found = kernel.Gradients(*(Strided.of(part) for part in made))
+    found = sequence.Gradients(*(Strided.of(part) for part in made))
 
     def run(first: int, last: int) -> None:
         work, back = room_for_chunk(x.shape[1], x.shape[3], B.shape[3], inputs.A.dtype)
         held, held_dot = room_for_states(work, x.shape[2], x.shape[1]), room_for_states(work, x.shape[2])
         flat = states.reshape(-1), outputs_dot, states_dot.reshape(-1)
-        kernel.backward(inputs, *flat, found, work, back, held, held_dot, first, last)
+        sequence.backward(inputs, *flat, found, work, back, held, held_dot, first, last)
 
     deal(run, len(x))
     x_dot, dt_dot, B_dot, C_dot, rates = made
@@ -80,9 +80,9 @@ def backward(
     return x_dot, dt_dot, A_dot, B_dot, C_dot, before
 
 
-def _inputs(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> kernel.Inputs:
+def _inputs(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> sequence.Inputs:
     x_part, dt_part, B_part, C_part = (Strided.of(part) for part in (x, dt, B, C))
-    return kernel.Inputs(
+    return sequence.Inputs(
         x_part, dt_part, array(A), B_part, C_part, x.shape[1], B.shape[2], x.shape[3], B.shape[3]
     )
 

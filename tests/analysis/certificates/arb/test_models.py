@@ -15,7 +15,7 @@ from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import build_model
 from theory import latent_jacobian
 from theory.blocks import BlockMap
-from theory.derivatives import directional
+from theory.forward_mode import directional
 
 SIZES: dict[str, Any] = {"d_model": 6, "head_size": 4, "d_state": 3}
 GROUPS: dict[str, Any] = {**SIZES, "d_model": 8, "groups": 2, "d_conv": 2, "residual": False}

@@ -19,7 +19,7 @@ from tests.small_models import random_tokens as tokens_of
 
 pytest.importorskip("numba")
 from implicit.ops.sequential_solve import numba_kernels
-from implicit.ops.sequential_solve.numba_kernels import adjoint_launch
+from implicit.ops.sequential_solve.numba_kernels import launch
 from implicit.ops.sequential_solve.numba_kernels.trail import Trail
 
 
@@ -93,7 +93,7 @@ def test_a_token_that_is_nearly_singular_is_left_to_the_factors(monkeypatch: pyt
 
 def test_a_place_that_is_through_reads_nothing_before_the_trail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sequence 0 is through after one token and idles: the row before its first one is not a number here."""
-    original, worked_in = adjoint_launch._memory, []
+    original, worked_in = launch._memory, []
 
     def behind(array: np.ndarray) -> np.ndarray:
         larger = np.full((2 * len(array), *array.shape[1:]), np.nan, array.dtype)
@@ -105,7 +105,7 @@ def test_a_place_that_is_through_reads_nothing_before_the_trail(monkeypatch: pyt
         worked_in.append(pulled)
         return Trail(*(behind(part) for part in trail)), slopes, pulled, *rest
 
-    monkeypatch.setattr(adjoint_launch, "_memory", memory)
+    monkeypatch.setattr(launch, "_memory", memory)
     model, lengths = random_model(layers=2), torch.tensor([1, 6, 1])
     g = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(5)).double()
     found, expected = both(model, tokens_of(3, 6), g, lengths)
