@@ -1,7 +1,10 @@
-"""The one exception for what a caller can mend."""
+"""The one exception for what a caller can mend, and warnings that point at the caller's line."""
 
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
+from types import FrameType
 
 
 class InputError(ValueError):
@@ -67,3 +70,27 @@ def unknown_name(field: str, value: object, known: Iterable[str], listed: str = 
             f"{field} {said} is unknown; did you mean {meant}? {listed or f'Known: {everything}'}"
         )
     return InputError(f"{field} {said} is unknown; {listed or f'known: {everything}'}")
+
+
+_OURS = frozenset(
+    ("automata", "theory", "implicit", "analysis", "paper_figures", "torch", "contextlib", "transformers")
+)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn, in one sentence, at the innermost line that is neither of these packages nor of PyTorch."""
+    frame: FrameType = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OURS

@@ -8,7 +8,7 @@ from typing import Any
 from automata.errors import InputError
 from implicit.command_line import CommandParser, read_number, run_command
 from implicit.compiled.compile import compile_run
-from implicit.compiled.gains import Gains
+from implicit.compiled.weights import Gains
 
 
 def main(argv: Sequence[str] | None = None) -> None:

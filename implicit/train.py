@@ -33,9 +33,9 @@ from implicit.config.references import named_code
 from implicit.config.run import TrainConfig
 from implicit.models.interface import FixedPointModel
 from implicit.models.registry import MODELS, model_class, size_fields, size_names
+from implicit.runs.files import read_settings
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
-from implicit.runs.settings_file import read_settings
 from implicit.threads import add_threads_flag, chosen_threads
 from implicit.training.initial import begin_from
 from implicit.training.train import run_ending, run_shortfall, train

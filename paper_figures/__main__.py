@@ -19,7 +19,7 @@ from analysis.framework.output import check_writable
 from analysis.framework.terminal import add_width_flag
 from automata.errors import InputError
 from implicit.command_line import CommandParser, run_command
-from implicit.runs.settings_file import read_settings
+from implicit.runs.files import read_settings
 from paper_figures.experiments.runner import CLUSTERS, carry_out, sentences
 from paper_figures.experiments.store import Outcome, Store
 from paper_figures.figure import Figure

@@ -29,7 +29,7 @@ from .status import Status as Status
 from .theorem1.check import check_theorem1 as check_theorem1
 from .theorem1.conditions import LayerConclusion as LayerConclusion
 from .theorem1.conditions import Condition as Condition, Verdict as Verdict
-from .theorem1.of_model import check as check
+from .theorem1.check import check as check
 from .theorem1.kinds import LayerKind as LayerKind, TransitionKind as TransitionKind
 from .theorem1.report import StateCheck as StateCheck, Theorem1Report as Theorem1Report
 from .transition import State as State, Transition as Transition

@@ -10,8 +10,8 @@ from automata.checks import checked
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.monoids.cayley import IntArray
+from automata.monoids.groups import LARGEST_ORDER, transformation_closure
 from automata.monoids.monoid import Monoid
-from automata.monoids.transformations import LARGEST_ORDER, transformation_closure
 
 Operation = Literal["intersection", "union", "difference", "symmetric difference"]
 

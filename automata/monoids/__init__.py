@@ -11,12 +11,13 @@ from automata.monoids.groups import (
     alternating_group,
     cyclic_group,
     dihedral_group,
+    permutation_group,
     quaternion_group,
     reset_monoid,
     symmetric_group,
+    transformation_closure,
 )
 from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
-from automata.monoids.transformations import permutation_group, transformation_closure
 
 __all__ = [
     "IntArray",

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
+from automata.monoids.groups import transformation_closure
 from automata.monoids.monoid import Monoid
-from automata.monoids.transformations import transformation_closure
 
 ACCURACY = 1e-7
 """What dimensions may be off whole numbers, and products of characters off 0 and 1; they are about 1e-12."""

@@ -1,10 +1,145 @@
-"""The named groups, and the aperiodic monoid that stands beside them in the word problem A5 × M."""
+"""Monoids of transformations; the named groups, and the aperiodic monoid of the word problem A5 × M."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from automata.checks import check_integer
+from automata.checks import check_integer, check_type, checked
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
 from automata.monoids.monoid import Monoid
-from automata.monoids.transformations import permutation_group
+
+LARGEST_ORDER = 6000
+"""The default limit of a closure: a Cayley table of this order takes 290 MB."""
+_MOST_ENTRIES = 2**27
+"""Entries of all maps of a closure, 1 GiB; 6000 maps of 20,000 states have as many."""
+
+
+def permutation_group(generators: Sequence[Sequence[int]], name: str | None = None) -> Monoid:
+    """Return the group of all products of the given permutations.
+
+    A permutation σ is a one-line tuple (σ(1), …, σ(n)), and the product is that of functions:
+    (π·σ)(i) = π(σ(i)). Multiplication from the right is the state update of the permutation word problem,
+    ``state_t[i] = state_{t-1}[σ_t[i]]``. Elements are in lexicographic order, the identity first, and are
+    named by their one-line form.
+
+    Raises:
+        InputError: no generator, or one that is not a permutation of 1 … n, or more elements than
+            ``LARGEST_ORDER``.
+
+    Example:
+        >>> klein = permutation_group([(2, 1, 4, 3), (3, 4, 1, 2)])
+        >>> klein.element_names
+        ('1234', '2143', '3412', '4321')
+        >>> klein.element_names[klein.multiply(1, 2)]
+        '4321'
+    """
+    check_type("generators", generators, Sequence, "give a list of permutations of 1 … n, each a tuple")
+    if not generators:
+        raise InputError("generators is empty; give at least one permutation")
+    for permutation in generators:
+        check_type("generators: one entry", permutation, Iterable, "give tuples such as (2, 1, 3)")
+    degree = len(generators[0])
+    for permutation in generators:
+        if sorted(permutation) != list(range(1, degree + 1)):
+            raise InputError(
+                f"generators holds {tuple(permutation)}, which is not a permutation of 1 … {degree}; "
+                "give one-line tuples that name each of 1 … n once"
+            )
+    elements, table, _ = transformation_closure(np.array(generators) - 1, composition="functions")
+    order = np.lexsort(elements.T[::-1])
+    rank = np.argsort(order)
+    names = [one_line_name(row) for row in elements[order]]
+    return Monoid(
+        rank[table[np.ix_(order, order)]], names, name or f"permutation group of order {len(order)}"
+    )
+
+
+@checked
+def transformation_closure(
+    generators: ArrayLike, composition: Literal["functions", "reading"], largest_order: int = LARGEST_ORDER
+) -> tuple[IntArray, IntArray, list[tuple[int, ...]]]:
+    """Return all products of the given maps, with their Cayley table and a shortest word for each.
+
+    Args:
+        generators: shape ``[k, n]``, entries in 0 … n-1; row a is the map i ↦ ``generators[a][i]``.
+        composition: ``"functions"`` for (f·g)(i) = f(g(i)), ``"reading"`` for f first, (f·g)(i) = g(f(i)),
+            which is how an automaton reads a word.
+        largest_order: the number of elements at which to give up.
+
+    Returns:
+        The elements ``[N, n]`` in the order of their words (the identity first, shorter words before longer
+        ones, then lexicographically); the table ``[N, N]``; and the words, as tuples of row numbers.
+
+    Raises:
+        InputError: the array is not ``[k, n]``, an entry is outside 0 … n-1, or there are more elements than
+            ``largest_order``, as soon as that is known.
+
+    Example:
+        Two resets generate, with the identity, three maps:
+
+        >>> elements, table, words = transformation_closure([[0, 0], [1, 1]], composition="reading")
+        >>> elements.tolist(), words
+        ([[0, 1], [0, 0], [1, 1]], [(), (0,), (1,)])
+        >>> table.tolist()
+        [[0, 1, 2], [1, 1, 2], [2, 1, 2]]
+    """
+    maps = np.array(generators, dtype=np.int64)
+    if maps.ndim != 2 or not maps.size:
+        raise InputError(f"generators has shape {list(maps.shape)}; give at least one row of n entries")
+    degree = maps.shape[1]
+    outside = maps[(maps < 0) | (maps >= degree)]
+    if outside.size:
+        raise InputError(f"generators maps to {outside[0]}; give entries in 0 … {degree - 1}")
+    too_many = InputError(
+        f"largest_order is {largest_order} and the generators have more products than that; "
+        "raise it or give fewer generators"
+    )
+    distinct: dict[bytes, int] = {}  # generators that are the same map share a column
+    columns = np.array([distinct.setdefault(step.tobytes(), len(distinct)) for step in maps])
+    if len(distinct) > largest_order:
+        raise too_many
+    symbols = np.unique(columns, return_index=True)[1].tolist()  # of each column the first
+    elements = [np.arange(degree)]
+    numbers = {elements[0].tobytes(): 0}
+    words: list[tuple[int, ...]] = [()]
+    steps: list[
+        list[int]
+    ] = []  # steps[x][c] is the number of x·generator of column c: the right Cayley graph
+    number = 0
+    while number < len(elements):
+        row = []
+        for symbol in symbols:
+            current, step = elements[number], maps[symbol]
+            product = current[step] if composition == "functions" else step[current]
+            key = product.tobytes()
+            if key not in numbers:
+                if len(elements) == largest_order:
+                    raise too_many
+                if len(elements) * degree > _MOST_ENTRIES:
+                    raise InputError(
+                        f"generators are maps of {degree} and have too many products; give smaller maps"
+                    )
+                numbers[key] = len(elements)
+                elements.append(product)
+                words.append((*words[number], symbol))
+            row.append(numbers[key])
+        steps.append(row)
+        number += 1
+    right = np.array(steps, dtype=np.int64).reshape(len(elements), len(symbols))
+    table = np.empty((len(elements), len(elements)), dtype=np.int64)
+    table[:, 0] = np.arange(len(elements))
+    prefixes = {word: number for number, word in enumerate(words)}
+    for number, word in enumerate(words[1:], start=1):  # x·(w·a) = (x·w)·a: no product is ever composed again
+        table[:, number] = right[table[:, prefixes[word[:-1]]], columns[word[-1]]]
+    return np.stack(elements), table, words
+
+
+def one_line_name(images: Sequence[int] | IntArray) -> str:
+    """Return the one-line form of a map of {0, …, n-1}, counted from 1: ``"231"``; commas from n = 10."""
+    return ("" if len(images) < 10 else ",").join(str(int(image) + 1) for image in images)
 
 
 def symmetric_group(degree: int) -> Monoid:

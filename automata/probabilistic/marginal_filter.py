@@ -19,6 +19,15 @@ filter is exact; a reveal of one variable does not act on P for any n ≥ 3.
 This is about all beliefs. Those that can be *reached* are fewer, and a filter on P may exist for them where
 these conditions fail: ``scope`` decides that for small automata, Theorem C (`three_variables_closed`)
 proves it for a family. Even where P is exact it predicts the value of each variable, not of a full reveal.
+
+**Theorem C.** *Let b be a belief over the six arrangements of three values, P its marginals and s(b) = Σ
+sgn(π) b(π). If det P = s(b), then*
+
+    b(π) = (2 Σᵢ P[i, πᵢ] − 1 + sgn(π) det P) / 6 .                                                      (1)
+
+*det P = s(b) holds at a known arrangement and after every reveal of one variable or of all. Each action that
+draws a permutation with det A_σ = E sgn, where A_σ = E Π, keeps it.* A hidden swap is such an action, a
+hidden rotation is not. ``docs/belief.md`` proves it.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ import numpy as np
 
 from automata.checks import check_integer, check_number, check_share, check_type, shown
 from automata.errors import InputError
-from automata.monoids.transformations import one_line_name
+from automata.monoids.groups import one_line_name
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 
 _TOLERANCE = 1e-9  # a sum of a few hundred rounded float64 probabilities is off by at most about 1e-13

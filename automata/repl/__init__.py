@@ -12,9 +12,8 @@ from automata.repl.commands import (
 from automata.repl.export import hugging_face_dataset, record, sample_traces, write_jsonl, write_text
 from automata.repl.grammar import NONE
 from automata.repl.last_reveal import last_reveal_accuracy
-from automata.repl.permutations import action_permutations
 from automata.repl.sampling import Sessions, sample_repl_trace, sample_sessions
-from automata.repl.session_format import SessionFormat
+from automata.repl.session_format import SessionFormat, action_permutations
 from automata.repl.token_tables import ReplTokenizer
 from automata.repl.traces import ReplTrace, repl_trace, trace_of_commands
 from automata.repl.verification import Difference, check_with_interpreter

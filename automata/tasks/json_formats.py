@@ -39,8 +39,8 @@ from automata.checks import check_different, shown
 from automata.data_files import read_file, strict_json
 from automata.errors import InputError, unknown_name
 from automata.machines.dfa import DFA
+from automata.monoids.groups import LARGEST_ORDER, one_line_name, transformation_closure
 from automata.monoids.monoid import Monoid
-from automata.monoids.transformations import LARGEST_ORDER, one_line_name, transformation_closure
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.interface import Task
 from automata.tasks.partially_observed import PartiallyObserved

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.caller import warn_caller
 from automata.checks import check_different, check_members, check_memory, check_share, checked, shown
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import reachable_states
 from automata.machines.language import states_with_finite_future

@@ -23,7 +23,7 @@ from benchmarks.certificate_mutations.misrounding import Misrounding
 from benchmarks.certificate_mutations.mutations import Content
 from implicit.cells import Mamba2Cell
 from implicit.compiled.compile import machine_of
-from implicit.compiled.wiring import Wiring
+from implicit.compiled.weights import Wiring
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode, Solve

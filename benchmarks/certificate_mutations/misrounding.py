@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from theory.rigorous.float_format import FLOAT32
+from theory.rigorous.rounded import FLOAT32
 
 
 class Misrounding(TorchDispatchMode):

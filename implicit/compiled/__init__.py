@@ -15,8 +15,7 @@ from implicit.compiled.bayes_filter import compile_bayes_filter, latent_beliefs
 from implicit.compiled.bounds import Bounds, bounds_of
 from implicit.compiled.compile import AnyMachine, compile_automaton, compile_run
 from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
-from implicit.compiled.gains import Gains
-from implicit.compiled.wiring import Wiring
+from implicit.compiled.weights import Gains, Wiring
 
 __all__ = [
     "AnyMachine",

@@ -7,8 +7,7 @@ import numpy as np
 
 from automata.errors import InputError
 from implicit.compiled.inequalities import BlockNumbers, Terms
-from implicit.compiled.weights import Places, constants_of
-from implicit.compiled.wiring import Wiring
+from implicit.compiled.weights import Places, Wiring, constants_of
 from implicit.models.implicit_model import ImplicitModel
 from theory.rigorous.balls.ball import Ball
 from theory.rigorous.balls.functions import exp, silu, softplus, sqrt

@@ -14,9 +14,7 @@ from automata.tasks.interface import Task
 from automata.tasks.specification import TaskSource
 from automata.tasks.word_problem import WordProblem
 from implicit.compiled.bounds import LEAST_DAMPING, bounds_of
-from implicit.compiled.gains import Gains
-from implicit.compiled.weights import constants_for, model_of
-from implicit.compiled.wiring import Wiring
+from implicit.compiled.weights import Gains, Wiring, constants_for, model_of
 from implicit.config.run import TrainConfig
 from implicit.models.mamba2 import ImplicitMamba2
 from implicit.runs.folder import RunFolder

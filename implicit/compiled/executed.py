@@ -1,7 +1,7 @@
 """Bounds of a compiled model as it is run: section 7 of docs/compiled_automata_proofs.md.
 
 The theorems of the other sections are about real numbers. Here every operation that the program executes for
-a token may be off as `theory.rigorous.float_format` says, in whichever order sums are taken. Boxes around
+a token may be off as `theory.rigorous.rounded` says, in whichever order sums are taken. Boxes around
 what is written, read and decided are found that the program does not leave, on words of every length.
 """
 
@@ -12,11 +12,10 @@ import numpy as np
 from automata.errors import InputError
 from implicit.compiled.bounds import LEAST_DAMPING, one_epsilon
 from implicit.compiled.executed_block import ExecutedBlock, require
-from implicit.compiled.weights import constants_of
-from implicit.compiled.wiring import Wiring
+from implicit.compiled.weights import Wiring, constants_of
 from implicit.models.implicit_model import ImplicitModel
 from theory.rigorous.balls.ball import Ball
-from theory.rigorous.float_format import FORMATS, FloatFormat
+from theory.rigorous.rounded import FORMATS, FloatFormat
 
 LARGEST_RTOL = 1e-3
 """The default bound on the relative tolerance; a looser one leaves latents farther from where they belong."""

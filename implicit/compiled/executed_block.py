@@ -6,6 +6,12 @@
 | ``open`` | ν      | of what a channel says, from its gate through the gated norm to the latent           |
 | ``unit`` | ν_d    | of an entry that a norm returns, common to all entries or its own                    |
 | ``sums`` | ν₂     | of the sum of latents that a state is written by, relative to the terms              |
+
+`theory.rigorous.rounded` speaks of errors as shares of results: of results that do not overflow, and of
+functions that return no less than 2⁻¹⁰⁰. Bounds on the numbers of the weights are asked for, far above and
+below those that `compile_automaton` writes, from which both follow, but for decays of many tokens and writes
+of states that are not entered, which the proof bounds from above only. All of them are so crude that they
+are computed in float64.
 """
 
 from collections.abc import Mapping
@@ -14,12 +20,11 @@ from typing import NamedTuple
 
 from automata.errors import InputError
 from implicit.compiled.inequalities import Block
-from implicit.compiled.weights import Constants, Places
-from implicit.compiled.wiring import Wiring
+from implicit.compiled.weights import Constants, Places, Wiring
 from implicit.ops.ssd.chunked import CHUNK_SIZE
 from theory.rigorous.balls.ball import Ball
 from theory.rigorous.balls.functions import exp, silu, softplus, sqrt
-from theory.rigorous.float_format import FloatFormat
+from theory.rigorous.rounded import FloatFormat
 
 LARGEST_WEIGHT, LARGEST_FACTOR, LEAST_FACTOR = 2.0**15, 2.0**3, 2.0**-19
 LARGEST_D_MODEL, LARGEST_INNER, LARGEST_SQUARE = 2**15, 2**19, 2.0**118
@@ -50,9 +55,9 @@ def require_moderate_sizes(
     Example:
         >>> from dataclasses import replace
         >>> from automata.machines.mealy import MealyMachine
-        >>> from implicit.compiled.gains import Gains
+        >>> from implicit.compiled.weights import Gains
         >>> from implicit.compiled.weights import constants_for
-        >>> from implicit.compiled.wiring import Wiring
+        >>> from implicit.compiled.weights import Wiring
         >>> constants = constants_for(Wiring.one_hot(MealyMachine([[0]], [[0]])), Gains())
         >>> factors = Factors(*[Ball.exact(0.5)] * 7)
         >>> require_moderate_sizes(constants, factors, d_model=2, inner=2, outcomes=1)

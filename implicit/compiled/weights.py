@@ -16,15 +16,140 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from automata.checks import check_memory
 from automata.errors import InputError
-from implicit.compiled.gains import Gains
-from implicit.compiled.wiring import Wiring
+from automata.machines.mealy import MealyMachine
+from automata.monoids.cayley import IntArray
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.seeded import Seeded
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Wiring:
+    """An automaton as three tables of zeros and ones.
+
+    The memory holds a code of the state before the token, the latent a code of what the token leads to.
+
+    Attributes:
+        reads: ``[latent, memory, tokens]``; which latents a coordinate of the memory switches on when the
+            token is read. A latent is on if exactly one of the coordinates that are on leads to it.
+        writes: ``[memory, latent]``; a coordinate of the memory is written if one of these latents is on.
+        initial: ``[memory]``; the code of the initial state.
+        answers: ``[classes, latent]``; the answer whose latents are on wins.
+
+    Example:
+        >>> wiring = Wiring.one_hot(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]]))
+        >>> wiring.memory, wiring.latent, wiring.tokens
+        (2, 2, 2)
+    """
+
+    reads: BoolArray
+    writes: BoolArray
+    initial: BoolArray
+    answers: BoolArray
+
+    @property
+    def memory(self) -> int:
+        """The number of coordinates of the memory."""
+        return self.reads.shape[1]
+
+    @property
+    def latent(self) -> int:
+        """The number of coordinates of the latent that are used."""
+        return self.reads.shape[0]
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        return self.reads.shape[2]
+
+    @classmethod
+    def one_hot(cls, machine: MealyMachine, classes: int | None = None) -> "Wiring":
+        """Return the wiring with one coordinate of the memory per state.
+
+        The latent has one coordinate per *outcome*, a state with an answer, such as some token leads to; if
+        the answer is the state, or follows from it, then there are as many as states that can be entered. The
+        classes are the answers; the largest of the machine and those before it if None.
+
+        Raises:
+            InputError: if the machine gives more answers, or the tables do not fit into memory.
+
+        Example:
+            The answer says whether the state has changed, so there are four outcomes:
+
+            >>> Wiring.one_hot(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 1]])).latent
+            3
+        """
+        table, answers = machine.table, machine.answers
+        states, tokens = table.shape
+        size = int(answers.max()) + 1 if classes is None else classes
+        if size <= answers.max():
+            raise InputError(f"classes is {size}, but the machine answers {answers.max()}; give more")
+        outcomes, numbers = np.unique(table * size + answers, return_inverse=True)
+        outcome: IntArray = numbers.reshape(table.shape)
+        check_memory(
+            f"an automaton of {states} states and {tokens} tokens with {len(outcomes)} outcomes",
+            len(outcomes) * states * tokens,
+            "compile a smaller one",
+        )
+        reads = np.zeros((len(outcomes), states, tokens), np.bool_)
+        state, token = np.indices(table.shape)
+        reads[outcome, state, token] = True
+        return cls(
+            reads,
+            np.arange(states)[:, None] == outcomes // size,
+            np.arange(states) == machine.initial,
+            np.arange(size)[:, None] == outcomes % size,
+        )
+
+
+@dataclass(frozen=True)
+class Gains:
+    """The strengths of the parts of a compiled automaton.
+
+    Attributes:
+        decay: λ, by which the memory of a token fades with every token after it. All older tokens together
+            weigh λ/(1−λ) of the last one, 1/15 for 1/16: so the last one wins, and nothing has to be erased.
+        sharpness: K = sharpness + 4 log(states), the slope with which the latent decides what is written. A
+            coordinate that is on writes about K/2, one that is off at most about K/4·exp(−K/4).
+        start: what the constant channels say of the initial state, as a share of the memory of a token: less
+            than any memory, so that it is overruled, and more than nothing, so that the first token reads it.
+        dominance: the length of what the layer adds to the latent is dominance·√latents, in lengths of the
+            latent. The iteration contracts by the inverse of it, to within a fifth.
+
+    Raises:
+        InputError: for a gain out of range. Within the ranges the proof's inequalities hold for the machines
+            that were tried; `bounds_of` proves them for each model.
+
+    Example:
+        >>> Gains().decay, Gains(sharpness=100).sharpness
+        (0.0625, 100)
+        >>> Gains(decay=0.5)
+        Traceback (most recent call last):
+        automata.errors.InputError: decay is 0.5; give a number from 2**-12 to 1/16
+    """
+
+    decay: float = 1 / 16
+    sharpness: float = 64.0
+    start: float = 1 / 16
+    dominance: float = 128.0
+
+    def __post_init__(self) -> None:
+        for field, least, most, words in (
+            ("decay", 2**-12, 1 / 16, "from 2**-12 to 1/16"),
+            ("sharpness", 64, 512, "from 64 to 512"),
+            ("start", 2**-8, 1 / 16, "from 2**-8 to 1/16"),
+            ("dominance", 64, 4096, "from 64 to 4096"),
+        ):
+            value = getattr(self, field)
+            if not (math.isfinite(value) and least <= value <= most):
+                raise InputError(f"{field} is {value}; give a number {words}")
 
 
 @dataclass(frozen=True)

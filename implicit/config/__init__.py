@@ -5,8 +5,7 @@
 """
 
 from implicit.config.curriculum import Curriculum
-from implicit.config.optimizer import OptimizerConfig
 from implicit.config.recipes import recipe
-from implicit.config.run import EvaluationConfig, TrainConfig
+from implicit.config.run import EvaluationConfig, OptimizerConfig, TrainConfig
 
 __all__ = ["Curriculum", "EvaluationConfig", "OptimizerConfig", "TrainConfig", "recipe"]

@@ -11,9 +11,8 @@ from typing import Any
 from automata.errors import unknown_name
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.flat import flat_places, groups, nest
-from implicit.config.optimizer import OptimizerConfig
 from implicit.config.references import AnyModel, model_name, task_specification
-from implicit.config.run import TrainConfig
+from implicit.config.run import OptimizerConfig, TrainConfig
 from implicit.models.registry import MODELS, Sizes, model_class, size_fields, size_names
 from implicit.models.stack import CellStack
 

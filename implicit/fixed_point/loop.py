@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from automata.caller import warn_caller
 from automata.checks import check_integer, check_number
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from implicit.fixed_point.norm import least_norm, token_norm
 from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
 from implicit.fixed_point.solution import Solution

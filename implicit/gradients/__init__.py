@@ -1,7 +1,6 @@
 """Gradient rules: how a fixed point is differentiated."""
 
-from implicit.gradients.factored import FactoredImplicit
-from implicit.gradients.iterated import Implicit
+from implicit.gradients.iterated import FactoredImplicit, Implicit
 from implicit.gradients.rules import GradientRule, Phantom, Unrolled, solve_with_gradient
 from implicit.gradients.trees import TreeSolution, fixed_point
 

@@ -7,7 +7,7 @@ With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂z�
   τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends to the implicit gradient as k grows wherever the damped
   iteration contracts.
 - `Implicit`: solve the adjoint system v = g + (∂zΦ)ᵀ v, then back-propagate v through one evaluation of Φ;
-  iterated in `implicit.gradients.iterated`, solved without iterating in `implicit.gradients.factored`.
+  iterated in `implicit.gradients.iterated`, solved without iterating in `implicit.gradients.iterated`.
 
 A rule attaches a gradient to a solution and nothing more: value, residual and status stay the solver's.
 `solve_with_gradient` joins it with a search.
@@ -20,9 +20,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from automata.caller import warn_caller
 from automata.checks import check_integer, check_number
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from implicit.fixed_point import (
     DampedPicard,
     FixedPointProblem,

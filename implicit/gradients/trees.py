@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from automata.caller import warn_caller
 from automata.checks import check_type, shown
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from implicit.fixed_point import (
     DampedPicard,
     FixedPointError,

@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 from transformers import GenerationConfig, PreTrainedConfig
 
-from automata.caller import warn_caller
 from automata.checks import check_integer, check_number, shown
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError, unknown_name, warn_caller
 from implicit.modes import MODES
 
 FIXED: dict[str, Any] = {

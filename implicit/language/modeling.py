@@ -29,9 +29,8 @@ from transformers import initialization as init
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import ModelOutput
 
-from automata.caller import warn_caller
 from automata.checks import check_type
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError, unknown_name, warn_caller
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.decay import initial_step_bias
 from implicit.cells.interface import has_own_hooks

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 
-from automata.caller import warn_caller
 from automata.checks import check_type
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from implicit.language.configuration import ELSEWHERE, FIXED, LanguageModelConfig, LlamaLayers, Mamba2Layers
 from implicit.language.modeling import LanguageModel
 from implicit.models.implicit_model import ImplicitModel

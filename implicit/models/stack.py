@@ -23,7 +23,7 @@ from implicit.cells import Cell, RMSNorm, SwiGLU
 from implicit.cells.contract import check_cell
 from implicit.cells.interface import for_code_of, has_hooks, step_of
 from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
-from implicit.ops.not_finite import not_finite_sequences
+from implicit.ops.hand_written_passes import not_finite_sequences
 from theory.transition import State
 
 Injections = Sequence[Tensor | None]

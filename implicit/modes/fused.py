@@ -16,7 +16,7 @@ from implicit.modes.recurrence import ModeResult, Recurrence
 from implicit.ops.backends import AUTO
 from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.sequential_solve import SelfMap, sequential_solve
-from implicit.ops.sequential_solve.backends import Request
+from implicit.ops.sequential_solve.solve import Request
 
 
 def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> bool:

@@ -4,10 +4,15 @@ PyTorch differentiates a composition one elementary op at a time, and writes and
 op made by `op_with_passes` runs hand-written code where training spends its time: the forward pass and the
 first derivative. The definition, a plain composition of differentiable ops, serves everything else, that is
 higher derivatives, forward mode and every transform of ``torch.func``: slower, and exact.
+
+A sequence with a number that is not finite is computed token by token. Products over several tokens multiply
+what comes later by 0, and 0 · NaN is NaN: without more, a token that is not finite reaches earlier ones.
 """
 
+import functools
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -83,3 +88,37 @@ def _pull_back(definition: Op, inputs: Arguments, gradients: Arguments) -> Argum
         )
     )
     return tuple(None if tensor is None else next(found) for tensor in inputs)
+
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def uncompiled(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Return the function as one that runs in plain PyTorch within a compiled one, with the same answer.
+
+    How often a fixed point is iterated is known from the data only, and kernels read memory, which a compiler
+    does not give them. `torch.compiler.disable` as a decorator would load the compiler for everybody.
+    """
+
+    @functools.wraps(function)
+    def called(*args: Parameters.args, **options: Parameters.kwargs) -> Returned:
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(function)(*args, **options)
+        return function(*args, **options)
+
+    return called
+
+
+def not_finite_sequences(outputs: Tensor) -> Tensor | None:
+    """Return which sequences of ``[batch, tokens, …]`` end in what is not finite, or None.
+
+    No state forgets what is not finite. Transformed and compiled code cannot look at numbers, and gets None.
+    """
+    if torch.compiler.is_compiling() or is_transformed(()):
+        return None
+    last = outputs[:, -1].detach()
+    if math.isfinite(last.sum()):  # the sum of finite numbers may overflow, which only costs time
+        return None
+    rows = (~last[..., None].isfinite()).flatten(1).any(1).nonzero()[:, 0]
+    return rows if len(rows) and outputs.shape[1] > 1 else None

@@ -263,3 +263,14 @@ def read_stored(path: Path, most: int = LARGEST_FILE) -> bytes:
 def _reason(error: BaseException) -> str:
     """The first line of an error's message, without a full stop, to stand in brackets."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read settings: a JSON object of flat fields, with ``sizes`` an object of sizes by model."""
+    if not path.is_file():
+        raise InputError(f"settings is {path}, which is not there; give a JSON file, such as that of a paper")
+    found = read_json(path)
+    sizes = found.get("sizes", {}) if isinstance(found, dict) else None
+    if not isinstance(sizes, dict) or not all(isinstance(entry, dict) for entry in sizes.values()):
+        raise InputError(f"settings in {path} are of another form; give an object of fields, sizes by model")
+    return dict(found)

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from automata.caller import warn_caller
 from automata.checks import check_integer, check_type
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from automata.tasks.interface import Task
 from implicit.fixed_point import NotConvergedWarning, Solution
 from implicit.models.interface import SequenceModel

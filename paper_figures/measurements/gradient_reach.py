@@ -11,7 +11,7 @@ from analysis.framework.needs import as_implicit
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Solution, Stopping
 from implicit.gradients import GradientRule, Phantom
-from implicit.gradients.factored import FactoredImplicit
+from implicit.gradients.iterated import FactoredImplicit
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run

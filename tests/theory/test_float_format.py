@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from theory.rigorous.float_format import FLOAT32, FLOAT64, FloatFormat
+from theory.rigorous.rounded import FLOAT32, FLOAT64, FloatFormat
 
 COUNT = 20_000
 Function = tuple[Callable[[Tensor], Tensor], Callable[[arb], arb], float, float]

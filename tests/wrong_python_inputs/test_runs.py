@@ -18,8 +18,7 @@ from analysis.questions import QUESTIONS
 from automata import make_task
 from implicit import TrainConfig, evaluate, load_run, recipe, train
 from implicit.config.curriculum import Curriculum
-from implicit.config.optimizer import OptimizerConfig
-from implicit.config.run import EvaluationConfig, InitialWeights
+from implicit.config.run import EvaluationConfig, InitialWeights, OptimizerConfig
 from tests.wrong_python_inputs.refused_calls import PARITY, Row, assert_refused, lstm, model, row_name, run
 
 A = analysis

@@ -4,7 +4,14 @@
 """
 
 from theory.belief.adversary import WorstSequence, sequence_errors, worst_sequence
-from theory.belief.decay import DecayRate, decay_rate, entropy_bounds, stationary_state
+from theory.belief.decay import (
+    DecayRate,
+    WorstDecay,
+    decay_rate,
+    entropy_bounds,
+    stationary_state,
+    worst_decay,
+)
 from theory.belief.filters import BayesFilter
 from theory.belief.linear_marginals import LinearMarginals, marginals, swapped_marginals
 from theory.belief.predictors import (
@@ -28,7 +35,6 @@ from theory.belief.rescaling import (
 from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum
 from theory.belief.token_source import TokenSource
 from theory.belief.underflow import UnderflowLengths, observed_underflow, predicted_underflow
-from theory.belief.worst_case import WorstDecay, worst_decay
 
 __all__ = [
     "BayesFilter",

@@ -2,8 +2,8 @@
 
 Every threshold comes from a measured error. A quantity counts as positive when it exceeds ten times its
 error, one decade, because the error is itself an estimate from a few random probes: an error of more than ten
-times its estimate goes unseen with a probability of at most 5.3e-7 (:mod:`theory.theorem1.probes`). It counts
-as zero only where rounding alone explains it, and as undecided in between.
+times its estimate goes unseen with a probability of at most 5.3e-7 (:mod:`theory.theorem1.cross_checks`). It
+counts as zero only where rounding alone explains it, and as undecided in between.
 """
 
 import math
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from theory.fixed_point import EPSILON, ERROR_MARGIN, FixedPoint
 from theory.jacobian.factored import FactoredJacobian
-from theory.theorem1.probes import Probes
+from theory.theorem1.cross_checks import Probes
 
 
 class Verdict(StrEnum):

@@ -2,11 +2,27 @@
 
 Finite differences of the actual map s ↦ G(z*(s), s), the fixed point solved anew at each displaced state,
 share no derivative formula with the implicit function theorem.
+
+An error matrix E is estimated by the root mean square of ‖E r‖ over k directions r. Up to :data:`PROBES`
+entries these are all columns, √n times the unit vectors: the estimate is ‖E‖_F itself. Beyond, they are
+Gaussian, with E ‖E r‖² = ‖E‖_F², and
+
+    P(estimate ≤ t ‖E‖_F) ≤ (t² e^{1 − t²})^{k/2}    for every E and every 0 < t < 1 .
+
+Proof. With the eigenvalues λ of EᵀE / ‖E‖_F², which sum to 1, k times the squared ratio is X = Σ λ_i Y_i with
+independent Y_i of law χ²_k, and the mean of e^{−sX} is Π (1 + 2 s λ_i)^{−k/2} ≤ (1 + 2 s)^{−k/2}. Markov's
+inequality for X ≤ k t², at 1 + 2 s = 1/t², gives the bound. ∎
+
+With ±1 entries there is none: E = e_1 (e_2 − e_3)ᵀ is missed by each with probability ½. The bound asks that
+E does not depend on the directions, so the seed comes from the operating system, unless it is given.
 """
 
 import math
+import secrets
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
@@ -15,8 +31,40 @@ from theory.blocks import BlockMap, flatten, last_place_displacements, real_entr
 from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
 from theory.forward_mode import MAX_CHUNK_ENTRIES
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
-from theory.theorem1.probes import Probes, root_mean_square
 from theory.transition import State, Transition
+
+PROBES = 8
+"""Directions per error estimate; all of them for up to this many entries."""
+
+
+def miss_probability(ratio: float = 1 / ERROR_MARGIN, probes: int = PROBES) -> float:
+    """Return the bound on the probability that an estimate is at most ``ratio`` times the error."""
+    return (ratio**2 * math.exp(1 - ratio**2)) ** (probes / 2)
+
+
+@dataclass(frozen=True)
+class Probes:
+    """A seed, and the directions drawn from it: the same for the same purpose."""
+
+    seed: int = field(default_factory=lambda: secrets.randbits(63))  # unpredictable if not given
+
+    def directions(self, size: int, like: Tensor, purpose: int = 0) -> Tensor:
+        """Return directions r whose ‖E r‖² have the mean ‖E‖_F², shape ``[k, size]``, like another tensor."""
+        if size <= PROBES:
+            return math.sqrt(size) * torch.eye(size, dtype=like.dtype, device=like.device)
+        return self.gaussian(PROBES, size, like, purpose)
+
+    def gaussian(self, count: int, size: int, like: Tensor, purpose: int = 0) -> Tensor:
+        """Return vectors of independent standard normal numbers, shape ``[count, size]``."""
+        state = np.random.SeedSequence([self.seed, purpose]).generate_state(2)
+        generator = torch.Generator().manual_seed(int(state[0]) << 31 ^ int(state[1]))
+        return torch.randn(count, size, generator=generator, dtype=torch.float64).to(like)
+
+
+def root_mean_square(deviations: Tensor) -> float:
+    """Return the estimate of ‖E‖_F from the rows E r."""
+    return deviations.norm().item() / math.sqrt(len(deviations))
+
 
 Function = Callable[[Tensor], Tensor]
 
@@ -97,11 +145,11 @@ def jacobian_errors(
 ) -> tuple[float, Tensor]:
     """Return an estimate of ‖J − J'‖_F, J' by finite differences with the fixed point solved anew.
 
-    The root mean square of ‖(J − J') r‖ over the directions r of :class:`~theory.theorem1.probes.Probes`: all
-    columns of a small block, where it is the norm itself; else random directions, among which an error of
-    more than ten times the estimate hides with a probability of at most 5.3e-7. The discrepancy of a diagonal
-    first term is added. NaN, where a fixed point was not found again, means that nothing is known. With it
-    comes the same estimate of every row, ``[n]``.
+    The root mean square of ‖(J − J') r‖ over the directions r of
+    :class:`~theory.theorem1.cross_checks.Probes`: all columns of a small block, where it is the norm itself;
+    else random directions, among which an error of more than ten times the estimate hides with a probability
+    of at most 5.3e-7. The discrepancy of a diagonal first term is added. NaN, where a fixed point was not
+    found again, means that nothing is known. With it comes the same estimate of every row, ``[n]``.
     """
     directions = (probes or Probes()).directions(jacobian.size, block.vector, purpose=1)
     measured = resolved_differences(block, latent, directions, widening)

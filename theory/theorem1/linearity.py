@@ -18,9 +18,9 @@ from theory.blocks import BlockMap, flatten
 from theory.fixed_point import EPSILON, ERROR_MARGIN
 from theory.jacobian.factored import FactoredJacobian
 from theory.theorem1.conditions import Verdict, judge
+from theory.theorem1.cross_checks import Probes
 from theory.theorem1.elsewhere import UNSEEN, Origin, Sight, look, screen
 from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
-from theory.theorem1.probes import Probes
 from theory.transition import State
 
 ROWS = 256

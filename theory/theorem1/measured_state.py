@@ -20,8 +20,7 @@ from theory.theorem1.conditions import (
     unmeasured,
     vacuous,
 )
-from theory.theorem1.cross_checks import jacobian_errors, latent_jacobian_error
-from theory.theorem1.probes import Probes
+from theory.theorem1.cross_checks import Probes, jacobian_errors, latent_jacobian_error
 from theory.transition import State, Transition
 
 

@@ -1,7 +1,7 @@
 """Is a compiled model right when floats execute it? Bounds of every float32 operation of a token's step.
 
 The theorems on compiled automata are about real arithmetic, as all proofs of the other kinds are. Here the
-program itself is bounded, in all modes, under the assumptions of `theory.rigorous.float_format`;
+program itself is bounded, in all modes, under the assumptions of `theory.rigorous.rounded`;
 docs/compiled_automata_proofs.md, section 7.
 """
 
@@ -22,7 +22,7 @@ from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.compiled.compile import machine_of
 from implicit.compiled.executed import LARGEST_RTOL, ExecutedBounds, executed_bounds_of
-from implicit.compiled.wiring import Wiring
+from implicit.compiled.weights import Wiring
 from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import Run
 

@@ -23,7 +23,7 @@ tends to the same answers. That holds where Φ maps all latents into a ball in w
 Only the last two steps and this are the proof. It is about the model with its weights as the exact numbers
 that their floats are, and about every relative tolerance up to the one that is asked for. It holds in real
 arithmetic and, of the sequential mode, as float64 computes it (``python -m implicit.answer``). Rounding is
-bounded along with it under the assumptions of `theory.rigorous.float_format`.
+bounded along with it under the assumptions of `theory.rigorous.rounded`.
 
 Limits: the run's own tolerance may be larger, and its float32 is not part of the proof.
 

@@ -4,7 +4,7 @@ The weights are taken as the exact numbers that their floats are. Every word lea
 provably holds the state after it; every token maps it into the next one, by the iteration that is run: from
 the latent zero, damped, until the relative tolerance is met (`theory.rigorous.covers.orbits`). There it
 decodes the right answer with a margin that is bounded from below. What is proved is about the model in real
-arithmetic and, as `theory.rigorous.float_format` assumes that it rounds, in float64, with every relative
+arithmetic and, as `theory.rigorous.rounded` assumes that it rounds, in float64, with every relative
 tolerance up to the one that is asked for, which the run's own may exceed.
 
 A tree of words is the cover of `theory.rigorous.covers.invariant_cover` in which only the first tokens have
@@ -41,8 +41,12 @@ from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
 from implicit.checked_config import CheckedConfig
 from implicit.enclosed.any_loop import EnclosedAnyLoop, compare_with_floats
-from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
-from implicit.enclosed.executed_loop import ExecutedClosedLoop
+from implicit.enclosed.closed_loop import (
+    EnclosedClosedLoop,
+    ExecutedClosedLoop,
+    flatten_state,
+    unflatten_state,
+)
 from implicit.enclosed.forms import is_mamba2
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
@@ -51,7 +55,7 @@ from implicit.modes import Solve
 from implicit.runs.loading import Run
 from theory.rigorous.covers.invariant_cover import EXACT, Cover, StepBounds, StepErrors, enclose_steps
 from theory.rigorous.covers.orbits import Attraction, Iteration, Members, attraction_of
-from theory.rigorous.float_format import FLOAT64, FloatFormat
+from theory.rigorous.rounded import FLOAT64, FloatFormat
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -1,6 +1,13 @@
 """Language models under `lm-eval`: benchmarks from local files, and state tracking in plain text."""
 
-from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES, HarnessTask
+from implicit.language.harness.catalogue import (
+    HARNESS_TASKS,
+    TASK_FILES,
+    TRACKING_TASKS,
+    HarnessTask,
+    TrackingTask,
+    tracking_documents,
+)
 from implicit.language.harness.documents import TrackingDocument
 from implicit.language.harness.evaluation import (
     HarnessOptions,
@@ -10,7 +17,6 @@ from implicit.language.harness.evaluation import (
 )
 from implicit.language.harness.local_sets import LOCAL_SETS, LocalSet, local_rows
 from implicit.language.harness.shortcuts import Shortcuts, measured_shortcuts, shortcut_table
-from implicit.language.harness.tracking import TRACKING_TASKS, TrackingTask, tracking_documents
 
 __all__ = [
     "HARNESS_TASKS",

@@ -13,10 +13,9 @@ from typing import Any
 from automata.data_files import DATA_VARIABLE
 from automata.errors import InputError, printable_lines
 from implicit.command_line import CommandParser, read_number, run_command
-from implicit.language.harness.catalogue import HARNESS_TASKS, TASK_FILES
+from implicit.language.harness.catalogue import DOCUMENTS, HARNESS_TASKS, LENGTH, TASK_FILES
 from implicit.language.harness.evaluation import HarnessOptions, evaluate_folder, results_table
 from implicit.language.harness.shortcuts import DRAWN, shortcut_table
-from implicit.language.harness.tracking import DOCUMENTS, LENGTH
 from implicit.language.stored_models import load_model
 from implicit.runs.files import write_json
 

@@ -15,9 +15,8 @@ import numpy as np
 from automata.checks import check_integer
 from automata.errors import InputError
 from automata.tasks.audit import cluster_error
-from implicit.language.harness.catalogue import TASK_FILES, check_tasks
+from implicit.language.harness.catalogue import DOCUMENTS, LENGTH, TASK_FILES, check_tasks
 from implicit.language.harness.local_sets import local_files
-from implicit.language.harness.tracking import DOCUMENTS, LENGTH
 from implicit.language.quiet import only_errors_of
 from implicit.language.stored_models import check_model_folder, load_model
 from implicit.runs.environment import describe_environment

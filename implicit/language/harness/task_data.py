@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from implicit.language.harness.catalogue import DOCUMENTS, LENGTH, tracking_documents
 from implicit.language.harness.local_sets import local_rows
-from implicit.language.harness.tracking import DOCUMENTS, LENGTH, tracking_documents
 
 
 def local_set(local_name: str, data: str | Path | None = None, **_: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from automata.checks import shown
 from automata.data_files import read_file
 from automata.errors import InputError, unknown_name
 from implicit.checked_config import CheckedConfig, validated
-from implicit.config.optimizer import OptimizerConfig
+from implicit.config.run import OptimizerConfig
 from implicit.language.configuration import FixedPoints, LanguageModelConfig
 from implicit.language.sizes import language_config, published_config
 

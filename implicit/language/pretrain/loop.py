@@ -25,8 +25,14 @@ from implicit.language.modeling import LanguageModel
 from implicit.language.pretrain.config import PretrainConfig, enter
 from implicit.language.pretrain.folder import TIMES, PretrainFolder, reading, writing
 from implicit.language.pretrain.perplexity import Validation
-from implicit.language.pretrain.tokens import digest, encoded, tokenizer_of, vocabulary_size
-from implicit.language.pretrain.windows import ShuffledWindows, Windows
+from implicit.language.pretrain.tokens import (
+    ShuffledWindows,
+    Windows,
+    digest,
+    encoded,
+    tokenizer_of,
+    vocabulary_size,
+)
 from implicit.language.quiet import only_errors_of
 from implicit.language.sizes import parameter_count
 from implicit.runs.files import check_hashes, check_within, read_json, write_json

@@ -17,7 +17,7 @@ from implicit.fixed_point import Stopping
 from implicit.language.configuration import FixedPoints
 from implicit.language.evaluation import TextEvaluation
 from implicit.language.pretrain.config import Evaluation
-from implicit.language.pretrain.windows import Windows
+from implicit.language.pretrain.tokens import Windows
 from implicit.modes import Solve
 
 

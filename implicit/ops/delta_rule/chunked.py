@@ -19,8 +19,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.delta_rule.reference import delta_rule_reference
-from implicit.ops.hand_written_passes import Arguments, op_with_passes
-from implicit.ops.not_finite import not_finite_sequences
+from implicit.ops.hand_written_passes import Arguments, not_finite_sequences, op_with_passes
 
 
 class Decays:

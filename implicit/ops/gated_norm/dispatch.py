@@ -23,9 +23,8 @@ from implicit.ops.backends import (
     later,
     on_gpu_or_interpreted,
 )
-from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
+from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes, uncompiled
 from implicit.ops.norm_factor import norm_factor, widened
-from implicit.ops.uncompiled import uncompiled
 
 
 def definition(groups: int, epsilon: float) -> Op:

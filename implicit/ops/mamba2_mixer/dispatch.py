@@ -19,9 +19,8 @@ from implicit.ops.backends import (
     on_cpu,
     one_element_type,
 )
-from implicit.ops.hand_written_passes import Op
+from implicit.ops.hand_written_passes import Op, uncompiled
 from implicit.ops.mamba2_mixer.definition import MixerTensors, one_by_one
-from implicit.ops.uncompiled import uncompiled
 
 Request = TensorsRequest
 

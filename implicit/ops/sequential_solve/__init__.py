@@ -3,8 +3,7 @@
 The definition is `implicit.modes.solve_sequentially`, the plain loop, which runs anywhere.
 """
 
-from implicit.ops.sequential_solve.backends import choose, explain_sequential_solve
 from implicit.ops.sequential_solve.self_map import SelfMap, Walk
-from implicit.ops.sequential_solve.solve import sequential_solve
+from implicit.ops.sequential_solve.solve import choose, explain_sequential_solve, sequential_solve
 
 __all__ = ["SelfMap", "Walk", "choose", "explain_sequential_solve", "sequential_solve"]

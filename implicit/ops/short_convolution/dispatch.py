@@ -20,8 +20,7 @@ from implicit.ops.backends import (
     later,
     on_gpu_or_interpreted,
 )
-from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
-from implicit.ops.uncompiled import uncompiled
+from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes, uncompiled
 
 
 def definition(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor]:

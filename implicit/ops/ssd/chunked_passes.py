@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.ops.not_finite import not_finite_sequences
+from implicit.ops.hand_written_passes import not_finite_sequences
 from implicit.ops.ssd.reference import ssd_reference
 
 LOG2_E = math.log2(math.e)

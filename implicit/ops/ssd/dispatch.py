@@ -29,9 +29,9 @@ from implicit.ops.backends import (
     one_element_type,
     package,
 )
+from implicit.ops.hand_written_passes import uncompiled
 from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.reference import ssd_reference
-from implicit.ops.uncompiled import uncompiled
 
 
 def ssd_mamba_ssm(

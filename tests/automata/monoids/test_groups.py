@@ -7,12 +7,14 @@ from automata.monoids.groups import (
     alternating_group,
     cyclic_group,
     dihedral_group,
+    one_line_name,
+    permutation_group,
     quaternion_group,
     reset_monoid,
     symmetric_group,
+    transformation_closure,
 )
 from automata.monoids.monoid import Monoid, find_isomorphism
-from automata.monoids.transformations import one_line_name, permutation_group, transformation_closure
 from tests.refusals import refusals
 
 PAIRS = [

@@ -14,9 +14,9 @@ from automata.monoids.groups import (
     quaternion_group,
     reset_monoid,
     symmetric_group,
+    transformation_closure,
 )
 from automata.monoids.monoid import Monoid, direct_product
-from automata.monoids.transformations import transformation_closure
 from tests.refusals import refusals
 
 EXAMPLES = {

@@ -8,7 +8,7 @@ import pytest
 from automata.errors import InputError
 from automata.probabilistic import NO_VALUE
 from automata.repl import ReplTrace
-from automata.repl.permutations import Actions
+from automata.repl.session_format import Actions
 from automata.tasks import ReplLanguage, task_from
 from automata.tasks.observed import ObservedTask
 

@@ -9,15 +9,18 @@ from torch import Tensor
 
 from automata.errors import InputError
 from benchmarks.certificate_mutations.misrounding import Misrounding
-from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
-from implicit.enclosed.executed_loop import ExecutedClosedLoop
+from implicit.enclosed.closed_loop import (
+    EnclosedClosedLoop,
+    ExecutedClosedLoop,
+    flatten_state,
+    unflatten_state,
+)
 from implicit.fixed_point import DampedPicard
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from tests.rounding_models import rounding_model
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.covers.invariant_cover import StepRounding
-from theory.rigorous.float_format import FLOAT32, FLOAT64
-from theory.rigorous.rounded import Rounded
+from theory.rigorous.rounded import FLOAT32, FLOAT64, Rounded
 
 POSITIONS = 12
 

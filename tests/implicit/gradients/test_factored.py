@@ -12,7 +12,7 @@ from automata.errors import InputError
 from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Unrolled, solve_with_gradient
-from implicit.gradients.factored import FactoredImplicit
+from implicit.gradients.iterated import FactoredImplicit
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import ModeResult, Recurrence, solve_sequentially, solve_simultaneously
 from implicit.modes.problems import sequence_problem

@@ -12,7 +12,7 @@ import pytest
 
 from automata.errors import InputError
 from implicit.config.recipes import recipe
-from implicit.runs.settings_file import read_settings
+from implicit.runs.files import read_settings
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
 from paper_figures.registry import figure_named
 from tests.paper_figures.experiments.tiny import ROOT, Length, accuracy

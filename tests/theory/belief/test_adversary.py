@@ -10,6 +10,7 @@ from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, 
 from automata.probabilistic.scope import marginal_scope
 from tests.refusals import refusals
 from theory.belief.adversary import sequence_errors, worst_sequence
+from theory.belief.decay import worst_decay
 from theory.belief.predictors import (
     LinearPredictor,
     MarginalPredictor,
@@ -19,7 +20,6 @@ from theory.belief.predictors import (
 )
 from theory.belief.reachable import belief_chain
 from theory.belief.token_source import TokenSource
-from theory.belief.worst_case import worst_decay
 
 TURN = {(1, 2, 3): 1 / 3, (2, 3, 1): 1 / 3, (3, 1, 2): 1 / 3}
 TURNS = hidden_permutations(3, {"turn": TURN, "swap": {(1, 2, 3): 0.5, (2, 1, 3): 0.5}})

@@ -5,11 +5,10 @@ import torch
 from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from theory.belief.decay import decay_rate
+from theory.belief.decay import decay_rate, worst_decay
 from theory.belief.reachable import BeliefChain, belief_chain
 from theory.belief.rescaling import best_gains, edge_gains, exit_length, exit_lengths
 from theory.belief.token_source import TokenSource
-from theory.belief.worst_case import worst_decay
 
 
 def chain_of(automaton: ProbabilisticAutomaton, source: TokenSource) -> BeliefChain:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from theory.rigorous.balls import Ball
-from theory.rigorous.float_format import FloatFormat
-from theory.rigorous.rounded import LINEAR, TINY, Rounded, joined
+from theory.rigorous.rounded import LINEAR, TINY, FloatFormat, Rounded, joined
 
 U = 2.0**-10
 FORM = FloatFormat("coarse", U, 3)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.theory.theorem1.adversarial import WIDE, WIDE_W, W, claiming, explicit, hidden_from, random_states
 from theory import Verdict, check_theorem1
-from theory.theorem1.probes import PROBES, Probes, miss_probability, root_mean_square
+from theory.theorem1.cross_checks import PROBES, Probes, miss_probability, root_mean_square
 
 SIZE = 30
 

@@ -1,10 +1,11 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 """The mixer and its gradients: all of a run of tokens while they lie in the cache, then the next."""
 
-from implicit.ops.mamba2_mixer.numba_kernels.around_scan import convolve, normalise
-from implicit.ops.mamba2_mixer.numba_kernels.around_scan_gradient import (
+from implicit.ops.mamba2_mixer.numba_kernels.around_scan import (
     begin_back,
+    convolve,
     convolve_back,
+    normalise,
     normalise_back,
 )
 from implicit.ops.numba_shared.jit import compiled, inner

@@ -13,8 +13,7 @@ from torch.nn import functional
 from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
 from implicit.ops.mamba2_mixer.definition import MixerTensors, definition
 from implicit.ops.mamba2_mixer.numba_kernels import kernel
-from implicit.ops.mamba2_mixer.numba_kernels.around_scan import Inputs, Room
-from implicit.ops.mamba2_mixer.numba_kernels.around_scan_gradient import Found
+from implicit.ops.mamba2_mixer.numba_kernels.around_scan import Found, Inputs, Room
 from implicit.ops.numba_shared.launch import Strided, array, deal
 from implicit.ops.numba_shared.matrices import memory
 from implicit.ops.ssd.numba_kernels.launch import room_for_chunk, room_for_states

@@ -14,7 +14,7 @@ import numpy as np
 
 from implicit.ops.numba_shared.functions import zero_like
 from implicit.ops.numba_shared.jit import compiled
-from implicit.ops.numba_shared.views import row_of
+from implicit.ops.numba_shared.matrices import row_of
 from implicit.ops.sequential_solve.numba_kernels.trail import linearise
 from implicit.ops.sequential_solve.numba_kernels.transposed import pull_back, step_back
 

@@ -25,8 +25,7 @@ import numpy as np
 
 from implicit.ops.numba_shared.functions import exp, norm_factor, sigmoid, softplus, zero_like
 from implicit.ops.numba_shared.jit import compiled
-from implicit.ops.numba_shared.matrices import add_products
-from implicit.ops.numba_shared.views import row_of, view
+from implicit.ops.numba_shared.matrices import add_products, row_of, view
 
 
 class Weights(NamedTuple):

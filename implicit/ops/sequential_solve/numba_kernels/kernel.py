@@ -12,7 +12,7 @@ import numpy as np
 from implicit.fixed_point import Status
 from implicit.ops.numba_shared.functions import zero_like
 from implicit.ops.numba_shared.jit import compiled
-from implicit.ops.numba_shared.views import row_of
+from implicit.ops.numba_shared.matrices import row_of
 from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
 
 CONVERGED = int(Status.CONVERGED)

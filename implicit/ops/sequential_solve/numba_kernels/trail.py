@@ -11,7 +11,7 @@ import numpy as np
 
 from implicit.ops.numba_shared.functions import norm_factor, sigmoid, silu_slope, zero_like
 from implicit.ops.numba_shared.jit import compiled
-from implicit.ops.numba_shared.views import row_of, view
+from implicit.ops.numba_shared.matrices import row_of, view
 from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from implicit.ops.numba_shared.functions import zero_like
 from implicit.ops.numba_shared.jit import compiled
-from implicit.ops.numba_shared.matrices import add_products
-from implicit.ops.numba_shared.views import row_of, view
+from implicit.ops.numba_shared.matrices import add_products, row_of, view
 
 
 class Transposed(NamedTuple):

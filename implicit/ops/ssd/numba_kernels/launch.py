@@ -12,8 +12,7 @@ from implicit.ops.numba_shared.launch import Strided, array, deal
 from implicit.ops.numba_shared.matrices import lanes, memory
 from implicit.ops.ssd import chunked
 from implicit.ops.ssd.numba_kernels import sequence
-from implicit.ops.ssd.numba_kernels.chunk import CHUNK_SIZE, Chunk
-from implicit.ops.ssd.numba_kernels.chunk_gradient import Gradient
+from implicit.ops.ssd.numba_kernels.chunk import CHUNK_SIZE, Chunk, Gradient
 
 
 def room_for_chunk(length: int, size: int, width: int, dtype: np.dtype) -> tuple[Chunk, Gradient]:

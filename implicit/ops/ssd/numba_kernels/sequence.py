@@ -12,17 +12,18 @@ import numpy as np
 from implicit.ops.numba_shared.functions import zero_like
 from implicit.ops.numba_shared.jit import compiled, inner
 from implicit.ops.numba_shared.launch import Strided
-from implicit.ops.numba_shared.matrices import TILE_ROWS, Matrix, clear_rows, copy_rows, transpose
-from implicit.ops.numba_shared.views import view
+from implicit.ops.numba_shared.matrices import TILE_ROWS, Matrix, clear_rows, copy_rows, transpose, view
 from implicit.ops.ssd.numba_kernels.chunk import (
     Part,
     advance_state,
+    backward_head,
+    begin_group,
+    end_group,
     forward_head,
     state_of,
     take_group,
     take_head,
 )
-from implicit.ops.ssd.numba_kernels.chunk_gradient import backward_head, begin_group, end_group
 
 
 class Sequence(NamedTuple):

@@ -8,13 +8,11 @@ from flint import arb
 from analysis.certificates.arb.models import ArbModel, entries_of, exact_vector, norm_bound, precision
 from analysis.certificates.arb.rounding import ArbRounding, Computed
 from analysis.certificates.certificate import MOST_ULPS
-from implicit.enclosed.closed_loop import flatten_state, unflatten_state
-from implicit.enclosed.executed_loop import ExecutedClosedLoop
+from implicit.enclosed.closed_loop import ExecutedClosedLoop, flatten_state, unflatten_state
 from implicit.models.mamba2 import ImplicitMamba2
 from tests.rounding_models import rounding_model
 from theory.rigorous.balls import Ball
-from theory.rigorous.float_format import FLOAT64, FloatFormat
-from theory.rigorous.rounded import Rounded
+from theory.rigorous.rounded import FLOAT64, FloatFormat, Rounded
 
 BITS = 160
 POSITIONS = 8

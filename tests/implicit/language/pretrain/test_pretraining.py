@@ -21,8 +21,7 @@ from implicit.language.pretrain import Phase, make_accelerator
 from implicit.language.pretrain.__main__ import main
 from implicit.language.pretrain.config import Evaluation, Source, read_config
 from implicit.language.pretrain.loop import make_optimizer
-from implicit.language.pretrain.tokens import byte_tokenizer, documents, encoded
-from implicit.language.pretrain.windows import ShuffledWindows, Windows
+from implicit.language.pretrain.tokens import ShuffledWindows, Windows, byte_tokenizer, documents, encoded
 from implicit.threads import threads_taken
 from tests.implicit.language.pretrain.small_runs import lines_of, small_run, train
 

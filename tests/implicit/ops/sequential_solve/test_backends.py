@@ -8,7 +8,7 @@ import torch
 from automata.errors import InputError
 from implicit.ops import explain_sequential_solve
 from implicit.ops.sequential_solve import SelfMap, choose
-from implicit.ops.sequential_solve.backends import BACKENDS, Request
+from implicit.ops.sequential_solve.solve import BACKENDS, Request
 
 WEIGHTS: dict[str, Any] = {
     "mixer_norm": torch.ones(1, 8),
