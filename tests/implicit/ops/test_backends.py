@@ -153,7 +153,7 @@ OPS: dict[str, tuple[Backends[Any, Any], Any]] = {
         mamba2_mixer.dispatch.BACKENDS,
         lambda device: mamba2_mixer.dispatch.Request(device, FLOAT32),
     ),
-    "sequential_solve": (sequential_solve.backends.BACKENDS, sequential_solve.backends.Request),
+    "sequential_solve": (sequential_solve.solve.BACKENDS, sequential_solve.solve.Request),
 }
 every_op = pytest.mark.parametrize(("backends", "request_on"), OPS.values(), ids=OPS)
 WITH_KERNELS = {name: op for name, op in OPS.items() if "triton" in op[0]}
