@@ -26,8 +26,8 @@ from torch import Tensor
 
 from analysis.framework.arrays import IntArray
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
-from automata.tasks.allowed_traces import allowed_traces
 from automata.tasks.interface import Task
+from automata.tasks.word_problem import allowed_traces
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve

@@ -44,8 +44,7 @@ from analysis.mechanism.dynamics import (
     swap_parts,
     visit_classes,
 )
-from automata.drawing import COLORS
-from automata.drawn_labels import in_legend
+from automata.drawing import COLORS, in_legend
 from automata.errors import InputError
 from implicit.runs.loading import Run
 

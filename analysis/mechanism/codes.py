@@ -15,7 +15,7 @@ import numpy as np
 from analysis.framework.arrays import FloatArray, IntArray
 from automata.errors import InputError
 from automata.monoids.characters import LARGEST_ORDER, IsotypicComponent, isotypic_components
-from automata.monoids.transformations import transformation_closure
+from automata.monoids.groups import transformation_closure
 from automata.tasks.word_problem import WordProblem
 
 ROUNDING = 1e-12  # codes that differ by less than this share of the state's size do not differ

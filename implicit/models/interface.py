@@ -20,9 +20,8 @@ from pydantic import PositiveInt
 from pydantic.fields import FieldInfo
 from torch import Tensor, nn
 
-from automata.caller import warn_caller
 from automata.checks import check_integer, check_type
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from implicit.cells.interface import check_methods
 from implicit.checked_config import CheckedConfig, validated
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Stopping
@@ -35,7 +34,7 @@ from implicit.models.input_checks import (
     mask_of,
 )
 from implicit.modes import SequenceSolution, Solve
-from implicit.ops.uncompiled import uncompiled
+from implicit.ops.hand_written_passes import uncompiled
 from theory.transition import State, Transition, TransitionBatch
 
 ALPHABETS = ("vocabulary_size", "output_size")

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from automata.caller import warn_caller
 from automata.checks import check_integer, check_type, shown
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from implicit.cells import Cell, RMSNorm
 from implicit.cells.contract import check_cell
 from implicit.cells.plain import like
@@ -23,7 +22,7 @@ from implicit.models.input_checks import check_state, mask_of
 from implicit.models.iterated_layers import IteratedLayers
 from implicit.models.stack import Layers, mlps_of, norms_of
 from implicit.modes import SequenceSolution, Solve, checked_solve
-from implicit.ops.uncompiled import uncompiled
+from implicit.ops.hand_written_passes import uncompiled
 from theory.status import Status
 from theory.transition import State
 

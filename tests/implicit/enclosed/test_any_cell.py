@@ -8,7 +8,7 @@ import torch
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
-from implicit.enclosed.any_cell import enclosed_transitions, with_exact_weights
+from implicit.enclosed.any_loop import enclosed_transitions, with_exact_weights
 from implicit.enclosed.forms import form_of, is_mamba2, widest
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config

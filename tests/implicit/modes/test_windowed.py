@@ -15,7 +15,7 @@ from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
 from implicit.modes.recurrence import Inputs
 from implicit.modes.solve import solve_by
-from implicit.modes.verification import Candidates, verify
+from implicit.modes.windowed import Candidates, verify
 from tests.implicit.modes.conftest import KEEP, SET_UP, SPIN
 from tests.small_models import contracting_mamba2
 from tests.solving import solved

@@ -13,13 +13,13 @@ from implicit.runs import files
 from implicit.runs.files import (
     check_tensors,
     read_json,
+    read_settings,
     read_tensors,
     tensor_bytes,
     write_bytes,
     write_json,
     write_tensors,
 )
-from implicit.runs.settings_file import read_settings
 
 
 class Killed(BaseException):
