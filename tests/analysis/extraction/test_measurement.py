@@ -82,7 +82,9 @@ def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
 def test_the_automaton_of_a_task_without_a_name_is_that_of_the_task() -> None:
     parity = {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}}
     task = task_from({"transitions": parity, "initial": "even"})
-    found = extraction.analyse(Run.of(MachineModel(task.machine()), task, length=12), fresh_words=4)
+    machine = task.machine()
+    assert machine is not None
+    found = extraction.analyse(Run.of(MachineModel(machine), task, length=12), fresh_words=4)
     assert found.sentence.startswith("equivalent to the automaton of the task: 2 states; ")
 
 
