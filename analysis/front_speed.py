@@ -124,7 +124,7 @@ class FrontSpeedSettings(AnalysisSettings):
 
 @dataclass(frozen=True, eq=False)
 class RunFront:
-    """What was found of one run: the fronts of whole sequences and of walls in windows of few tokens.
+    """The results of one run: the fronts of whole sequences and of walls in windows of few tokens.
 
     ``exponents`` are the largest growths per token of the linear response on circles of ``radii`` |ω|,
     ``spectral_radius`` the largest of one token's damped iteration, ``errors`` those of the first
@@ -171,7 +171,7 @@ class RunFront:
 
 @dataclass(frozen=True, eq=False)
 class FrontSpeedAnalysis(Answer):
-    """What `analyse` returns, one entry per run."""
+    """The result of `analyse`, one entry per run."""
 
     settings: FrontSpeedSettings
     runs: tuple[RunFront, ...]

@@ -51,7 +51,7 @@ __all__ = [
 
 
 class LengthSettings(AnalysisSettings):
-    """What is measured."""
+    """The settings of the measurement."""
 
     lengths: tuple[PositiveInt, ...] = Field(
         default=(32, 64, 128, 256), min_length=1, description="lengths of the sequences, in tokens"
@@ -169,7 +169,7 @@ def last_answers(asked: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class LengthAnalysis(Answer):
-    """What `analyse` returns, one entry per run."""
+    """The result of `analyse`, one entry per run."""
 
     settings: LengthSettings
     runs: tuple[RunAccuracy, ...]

@@ -17,6 +17,7 @@ from automata.monoids.monoid import Monoid
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.table import Table
+    from matplotlib.text import Text
 
 Point = NDArray[np.float64]
 
@@ -319,10 +320,6 @@ def _unit(vector: Point) -> Point:
 def _turned(vector: Point, angle: float) -> Point:
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     return turn @ vector
-
-
-if TYPE_CHECKING:
-    from matplotlib.text import Text
 
 
 def show_plainly(*texts: "Text") -> None:

@@ -122,7 +122,7 @@ def _figures(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _remark(record: Mapping[str, Any]) -> str:
-    """What was wrong, rates and counts, in words."""
+    """The errors in words: their rates and counts."""
     parts = [] if record["correct"] else [f"[red]not correct, no speed: {record['fault']}[/red]"]
     if record.get("share", 1) != 1:
         parts.append(f"from {record['share']:.1%} of the work")

@@ -85,7 +85,7 @@ class Transition:
 
 
 TokenInputs = dict[str, Tensor]
-"""What a token contributes to Φ and G: named tensors, in a batch with a leading axis of positions."""
+"""The part of a token in Φ and G: named tensors, in a batch with a leading axis of positions."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ _MOST_ACTIONS = 64  # of two kinds: 2⁶⁴ words of them are beyond any memory 
 
 @dataclass(frozen=True, eq=False)
 class WorstRounds:
-    """What a search found, and what the same model does on random rounds."""
+    """The result of a search, beside the same model on random rounds."""
 
     tokens: IntArray  # of the sequence found, ``[length]``
     errors: FloatArray  # KL(exact ‖ model) at its reveals, in nats, ``[rounds]``

@@ -40,7 +40,7 @@ from implicit.runs.loading import Run
 
 @dataclass(frozen=True, eq=False)
 class RunBelief:
-    """What was found of one run."""
+    """The results of one run."""
 
     run: RunIdentity
     settings: BeliefSettings
@@ -177,7 +177,7 @@ class RunBelief:
 
 @dataclass(frozen=True, eq=False)
 class BeliefAnalysis(Answer):
-    """What `analyse` returns."""
+    """The result of `analyse`."""
 
     settings: BeliefSettings
     runs: tuple[RunBelief, ...]  # one entry per run

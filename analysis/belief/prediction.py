@@ -31,7 +31,7 @@ def divergence(exact: FloatArray, log_predicted: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What was predicted at the places of `ExactSequences`; all arrays are ``[places]``."""
+    """Predictions at the places of `ExactSequences`; all arrays are ``[places]``."""
 
     exact: ExactSequences
     kl: FloatArray  # KL(p‖q), in nats

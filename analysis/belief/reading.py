@@ -1,4 +1,4 @@
-"""What `analysis.belief` looks at, and how a model reads long sequences: in blocks that bound the memory."""
+"""The settings of `analysis.belief`, and long sequences read in blocks that bound the memory."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from theory.transition import State
 
 
 class BeliefSettings(AnalysisSettings):
-    """What is measured."""
+    """The settings of the measurement."""
 
     sequences: int = Field(default=64, ge=2, description="test sequences; they are the independent units")
     multiples: tuple[PositiveInt, ...] = Field(

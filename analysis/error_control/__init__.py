@@ -85,7 +85,7 @@ class ErrorControlSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class ErrorControlAnalysis(Answer):
-    """What `analyse` returns."""
+    """The result of `analyse`."""
 
     run: RunIdentity
     settings: ErrorControlSettings

@@ -89,7 +89,7 @@ class ExtractionSettings(AnalysisSettings):
 
 @dataclass(frozen=True, eq=False)
 class ExtractionAnalysis(Answer):
-    """What `analyse` returns."""
+    """The result of `analyse`."""
 
     run: RunIdentity
     settings: ExtractionSettings

@@ -212,7 +212,7 @@ class Difference:
 
     @property
     def model_is_wrong(self) -> bool:
-        """Whether the model itself differs from the task on this word."""
+        """True if the model itself differs from the task on this word."""
         return self.model != self.task
 
     def sentence(self, task: Task) -> str:

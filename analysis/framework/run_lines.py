@@ -13,7 +13,7 @@ from automata.drawing import in_legend
 RUN_LINES = (
     "Thin lines are single runs, thick ones their mean; bands reach from the lowest to the highest run."
 )
-"""What captions say of lines and bands."""
+"""The words of captions for lines and bands."""
 
 
 def draw_runs(

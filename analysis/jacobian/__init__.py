@@ -66,7 +66,7 @@ class JacobianSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class JacobianAnalysis(Answer):
-    """What `analyse` returns."""
+    """The result of `analyse`."""
 
     run: RunIdentity
     settings: JacobianSettings

@@ -94,7 +94,7 @@ class MechanismSettings(SampleSettings):
 
 @dataclass(frozen=True, eq=False)
 class RunMechanism:
-    """What is found of one run."""
+    """The results of one run."""
 
     run: RunIdentity
     classes: IntArray  # the automaton states that have codes
@@ -161,7 +161,7 @@ DECIDES = 0.9  # the share of the answers that a part has to take with it to be 
 
 @dataclass(frozen=True, eq=False)
 class MechanismAnalysis(Answer):
-    """What `compare` returns."""
+    """The result of `compare`."""
 
     settings: MechanismSettings
     runs: tuple[RunMechanism, ...]  # in the order given

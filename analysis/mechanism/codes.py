@@ -233,7 +233,7 @@ class Likeness:
 
 @dataclass(frozen=True, eq=False)
 class Symmetry:
-    """What the group that the tokens generate makes of the states.
+    """The action on the states of the group that the tokens generate.
 
     Example:
         >>> from automata.tasks.registry import make_task
@@ -297,7 +297,7 @@ def _orbits(permutations: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What the symmetry of the automaton makes of codes."""
+    """The symmetry of the automaton in the codes."""
 
     shares: dict[str, float]  # of their variance in every irreducible component; empty without a symmetry
     dimensions: dict[str, float]  # the participation ratio within each of these; likewise

@@ -126,7 +126,7 @@ def print_report(report: dict[str, Any], folder: Path, console: Console) -> None
 
 
 def _findings(report: Mapping[str, Any], name: str) -> dict[str, Finding]:
-    """What was found of a run, by analysis, in the order of the report."""
+    """The results of a run by analysis, in the order of the report."""
     found = report["models"][name]["findings"]
     questions = [analysis.name for analysis in reported_questions()]
     return {question: Finding.from_json(found[question]) for question in questions if question in found}

@@ -7,7 +7,7 @@ With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂z�
   τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends to the implicit gradient as k grows wherever the damped
   iteration contracts.
 - `Implicit`: solve the adjoint system v = g + (∂zΦ)ᵀ v, then back-propagate v through one evaluation of Φ;
-  iterated in `implicit.gradients.iterated`, solved without iterating in `implicit.gradients.iterated`.
+  `Implicit` iterates it, `FactoredImplicit` solves it token by token (`implicit.gradients.iterated`).
 
 A rule attaches a gradient to a solution and nothing more: value, residual and status stay the solver's.
 `solve_with_gradient` joins it with a search.

@@ -87,7 +87,7 @@ def mean_share(shares: list[float | None]) -> float | None:
 
 
 class PuzzleSettings(AnswerSettings):
-    """What is measured."""
+    """The settings of the measurement."""
 
     # swaps, or statements, of a text
     numbers: tuple[PositiveInt, ...] = Field(default=(1, 2, 4, 8, 16, 32, 64), min_length=1)
@@ -137,7 +137,7 @@ TRAINED_COMMANDS = 16  # commands in a training sequence
 
 
 class RevealSettings(AnswerSettings):
-    """What is measured."""
+    """The settings of the measurement."""
 
     # commands before the final reveal
     commands: tuple[PositiveInt, ...] = Field(default=(4, 8, 16, 32, 64, 128), min_length=1)
@@ -175,7 +175,7 @@ Test = Literal["1", "4", "8", "random"]
 
 
 class SpacingSettings(AnswerSettings):
-    """What is measured."""
+    """The settings of the measurement."""
 
     # how often values are revealed
     tests: tuple[Test, ...] = Field(default=("1", "4", "8", "random"), min_length=1)

@@ -32,7 +32,7 @@ _BINS = ("from", "to", "mean", "low", "high")
 
 
 class HiddenSettings(BeliefSettings):
-    """What is measured."""
+    """The settings of the measurement."""
 
     # that the next event is a reveal, and not an action
     reveal_probabilities: tuple[float, ...] = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
@@ -90,7 +90,7 @@ def _with_reveals(run: Run, settings: BeliefSettings, probability: float) -> dic
 
 
 class AdversarySettings(CheckedConfig):
-    """What is searched."""
+    """The settings of the search."""
 
     rounds: PositiveInt = 12  # reveals of a sequence
     actions: PositiveInt = 3  # swaps before each reveal
@@ -118,7 +118,7 @@ def worst_found(run: Run, settings: AdversarySettings) -> dict[str, Any]:
 
 
 class BridgeSettings(BeliefSettings):
-    """What is measured."""
+    """The settings of the measurement."""
 
     multiples: tuple[PositiveInt, ...] = (1, 2, 4, 8, 16, 32)
     sequences: int = 32
@@ -219,7 +219,7 @@ def _linear(belief: BayesFilter, numbers: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class ErrorSettings(CheckedConfig):
-    """What is measured."""
+    """The settings of the measurement."""
 
     pairs: PositiveInt = 32  # pairs of sequences
     length: int = Field(default=64, ge=COMMON_TOKENS + 2)  # tokens before the error

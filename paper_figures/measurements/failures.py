@@ -22,7 +22,7 @@ GEOMETRIC = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 
 
 
 class FailureSettings(CheckedConfig):
-    """What is measured."""
+    """The settings of the measurement."""
 
     # lengths at which the accuracy is measured
     lengths: tuple[PositiveInt, ...] = Field(default=GEOMETRIC, min_length=1)

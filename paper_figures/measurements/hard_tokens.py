@@ -26,7 +26,7 @@ NO_LIMIT = "none"  # the limit that is one of the settings, so large that it is 
 
 
 class HardTrainingSettings(CheckedConfig):
-    """What is measured."""
+    """The settings of the measurement."""
 
     hard_fractions: tuple[float, ...] = (0.1, 0.5)  # probabilities of a hard token at test
     limits: tuple[PositiveInt, ...] = (2, 4, 8, 16)  # the most self-iterations
@@ -93,7 +93,7 @@ def effort(iterations: Tensor, easy: Tensor, limits: Sequence[int]) -> dict[str,
 
 
 class HardTokenSettings(CheckedConfig):
-    """What is measured."""
+    """The settings of the measurement."""
 
     budgets: tuple[PositiveInt, ...] = (4, 6, 8)  # the most self-iterations of an easy token
     full_budget: PositiveInt = 64  # the most self-iterations of a hard token

@@ -181,7 +181,7 @@ MODES: tuple[Mode, ...] = ("sequential", "simultaneous")
 
 
 class BudgetSettings(CheckedConfig):
-    """What is measured."""
+    """The settings of the measurement."""
 
     # the most self-iterations per token
     budgets: tuple[PositiveInt, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -211,7 +211,7 @@ def budgets(run: Run, settings: BudgetSettings) -> dict[str, Any]:
 
 
 class TokenSettings(CheckedConfig):
-    """What is measured."""
+    """The settings of the measurement."""
 
     tolerances: tuple[PositiveFloat, ...] = (1e-2, 1e-4)  # relative tolerances, from loose to tight
     # tokens per sequence, rising; shorter ones are prefixes

@@ -294,7 +294,7 @@ class Solution(Protocol):
 
 
 class Output(Protocol):
-    """What a model makes of a batch of sequences."""
+    """The output of a model for a batch of sequences."""
 
     @property
     def logits(self) -> Tensor:

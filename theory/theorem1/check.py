@@ -231,7 +231,7 @@ def _rounding(measured: MeasuredState, layer: int, here: MeasuredJacobian) -> fl
 
 @runtime_checkable
 class HasTransition(Protocol):
-    """What is checked: any model that gives its initial state and (Φ, G) of a token."""
+    """A model to check: it gives its initial state and (Φ, G) of a token."""
 
     def init_state(self, batch_size: int) -> State:
         """Return the state before the first token, with a leading batch axis."""

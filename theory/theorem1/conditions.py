@@ -250,13 +250,13 @@ class LayerConclusion:
 
     @property
     def non_diagonal(self) -> Verdict:
-        """Whether h'_i changes with other entries; *fails* where rounding explains all of J and of moves."""
+        """Holds if h'_i changes with other entries; *fails* where rounding explains all of J and of moves."""
         mass = self._judged(self.off_diagonal_mass, self.off_diagonal_error, self.rounding)
         return self._either(mass, self.other_defect, self.other_error, self.other_rounding)
 
     @property
     def non_linear(self) -> Verdict:
-        """Whether J or a secant contradicts an affine map; *fails* where rounding explains all of both.
+        """Holds if J or a secant contradicts an affine map; *fails* where rounding explains all of both.
 
         Where J is diagonal and yet moves of other entries show in h'_i, no affine map is claimed.
         """

@@ -1,6 +1,7 @@
 """The curriculum as a table of steps."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -200,16 +201,17 @@ def test_gradient_of_the_free_phase(name: str, rule: object) -> None:
     assert curriculum.phase(1, 12).gradient == rule
 
 
+COMMON: dict[str, Any] = {
+    "task": "parity",
+    "model": "lstm",
+    "steps": 500,
+    "learning_rate": 1.0,
+    "final_steps": 30,
+}
+
+
 def test_learning_rate_falls_in_the_final_phase_only() -> None:
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
-        steps=500,
-        warmup_steps=10,
-        learning_rate=1.0,
-        growth_accuracy=0.9,
-        final_steps=30,
-    )
+    config = TrainConfig.of(**COMMON, warmup_steps=10, growth_accuracy=0.9)
     assert [config.learning_rate_at(step, Growth(length=4)) for step in (5, 10, 300)] == [0.5, 1.0, 1.0]
     growth = Growth(final_from=101)
     rates = [config.learning_rate_at(step, growth) for step in (100, 115, 130)]
@@ -219,15 +221,7 @@ def test_learning_rate_falls_in_the_final_phase_only() -> None:
 
 
 def test_a_warm_up_that_reaches_into_the_final_phase_is_kept() -> None:
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
-        steps=500,
-        warmup_steps=20,
-        learning_rate=1.0,
-        growth_accuracy=0.1,
-        final_steps=30,
-    )
+    config = TrainConfig.of(**COMMON, warmup_steps=20, growth_accuracy=0.1)
     growth = Growth(final_from=3)
     rates = [config.learning_rate_at(step, growth) for step in range(1, 33)]
     assert rates[:20] == pytest.approx([step / 20 for step in range(1, 21)])
