@@ -125,7 +125,7 @@ def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, la
 class Marks:
     """A line of text per row, and a mark per run."""
 
-    value: Value  # of a run
+    value: Value  # of a run; one that has None gets no mark
     xlabel: str = ""  # of the axis; a line break is kept
     title: str = ""  # above the panel
     chance: tuple[float, ...] = ()  # dotted lines
@@ -137,7 +137,8 @@ class Marks:
         """Draw the marks of each row, one below the other."""
         largest = 0.0
         for place, row in enumerate(rows):
-            values = [float(value_of(run, self.value)) for run in row.runs]
+            found = [value_of(run, self.value) for run in row.runs]
+            values = [float(value) for value in found if value is not None]
             largest = max([largest, *values])
             apart = min(0.18, 0.6 / max(1, len(values) - 1))
             heights = [place + apart * (number - (len(values) - 1) / 2) for number in range(len(values))]

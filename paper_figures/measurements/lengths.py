@@ -13,7 +13,10 @@ KEPT = ("accuracy", "share_converged", "updates")  # what most figures keep of `
 
 
 def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
-    """Return accuracies and share of converged tokens by length, chance, accuracy by position, and costs."""
+    """Return accuracies and share of converged tokens by length, chance, accuracy by position, and costs.
+
+    ``million_tokens_to_90`` counts training until a validation at the training length had 0.9; None if none.
+    """
     (numbers,) = analyse(run, settings).numbers().values()
     last = run.metrics[-1] if run.metrics else {"step": 0}
     return {
@@ -21,7 +24,14 @@ def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
         "by_position": [float(share) for share in numbers["accuracy_by_position"]],
         "updates": last["step"],
         "million_tokens": last.get("tokens", 0) / 1e6,
+        "million_tokens_to_90": next((entry["tokens"] / 1e6 for entry in run.metrics if _is_learned(entry)), None),
     }
+
+
+def _is_learned(entry: Mapping[str, Any]) -> bool:
+    """Whether 0.9 of the last ten answers of the training length were right."""
+    found = entry.get("validation", {}).get(str(entry["training_length"]), {"accuracy": 0.0})
+    return bool(found["accuracy"] >= 0.9)
 
 
 def agreement(run: Run, settings: AgreementSettings) -> dict[str, Any]:

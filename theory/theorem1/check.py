@@ -59,6 +59,8 @@ def check_theorem1(
 
     Limits: "diagonal" and "linear" speak of the evaluations that were made, which depend on the seed.
     :func:`theory.theorem1.other_entries.look_at_other_entries` says which couplings these find for certain.
+    Differences step by about 1e-5 of an entry's size: where states differ by less, far from zero, a jump
+    between them counts as rounding. Shift such entries to where they are small.
 
     Args:
         transition: the pair (Φ, G) of the token, in float64.
