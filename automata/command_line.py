@@ -59,7 +59,8 @@ def exit_code(
     usual, warnings.showwarning = warnings.showwarning, _teller()
     try:
         code = command(argv) or 0
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the caller closed it
+            sys.stdout.flush()
         return code
     except InputError as error:
         return _fail(str(error), BAD_INPUT)

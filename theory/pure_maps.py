@@ -133,12 +133,12 @@ def _check_derivative(
         )
     if bool(slope.any()):
         return
-    # A change in proportion to the step, over short and long ways, is that of a slope; that of a jump or of
-    # steps is not, nor a quadratic one.
-    tiny, near, far = (
-        (function(point + k * _PROBE * direction) - function(point)).norm().item() / k for k in (2**-16, 1, 2)
-    )
-    if 0.75 * near < far < 1.5 * near and 0.5 * near < tiny < 2 * near:
+    # A change in proportion to the step, over short and long ways and backwards, is that of a slope; that of a
+    # jump, of steps or of a kink is not, nor a quadratic one.
+    changes = [(function(point + k * _PROBE * direction) - function(point)) / k for k in (2**-16, 1, 2, -1)]
+    tiny, near, far, behind = (change.norm().item() for change in changes)
+    turns = (changes[3] - changes[1]).norm().item() > 0.5 * (near + behind)
+    if not turns and 0.75 * near < far < 1.5 * near and 0.5 * near < tiny < 2 * near:
         raise InputError(f"{name} changes with its input, and its derivative is 0; {_REMEDY}")
 
 

@@ -42,6 +42,12 @@ def check_cell(cell: Cell, d_model: int) -> None:
         automata.errors.InputError: recurrent_parts of Renamed is ('h',); name parts of its state: conv, ssm
     """
     if is_checked(cell):
+        for part in cell.modules():
+            if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.training:
+                raise InputError(
+                    f"{type(cell).__name__} holds {type(part).__name__}, which mixes the sequences of a batch in "
+                    "training; use LayerNorm or GroupNorm"
+                )
         with evaluating(cell):
             _Evaluation(cell, d_model).check()
 

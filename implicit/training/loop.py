@@ -54,6 +54,13 @@ class OwnParts:
         """Return the optimiser; refuse a function that makes something else."""
         made = make_optimizer(config, model) if self.optimizer is None else self.optimizer(model)
         check_type("what optimizer returns", made, Optimizer, "return a torch.optim.Optimizer")
+        known = {id(parameter) for parameter in model.parameters()}
+        if any(id(each) not in known for group in made.param_groups for each in group["params"]):
+            raise InputError(
+                "optimizer holds a parameter that is not the model's; give it those of the model"
+            )
+        if isinstance(made, torch.optim.LBFGS):
+            raise InputError("optimizer is LBFGS, which evaluates a loss many times a step; give another one")
         return made
 
     def learning_rate_at(self, config: TrainConfig, step: int, growth: Growth) -> float:
@@ -121,12 +128,13 @@ def take_steps(
                 lines.tell(step, step - first, last, result.loss.item(), result.accuracy)
             ends, measured = False, step % config.evaluation.every == 0 or step == last
             if callback is not None and not measured:
-                ends = callback(_taken(step, phase, rate, result, model)) is True
+                ends = _is_true(callback(_taken(step, phase, rate, result, model)))
             if ends or measured:
                 evaluations = _validate(config, task, model, phase, step)
                 metrics.append(_entry(config, model, phase, rate, result, evaluations, baselines, done))
                 if callback is not None and not ends:
-                    ends = callback(_taken(step, phase, rate, result, model, dict(metrics[-1]))) is True
+                    taken = _taken(step, phase, rate, result, model, dict(metrics[-1]))
+                    ends = _is_true(callback(taken))
                 if ends and step != last:
                     metrics[-1]["ended_by"] = "callback"
                 folder.write_metrics(metrics)
@@ -140,6 +148,11 @@ def take_steps(
                 save_checkpoint(folder.checkpoint_file, model, optimizer, done, passed)
             if stopped:
                 raise SystemExit(EXIT_CODE)
+
+
+def _is_true(returned: object) -> bool:
+    """Whether a callback ends the run: True or NumPy's; what a logger returns does not."""
+    return isinstance(returned, bool | np.bool_) and bool(returned)
 
 
 def _taken(
@@ -189,7 +202,7 @@ def _step(
         start = start.cpu()
     batch = _draw_asked(config, task, phase.length, step, start).to(model.device)
     result = objective(model, batch, phase, noise, state, own_loss)
-    optimizer.zero_grad()
+    model.zero_grad()  # also what the optimiser leaves out, which clipping counts
     result.total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.gradient_clip or math.inf)
     if not bool(norm.isfinite()):
@@ -245,7 +258,7 @@ def _validate(
             stream=Stream.VALIDATION,
             number=(step,),
             solve=Solve(
-                phase.mode if as_trained or phase.mode == "auto" else "simultaneous",
+                phase.mode if as_trained else "auto",  # as the model answers without options
                 stopping=stopping,
                 gradient=phase.gradient if as_trained else Phantom(),
             ),

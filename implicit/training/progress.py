@@ -48,7 +48,7 @@ class ProgressLines:
     """Lines on standard error, the first on what is trained; none on a terminal or if not shown."""
 
     def __init__(self, config: TrainConfig, parameters: int, *, show: bool) -> None:
-        self._shown = show and not sys.stderr.isatty()
+        self._shown = show and sys.stderr is not None and not sys.stderr.isatty()
         self._config, self._parameters, self._told = config, parameters, False
         self._began = self._last = time.monotonic()
 

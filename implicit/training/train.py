@@ -70,7 +70,7 @@ def train(
         InputError: for a device that is not there, sizes that do not divide, state passing that task or model
             cannot do, a penalty of another model than it is for, weights to begin with that are
             no longer there, a folder that holds something else or a run of another configuration, one that
-            another process trains in, or a loss that is no longer finite.
+            another process trains in, gradients that are off, or a loss that is no longer finite.
         OSError: if the folder cannot be written; what was there stays whole.
         SystemExit: after SIGTERM, with exit code 143; the step is stored, and with the last one the run.
 
@@ -92,6 +92,8 @@ def train(
     for name, part in {"callback": callback, **vars(own)}.items():
         if part is not None and not callable(part):
             raise InputError(f"{name} is {shown(part)}; give a function")
+    if not torch.is_grad_enabled():
+        raise InputError("gradients are off; call train outside of torch.no_grad() and inference_mode()")
     folder = RunFolder(Path(out))
     given = {"task": task, "model": model}
     config = config.updated(**{field: value for field, value in given.items() if value is not None})

@@ -24,7 +24,9 @@ def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
         "by_position": [float(share) for share in numbers["accuracy_by_position"]],
         "updates": last["step"],
         "million_tokens": last.get("tokens", 0) / 1e6,
-        "million_tokens_to_90": next((entry["tokens"] / 1e6 for entry in run.metrics if _is_learned(entry)), None),
+        "million_tokens_to_90": next(
+            (entry["tokens"] / 1e6 for entry in run.metrics if _is_learned(entry)), None
+        ),
     }
 
 

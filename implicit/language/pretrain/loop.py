@@ -258,6 +258,8 @@ class _Run:
         times = folder.checkpoint(done) / TIMES
         before = read_json(times) if times.exists() else {"seconds": 0.0, "training_seconds": 0.0}
         with reading(times):
+            if before.get("step", done) != done:
+                raise InputError(f"{times.parent} holds step {before['step']}; move this copy away")
             self.began, self.before = time.monotonic(), float(before["seconds"])
             self.training_seconds = float(before["training_seconds"])
         self.asked_to_stop, self.stopped = asked_to_stop, False
@@ -361,7 +363,7 @@ class _Run:
                 self.accelerator.save_state(str(temporary))
             self.accelerator.wait_for_everyone()
             if self.accelerator.is_main_process:
-                times = {"training_seconds": self.training_seconds, "seconds": self.seconds}
+                times = {"step": step, "training_seconds": self.training_seconds, "seconds": self.seconds}
                 write_json(temporary / TIMES, times)
                 self.folder.put_in_place(temporary, step)
         except (InputError, OSError):

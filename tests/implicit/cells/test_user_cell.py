@@ -199,9 +199,16 @@ class Pair(Right):
         return outputs, {"c": after["h"], "h": after["h"].tanh()}
 
 
+class NormalisesOverTheBatch(Right):
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.out_proj = nn.Sequential(nn.Linear(4, d_model), nn.BatchNorm1d(d_model))
+
+
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
+        (NormalisesOverTheBatch, "NormalisesOverTheBatch holds BatchNorm1d, which mixes the sequences"),
         (NoInjectionSize, "NoInjectionSize has no injection_size; set it in the constructor"),
         (UnknownPart, "recurrent_parts of UnknownPart is ('ssm',); name parts of its state: h"),
         (NameInPlaceOfNames, "recurrent_parts of NameInPlaceOfNames is 'h'; name parts of its state: h"),

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,9 @@ def test_a_callback_gets_every_step_and_the_metrics_where_they_are_measured(
 def test_true_ends_the_training_and_anything_else_does_not(
     last: int, measured: list[int], config: TrainConfig, tmp_path: Path
 ) -> None:
-    run = train(config, tmp_path / "run", progress=False, callback=lambda taken: taken.step == last or 1)
+    run = train(
+        config, tmp_path / "run", progress=False, callback=lambda taken: np.bool_(taken.step == last) or 1
+    )
     assert [entry["step"] for entry in run.metrics] == measured
     assert run.metrics[-1]["ended_by"] == "callback"
     assert run_ending(run) == "ended before its limit of 7 steps: the callback asked for it"
@@ -182,6 +185,11 @@ def test_an_interrupted_run_with_own_parts_goes_on_and_asks_for_the_same(
     ("parts", "message"),
     [
         ({"optimizer": "SGD"}, "optimizer is 'SGD'; give a function"),
+        (
+            {"optimizer": lambda _: torch.optim.SGD([nn.Parameter(torch.ones(2))])},
+            "a parameter that is not the model's",
+        ),
+        ({"optimizer": lambda model: torch.optim.LBFGS(model.parameters())}, "LBFGS"),
         ({"optimizer": lambda _: None}, "what optimizer returns is None; return a torch.optim.Optimizer"),
         ({"schedule": lambda _: "fast"}, "what schedule returns is 'fast'"),
         ({"loss": lambda logits, *_: logits}, "loss returns .*; return a tensor without axes"),
@@ -194,3 +202,30 @@ def test_what_is_wrong_is_said_in_one_sentence(
 ) -> None:
     with pytest.raises(InputError, match=message):
         train(plain_config, tmp_path / "run", progress=False, **parts)
+
+
+def test_gradients_are_those_of_the_step_also_where_the_optimizer_leaves_parameters_out(
+    plain_config: TrainConfig, tmp_path: Path
+) -> None:
+    found = []
+    for chosen in ("", "head"):
+        run = train(
+            plain_config.updated(steps=3),
+            tmp_path / (chosen or "all"),
+            progress=False,
+            optimizer=lambda model, chosen=chosen: torch.optim.SGD(
+                [weights for name, weights in model.named_parameters() if name.startswith(chosen)]
+            ),
+            schedule=lambda _: 0.0,  # so that the models stay the same
+            callback=lambda taken: found.append(
+                [weights.grad.clone() for weights in taken.model.parameters()]
+            ),
+        )
+        assert run.metrics[-1]["step"] == 3
+    for one, other in zip(found[2], found[-1], strict=True):
+        assert torch.equal(one, other)
+
+
+def test_training_without_gradients_is_refused(plain_config: TrainConfig, tmp_path: Path) -> None:
+    with torch.no_grad(), pytest.raises(InputError, match="gradients are off"):
+        train(plain_config, tmp_path / "run", progress=False)

@@ -90,7 +90,7 @@ def test_validation_asks_for_what_is_configured(
         assert (solve.stopping.rtol, solve.stopping.max_iterations) == stoppings[phase]
         assert solve.gradient == gradients[phase]
         free = TRAINING_WINDOWS if free_mode == "windowed" else free_mode
-        assert solve.mode == (free if phase and (not own or free == "auto") else "simultaneous")
+        assert solve.mode == ("auto" if own else free if phase else "simultaneous")
         stored, found = run.metrics[phase]["validation"][str(call["arguments"][2])], call["result"]
         for name in ("accuracy", "token_accuracy"):
             assert stored[name] == getattr(found, name)

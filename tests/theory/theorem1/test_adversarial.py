@@ -73,6 +73,12 @@ NON_LINEARITY: dict[str, Case] = {
         BOTH,
         along(torch.ones(SIZE).double(), 0.5, 3.0, 0.6, -3.1),
     ),
+    "relu(W h), one state at its kink": case(
+        lambda h: torch.relu(W @ h),
+        BOTH,
+        states_of(0 * H, *(random(SIZE, seed=s) for s in range(4))),
+        "inconclusive",
+    ),
     "a step in one entry beyond a threshold": case(lambda h: W @ h + (h > 0.9).double(), BOTH),
     "h/2 ± 1 by a hard switch": case(lambda h: h / 2 + h.sign(), OWN),
     "h/2 ± 1 by a hard switch, one state on the other side": case(

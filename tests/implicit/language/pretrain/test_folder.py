@@ -89,6 +89,16 @@ def test_damaged_files_are_told_in_a_sentence_or_do_no_harm(
         train(small_run(stopped), tmp_path / "run")
 
 
+def test_a_copy_of_a_checkpoint_under_another_number_is_not_taken_for_progress(
+    stopped: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(tmp_path / "run" / "checkpoint-3", tmp_path / "run" / "checkpoint-4000")
+    with pytest.raises(InputError, match="checkpoint-4000 holds step 3; move this copy away"):
+        train(small_run(stopped), tmp_path / "run")
+    assert (tmp_path / "run" / "checkpoint-4000").is_dir()
+
+
 def test_a_flipped_bit_of_a_checkpoint_or_a_model_is_told(stopped: Path, tmp_path: Path) -> None:
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     for name in ("model.safetensors", "optimizer.bin"):
