@@ -106,14 +106,14 @@ class Proving(RunAnalysis[Any, Any]):
         parser = CommandParser(f"python -m analysis.{self.name}", "", add_help=False)
         parser.add_argument("--claim", default=self.claim)
         chosen, rest = parser.parse_known_args(given)
-        if chosen.claim not in PROOFS:
-            raise unknown_name("claim", chosen.claim, PROOFS)
         of_claim = self if chosen.claim == self.claim else command_of(chosen.claim, self.name)
         super(Proving, of_claim).command(rest)
 
 
 def command_of(claim: str, name: str = "certify", *, old: bool = False) -> Proving:
     """Return the command for a claim; an ``old`` one has a name of its own, an alias for one release."""
+    if claim not in PROOFS:
+        raise unknown_name("claim", claim, PROOFS)
     several = PROOFS[claim]
     first = several[0]
     met = [proof.needs.met_by for proof in several]

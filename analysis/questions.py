@@ -91,7 +91,7 @@ def ask(
             name or a training length of their own, give ``Run.of(model, task, name=..., length=...)``.
         out: folder of the results; where the command puts them if None. About models in memory nothing is
             written then.
-        settings: of the question, by name: the flags of its command.
+        settings: of the question, by name: the flags of its command, such as ``claim`` of certify.
 
     Returns:
         The answer. A list of answers if each of several runs is asked by itself (`extraction`, `modes`).
@@ -117,6 +117,8 @@ def ask(
         'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
     """
     analysis = question_named(question)
+    if analysis is certify.ANALYSIS and "claim" in settings:
+        analysis = certify.command_of(settings.pop("claim"))
     if not runs:
         raise InputError(f"runs is empty; give a run to ask {question} of")
     if len(runs) > 1 and not analysis.takes_several:

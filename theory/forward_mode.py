@@ -49,7 +49,8 @@ def _load() -> None:
     # PyTorch compiles its forward-mode rules at the first use and warns that torch.jit.script is deprecated;
     # no caller can act on that, and where warnings are errors it would end the analysis.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        for category in (DeprecationWarning, FutureWarning):  # before and since torch 2.14
+            warnings.simplefilter("ignore", category)
         torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
 
 

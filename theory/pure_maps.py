@@ -133,8 +133,8 @@ def _check_derivative(
         )
     if bool(slope.any()):
         return
-    # A change in proportion to the step, over short and long ways and backwards, is that of a slope; that of a
-    # jump, of steps or of a kink is not, nor a quadratic one.
+    # A change in proportion to the step, over short and long ways and backwards, is that of a slope; that of
+    # a jump, of steps or of a kink is not, nor a quadratic one.
     changes = [(function(point + k * _PROBE * direction) - function(point)) / k for k in (2**-16, 1, 2, -1)]
     tiny, near, far, behind = (change.norm().item() for change in changes)
     turns = (changes[3] - changes[1]).norm().item() > 0.5 * (near + behind)

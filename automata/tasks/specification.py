@@ -34,6 +34,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from importlib import import_module
+from pathlib import PurePath
 from typing import Any
 
 from automata.checks import shown
@@ -74,7 +75,8 @@ def specification_from_text(text: str) -> Specification:
     """Return the specification that a command line gives.
 
     It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``recognition:EXPRESSION``, ``file:PATH``,
-    ``object:MODULE:NAME``, ``text:PATH``, ``csv:PATH`` and ``catbabi:PATH``.
+    ``object:MODULE:NAME``, ``text:PATH``, ``csv:PATH`` and ``catbabi:PATH``. A path that ends in ``.json`` or
+    ``.csv`` needs no kind.
 
     Raises:
         InputError: what begins like a JSON object is not one.
@@ -84,11 +86,16 @@ def specification_from_text(text: str) -> Specification:
         ('parity', {'regex': '(ab|ba)*'})
         >>> specification_from_text('{"regex": ".*a", "alphabet": "ab"}')
         {'regex': '.*a', 'alphabet': 'ab'}
+        >>> specification_from_text("lift.json"), specification_from_text("words.csv")
+        ({'file': 'lift.json'}, {'csv': 'words.csv'})
     """
     if text.lstrip().startswith("{"):
         return dict(strict_json(text, f"task {shown(text)}"))
     kind, colon, value = text.partition(":")
-    return {kind: value} if colon and kind in _SHORT_FORMS else text
+    if colon and kind in _SHORT_FORMS:
+        return {kind: value}
+    by_suffix = {".json": "file", ".csv": "csv"}.get(PurePath(text).suffix)
+    return {by_suffix: text} if by_suffix else text
 
 
 def is_pinned(source: TaskSource) -> bool:

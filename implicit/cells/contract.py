@@ -45,8 +45,8 @@ def check_cell(cell: Cell, d_model: int) -> None:
         for part in cell.modules():
             if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.training:
                 raise InputError(
-                    f"{type(cell).__name__} holds {type(part).__name__}, which mixes the sequences of a batch in "
-                    "training; use LayerNorm or GroupNorm"
+                    f"{type(cell).__name__} holds {type(part).__name__}, which mixes the sequences of a batch "
+                    "in training; use LayerNorm or GroupNorm"
                 )
         with evaluating(cell):
             _Evaluation(cell, d_model).check()

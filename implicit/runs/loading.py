@@ -159,9 +159,10 @@ def load_run(
     config = folder.read_config(allow_code=allow_code, task=task)
     if not folder.finished:
         if folder.checkpoint_file.is_file():
+            flag = " --allow-code" if allow_code else ""
             raise InputError(
                 f"run {folder.path} is not finished; "
-                f"finish it with python -m implicit.train --resume --out {folder.path}"
+                f"finish it with python -m implicit.train --resume --out {folder.path}{flag}"
             )
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()

@@ -233,7 +233,10 @@ def find_cover(
     unsettled = f"no metrics were found in which every step contracts by {settings.rate}"
     coarse = follow(coarse_tolerance)
     if coarse is None:
-        return None, f"{many} {settings.distance} from each other"
+        return (
+            None,
+            f"{many} {settings.distance} from each other; a model trained longer may settle, or raise --sets",
+        )
     cover = _with_metrics(loop, coarse, task.table, settings.rate)
     if cover is None:
         return None, unsettled
