@@ -235,7 +235,7 @@ def find_cover(
     if coarse is None:
         return (
             None,
-            f"{many} {settings.distance} from each other; a model trained longer may settle, or raise --sets",
+            f"{many} {settings.distance} from each other; train longer, or raise --sets",
         )
     cover = _with_metrics(loop, coarse, task.table, settings.rate)
     if cover is None:
