@@ -45,7 +45,7 @@ def check_cell(cell: Cell, d_model: int) -> None:
         for part in cell.modules():
             if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.training:
                 raise InputError(
-                    f"{type(cell).__name__} holds {type(part).__name__}, which mixes the sequences of a batch "
+                    f"{type(cell).__name__} holds {type(part).__name__}, which mixes sequences of a batch "
                     "in training; use LayerNorm or GroupNorm"
                 )
         with evaluating(cell):

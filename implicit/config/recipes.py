@@ -194,9 +194,9 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         InputError: for an unknown task, model or field, or a bad value.
 
     Example:
-        >>> config = recipe("S5-generators", "lstm", steps=1000, d_model=64)
+        >>> config = recipe("S5-generators", "lstm", steps=1000, d_model=64, lr=0.003)
         >>> config.length, config.optimizer.learning_rate, config.steps, config.sizes
-        (40, 0.002, 1000, {'d_model': 64, 'layers': 1})
+        (40, 0.003, 1000, {'d_model': 64, 'layers': 1})
         >>> recipe("parity", "lstm", stepz=100)
         Traceback (most recent call last):
         automata.errors.InputError: field 'stepz' is unknown; did you mean 'steps'? Known: ...
@@ -231,6 +231,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     settings = nest(TrainConfig, good)
     fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
     every_size = {*size_fields(), *size_names(model)}
+    if "lr" in overrides:  # as the flag --lr
+        overrides["learning_rate"] = overrides.pop("lr")
     for name, value in overrides.items():
         if name in every_size:
             sizes[name] = value

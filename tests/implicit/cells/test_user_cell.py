@@ -208,7 +208,7 @@ class NormalisesOverTheBatch(Right):
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
-        (NormalisesOverTheBatch, "NormalisesOverTheBatch holds BatchNorm1d, which mixes the sequences"),
+        (NormalisesOverTheBatch, "NormalisesOverTheBatch holds BatchNorm1d, which mixes sequences"),
         (NoInjectionSize, "NoInjectionSize has no injection_size; set it in the constructor"),
         (UnknownPart, "recurrent_parts of UnknownPart is ('ssm',); name parts of its state: h"),
         (NameInPlaceOfNames, "recurrent_parts of NameInPlaceOfNames is 'h'; name parts of its state: h"),
