@@ -89,7 +89,8 @@ class PublicName:
 def public_names() -> list[PublicName]:
     """Return every public name of every package, in the order of the pages.
 
-    On a page they come as the docstring of the package lists them, then as ``__all__`` does.
+    On a page they come as the docstring of the package lists them, then as ``__all__`` does,
+    or, where a package has none, the alphabet.
     """
     names: list[PublicName] = []
     pages: dict[tuple[str, int], str] = {}
@@ -97,9 +98,11 @@ def public_names() -> list[PublicName]:
         module = import_module(package)
         listed = re.findall(r"`(\w+)`", module.__doc__ or "")
         # sub-packages have pages of their own; the module implicit.train is also the function
-        found = {name: getattr(module, name) for name in module.__all__}
+        found = {name: getattr(module, name) for name in getattr(module, "__all__", dir(module))}
         offered = [
-            name for name, value in found.items() if not isinstance(value, ModuleType) or callable(value)
+            name
+            for name, value in found.items()
+            if name[0] != "_" and (not isinstance(value, ModuleType) or callable(value))
         ]
         for name in dict.fromkeys([*(name for name in listed if name in offered), *offered]):
             entry = PublicName(package, name, package)

@@ -3,73 +3,50 @@
 ``python -m theory.belief`` prints the figures of the page *Belief*.
 """
 
-from theory.belief.adversary import WorstSequence, sequence_errors, worst_sequence
+from theory.belief.adversary import (
+    WorstSequence as WorstSequence,
+    sequence_errors as sequence_errors,
+    worst_sequence as worst_sequence,
+)
 from theory.belief.decay import (
-    DecayRate,
-    WorstDecay,
-    decay_rate,
-    entropy_bounds,
-    stationary_state,
-    worst_decay,
+    DecayRate as DecayRate,
+    WorstDecay as WorstDecay,
+    decay_rate as decay_rate,
+    entropy_bounds as entropy_bounds,
+    stationary_state as stationary_state,
+    worst_decay as worst_decay,
 )
-from theory.belief.filters import BayesFilter
-from theory.belief.linear_marginals import LinearMarginals, marginals, swapped_marginals
+from theory.belief.filters import BayesFilter as BayesFilter
+from theory.belief.linear_marginals import (
+    LinearMarginals as LinearMarginals,
+    marginals as marginals,
+    swapped_marginals as swapped_marginals,
+)
 from theory.belief.predictors import (
-    LinearPredictor,
-    MarginalPredictor,
-    Predictor,
-    confusion_radius,
-    divergence,
-    divergence_radius,
+    LinearPredictor as LinearPredictor,
+    MarginalPredictor as MarginalPredictor,
+    Predictor as Predictor,
+    confusion_radius as confusion_radius,
+    divergence as divergence,
+    divergence_radius as divergence_radius,
 )
-from theory.belief.reachable import BeliefChain, belief_chain
-from theory.belief.report import decay_report, measured_decay
+from theory.belief.reachable import BeliefChain as BeliefChain, belief_chain as belief_chain
+from theory.belief.report import decay_report as decay_report, measured_decay as measured_decay
 from theory.belief.rescaling import (
-    Gains,
-    best_gains,
-    edge_gains,
-    exit_length,
-    exit_lengths,
-    format_range,
+    Gains as Gains,
+    best_gains as best_gains,
+    edge_gains as edge_gains,
+    exit_length as exit_length,
+    exit_lengths as exit_lengths,
+    format_range as format_range,
 )
-from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum
-from theory.belief.token_source import TokenSource
-from theory.belief.underflow import UnderflowLengths, observed_underflow, predicted_underflow
-
-__all__ = [
-    "BayesFilter",
-    "BeliefChain",
-    "DecayRate",
-    "Gains",
-    "LinearMarginals",
-    "LinearPredictor",
-    "MarginalPredictor",
-    "Predictor",
-    "TokenSource",
-    "UnderflowLengths",
-    "WorstDecay",
-    "WorstSequence",
-    "belief_chain",
-    "best_gains",
-    "confusion_radius",
-    "decay_rate",
-    "decay_report",
-    "divergence",
-    "divergence_radius",
-    "edge_gains",
-    "entropy_bounds",
-    "exit_length",
-    "exit_lengths",
-    "format_range",
-    "largest_lyapunov_exponent",
-    "marginals",
-    "measured_decay",
-    "observed_underflow",
-    "predicted_underflow",
-    "sequence_errors",
-    "stationary_state",
-    "swapped_marginals",
-    "word_spectrum",
-    "worst_decay",
-    "worst_sequence",
-]
+from theory.belief.spectra import (
+    largest_lyapunov_exponent as largest_lyapunov_exponent,
+    word_spectrum as word_spectrum,
+)
+from theory.belief.token_source import TokenSource as TokenSource
+from theory.belief.underflow import (
+    UnderflowLengths as UnderflowLengths,
+    observed_underflow as observed_underflow,
+    predicted_underflow as predicted_underflow,
+)

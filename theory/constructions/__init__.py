@@ -5,48 +5,33 @@ keep.
 """
 
 from theory.constructions.automaton import (
-    decode_states,
-    relu_rnn_of_automaton,
-    ssm_of_automaton,
-    sweeps_of_automaton,
+    decode_states as decode_states,
+    relu_rnn_of_automaton as relu_rnn_of_automaton,
+    ssm_of_automaton as ssm_of_automaton,
+    sweeps_of_automaton as sweeps_of_automaton,
 )
 from theory.constructions.error_control import (
-    AffineMap,
-    KeptErrors,
-    errors_that_confuse,
-    kept_errors,
-    map_of_word,
+    AffineMap as AffineMap,
+    KeptErrors as KeptErrors,
+    errors_that_confuse as errors_that_confuse,
+    kept_errors as kept_errors,
+    map_of_word as map_of_word,
 )
-from theory.constructions.implicit_ssm import ImplicitSSM, SweepResult, ssm_of_map, ssm_of_rnn
-from theory.constructions.reflections import householder_product, householder_vectors, reflections_needed
-from theory.constructions.solvable import SolvableCascade
+from theory.constructions.implicit_ssm import (
+    ImplicitSSM as ImplicitSSM,
+    SweepResult as SweepResult,
+    ssm_of_map as ssm_of_map,
+    ssm_of_rnn as ssm_of_rnn,
+)
+from theory.constructions.reflections import (
+    householder_product as householder_product,
+    householder_vectors as householder_vectors,
+    reflections_needed as reflections_needed,
+)
+from theory.constructions.solvable import SolvableCascade as SolvableCascade
 from theory.constructions.tracking_limits import (
-    commutator_gap,
-    commutator_words,
-    diagonal_state,
-    eventual_cycle,
+    commutator_gap as commutator_gap,
+    commutator_words as commutator_words,
+    diagonal_state as diagonal_state,
+    eventual_cycle as eventual_cycle,
 )
-
-__all__ = [
-    "AffineMap",
-    "ImplicitSSM",
-    "KeptErrors",
-    "SolvableCascade",
-    "SweepResult",
-    "commutator_gap",
-    "commutator_words",
-    "decode_states",
-    "diagonal_state",
-    "errors_that_confuse",
-    "eventual_cycle",
-    "householder_product",
-    "householder_vectors",
-    "kept_errors",
-    "map_of_word",
-    "reflections_needed",
-    "relu_rnn_of_automaton",
-    "ssm_of_automaton",
-    "ssm_of_map",
-    "ssm_of_rnn",
-    "sweeps_of_automaton",
-]

@@ -6,19 +6,10 @@ them in :mod:`theory.rigorous.tensors`, sets of states that a closed loop cannot
 """
 
 from theory.rigorous.enclosure import (
-    EnclosedTransitions,
-    EnclosedUpdate,
-    Enclosures,
-    enclose,
-    independent_of_state,
-    newton_step_bound,
+    EnclosedTransitions as EnclosedTransitions,
+    EnclosedUpdate as EnclosedUpdate,
+    Enclosures as Enclosures,
+    enclose as enclose,
+    independent_of_state as independent_of_state,
+    newton_step_bound as newton_step_bound,
 )
-
-__all__ = [
-    "EnclosedTransitions",
-    "EnclosedUpdate",
-    "Enclosures",
-    "enclose",
-    "independent_of_state",
-    "newton_step_bound",
-]

@@ -7,27 +7,14 @@ What says nothing of a model, since it has no fixed point, neither passes nor fa
 """
 
 from theory.testing.assertions import (
-    ModesAgreement,
-    NotApplicableError,
-    Output,
-    RunnableModel,
-    Solution,
-    assert_contractive,
-    assert_fixed_point,
-    assert_kind,
-    assert_modes_agree,
-    assert_theorem1,
+    ModesAgreement as ModesAgreement,
+    NotApplicableError as NotApplicableError,
+    Output as Output,
+    RunnableModel as RunnableModel,
+    Solution as Solution,
+    assert_contractive as assert_contractive,
+    assert_fixed_point as assert_fixed_point,
+    assert_kind as assert_kind,
+    assert_modes_agree as assert_modes_agree,
+    assert_theorem1 as assert_theorem1,
 )
-
-__all__ = [
-    "ModesAgreement",
-    "NotApplicableError",
-    "Output",
-    "RunnableModel",
-    "Solution",
-    "assert_contractive",
-    "assert_fixed_point",
-    "assert_kind",
-    "assert_modes_agree",
-    "assert_theorem1",
-]
