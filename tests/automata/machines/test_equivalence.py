@@ -71,7 +71,7 @@ def classes_by_refinement(dfa: DFA) -> int:
 
 
 @given(dfa=random_dfas())
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 def test_minimise_keeps_the_language_in_as_few_states_as_there_are_classes(dfa: DFA) -> None:
     smallest = minimise(dfa)
     assert is_equivalent(dfa, smallest)
@@ -80,7 +80,7 @@ def test_minimise_keeps_the_language_in_as_few_states_as_there_are_classes(dfa: 
 
 
 @given(first=random_dfas(), second=random_dfas())
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 def test_equivalence_and_distinguishing_words(first: DFA, second: DFA) -> None:
     word = distinguishing_word(first, second)
     left, right = to_pyformlang(first), to_pyformlang(second)

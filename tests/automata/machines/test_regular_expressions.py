@@ -101,7 +101,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_random_expressions_mean_what_they_mean_to_re(expression: str) -> None:
     assert disagreements(expression, "abc", 4) == []
 
@@ -167,7 +167,7 @@ def test_bad_expressions_are_refused_by_name(expression: str, alphabet: str | No
         ("a(){0,4000000000}", 3),
         ("a((){70000}){70000}", None),
         ("a(b{0}){0,4000000000}", None),
-        ("(a" + "()" * 50_000 + "){50}", None),
+        ("(a" + "()" * 20_000 + "){50}", None),
         ("(a{0,9}){0,9}", 83),
         ("(a?){2000}", 2002),
         ("(" * 12 + "a" + "{0,9})" * 12, None),

@@ -14,7 +14,7 @@ from automata.monoids.groups import (
     symmetric_group,
     transformation_closure,
 )
-from automata.monoids.monoid import Monoid, find_isomorphism
+from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
 from tests.refusals import refusals
 
 PAIRS = [
@@ -52,7 +52,7 @@ def test_elements_are_in_lexicographic_order() -> None:
 
 def test_permutation_group_equals_sympy_on_random_generators() -> None:
     rng = np.random.default_rng(7)
-    for _ in range(8):
+    for _ in range(3):
         generators = [rng.permutation(6) for _ in range(2)]
         oracle = PermutationGroup([Permutation(generator.tolist()) for generator in generators])
         ours = permutation_group([(generator + 1).tolist() for generator in generators])
@@ -121,3 +121,49 @@ test_bad_input_is_refused = refusals(
     (lambda: transformation_closure([], "reading"), "at least one row"),
     (lambda: transformation_closure([[1, 2, 0]], "reading", largest_order=2), "largest_order is 2"),
 )
+
+
+@pytest.mark.parametrize(
+    "monoid",
+    [
+        alternating_group(5),
+        quaternion_group(),
+        reset_monoid(4),
+        direct_product(symmetric_group(3), reset_monoid(2)),
+    ],
+    ids=lambda monoid: monoid.name,
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_finds_a_random_renumbering(monoid: Monoid, seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(monoid.order)
+    rank = np.argsort(order)
+    other = Monoid(rank[monoid.table[np.ix_(order, order)]])
+    phi = find_isomorphism(monoid, other)
+    assert phi is not None
+    assert sorted(phi) == list(range(monoid.order))
+    assert (phi[monoid.table] == other.table[np.ix_(phi, phi)]).all()
+
+
+def test_a_group_is_isomorphic_to_its_opposite_and_resets_are_not() -> None:
+    A4, U2 = alternating_group(4), reset_monoid(2)
+    assert find_isomorphism(A4, Monoid(A4.table.T)) is not None
+    assert find_isomorphism(U2, Monoid(U2.table.T)) is None
+
+
+def test_groups_of_order_eight_differ() -> None:
+    abelian = direct_product(cyclic_group(4), cyclic_group(2))
+    assert find_isomorphism(abelian, quaternion_group()) is None
+    assert find_isomorphism(abelian, cyclic_group(8)) is None
+    assert find_isomorphism(cyclic_group(4), cyclic_group(5)) is None
+
+
+def test_heisenberg_group_and_z3_cubed() -> None:
+    # of order 27 and exponent 3 both: all elements other than 1 have order 3, only the structure differs
+    triples = np.array(np.meshgrid(*[range(3)] * 3, indexing="ij")).reshape(3, -1).T
+    a, b = triples[:, None, :], triples[None, :, :]
+    total = (a + b) % 3
+    twisted = total.copy()
+    twisted[..., 2] = (total[..., 2] + a[..., 0] * b[..., 1]) % 3
+    heisenberg, plain = (Monoid(entries @ [9, 3, 1]) for entries in (twisted, total))
+    assert find_isomorphism(heisenberg, plain) is None
+    assert find_isomorphism(heisenberg, heisenberg) is not None

@@ -39,7 +39,7 @@ def example(request: pytest.FixtureRequest) -> Monoid:
 @given(
     table=st.integers(2, 4).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n * n, max_size=n * n))
 )
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 def test_light_test_agrees_with_all_triples(table: list[int]) -> None:
     size = round(len(table) ** 0.5)
     array = np.array(table).reshape(size, size)
@@ -120,11 +120,6 @@ def test_power_and_inverse() -> None:
     assert S4.power(cycle, -1) == S4.inverse(cycle) == S4.index("4123")
     assert S4.power(cycle, 4 * 10**20 + 1) == cycle
     assert S4.power(cycle, 0) == S4.identity
-
-
-def test_submonoid_of_the_even_permutations() -> None:
-    S4 = symmetric_group(4)
-    assert S4.submonoid([S4.index("2314"), S4.index("1342")]) == alternating_group(4)
 
 
 def test_direct_product_multiplies_by_coordinates() -> None:

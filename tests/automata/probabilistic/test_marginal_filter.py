@@ -20,7 +20,7 @@ SHOWN: dict[str, list[object]] = {
 def test_it_is_exact_on_random_mixtures_with_full_reveals(variables: int) -> None:
     rng = np.random.default_rng(variables)
     names = [f"variable {i + 1}" for i in range(variables)]
-    for _ in range(150):
+    for _ in range(40):
         automaton = random_mixtures(rng, variables)
         tokens, values = random_trace(automaton, rng, 5, ("all",))
         filtered = MarginalFilter(automaton, names)
@@ -32,7 +32,7 @@ def test_it_is_exact_on_random_mixtures_with_full_reveals(variables: int) -> Non
 
 def test_two_variables_are_exact_with_all_reveals() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(100):
+    for _ in range(40):
         automaton = random_mixtures(rng, 2)
         filtered = MarginalFilter(automaton, NAMES[:2])
         assert all(filtered.acts(token) for token in automaton.token_names)

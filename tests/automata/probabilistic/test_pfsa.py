@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike
 
 from automata.errors import InputError
 from automata.machines.named_dfas import dyck_dfa
-from automata.probabilistic.named_pfsas import noisy_parity
+from automata.monoids.groups import symmetric_group
+from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.specification import task_from
+from tests.automata.probabilistic.random_automata import enumerated_masses
 from tests.refusals import refusals
 
 MATRICES: dict[str, ArrayLike] = {"a": [[0.5, 0, 0.1], [0.25, 0, 0.2], [0.25, 1, 0.7]], "b": np.eye(3)}
@@ -26,37 +28,20 @@ def three_states() -> ProbabilisticAutomaton:
     return ProbabilisticAutomaton(["x", "y", "z"], [0.6, 0.4, 0.0], MATRICES, REVEALS)
 
 
-def enumerate_paths(
-    automaton: ProbabilisticAutomaton, tokens: list[int], values: list[int]
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float]:
-    """Sum the probabilities of all hidden paths that fit: the belief after the last token, the likelihood."""
-    size = len(automaton.states)
-    mass = np.zeros(size)
-    for path in paths_of(range(size), repeat=len(tokens) + 1):
-        probability = automaton.initial[path[0]]
-        for token, value, before, after in zip(tokens, values, path[:-1], path[1:], strict=True):
-            if token < len(automaton.actions):
-                probability *= automaton.matrices[token][after, before]
-            else:
-                shown = automaton.readings[token - len(automaton.actions), after]
-                probability *= before == after and shown == value
-        mass[path[-1]] += probability
-    return mass / mass.sum(), float(mass.sum())
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_filter_equals_the_enumeration_of_hidden_paths(automaton: ProbabilisticAutomaton, seed: int) -> None:
+def test_filter_equals_the_enumeration_of_hidden_outcomes(
+    automaton: ProbabilisticAutomaton, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     tokens = rng.integers(0, 4, size=6)
     _, values = automaton.sample(tokens, rng)
     beliefs = automaton.beliefs(tokens, values)
-    for length in range(1, 7):
-        belief, likelihood = enumerate_paths(automaton, tokens[:length].tolist(), values[:length].tolist())
+    for end in range(1, 7):
+        masses = enumerated_masses(automaton, tokens[:end], values[:end])
         # both sum at most 3^7 products in float64, a few hundred roundings of 1e-16 each
-        np.testing.assert_allclose(beliefs[length - 1], belief, rtol=0, atol=1e-13)
-        np.testing.assert_allclose(
-            automaton.log_likelihood(tokens[:length], values[:length]), log(likelihood), rtol=0, atol=1e-12
-        )
+        np.testing.assert_allclose(beliefs[end - 1], masses / masses.sum(), rtol=0, atol=1e-13)
+        likelihood = automaton.log_likelihood(tokens[:end], values[:end])
+        np.testing.assert_allclose(likelihood, log(masses.sum()), rtol=0, atol=1e-12)
 
 
 def test_likelihoods_of_all_reveals_sum_to_one(automaton: ProbabilisticAutomaton) -> None:
@@ -206,3 +191,47 @@ def test_pickled_and_copied_it_gives_the_same_beliefs(again: Callable[[object], 
     assert back.value_names == automaton.value_names
     assert np.array_equal(back.beliefs(tokens, values), automaton.beliefs(tokens, values))
     assert not back.matrices.flags.writeable
+
+
+def test_certain_swaps_are_the_word_problem_of_s5() -> None:
+    S5 = symmetric_group(5)
+    automaton = lazy_swaps(5, probability=1.0)
+    assert automaton.states == S5.element_names
+    tokens = np.random.default_rng(1).integers(0, 10, size=(20, 15))
+    states, _ = automaton.sample(tokens, np.random.default_rng(2))
+    for sequence, labels in zip(tokens, states, strict=True):
+        product = S5.identity
+        for token, label in zip(sequence, labels, strict=True):
+            i, j = (int(digit) for digit in automaton.actions[token].split()[1:])
+            swap = [1, 2, 3, 4, 5]
+            swap[i - 1], swap[j - 1] = swap[j - 1], swap[i - 1]
+            product = S5.multiply(product, S5.index("".join(map(str, swap))))
+            assert label == product
+
+
+def test_reveals_of_lazy_swaps() -> None:
+    automaton = lazy_swaps(4, swaps=[(1, 2), (2, 3)])
+    assert automaton.actions == ("swap 1 2", "swap 2 3")
+    assert automaton.is_full("all")
+    assert not automaton.is_full("variable 1")
+    for variable in range(4):
+        values = automaton.value_names[f"variable {variable + 1}"]
+        readings = automaton.readings[1 + variable]
+        assert [values[reading] for reading in readings] == [state[variable] for state in automaton.states]
+
+
+@pytest.mark.parametrize("failure", [0.0, 0.1, 0.5, 1.0])
+def test_noisy_parity_closed_form(failure: float) -> None:
+    automaton = noisy_parity(failure)
+    ones = np.arange(1, 31)
+    odd = automaton.beliefs(np.ones(30, dtype=int), np.full(30, -1))[:, 1]
+    # thirty products of float64 numbers of at most 1
+    np.testing.assert_allclose(odd, (1 - (2 * failure - 1.0) ** ones) / 2, rtol=0, atol=1e-14)
+
+
+test_bad_input_is_refused = refusals(
+    (lambda: lazy_swaps(7), "variables is 7"),
+    (lambda: lazy_swaps(3, 1.5), r"probability is 1\.5"),
+    (lambda: lazy_swaps(3, swaps=[(2, 1)]), r"swaps holds \(2, 1\)"),
+    (lambda: noisy_parity(-1), "failure_probability is -1"),
+)

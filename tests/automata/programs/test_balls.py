@@ -8,12 +8,10 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from automata import WordProblem, symmetric_group
 from automata.programs.balls import (
     BallPuzzle,
     Swapped,
     ball_tokenizer,
-    final_places,
     question_accuracy,
     sample_swaps,
 )
@@ -45,7 +43,7 @@ def drawn(rng: np.random.Generator, swapped: Swapped) -> BallPuzzle:
 @pytest.mark.parametrize("swapped", READINGS)
 def test_answers_are_those_of_moving_the_balls(swapped: Swapped) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(1000):
+    for _ in range(200):
         puzzle = drawn(rng, swapped)
         assert puzzle.answer == simulated(puzzle.balls, puzzle.swaps, puzzle.asked, swapped)
 
@@ -53,7 +51,7 @@ def test_answers_are_those_of_moving_the_balls(swapped: Swapped) -> None:
 @pytest.mark.parametrize("swapped", READINGS)
 def test_answers_are_what_python_prints(swapped: Swapped) -> None:
     rng = np.random.default_rng(1)
-    for _ in range(300):
+    for _ in range(60):
         puzzle, printed = drawn(rng, swapped), io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(puzzle.source, {})
@@ -71,41 +69,6 @@ def test_the_puzzle_as_it_is_put_tells_the_readings_apart() -> None:
     # by hand: place 3 holds ball 1 when it is swapped with place 5
     assert [BallPuzzle(5, swaps, ball, "place").answer for ball in range(1, 6)] == [5, 4, 1, 2, 3]
     assert BallPuzzle(5, swaps, 5, "place").text.startswith("swap place 1 and 3, ")
-
-
-def test_one_reading_is_the_other_backwards() -> None:
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        puzzle = drawn(rng, "ball")
-        backwards = BallPuzzle(puzzle.balls, puzzle.swaps[::-1], puzzle.asked, "place")
-        assert puzzle.answer == backwards.answer
-
-
-def test_swaps_of_balls_are_the_word_problem_of_transpositions() -> None:
-    """state_t[i] = state_{t-1}[σ_t[i]] is the place of ball i."""
-    S5 = symmetric_group(5)
-    word_problem = WordProblem.from_monoid(S5)
-    rng = np.random.default_rng(3)
-    for _ in range(100):
-        swaps = sample_swaps(5, (12,), rng)
-        tokens = []
-        for first, second in swaps.tolist():
-            images = list("12345")
-            images[first - 1], images[second - 1] = images[second - 1], images[first - 1]
-            tokens.append(S5.index("".join(images)))
-        state = word_problem.state_names[word_problem.states(tokens)[-1]]
-        pairs = np.tile(swaps, (5, 1, 1))
-        places = final_places(pairs, np.full(5, 12), np.arange(1, 6), "ball")
-        assert "".join(map(str, places)) == state
-
-
-@pytest.mark.parametrize("swapped", READINGS)
-def test_a_reader_from_the_left_needs_all_arrangements(swapped: Swapped) -> None:
-    """Four balls: at most three swaps lead to as many vectors of answers as there are permutations."""
-    pairs = [(i, j) for i in range(1, 5) for j in range(i + 1, 5)]
-    words: list[Swaps] = [word for length in range(4) for word in product(pairs, repeat=length)]
-    answers = {tuple(BallPuzzle(4, word, ball, swapped).answer for ball in range(1, 5)) for word in words}
-    assert answers == set(permutations(range(1, 5)))
 
 
 def test_swaps_are_uniform_over_ordered_pairs() -> None:
@@ -143,10 +106,6 @@ def test_text_and_tokens() -> None:
             tokens = tokenizer.encode(text)
             assert tokenizer.decode(tokens) == text
             assert len(tokens) == 5 * 7 + 3
-
-
-def test_a_puzzle_without_swaps() -> None:
-    assert BallPuzzle(3, (), 2).text == "Where does ball 2 end up? 2"
 
 
 test_bad_input_is_refused = refusals(

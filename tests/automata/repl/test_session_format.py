@@ -14,6 +14,7 @@ from automata.repl import (
     SessionFormat,
     action_permutations,
     check_with_interpreter,
+    repl_trace,
     sample_sessions,
 )
 from automata.repl.commands import ASSIGNMENTS, Assignment
@@ -98,3 +99,28 @@ def test_a_format_of_ones_own_is_one_class(monkeypatch: pytest.MonkeyPatch) -> N
         assert trace.commands[3] == "c, b, a = a, c, b"
         encoded = sessions.tables.tokenizer.encode(trace.text)
         assert sessions.tokens(200)[0][number, : len(encoded)].tolist() == encoded
+
+
+def test_python_agrees_on_whole_permutations_of_repeated_values() -> None:
+    rng = np.random.default_rng(0)
+    permutations = [(rng.permutation(5) + 1).tolist() for _ in range(20)]
+    permutations[3] = [1, 2, 3, 4, 5]
+    reveals = [[None, *"abcde"][index] for index in rng.integers(0, 6, size=20)]
+    trace = repl_trace(permutations, rng.integers(0, 10, size=5).tolist(), reveals)
+    assert check_with_interpreter(trace) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"values": ()}, "values has 0 entries"),
+        ({"reveals": ()}, "reveals has 0 entries"),
+        ({"permutations": [(1, 1)]}, r"permutations holds \(1, 1\)"),
+        ({"reveals": ["z"]}, "reveals holds 'z'"),
+        ({"reveals": ["ab"]}, "reveals holds 'ab'"),
+    ],
+)
+def test_bad_traces_are_refused(arguments: dict[str, object], message: str) -> None:
+    good = {"permutations": [(2, 1)], "values": (1, 2), "reveals": [None]}
+    with pytest.raises(InputError, match=message):
+        repl_trace(**{**good, **arguments})  # type: ignore[arg-type]

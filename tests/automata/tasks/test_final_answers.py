@@ -132,7 +132,7 @@ def test_brackets_are_as_deep_as_said_and_deep_ones_occur() -> None:
 
 @pytest.mark.parametrize("length", [16, 30, 90])
 def test_connected_nodes_are_those_that_networkx_finds(length: int) -> None:
-    words = asked(SortedConnectivity(), length, 600)
+    words = asked(SortedConnectivity(), length, 200)
     for word, answer in words:
         pair, *texts = word.split(",")
         start, end = map(len, pair.split("?"))

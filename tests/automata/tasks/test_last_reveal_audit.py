@@ -10,8 +10,7 @@ from automata.tasks import ReplLanguage, shortcut_audit
 from automata.tasks.audit import last_reveal_audit
 
 
-@pytest.mark.parametrize("reveal", ["partial", "full"])
-@pytest.mark.parametrize("spacing", ["fixed", "random"])
+@pytest.mark.parametrize(("reveal", "spacing"), [("partial", "random"), ("full", "fixed")])
 def test_a_table_on_the_last_reveal_reaches_the_accuracy(reveal: str, spacing: str) -> None:
     task = ReplLanguage(4, 2, predict="values", reveal=reveal, spacing=spacing)  # type: ignore[arg-type]
     found = last_reveal_audit(task, 100, 100, 1000, np.random.default_rng(0))

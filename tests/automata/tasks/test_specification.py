@@ -12,7 +12,6 @@ import pytest
 
 from automata import (
     DFA,
-    Monoid,
     ProbabilisticAutomaton,
     WordProblem,
     lazy_swaps,
@@ -500,7 +499,3 @@ def test_no_letter_that_is_not_seen_reaches_a_message(letter: str) -> None:
         with pytest.raises(InputError) as refusal:
             task_from(source)
         assert str(refusal.value).isprintable(), source
-
-
-def test_monoids_are_word_problems_of_all_their_elements() -> None:
-    same(task_from(Monoid([[0, 1], [1, 0]], ["0", "1"])), make_task("parity"))

@@ -13,6 +13,7 @@ from automata.monoids.groups import alternating_group, cyclic_group, reset_monoi
 from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
 from automata.tasks.interface import with_specification
 from automata.tasks.registry import make_task
+from automata.tasks.transition_table import follow
 from automata.tasks.word_problem import WordProblem
 from tests.refusals import refusals
 
@@ -251,3 +252,16 @@ def test_allowed_tokens_are_as_likely_where_their_numbers_have_a_large_multiple(
     seen = found.sum(axis=1, keepdims=True)
     expected = task.token_probabilities * seen
     assert (np.abs(found - expected) <= 6 * np.sqrt(expected) + 1e-9).all()
+
+
+@pytest.mark.parametrize("batch", [1, 511, 512, 513, 1500])
+def test_every_sequence_of_a_large_batch_goes_on_from_its_own_state(batch: int) -> None:
+    """Sequences are followed 512 at a time; none of them may begin where another does."""
+    rng = np.random.default_rng(0)
+    table = rng.permuted(np.tile(np.arange(7)[:, None], (1, 3)), axis=0)
+    tokens, before = rng.integers(0, 3, (batch, 4)), rng.integers(0, 7, batch)
+    states = follow(table.T.ravel(), 7, tokens, before)
+    current = before
+    for position in range(4):
+        current = table[current, tokens[:, position]]
+        np.testing.assert_array_equal(states[:, position], current)
