@@ -170,11 +170,9 @@ def _named(path: Path) -> Iterator[None]:
 def strict_json(content: str | bytes, name: str, remedy: str = "correct it there") -> Any:
     """Return the value of a JSON text that has one meaning; refuse any other.
 
-    Python's own reader takes the last of two equal keys, and takes NaN and numbers beyond float64.
-
-    Raises:
-        InputError: the text is no JSON, names a key twice in one object, holds NaN, Infinity, a number
-            beyond float64 or half of a surrogate pair, or is nested too deeply.
+    Python's own reader takes the last of two equal keys, and takes NaN and numbers beyond float64. InputError
+    if the text is no JSON, names a key twice in one object, holds NaN, Infinity, a number beyond float64 or
+    half of a surrogate pair, or is nested too deeply.
     """
     try:
         text = (content.encode() if isinstance(content, str) else content).decode("utf-8")

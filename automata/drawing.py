@@ -45,9 +45,7 @@ def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] 
     With more than 12 states the initial one is grey instead.
 
     ``label_of`` says what to write into a state instead of its name. Without ``ax`` there are new axes.
-
-    Raises:
-        InputError: there are more than ``LARGEST_DRAWING`` states.
+    InputError if there are more than ``LARGEST_DRAWING`` states.
 
     Example:
         >>> import matplotlib
@@ -70,9 +68,7 @@ def draw_cayley_graph(
     Where several generators lead from x to the same element the arrow is grey and names them.
 
     Generators are ``monoid.generators`` if left out and stand in a legend. Without ``ax`` new axes are made.
-
-    Raises:
-        InputError: there are more than ``LARGEST_DRAWING`` elements, or no generators.
+    InputError if there are more than ``LARGEST_DRAWING`` elements, or no generators.
 
     Example:
         >>> import matplotlib

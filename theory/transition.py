@@ -34,6 +34,8 @@ State = dict[str, Tensor]
 class Transition:
     """One token's transition of a recurrent model as a pair (Φ, G), for a single sequence.
 
+    InputError for what is no function, or a number outside of its range.
+
     Attributes:
         self_map: Φ(z; s), with the token x fixed; takes the latent of shape ``[latent_size]`` and the state,
             returns the next latent. Must be a pure function that ``torch.func`` can transform.
@@ -43,9 +45,6 @@ class Transition:
         layer_states: for each layer the names of the state entries that Theorem 1 speaks of: the SSM state h
             without the convolution window; for an LSTM its hidden and cell state together.
         damping: τ of the iteration that the model runs, in (0, 1].
-
-    Raises:
-        InputError: for what is no function, or a number outside of its range.
 
     Example:
         A scalar RNN s' = tanh(2 s) in implicit form: z = s and G(z; s) = s/2 + (tanh(2 z) − z/2).
@@ -92,6 +91,8 @@ TokenInputs = dict[str, Tensor]
 class TransitionBatch:
     """The pairs (Φ, G) of the tokens at T positions.
 
+    InputError if there are no inputs, or not equally many of each.
+
     Attributes:
         advance: (z, s, x) ↦ (Φ(z; s, x), G(z; s, x)) of one position: the next latent, of shape
             ``[latent_size]``, and the next state, with the names and shapes of s. No argument has an axis of
@@ -101,9 +102,6 @@ class TransitionBatch:
         latent_size: the number of entries of z; 0 for a model without a fixed point.
         layer_states: for each layer the names of the state entries that Theorem 1 speaks of.
         damping: τ of the iteration that the model runs, in (0, 1].
-
-    Raises:
-        InputError: if there are no inputs, or not equally many of each.
 
     Example:
         h' = λ(x) h + x, without a latent, at three positions.

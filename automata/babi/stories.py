@@ -84,9 +84,8 @@ class Story:
 def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> list[Story]:
     r"""Read the stories of one file from its lines; its name is for errors.
 
-    Raises:
-        InputError: a line does not begin with a number, a story does not begin with 1, or a question has no
-            answer of one word.
+    InputError if a line does not begin with a number, a story does not begin with 1, or a question has no
+    answer of one word.
 
     Example:
         >>> lines = ["1 Mary went home.", "2 Where is Mary?\thome\t1", "1 How do you go?\tn,n\t4 5"]
@@ -121,13 +120,12 @@ def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> li
 def read_stories(path: str | os.PathLike[str], part: StoryPart, *, last_story: bool = False) -> list[Story]:
     r"""Read the stories of a part, task by task.
 
+    InputError if the path cannot be read, holds no file of the part, or one that is not as it should be.
+
     Args:
         path: a folder with files ``qa1_train.txt`` and so on, at any depth, or a ``.tar.gz`` of one.
         part: which files.
         last_story: whether the last story of every file is read; catbAbI leaves it out.
-
-    Raises:
-        InputError: the path cannot be read, holds no file of the part, or one that is not as it should be.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -80,10 +80,7 @@ def circuit_class(subject: Monoid | DFA) -> CircuitClass:
     """Return the circuit class of a monoid, or of an automaton by its transition monoid.
 
     All states of an automaton count. For the class of its language, give ``minimise(dfa)``, whose transition
-    monoid is the syntactic monoid.
-
-    Raises:
-        InputError: the transition monoid is too large to be written out.
+    monoid is the syntactic monoid. InputError if the transition monoid is too large to be written out.
 
     Example:
         >>> from automata.machines.named_dfas import dyck_dfa, parity_dfa

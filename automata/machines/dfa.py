@@ -25,6 +25,7 @@ class DFA:
     States are any hashable values, symbols are strings; a word is a sequence of symbols, so for one-letter
     symbols a string will do. Two automata are equal when the five-tuples are: the order in which states and
     symbols were listed does not matter, their names do. ``automata.machines.equivalence`` compares languages.
+    InputError if one of the invariants is broken; the message names the state or symbol.
 
     Args:
         states: Q, at least one.
@@ -32,9 +33,6 @@ class DFA:
         transitions: δ as ``transitions[state][symbol]``, defined for every pair.
         initial: q₀.
         accepting: F.
-
-    Raises:
-        InputError: one of the invariants is broken; the message names the state or symbol.
 
     Example:
         >>> even_ones = DFA(
@@ -114,16 +112,15 @@ class DFA:
     ) -> "DFA":
         """Return the automaton of a transition table.
 
+        InputError if an entry is no integer or no number of a state, names do not fit the shape, or as for
+        the class.
+
         Args:
             table: shape ``[states, symbols]``; the number of the state after reading the symbol.
             initial: the number of the initial state.
             accepting: the numbers of the accepting states.
             states: their names; ``"q0"``, ``"q1"``, … if left out.
             alphabet: the symbols; ``"0"``, ``"1"``, … if left out.
-
-        Raises:
-            InputError: an entry is no integer or no number of a state, names do not fit the shape, or as for
-                the class.
 
         Example:
             >>> DFA.from_table([[0, 1], [1, 0]], accepting=[0]).accepts("11")

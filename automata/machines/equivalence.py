@@ -30,10 +30,7 @@ def product(first: DFA, second: DFA, operation: Operation = "intersection") -> D
     """Return the automaton that runs both side by side, restricted to the reachable pairs of states.
 
     Of the languages L and K, over the same symbols, it accepts L ∩ K, L ∪ K, L minus K, or what lies in
-    exactly one of them.
-
-    Raises:
-        InputError: the alphabets differ, or the operation is unknown.
+    exactly one of them. InputError if the alphabets differ, or the operation is unknown.
 
     Example:
         >>> from automata.machines.named_dfas import modular_counter_dfa
@@ -96,10 +93,7 @@ def minimise(dfa: DFA) -> DFA:
 def distinguishing_word(first: DFA, second: DFA) -> tuple[str, ...] | None:
     """Return a shortest word that one automaton accepts and the other does not, or None if none exists.
 
-    Among the shortest, the first in the order of ``first.alphabet``.
-
-    Raises:
-        InputError: the alphabets differ.
+    Among the shortest, the first in the order of ``first.alphabet``. InputError if the alphabets differ.
 
     Example:
         >>> from automata.machines.named_dfas import modular_counter_dfa
@@ -144,10 +138,8 @@ def transition_monoid(dfa: DFA, largest_order: int = LARGEST_ORDER) -> Monoid:
     """Return the monoid of the maps of the states that words induce, each named by its shortest word.
 
     The product u·v is the map of the word uv: u is read first. The identity is named ``"ε"``. For a minimal
-    automaton it is the syntactic monoid of the language.
-
-    Raises:
-        InputError: there are more than ``largest_order`` maps.
+    automaton it is the syntactic monoid of the language. InputError if there are more than ``largest_order``
+    maps.
 
     Example:
         >>> from automata.machines.named_dfas import flip_flop_dfa

@@ -18,8 +18,7 @@ FloatArray = NDArray[np.float64]
 def count_words(dfa: DFA, length: int) -> int:
     """Return how many words of this length the automaton accepts, exactly, however large.
 
-    Raises:
-        InputError: the length is negative.
+    InputError if the length is negative.
 
     Example:
         Half of the binary words of length 100 have an even number of ones:
@@ -56,8 +55,7 @@ def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
 def word_of_rank(dfa: DFA, length: int, rank: int) -> tuple[str, ...]:
     """Return the accepted word at this rank, from 0, in the lexicographic order of the alphabet.
 
-    Raises:
-        InputError: the rank is not below ``count_words(dfa, length)``, or negative.
+    InputError if the rank is not below ``count_words(dfa, length)``, or negative.
 
     Example:
         >>> from automata.machines.named_dfas import parity_dfa
@@ -72,9 +70,7 @@ def sample_words(dfa: DFA, length: int, count: int, rng: np.random.Generator) ->
     """Return accepted words of this length, each drawn independently and uniformly from all of them.
 
     The rank of the word is drawn as an exact uniform integer, so that no rounding enters at any length.
-
-    Raises:
-        InputError: no word of this length is accepted, or the count is negative.
+    InputError if no word of this length is accepted, or the count is negative.
 
     Example:
         >>> from automata.machines.named_dfas import dyck_dfa

@@ -24,14 +24,12 @@ class MealyMachine:
 
     Two states are equivalent if after both of them every word gets the same answers. There is no answer to
     the empty word, so that a model, which says nothing before its first token, can be such a machine.
+    InputError if the shapes differ, a state that is named does not exist, or an answer is negative.
 
     Args:
         table: δ, shape ``[states, tokens]``; the number of the state after the token.
         answers: λ, shape ``[states, tokens]``; the number of the answer to the token.
         initial: the number of the initial state.
-
-    Raises:
-        InputError: the shapes differ, a state that is named does not exist, or an answer is negative.
 
     Source:
         Mealy 1955, "A method for synthesizing sequential circuits".
@@ -76,8 +74,7 @@ class MealyMachine:
     def states(self, tokens: ArrayLike) -> IntArray:
         """Return the states on the way: ``[batch, length]`` → ``[batch, length + 1]``, the initial one first.
 
-        Raises:
-            InputError: tokens has another shape, or holds one that does not exist.
+        InputError if tokens has another shape, or holds one that does not exist.
         """
         given = integer_array("tokens", tokens)
         if given.ndim != 2:
@@ -168,10 +165,7 @@ def distinguishing_tokens(
     """Return a shortest word whose last token gets different answers, or None if there is none.
 
     Words are confined to what ``allowed`` accepts, an automaton over the traces of both machines (see
-    `automata.tasks.word_problem`).
-
-    Raises:
-        InputError: the machines read different numbers of tokens.
+    `automata.tasks.word_problem`). InputError if the machines read different numbers of tokens.
 
     Example:
         >>> parity = MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])

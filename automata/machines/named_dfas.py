@@ -24,8 +24,7 @@ def parity_dfa() -> DFA:
 def modular_counter_dfa(modulus: int) -> DFA:
     """Return the automaton of the binary words whose number of ones is divisible by the modulus.
 
-    Raises:
-        InputError: the modulus is below 1.
+    InputError if the modulus is below 1.
 
     Example:
         >>> modular_counter_dfa(3).accepts("10101"), modular_counter_dfa(3).accepts("11")
@@ -41,10 +40,7 @@ def modular_counter_dfa(modulus: int) -> DFA:
 def flip_flop_dfa(values: int = 2) -> DFA:
     """Return the memory with the symbols "keep" and "write 0", "write 1", …; it accepts when it holds 1.
 
-    The initial value is 0.
-
-    Raises:
-        InputError: there are fewer than 2 values.
+    The initial value is 0. InputError if there are fewer than 2 values.
 
     Example:
         >>> flip_flop_dfa().run(["write 1", "keep", "write 0"])
@@ -61,10 +57,8 @@ def flip_flop_dfa(values: int = 2) -> DFA:
 def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
     """Return the automaton of the balanced words of brackets, nested at most ``max_depth`` deep.
 
-    A state is the string of the brackets that are open, and "error" is a sink.
-
-    Raises:
-        InputError: the depth is below 1, a pair is not two characters, or a character is used twice.
+    A state is the string of the brackets that are open, and "error" is a sink. InputError if the depth is
+    below 1, a pair is not two characters, or a character is used twice.
 
     Example:
         >>> brackets = dyck_dfa(2, ["()", "[]"])
@@ -104,8 +98,7 @@ def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
 def cyclic_navigation_dfa(places: int) -> DFA:
     """Return the walk on a ring with the symbols "stay", "left", "right"; it accepts at its start, place 0.
 
-    Raises:
-        InputError: there are fewer than 1 places.
+    InputError if there are fewer than 1 places.
 
     Example:
         >>> cyclic_navigation_dfa(5).run(["left", "stay", "right", "right"])
@@ -122,15 +115,13 @@ def cyclic_navigation_dfa(places: int) -> DFA:
 def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, accepting: Iterable[int] = ()) -> DFA:
     """Return the automaton that multiplies: from the identity, symbol g leads from x to x·g.
 
-    States and symbols are named by the elements.
+    States and symbols are named by the elements. InputError if no generator is given or needed, or an element
+    does not exist.
 
     Args:
         monoid: its elements are the states.
         generators: the elements to use as symbols; ``monoid.generators`` if left out.
         accepting: the elements that accept; the identity if left out or empty.
-
-    Raises:
-        InputError: no generator is given or needed, or an element does not exist.
 
     Example:
         >>> from automata.monoids.groups import symmetric_group

@@ -65,17 +65,14 @@ def regular_expression_dfa(expression: str, alphabet: Sequence[str] | None = Non
     ``[^a]``, ``.``, ``?``, ``*``, ``+``, ``{3}``, ``{2,}``, ``{2,4}``, ``\d``, ``\w``, ``\s`` and their
     opposites, escapes, ``^`` and ``$``. Symbols are single letters, a space among them. ``.``, ``[^…]``,
     ``\d`` and the like stand for letters of the alphabet. A lazy repetition such as ``a*?`` matches the same
-    whole words as the greedy one.
+    whole words as the greedy one. InputError if the expression is malformed, is not regular (a backreference,
+    a lookaround, a word boundary, an atomic group, a possessive repetition), has a flag, names a letter
+    outside the alphabet, has a class without a letter in the alphabet, or makes too large an automaton.
 
     Args:
         expression: such as ``"(ab|ba)*"``.
         alphabet: the letters of the automaton; if left out, those that the expression names (alone, in a
             class or in a range), sorted.
-
-    Raises:
-        InputError: the expression is malformed, is not regular (a backreference, a lookaround, a word
-            boundary, an atomic group, a possessive repetition), has a flag, names a letter outside the
-            alphabet, has a class without a letter in the alphabet, or makes too large an automaton.
 
     Example:
         >>> pairs = regular_expression_dfa("(ab|ba)*")

@@ -23,8 +23,7 @@ LARGEST_ORDER = 1000
 def conjugacy_classes(group: Monoid) -> IntArray:
     """Return the number of its class for every element; classes are numbered by their smallest element.
 
-    Raises:
-        InputError: for a monoid that is no group.
+    InputError for a monoid that is no group.
 
     Example:
         >>> from automata.monoids.groups import symmetric_group
@@ -45,10 +44,8 @@ def irreducible_characters(group: Monoid) -> NDArray[np.complex128]:
 
     Convolution with a random function that is constant on classes has the irreducible characters as its
     eigenvectors (Dixon 1967). They come by dimension, then by their values, class after class from the
-    smallest on, the largest first; so the trivial one is the first.
-
-    Raises:
-        InputError: for a monoid that is no group.
+    smallest on, the largest first; so the trivial one is the first. InputError for a monoid that is no
+    group.
 
     Example:
         The trivial one, the sign, and the two-dimensional one of S3:
@@ -106,6 +103,8 @@ def isotypic_components(
 ) -> tuple[IsotypicComponent, ...]:
     """Split the functions on points by the representations of the group that permutations of them generate.
 
+    InputError for a map that is no permutation, or too large a group.
+
     Args:
         permutations: generators, ``[k, points]``: row a moves point i to ``permutations[a][i]``.
         largest_order: of the group.
@@ -113,9 +112,6 @@ def isotypic_components(
     Returns:
         The components that are not zero, in the order of `irreducible_characters`; they are orthogonal and
         add up to the identity. Both of a pair of complex conjugate representations are one component.
-
-    Raises:
-        InputError: for a map that is no permutation, or too large a group.
 
     Example:
         S3 on three points: the constant functions, and those of sum 0.

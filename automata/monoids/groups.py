@@ -23,11 +23,8 @@ def permutation_group(generators: Sequence[Sequence[int]], name: str | None = No
     A permutation σ is a one-line tuple (σ(1), …, σ(n)), and the product is that of functions:
     (π·σ)(i) = π(σ(i)). Multiplication from the right is the state update of the permutation word problem,
     ``state_t[i] = state_{t-1}[σ_t[i]]``. Elements are in lexicographic order, the identity first, and are
-    named by their one-line form.
-
-    Raises:
-        InputError: no generator, or one that is not a permutation of 1 … n, or more elements than
-            ``LARGEST_ORDER``.
+    named by their one-line form. InputError for no generator, for one that is not a permutation of 1 … n, or
+    more elements than ``LARGEST_ORDER``.
 
     Example:
         >>> klein = permutation_group([(2, 1, 4, 3), (3, 4, 1, 2)])
@@ -63,6 +60,9 @@ def transformation_closure(
 ) -> tuple[IntArray, IntArray, list[tuple[int, ...]]]:
     """Return all products of the given maps, with their Cayley table and a shortest word for each.
 
+    InputError if the array is not ``[k, n]``, an entry is outside 0 … n-1, or there are more elements than
+    ``largest_order``, as soon as that is known.
+
     Args:
         generators: shape ``[k, n]``, entries in 0 … n-1; row a is the map i ↦ ``generators[a][i]``.
         composition: ``"functions"`` for (f·g)(i) = f(g(i)), ``"reading"`` for f first, (f·g)(i) = g(f(i)),
@@ -72,10 +72,6 @@ def transformation_closure(
     Returns:
         The elements ``[N, n]`` in the order of their words (the identity first, shorter words before longer
         ones, then lexicographically); the table ``[N, N]``; and the words, as tuples of row numbers.
-
-    Raises:
-        InputError: the array is not ``[k, n]``, an entry is outside 0 … n-1, or there are more elements than
-            ``largest_order``, as soon as that is known.
 
     Example:
         Two resets generate, with the identity, three maps:
@@ -145,8 +141,7 @@ def one_line_name(images: Sequence[int] | IntArray) -> str:
 def symmetric_group(degree: int) -> Monoid:
     """Return S_n, all n! permutations of 1 … n, named and ordered as in ``permutation_group``.
 
-    Raises:
-        InputError: the degree is below 1, or above 7, whose Cayley table has 25 million entries.
+    InputError if the degree is below 1, or above 7, whose Cayley table has 25 million entries.
 
     Example:
         >>> S3 = symmetric_group(3)
@@ -164,8 +159,7 @@ def symmetric_group(degree: int) -> Monoid:
 def alternating_group(degree: int) -> Monoid:
     """Return A_n, the n!/2 even permutations, which the 3-cycles (1 2 k) generate.
 
-    Raises:
-        InputError: the degree is below 1 or above 7.
+    InputError if the degree is below 1 or above 7.
 
     Example:
         >>> A5 = alternating_group(5)
@@ -184,8 +178,7 @@ def alternating_group(degree: int) -> Monoid:
 def cyclic_group(order: int) -> Monoid:
     """Return Z_n, the residues 0 … n-1 under addition modulo n.
 
-    Raises:
-        InputError: the order is below 1 or above 5040.
+    InputError if the order is below 1 or above 5040.
 
     Example:
         >>> cyclic_group(60).multiply(45, 30)
@@ -198,8 +191,7 @@ def cyclic_group(order: int) -> Monoid:
 def dihedral_group(sides: int) -> Monoid:
     """Return the symmetries of the regular polygon: 2n elements r^k and r^k·s, with s·r = r⁻¹·s.
 
-    Raises:
-        InputError: there are fewer than 1 or more than 2520 sides.
+    InputError if there are fewer than 1 or more than 2520 sides.
 
     Example:
         >>> square = dihedral_group(4)
@@ -240,10 +232,7 @@ def reset_monoid(resets: int = 3) -> Monoid:
     It is the transition monoid of a memory with k values, "keep" and "write". With k = 3 it is our
     four-element monoid M of the word problem A5 × M: the paper's own is not public, and U_3 has no zero, so
     that a random word does not settle on one element; after a write, each of the three values stays as
-    likely as the others.
-
-    Raises:
-        InputError: there are fewer than 1 or more than 5000 resets.
+    likely as the others. InputError if there are fewer than 1 or more than 5000 resets.
 
     Example:
         >>> M = reset_monoid()

@@ -27,16 +27,14 @@ class Monoid:
     """A finite monoid, given by its Cayley table: closed, associative, with an identity.
 
     Elements are numbered 0 … order-1 and named. Two monoids are equal when the same names multiply in the
-    same way, whatever the numbering; ``automata.monoids.monoid`` compares them up to names.
+    same way, whatever the numbering; ``automata.monoids.monoid`` compares them up to names. InputError if the
+    table is not square, leaves 0 … n-1, has no identity, or is not associative (the message names a triple);
+    or the names are not n different ones.
 
     Args:
         table: shape ``[n, n]``; ``table[a][b]`` is the number of the product a·b.
         element_names: one name an element; the numbers themselves if left out.
         name: what to call the monoid in figures and messages; not part of equality.
-
-    Raises:
-        InputError: the table is not square, leaves 0 … n-1, has no identity, or is not associative (the
-            message names a triple); or the names are not n different ones.
 
     Example:
         >>> parity = Monoid([[0, 1], [1, 0]], element_names=("even", "odd"), name="Z2")
@@ -280,10 +278,8 @@ class Monoid:
 def direct_product(*factors: Monoid, name: str | None = None) -> Monoid:
     """Return the direct product, whose elements multiply coordinate by coordinate.
 
-    The last coordinate runs fastest: (a, b) of M × N has number a·|N| + b and the name ``"a|b"``.
-
-    Raises:
-        InputError: no factor was given.
+    The last coordinate runs fastest: (a, b) of M × N has number a·|N| + b and the name ``"a|b"``. InputError
+    if no factor was given.
 
     Example:
         >>> two = Monoid([[0, 1], [1, 0]], name="Z2")

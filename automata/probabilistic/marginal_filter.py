@@ -56,15 +56,13 @@ class MarginalFilter:
 
     The rules for a reveal of variable i that shows v: "condition" clears the rest of row i and of column v
     and divides the other rows by their sums; "balance" then divides columns and rows in turn until all sums
-    are 1 (Sinkhorn), or 200 times. Neither is exact in general.
+    are 1 (Sinkhorn), or 200 times. Neither is exact in general. InputError if a variable is no reveal, the
+    rule is unknown, or an action does not act on P.
 
     Args:
         automaton: whose states are filtered.
         variables: the reveals that show the variables, each one of them.
         rule: what to do at a partial reveal that does not act on P; "refuse" raises.
-
-    Raises:
-        InputError: a variable is no reveal, the rule is unknown, or an action does not act on P.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import lazy_swaps
@@ -117,8 +115,7 @@ class MarginalFilter:
     def acts(self, token: str) -> bool:
         """Return whether P after this token is a function of P before it, for all beliefs: the theorem.
 
-        Raises:
-            InputError: the token is unknown.
+        InputError if the token is unknown.
         """
         number = int(self.automaton.encode([token])[0])
         if number in self.linear:
@@ -133,10 +130,9 @@ class MarginalFilter:
     def step(self, marginal: ArrayLike, token: int, value: int) -> FloatArray:
         """Return P after a token, shape ``[variables, values]``; the value is read at reveals only.
 
-        Raises:
-            InputError: P rules out what the reveal shows, or the reveal does not act on P while the rule is
-                "refuse" or the reveal shows none of the variables. What P allows and the joint belief
-                rules out is not found.
+        InputError if p rules out what the reveal shows, or the reveal does not act on P while the rule is
+        "refuse" or the reveal shows none of the variables. What P allows and the joint belief rules out is
+        not found.
         """
         P = np.asarray(marginal, dtype=np.float64)
         if token in self.linear:
@@ -164,9 +160,8 @@ class MarginalFilter:
     def run(self, tokens: ArrayLike, values: ArrayLike) -> FloatArray:
         """Return P after every token, shape ``[..., length, variables, values]``.
 
-        Raises:
-            InputError: as for ``step`` and ``ProbabilisticAutomaton.log_beliefs``; the message names the
-                position and, of several, the sequence.
+        InputError as for ``step`` and ``ProbabilisticAutomaton.log_beliefs``; the message names the
+        position and, of several, the sequence.
         """
         given, shown = self.automaton.checked(tokens, values)
         found = np.empty((*given.shape, len(self.variables), len(self.value_names)))
@@ -223,9 +218,7 @@ def columns_held(
     """Return the column of P that each variable stands in, ``[variables, states]``, and the values by column.
 
     Values of different variables with the same name are one; they are in the order of their first occurrence.
-
-    Raises:
-        InputError: there is no variable, or one is no reveal.
+    InputError if there is no variable, or one is no reveal.
     """
     if not variables:
         raise InputError("variables is empty; name at least one reveal")

@@ -22,17 +22,14 @@ def hidden_permutations(
     Hidden states are the n! arrangements, in one-line form: the joint representation. After the permutation
     σ variable i holds what variable σᵢ held; which σ it was is drawn anew at each token and not shown.
     Reveals: "all", which is full and may be left out, and "variable 1", …, "variable n", which show what one
-    variable holds.
+    variable holds. InputError if n is out of range, an action is no mapping, a key is no permutation of 1 …
+    n, or the probabilities of an action are not those of a distribution.
 
     Args:
         variables: n, from 2 to 6.
         actions: for each action its permutations of 1 … n, as tuples in one-line form, with their
             probabilities.
         full_reveal: whether there is the reveal "all".
-
-    Raises:
-        InputError: n is out of range, an action is no mapping, a key is no permutation of 1 … n, or the
-            probabilities of an action are not those of a distribution.
 
     Example:
         Three variables that are rotated by nobody knows how much:
@@ -89,16 +86,14 @@ def lazy_swaps(
 
     Hidden states are the n! arrangements, in one-line form: the joint representation. The action "swap 1 2"
     exchanges the contents of variables 1 and 2, or does nothing. Reveals: "all", which is full and may be
-    left out, and "variable 1", …, "variable n", which are partial.
+    left out, and "variable 1", …, "variable n", which are partial. InputError if one of these is out of its
+    range.
 
     Args:
         variables: n, from 2 to 6.
         probability: that a swap happens, in [0, 1].
         swaps: pairs (i, j) with i < j; all n(n-1)/2 of them if left out.
         full_reveal: whether there is the reveal "all".
-
-    Raises:
-        InputError: one of these is out of its range.
 
     Example:
         >>> automaton = lazy_swaps(3, probability=0.25)
@@ -131,10 +126,8 @@ def lazy_swaps(
 def noisy_parity(failure_probability: float) -> ProbabilisticAutomaton:
     """Return parity whose token "1" fails to flip with this probability; the reveal "parity" is full.
 
-    After k ones and no reveal, Pr(odd) = (1 - (2ε - 1)^k) / 2.
-
-    Raises:
-        InputError: the probability is outside [0, 1].
+    After k ones and no reveal, Pr(odd) = (1 - (2ε - 1)^k) / 2. InputError if the probability is outside [0,
+    1].
 
     Example:
         >>> automaton = noisy_parity(0.25)
@@ -157,10 +150,7 @@ def unknown_coin(heads_probability: float = 2 / 3) -> ProbabilisticAutomaton:
 
     The action "toss" draws the face anew, the reveal "look" shows it. The coin is never exchanged, so after
     H heads and T tails, each after a toss, Pr(the coin of p) = 1 / (1 + ((1 − p)/p)^(H − T)): what has to be
-    kept is a count without bound.
-
-    Raises:
-        InputError: the probability is outside [0, 1].
+    kept is a count without bound. InputError if the probability is outside [0, 1].
 
     Example:
         >>> automaton = unknown_coin(0.75)

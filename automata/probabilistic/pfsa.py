@@ -35,6 +35,9 @@ _ENTRIES_AT_ONCE = 2**20  # bounds the memory of one block of the filter to a fe
 class ProbabilisticAutomaton:
     """A hidden Markov chain that is driven by actions and observed, without noise, at reveals.
 
+    InputError if a shape is wrong, a name is used twice, two values of a reveal have one name, or something
+    that should be a distribution is not one; the message names the action, the column and its sum.
+
     Args:
         states: the names of the hidden states.
         initial: b₀, shape ``[states]``.
@@ -43,10 +46,6 @@ class ProbabilisticAutomaton:
         reveals: for each reveal the value that it shows in every state, shape ``[states]``. It is *full*
             when the values are all different, *partial* otherwise. Different values have different names,
             as ``str`` gives them.
-
-    Raises:
-        InputError: a shape is wrong, a name is used twice, two values of a reveal have one name, or something
-            that should be a distribution is not one; the message names the action, the column and its sum.
 
     Example:
         A coin that each "flip" turns over with probability 0.9, and that may be looked at:
@@ -234,10 +233,7 @@ class ProbabilisticAutomaton:
         The first result is log Pr(state after token t | reveals up to t), ``[..., length, states]``. The
         second is log Pr(value at t | reveals before t), ``[..., length]``, 0 at an action. Both are -inf
         where the reveals up to t have probability 0. Tokens and values are ``[..., length]``; values are read
-        at reveals.
-
-        Raises:
-            InputError: the shapes differ, a token is unknown, or a value is not one of its reveal.
+        at reveals. InputError if the shapes differ, a token is unknown, or a value is not one of its reveal.
         """
         given, shown = self.checked(tokens, values)
         flat, flat_shown = given.reshape(-1, given.shape[-1]), shown.reshape(-1, given.shape[-1])
@@ -262,9 +258,8 @@ class ProbabilisticAutomaton:
     def beliefs(self, tokens: ArrayLike, values: ArrayLike) -> FloatArray:
         """Return Pr(state after token t | reveals up to t), shape ``[..., length, states]``.
 
-        Raises:
-            InputError: as for ``log_beliefs``, or the reveals up to some position have probability 0; the
-                message names the position and, of several, the sequence.
+        InputError as for ``log_beliefs``, or the reveals up to some position have probability 0; the
+        message names the position and, of several, the sequence.
         """
         log_beliefs, evidence = self.log_beliefs(tokens, values)
         impossible = np.argwhere(np.isneginf(evidence))
@@ -284,8 +279,7 @@ class ProbabilisticAutomaton:
     def checked(self, tokens: ArrayLike, values: ArrayLike) -> tuple[IntArray, IntArray]:
         """Return a trace as arrays of integers of one shape ``[..., length]``.
 
-        Raises:
-            InputError: the shapes differ, a token is unknown, or a value is not one of its reveal.
+        InputError if the shapes differ, a token is unknown, or a value is not one of its reveal.
         """
         given = self._valid_tokens(tokens)
         return given, self._valid_values(given, values)

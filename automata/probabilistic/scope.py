@@ -123,16 +123,15 @@ def marginal_scope(
 ) -> MarginalScope:
     """Decide whether a filter on the marginals exists, for histories of up to ``length`` tokens.
 
+    InputError if a name is unknown, a probability is no fraction with a denominator up to 10⁶ that sums to 1
+    with the others, or there are too many beliefs.
+
     Args:
         automaton: whose beliefs are listed, from its initial distribution on.
         variables: the reveals that show the variables.
         length: tokens of the histories; one more observation is compared after each.
         tokens: those that may occur, by name; all if None.
         most_beliefs: refuse to list more.
-
-    Raises:
-        InputError: a name is unknown, a probability is no fraction with a denominator up to 10⁶ that
-            sums to 1 with the others, or there are too many beliefs.
 
     Example:
         Three variables, and swaps that may not happen: partial reveals included, a function of P suffices.

@@ -36,14 +36,13 @@ MOST_BALLS = 99
 class BallPuzzle:
     """A puzzle: what is swapped, and which ball is asked for.
 
+    InputError if a number is out of its range, or a pair holds one number twice.
+
     Attributes:
         balls: their number n.
         swaps: pairs of different numbers in 1 … n, in the order of the text.
         asked: the ball whose place is asked for.
         swapped: whether the pairs name balls or places.
-
-    Raises:
-        InputError: a number is out of its range, or a pair holds one number twice.
 
     Example:
         >>> puzzle = BallPuzzle(5, ((1, 3), (3, 5), (4, 2)), asked=5)
@@ -135,10 +134,8 @@ def ball_tokenizer(balls: int, swapped: Swapped = "ball") -> PhraseTokenizer:
     """Return the tokens of the puzzles: five phrases, then the numbers.
 
     A swap is five tokens ("swap ball ", a number, " and ", a number, and ", " or what begins the question),
-    and the rest three: the ball, " end up? " and the answer.
-
-    Raises:
-        InputError: the number of balls is not in 2 … 99, or ``swapped`` is unknown.
+    and the rest three: the ball, " end up? " and the answer. InputError if the number of balls is not in 2 …
+    99, or ``swapped`` is unknown.
 
     Example:
         >>> ball_tokenizer(3).names
@@ -153,9 +150,8 @@ def ball_tokenizer(balls: int, swapped: Swapped = "ball") -> PhraseTokenizer:
 def sample_swaps(balls: int, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
     """Draw swaps, each uniform among all ordered pairs of different numbers, int64 ``[*shape, 2]``.
 
-    Raises:
-        InputError: the number of balls is not in 2 … 99, the shape holds what is no number of things or does
-            not fit into memory, or ``rng`` is no generator.
+    InputError if the number of balls is not in 2 … 99, the shape holds what is no number of things or does
+    not fit into memory, or ``rng`` is no generator.
 
     Example:
         >>> sample_swaps(5, (3,), np.random.default_rng(0)).tolist()
@@ -195,10 +191,8 @@ def question_accuracy(balls: int, swaps: int) -> float:
 
     A uniform swap moves a given ball with probability 2/n, to each of the other places alike, in both
     readings. So after k swaps it is at its first place with probability 1/n + (1 − 1/n) λ^k with
-    λ = (n−3)/(n−1), and at each of the other n − 1 with an equal share of the rest.
-
-    Raises:
-        InputError: a number is out of its range.
+    λ = (n−3)/(n−1), and at each of the other n − 1 with an equal share of the rest. InputError if a number is
+    out of its range.
 
     Example:
         >>> [round(question_accuracy(5, swaps), 4) for swaps in (0, 1, 2, 8)]

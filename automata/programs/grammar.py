@@ -202,7 +202,7 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramGrammar:
-    """Which programs are drawn.
+    """Which programs are drawn; InputError if a number is out of its range.
 
     Attributes:
         variables: their number v, 2 to 6: x, y, z, u, v, w.
@@ -210,9 +210,6 @@ class ProgramGrammar:
         iterations: the most iterations K of a loop, 1 to 9.
         depth: how deep loops and conditions are nested at most, 0 to 3.
         reversible: whether nothing is forgotten (see the top of the module).
-
-    Raises:
-        InputError: a number is out of its range.
 
     Example:
         >>> grammar = ProgramGrammar(variables=2, modulus=10)
@@ -286,10 +283,8 @@ class ProgramGrammar:
         """Draw a program of exactly so many statements, and run it.
 
         Assignments and prints at its two ends do not count, nor does ``else``; ``for`` and ``if`` count as
-        one each beside what stands in them.
-
-        Raises:
-            InputError: ``statements`` is below 1 or too great for the memory, or ``rng`` is no generator.
+        one each beside what stands in them. InputError if ``statements`` is below 1 or too great for the
+        memory, or ``rng`` is no generator.
         """
         check_integer("statements", statements, 1)
         check_type("rng", rng, np.random.Generator, "give a generator, such as numpy.random.default_rng(0)")

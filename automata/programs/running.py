@@ -37,11 +37,9 @@ def statement_bound(source: str) -> int:
 
     A line counts each time that it is executed, as a debugger sees it. Exact for a program without ``if``
     whose every statement has a line of its own (measured on CPython 3.11). A statement over several lines,
-    which Python may execute in any number of steps from line to line, is refused.
-
-    Raises:
-        InputError: the text is no program, or holds what is not allowed (see the top of this module), or a
-            simple statement, or what stands before the colon of another, goes on in a further line.
+    which Python may execute in any number of steps from line to line, is refused. InputError if the text is
+    no program, or holds what is not allowed (see the top of this module), or a simple statement, or what
+    stands before the colon of another, goes on in a further line.
 
     Example:
         >>> statement_bound("x = 1\nfor i in range(3):\n    x = x + i\nprint(x)")
@@ -58,11 +56,9 @@ def statement_bound(source: str) -> int:
 def run_program(source: str, limit: int = LIMIT) -> tuple[str, ...]:
     r"""Return the lines that a program prints: Python itself executes it, with ``range`` and ``print`` only.
 
-    A program that may execute more lines than the limit is refused.
-
-    Raises:
-        InputError: the text is no program of the kind that is sure to end, it may exceed the limit, or it
-            fails, such as by a variable that has no value yet.
+    A program that may execute more lines than the limit is refused. InputError if the text is no program of
+    the kind that is sure to end, it may exceed the limit, or it fails, such as by a variable that has no
+    value yet.
 
     Example:
         >>> run_program("x, y = 3, 5\nx, y = y, x\nprint('x', x)")

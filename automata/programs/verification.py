@@ -37,10 +37,8 @@ class Verification:
 def verify_programs(texts: Iterable[str]) -> Verification:
     r"""Run small programs, each in a fresh interpreter, and compare what they print with the text's end.
 
-    A text is a program and the lines that it is said to print, which begin with "Final ".
-
-    Raises:
-        InputError: a text holds no output, or its program is not of the kind that is sure to end.
+    A text is a program and the lines that it is said to print, which begin with "Final ". InputError if a
+    text holds no output, or its program is not of the kind that is sure to end.
 
     Example:
         >>> right, wrong = 'x = 3\nprint("Final x:", x)\nFinal x: 3\n', 'print("Final x:", 4)\nFinal x: 5\n'
@@ -62,8 +60,7 @@ def verify_programs(texts: Iterable[str]) -> Verification:
 def verify_balls(texts: Iterable[str], balls: int) -> Verification:
     """Solve puzzles of balls by a Python program each, in a fresh interpreter, and compare the answers.
 
-    Raises:
-        InputError: a text is no such puzzle.
+    InputError if a text is no such puzzle.
 
     Example:
         >>> verify_balls(["swap ball 1 and 2. Where does ball 2 end up? 1"], balls=5)

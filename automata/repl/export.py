@@ -24,8 +24,7 @@ def sample_traces(
 ) -> Iterator[ReplTrace]:
     """Yield so many random sessions with so many actions each, drawn in blocks of 256.
 
-    Raises:
-        InputError: a number is below 1, or ``form`` or ``rng`` is of another kind.
+    InputError if a number is below 1, or ``form`` or ``rng`` is of another kind.
 
     Example:
         >>> traces = sample_traces(SessionFormat(), 2, np.random.default_rng(0), commands=4)
@@ -48,9 +47,7 @@ def record(trace: ReplTrace) -> dict[str, Any]:
     The fields are ``text``; ``commands``, what was typed after each prompt; ``reveal_spans``, pairs of places
     in the text between which a revealed value stands; ``states``, the values of the variables after each
     command, those that are assigned already; and ``seed``, what Python's ``random`` was seeded with, or None.
-
-    Raises:
-        InputError: it is no trace.
+    InputError if it is no trace.
 
     Example:
         >>> from automata.repl.traces import repl_trace
@@ -71,10 +68,8 @@ def record(trace: ReplTrace) -> dict[str, Any]:
 def write_text(path: Path | str, traces: Iterable[ReplTrace]) -> int:
     r"""Write sessions as plain text, an empty line between two; return how many.
 
-    No session holds an empty line, so that ``text.split("\n\n")`` gives them back.
-
-    Raises:
-        InputError: the file cannot be written, or something given is of another kind.
+    No session holds an empty line, so that ``text.split("\n\n")`` gives them back. InputError if the file
+    cannot be written, or something given is of another kind.
 
     Example:
         >>> write_text("/no/such/folder/sessions.txt", [])
@@ -88,8 +83,7 @@ def write_text(path: Path | str, traces: Iterable[ReplTrace]) -> int:
 def write_jsonl(path: Path | str, traces: Iterable[ReplTrace]) -> int:
     """Write sessions as JSON lines, one `record` each; return how many.
 
-    Raises:
-        InputError: the file cannot be written, or something given is of another kind.
+    InputError if the file cannot be written, or something given is of another kind.
     """
     return _write(path, traces, lambda trace: json.dumps(record(trace)), between="\n")
 
@@ -97,8 +91,7 @@ def write_jsonl(path: Path | str, traces: Iterable[ReplTrace]) -> int:
 def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
     """Return a ``datasets.Dataset`` with a row for each session, of the fields of `record`.
 
-    Raises:
-        InputError: the package ``datasets`` is not installed.
+    InputError if the package ``datasets`` is not installed.
     """
     check_type("traces", traces, Iterable, "give several traces")
     datasets = hugging_face("JSON lines with write_jsonl")

@@ -34,16 +34,13 @@ def last_reveal_accuracy(form: SessionFormat, counts: Iterable[tuple[int | None,
 
     The classifier knows what was revealed (one variable and its value, or all of them), and which variable is
     asked, but neither the place in the session nor anything of the actions; the answer is the best for all of
-    the given places together.
+    the given places together. InputError if there is no place, one is no pair of whole numbers, a number is
+    below 0, a reveal shows some variables only, or all of more than six that may begin alike.
 
     Args:
         form: the format of the sessions. A reveal of it shows one variable or all.
         counts: for each place the number of actions before the last reveal, and the number since then; None
             and the number of all actions where no reveal came before.
-
-    Raises:
-        InputError: there is no place, one is no pair of whole numbers, a number is below 0, a reveal shows
-            some variables only, or all of more than six that may begin alike.
 
     Example:
         One swap of three variables leaves every value as likely. Of five variables one keeps its value with

@@ -54,12 +54,11 @@ class Sessions:
     def tokens(self, width: int) -> tuple[IntArray, NDArray[np.uint8], IntArray]:
         """Return the sessions as rows of tokens, cut or filled up with token 0.
 
+        InputError if the width is below 0.
+
         Returns:
             The tokens, int64 ``[sessions, width]``; for each 2 if it is a revealed value, 1 if it is other
             output of a reveal, else 0; and the number of tokens of every whole session, ``[sessions]``.
-
-        Raises:
-            InputError: the width is below 0.
         """
         check_integer("width", width, 0)
         tables, rows = self.tables, len(self.templates)
@@ -115,6 +114,9 @@ def sample_sessions(
 ) -> Sessions:
     """Draw sessions.
 
+    InputError if a number is below 1, ``commands`` and ``length`` are both None, the sessions do not fit into
+    memory, or ``form`` or ``rng`` is of another kind.
+
     Args:
         form: their format.
         sessions: how many.
@@ -124,10 +126,6 @@ def sample_sessions(
             beyond the row, or, if its only reveal is at the end, the longest that the row holds; of one
             action, and too long, if it holds none.
         tables: of the format, if they are at hand.
-
-    Raises:
-        InputError: a number is below 1, ``commands`` and ``length`` are both None, the sessions do not fit
-            into memory, or ``form`` or ``rng`` is of another kind.
 
     Example:
         >>> drawn = sample_sessions(SessionFormat(3), 2, np.random.default_rng(0), commands=8)
@@ -250,10 +248,8 @@ def sample_repl_trace(
 ) -> ReplTrace:
     """Return a session of random swaps with a random variable printed after every few, and after the last.
 
-    The 2 to 26 variables start as 1, 2, 3, …; each swap is uniform among all pairs of them.
-
-    Raises:
-        InputError: one of the numbers is out of its range.
+    The 2 to 26 variables start as 1, 2, 3, …; each swap is uniform among all pairs of them. InputError if one
+    of the numbers is out of its range.
 
     Example:
         >>> trace = sample_repl_trace(np.random.default_rng(0), variables=3, swaps=8, reveal_every=4)

@@ -41,16 +41,15 @@ Actions = str | Sequence[str | Sequence[int]]
 def action_permutations(actions: Actions, variables: int) -> tuple[Permutation, ...]:
     """Return the permutations that a session of this many variables may apply.
 
+    InputError if the number of variables is below 1, the group is unknown or one of another number of points,
+    a permutation is not one of 1 … n, or it is named twice.
+
     Args:
         actions: ``"swaps"`` for all pairs; ``"S5"``, ``"A5"``, ``"Z5"`` or ``"D5"`` for all elements of the
             symmetric, alternating, cyclic (rotations) or dihedral group on five variables, and so for other
             numbers of them; or a list of permutations as ``"54132"`` (with commas from n = 10) or
             ``(5, 4, 1, 3, 2)``.
         variables: n, the number of variables.
-
-    Raises:
-        InputError: the number of variables is below 1, the group is unknown or one of another number of
-            points, a permutation is not one of 1 … n, or it is named twice.
 
     Example:
         >>> action_permutations("swaps", 3)
@@ -117,7 +116,7 @@ Spacing = Literal["fixed", "random", "end"]
 @checked
 @dataclass(frozen=True)
 class SessionFormat:
-    """The kind of a session.
+    """The kind of a session; InputError if a number is out of its range or a name is unknown.
 
     Attributes:
         variables: their number n, 2 to 26.
@@ -134,9 +133,6 @@ class SessionFormat:
             for actions that do.
         probability: that a hidden action happens; 0.5 for ``"choice"``.
         hidden_fraction: the probability that an action is a hidden one, in (0, 1].
-
-    Raises:
-        InputError: a number is out of its range or a name is unknown.
 
     Example:
         >>> form = SessionFormat(3, actions="A3", assignment="whole", reveal="full")
@@ -191,8 +187,7 @@ class SessionFormat:
     def from_fields(cls, given: Mapping[str, Any]) -> "SessionFormat":
         """Return the format of JSON fields; those left out have their defaults.
 
-        Raises:
-            InputError: a field is unknown, or as for the class.
+        InputError if a field is unknown, or as for the class.
         """
         check_type("fields of repl", given, Mapping, 'give them by name, such as {"variables": 5}')
         known = [field.name for field in fields(cls)]
@@ -282,10 +277,8 @@ def session_automaton(form: SessionFormat) -> ProbabilisticAutomaton:
     States are the arrangements, named in one-line form. Actions are the commands, seen ones first: one that
     is seen moves the state, one that is hidden does so with the probability of the format. Reveals are named
     like the variables, and show whose first value each holds, counted from 1: with first values that repeat,
-    a session shows less than that.
-
-    Raises:
-        InputError: there are more arrangements than ``LARGEST_GROUP``, or too many for the memory.
+    a session shows less than that. InputError if there are more arrangements than ``LARGEST_GROUP``, or too
+    many for the memory.
     """
     held = arrangements(form)
     commands = [*form.seen_actions, *form.hidden_actions]

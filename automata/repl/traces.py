@@ -97,16 +97,14 @@ def repl_trace(
     """Return the session that assigns the values and then applies the permutations one by one.
 
     The permutation σ, a one-line tuple, makes ``state_t[i] = state_{t-1}[σ[i]]``, so that on the values
-    1 … n the state is the product in S_n. Only the variables that move are written.
+    1 … n the state is the product in S_n. Only the variables that move are written. InputError if there are
+    more than 26 variables or none, a value is no whole number, a permutation is not one of 1 … n, a reveal is
+    not a variable, or permutations and reveals differ in number.
 
     Args:
         permutations: one-line tuples of 1 … n; the identity is written as ``a = a``.
         values: the initial values of the n variables a, b, c, …; they may repeat.
         reveals: for every permutation the variable that is printed after it, or None.
-
-    Raises:
-        InputError: there are more than 26 variables or none, a value is no whole number, a permutation is not
-            one of 1 … n, a reveal is not a variable, or permutations and reveals differ in number.
 
     Example:
         >>> repl_trace([(3, 1, 2)], values=(5, 5, 7), reveals=[None]).commands[-1]

@@ -53,10 +53,8 @@ def check_with_interpreter(session: ReplTrace | str, seed: int | None = None) ->
     name of the file is another), are compared with the whole text. The state of ``random`` is set before and
     put back afterwards. The text is *executed*: give only one that you would run.
 
-    A text may come with the ``seed`` of ``random``; a trace has its own.
-
-    Raises:
-        InputError: the session is neither, or the seed no whole number.
+    A text may come with the ``seed`` of ``random``; a trace has its own. InputError if the session is
+    neither, or the seed no whole number.
 
     Example:
         >>> from automata.repl.traces import repl_trace

@@ -219,7 +219,8 @@ def shortcut_audit(
     the classifier is a table, from the last k tokens to the most frequent target, made from one sample and
     measured on another: a lower bound on the best. For REPL traces whose actions all have the same number of
     tokens there is the exact accuracy of the best answer to a revealed value from the last reveal alone as
-    well; otherwise where a reveal stands tells of the actions, and the last sentence says so.
+    well; otherwise where a reveal stands tells of the actions, and the last sentence says so. InputError if a
+    number is out of its range.
 
     Args:
         task: any task.
@@ -229,9 +230,6 @@ def shortcut_audit(
             length count as the length.
         sequences: the size of each sample, where one is needed.
         rng: its source of randomness; ``np.random.default_rng(0)`` if None.
-
-    Raises:
-        InputError: a number is out of its range.
 
     Example:
         >>> from automata.tasks.registry import make_task

@@ -35,7 +35,8 @@ class CatBabi(StoredTask):
     model may carry its state along; nothing but ``<eos>`` tells that a story begins.
 
     In the published protocol the rows of a batch share one pool of stories; here every row has orders of its
-    own, so that rows do not depend on each other.
+    own, so that rows do not depend on each other. InputError if the files cannot be read, or are not those
+    with the digest.
 
     Args:
         path: a folder with files ``qa1_train.txt`` and so on, or a ``.tar.gz`` of one; may begin with
@@ -45,9 +46,6 @@ class CatBabi(StoredTask):
             reads every batch from its initial state: pieces that mostly begin within a story.
         confined_to: the part whose stories are read.
         digest: the SHA-256 that the stories are expected to have.
-
-    Raises:
-        InputError: the files cannot be read, or are not those with the digest.
 
     Source:
         Schlag et al. 2021, arXiv 2011.07831: catbAbI, its loss of all words and its loss of answers.
@@ -124,12 +122,11 @@ class CatBabi(StoredTask):
     def whole_part(self, order: int = 0) -> tuple[IntArray, IntArray, IntArray]:
         """Return all stories of the part once, in one of the orders that rows have.
 
+        InputError if the order is no number from 0 below 2**20.
+
         Returns:
             The tokens, that which comes after each, and the task of the story that each stands in,
             ``[tokens]``. After the last comes ``<eos>``.
-
-        Raises:
-            InputError: the order is no number from 0 below 2**20.
         """
         if check_integer("order", order, 0) >= _EPOCHS:
             raise InputError(f"order is {order}; give a number below {_EPOCHS}")

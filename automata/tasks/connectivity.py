@@ -24,13 +24,11 @@ class SortedConnectivity(FinalAnswer):
 
     A node has its edge with some probability, to a later node, each as likely. In half of the words the end t
     is on the path that begins at s. In the others it is not, but behind s, and another edge leads to it.
-    Words of a length come in pairs of both answers, so that the length tells nothing.
+    Words of a length come in pairs of both answers, so that the length tells nothing. InputError if the
+    probability is not above 0 and at most 1.
 
     Args:
         edges: probability that a node has its edge.
-
-    Raises:
-        InputError: the probability is not above 0 and at most 1.
 
     Source:
         Merrill et al. 2026, "Why Are Linear RNNs More Parallelizable?", arXiv 2603.03612, name the problem;

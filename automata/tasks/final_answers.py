@@ -35,8 +35,7 @@ class FinalAnswer(Task):
     def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
         """Return words of at most ``longest`` tokens, ``[words, …]``, their lengths and their answers.
 
-        Raises:
-            InputError: no word is so short.
+        InputError if no word is so short.
         """
 
     def batch(
@@ -71,13 +70,11 @@ class Recognition(FinalAnswer):
     Half of the words are accepted, uniform among those of their length. The others are accepted words with
     one to three letters drawn anew, so that they are close to the language; where that leads to no rejected
     word, uniform ones of the complement. At lengths at which all words or none are accepted, only those are
-    drawn that there are; they are left out where other lengths have both.
+    drawn that there are; they are left out where other lengths have both. InputError if the language is
+    empty, or everything.
 
     Args:
         dfa: the automaton; its accepting states are the language.
-
-    Raises:
-        InputError: the language is empty, or everything.
 
     Example:
         >>> from automata.machines.named_dfas import parity_dfa
@@ -193,14 +190,12 @@ class ModularArithmetic(FinalAnswer):
     """The value of an expression in +, −, × and digits, modulo a number, × before + and −.
 
     Expressions end in ``=``, after which the value is asked. All expressions of a length are as likely.
-    Brackets nest up to a depth; without them the task is the regular one of the published tables.
+    Brackets nest up to a depth; without them the task is the regular one of the published tables. InputError
+    if the modulus is not in 2 … 10, or the depth not in 0 … 20.
 
     Args:
         modulus: digits are 0 … modulus − 1.
         depth: of brackets; 0 for none.
-
-    Raises:
-        InputError: the modulus is not in 2 … 10, or the depth not in 0 … 20.
 
     Source:
         Delétang et al. 2023, "Neural Networks and the Chomsky Hierarchy", arXiv 2207.02098.

@@ -25,7 +25,7 @@ AnyTask = TypeVar("AnyTask", bound="Task")
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Sequences of tokens, and what is asked after each token.
+    """Sequences of tokens, and what is asked after each token; InputError if the shapes do not fit together.
 
     Attributes:
         tokens: int64 ``[batch, length]``.
@@ -35,9 +35,6 @@ class Batch:
             target 0, weight 0). None if all are full.
         end: int64 ``[batch]``, where the exact object stands after the last token: what ``start`` of the next
             batch takes. None where sequences cannot go on.
-
-    Raises:
-        InputError: the shapes do not fit together.
 
     Example:
         >>> batch = Batch(np.array([[1, 0]]), np.array([[1, 1]]), np.array([[0, 1]], np.float32))
@@ -144,7 +141,7 @@ class Task(ABC):
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
-        """Draw sequences.
+        """Draw sequences; InputError if a number is below 1, or ``start`` does not fit.
 
         Args:
             batch_size: the number of sequences.
@@ -152,9 +149,6 @@ class Task(ABC):
             rng: the source of randomness; the same state of it gives the same batch.
             start: where the exact object stands before each sequence, ``[batch_size]``: ``start()`` or the
                 ``end`` of an earlier batch. ``start()`` for all of them if None.
-
-        Raises:
-            InputError: a number is below 1, or ``start`` does not fit.
         """
 
     @property
@@ -171,9 +165,7 @@ class Task(ABC):
         """Return the number that stands for a sequence's beginning in ``start`` of ``batch``.
 
         It is the initial state where that is one state, and -1 where the beginning is drawn at random.
-
-        Raises:
-            InputError: the sequences of this task cannot go on.
+        InputError if the sequences of this task cannot go on.
         """
         raise InputError(
             f"sequences of task {shown(self.name)} cannot go on in the next batch; leave start out, "
@@ -220,16 +212,13 @@ class Task(ABC):
 
         Exact where ``target_shares`` is. Else it is estimated from a sample: for n counted targets and a
         share p the standard error is at least sqrt(p (1 - p) / n), more where the targets of a sequence
-        depend on each other.
+        depend on each other. InputError if a number is below 1, or nothing is asked in the sample.
 
         Args:
             length: the number of tokens in a sequence.
             last: count only the targets of the last so many places; all if None.
             sequences: the size of the sample, where one is needed.
             rng: its source of randomness; ``np.random.default_rng(0)`` if None.
-
-        Raises:
-            InputError: a number is below 1, or nothing is asked in the sample.
         """
         check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
         shares = self.target_shares(length, last)
@@ -267,8 +256,7 @@ class Task(ABC):
     def specification(self) -> Specification:
         """Return JSON that ``automata.tasks.specification.task_from`` rebuilds this task from.
 
-        Raises:
-            InputError: the task holds code of one's own, be it of a subclass, and nobody said what to import.
+        InputError if the task holds code of one's own, be it of a subclass, and nobody said what to import.
         """
         if self._specification is not None:
             return copy.deepcopy(self._specification)

@@ -12,14 +12,12 @@ class MatrixProducts(Task):
     """Reads matrices row by row, and after each is asked for an entry of the product so far.
 
     It is the entry in the first row and column. Entries are uniform modulo a number; the product begins with
-    the identity and grows to the right.
+    the identity and grows to the right. InputError if the size is below 1 or above 8, or the modulus not in 2
+    … 64.
 
     Args:
         size: rows and columns.
         modulus: entries are 0 … modulus − 1.
-
-    Raises:
-        InputError: the size is below 1 or above 8, or the modulus not in 2 … 64.
 
     Source:
         Merrill et al. 2026, "Why Are Linear RNNs More Parallelizable?", arXiv 2603.03612, name products

@@ -77,10 +77,8 @@ class ObservedTask(Task):
     def observations(self, tokens: ArrayLike) -> IntArray:
         """Return y, the number of what each token tells given those before it, int64 ``[batch, length]``.
 
-        ``NOTHING`` where the belief stays as it is.
-
-        Raises:
-            InputError: tokens has another shape, holds a number that is no token, or breaks the grammar.
+        ``NOTHING`` where the belief stays as it is. InputError if tokens has another shape, holds a number
+        that is no token, or breaks the grammar.
         """
 
     @abstractmethod
@@ -134,10 +132,8 @@ class ObservedTask(Task):
     def beliefs(self, tokens: ArrayLike) -> Probabilities:
         """Return the exact posterior over the hidden state after every token, ``[batch, length, states]``.
 
-        Tokens are sequences from their beginning, ``[batch, length]``, as everywhere here.
-
-        Raises:
-            InputError: there are more beliefs than memory holds: take ``filtered`` then.
+        Tokens are sequences from their beginning, ``[batch, length]``, as everywhere here. InputError if
+        there are more beliefs than memory holds: take ``filtered`` then.
         """
         given = integer_array("tokens", tokens)
         states = len(self.hidden_state_names)
@@ -186,9 +182,7 @@ class ObservedTask(Task):
 
         Beliefs of the same shape are those before the tokens at ``positions``, ``[places]``, or at all if
         None, such as a model's. Where the token contradicts the belief there are zeros, which is no belief.
-
-        Raises:
-            InputError: beliefs has another shape.
+        InputError if beliefs has another shape.
         """
         observed = self.observations(tokens)
         if positions is not None:

@@ -34,16 +34,14 @@ class PartiallyObserved(ObservedTask):
     drawn, so that even the best answer is often wrong: ``ceiling`` says what can be reached.
 
     Where a sequence goes on, ``end`` and ``start`` hold the hidden state, and whether a value is to come.
+    InputError if the automaton lacks actions or reveals, the target is unknown, the probability is outside
+    [0, 1] (or 0 where reveals are the target), or a token name is used twice.
 
     Args:
         automaton: with at least one action, and at least one reveal if those are the target.
         target: what is asked.
         reveal_probability: that a reveal comes next, uniformly one of them; else it is an action, uniformly
             one of those. Taken as 0 if the automaton has no reveal.
-
-    Raises:
-        InputError: the automaton lacks actions or reveals, the target is unknown, the probability is outside
-            [0, 1] (or 0 where reveals are the target), or a token name is used twice.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
@@ -171,9 +169,8 @@ class PartiallyObserved(ObservedTask):
     def observations(self, tokens: ArrayLike) -> IntArray:
         """Return y: the actions by number, then every value of every reveal; see ``ObservedTask``.
 
-        Raises:
-            InputError: tokens has another shape, holds a number that is no token, or a value without a reveal
-                before it.
+        InputError if tokens has another shape, holds a number that is no token, or a value without a reveal
+        before it.
         """
         actions, reveals, _ = self._sizes
         given = token_array(tokens, self.vocabulary_size)

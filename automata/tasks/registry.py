@@ -299,8 +299,7 @@ LISTED = "python -m implicit.train --list and automata.task_names() list all"
 def registered_task(name: str, hard_fraction: float | None = None) -> Task:
     """Return the task of this name, one of ``task_names()``, of whatever kind.
 
-    Raises:
-        InputError: as for ``make_task``, or ``hard_fraction`` is below 1 for a task that is no word problem.
+    InputError as for ``make_task``, or ``hard_fraction`` is below 1 for a task that is no word problem.
 
     Example:
         >>> registered_task("repl-3-reveals")
@@ -321,17 +320,15 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
 def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
     """Return the word problem of this name.
 
-    ``automata.tasks.specification.task_from`` takes the names of the other tasks too.
+    ``automata.tasks.specification.task_from`` takes the names of the other tasks too. InputError if the name
+    is unknown (the nearest one is named) or is that of another kind of task, or ``hard_fraction`` is not in
+    [0, 1] or below 1 for a task without an identity among its tokens.
 
     Args:
         name: one of ``task_names()`` that is a word problem.
         hard_fraction: the probability that a token is drawn uniformly from all tokens instead of being the
             identity (in ``A5xM``, ``A5-generatorsxM`` and ``S3xM``: the identity of the group beside a
             uniform element of M); 1 if left out.
-
-    Raises:
-        InputError: the name is unknown (the nearest one is named) or is that of another kind of task, or
-            ``hard_fraction`` is not in [0, 1] or below 1 for a task without an identity among its tokens.
 
     Example:
         >>> make_task("S5", hard_fraction=0.5)

@@ -36,7 +36,8 @@ class ReplLanguage(ObservedTask):
     The hidden state of the exact filter is which first value each variable holds, of those arrangements that
     the actions can lead to (``automaton``). It moves at the newline that ends an action, and is seen at a
     revealed value, which may be one of several equal first values. With ordered first values
-    ``arrangements`` holds the values themselves, less 1.
+    ``arrangements`` holds the values themselves, less 1. InputError if one of the numbers is out of its
+    range, or a name is unknown; on the first question about beliefs, if there are too many arrangements.
 
     Args:
         variables: their number, 2 to 26.
@@ -54,10 +55,6 @@ class ReplLanguage(ObservedTask):
         hidden: how it is hidden whether actions happen.
         probability: that a hidden action happens.
         hidden_fraction: the probability that an action is hidden.
-
-    Raises:
-        InputError: one of the numbers is out of its range, or a name is unknown; on the first question about
-            beliefs, if there are too many arrangements.
 
     Example:
         >>> task = ReplLanguage(variables=3, commands=1, predict="values")
@@ -128,8 +125,7 @@ class ReplLanguage(ObservedTask):
     ) -> "ReplLanguage":
         """Return the task of the fields that ``specification`` gives; those left out have their defaults.
 
-        Raises:
-            InputError: a field is unknown, or as for the class.
+        InputError if a field is unknown, or as for the class.
         """
         for field in given:
             if field not in cls.specified_by:
@@ -198,8 +194,7 @@ class ReplLanguage(ObservedTask):
     def longest_session(self) -> int:
         """The greatest number of tokens of a session of ``commands`` actions.
 
-        Raises:
-            InputError: ``commands`` is None.
+        InputError if ``commands`` is None.
 
         Example:
             >>> ReplLanguage(3, reveal_every=4, commands=8).longest_session  # 3·5 + 8·9 + 2·11 - 1

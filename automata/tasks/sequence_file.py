@@ -45,17 +45,14 @@ class SequenceFile(StoredTask):
     A batch draws words with replacement and cuts them to its length; shorter ones are padded.
 
     Files are read where they stand; a run folder holds their paths and the SHA-256 of their bytes. The last
-    line may lack its newline; a file that was cut within its last number looks the same.
+    line may lack its newline; a file that was cut within its last number looks the same. InputError if a file
+    cannot be read, has no columns ``input`` and ``target``, or a row is not a word and as many answers; a
+    word has two different answers; fewer than 10 words differ; or the files are not those with the digest.
 
     Args:
         paths: of a file, or of several; may begin with ``$IMPLICIT_SSM_DATA/``.
         confined_to: the part that words are taken from.
         digest: the SHA-256 that the bytes of all files, one after the other, are expected to have.
-
-    Raises:
-        InputError: a file cannot be read, has no columns ``input`` and ``target``, or a row is not a word and
-            as many answers; a word has two different answers; fewer than 10 words differ; or the files are
-            not those with the digest.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -157,9 +154,8 @@ class SequenceFile(StoredTask):
     def word_problem(self) -> WordProblem:
         """The word problem whose states are the answers, read off all words of the files.
 
-        Raises:
-            InputError: the answers are not the states of an automaton, the words are too few to tell, or no
-                answer can stand before the first token.
+        InputError if the answers are not the states of an automaton, the words are too few to tell, or no
+        answer can stand before the first token.
         """
         name, unknown, tokens, answers = shown(self.name), -1, self._tokens, self._targets
         needed = 8 * (self.output_size + 1) * self.vocabulary_size
@@ -220,9 +216,8 @@ def write_sequences(
 ) -> Path:
     """Write random words of a task, with the answer after every token, as CSV; return the path.
 
-    Raises:
-        InputError: the task does not ask after every token, a number is below its least, or the file exists
-            already or cannot be written.
+    InputError if the task does not ask after every token, a number is below its least, or the file exists
+    already or cannot be written.
 
     Example:
         See `SequenceFile`.
@@ -248,8 +243,7 @@ def write_sequences(
 def sequence_dataset(task: Task, *, sequences: int, length: int, seed: int = 0) -> Any:
     """Return random words of a task as a ``datasets.Dataset`` with lists ``input`` and ``target``.
 
-    Raises:
-        InputError: as for `write_sequences`, or the package ``datasets`` is not installed.
+    InputError as for `write_sequences`, or the package ``datasets`` is not installed.
 
     Example:
         >>> from automata.tasks.registry import make_task

@@ -20,7 +20,8 @@ class SmallPrograms(Task):
     a token is the token after it; with ``predict="values"`` only the printed values are asked, one digit for
     each variable, at the token before it. All values but the first follow upon others: they are given, not
     what a model answered. A text that ends inside its row has `END` as its last target, asked with
-    ``predict="all"``; the rest is padding. Texts that are longer than the row are cut.
+    ``predict="all"``; the rest is padding. Texts that are longer than the row are cut. InputError if one of
+    the numbers is out of its range, or ``predict`` is unknown.
 
     Args:
         statements: the number of statements in a program, beside the assignments at its beginning and the
@@ -33,9 +34,6 @@ class SmallPrograms(Task):
         reversible: whether only statements are drawn that forget nothing. Else most values that a long
             program prints depend on its last statements only.
         predict: which next tokens are asked.
-
-    Raises:
-        InputError: one of the numbers is out of its range, or ``predict`` is unknown.
 
     Example:
         >>> task = SmallPrograms(statements=3, variables=2)

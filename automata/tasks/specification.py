@@ -76,10 +76,7 @@ def specification_from_text(text: str) -> Specification:
 
     It is a name, a JSON object, or one of ``regex:EXPRESSION``, ``recognition:EXPRESSION``, ``file:PATH``,
     ``object:MODULE:NAME``, ``text:PATH``, ``csv:PATH`` and ``catbabi:PATH``. A path that ends in ``.json`` or
-    ``.csv`` needs no kind.
-
-    Raises:
-        InputError: what begins like a JSON object is not one.
+    ``.csv`` needs no kind. InputError if what begins like a JSON object is not one.
 
     Example:
         >>> specification_from_text("parity"), specification_from_text("regex:(ab|ba)*")
@@ -110,6 +107,9 @@ def task_from(
 ) -> Task:
     """Return the task of a specification or of a Python object.
 
+    InputError if a name is unknown, a file is missing or holds no automaton, a module cannot be imported, an
+    object is of the wrong kind, a field is unknown, or ``hard_fraction`` does not fit.
+
     Args:
         source: a specification (see the top of this module), its short form as text, such as
             ``"regex:(ab|ba)*"`` or ``"module:name"``, a task, a DFA, a monoid or a probabilistic automaton.
@@ -117,10 +117,6 @@ def task_from(
             instead of the easy ones; what the source says if None.
         avoid: for a DFA, the states that sampling keeps out of; see `WordProblem.from_dfa`. A file of an
             automaton has a field for them.
-
-    Raises:
-        InputError: a name is unknown, a file is missing or holds no automaton, a module cannot be imported,
-            an object is of the wrong kind, a field is unknown, or ``hard_fraction`` does not fit.
 
     Example:
         >>> task_from("S3"), task_from({"regex": "(ab|ba)*"})

@@ -23,7 +23,8 @@ class SwappingBalls(Task):
     What the words mean, and which of two readings they have, is written in `automata.programs.balls`. The
     target of a token is the token after it; with ``predict="values"`` only the answer is asked, after
     " end up? ". A puzzle that ends inside its row has `END` as its last target, asked with ``predict="all"``;
-    the rest is padding. Puzzles that are longer than the row are cut, and ask for no answer then.
+    the rest is padding. Puzzles that are longer than the row are cut, and ask for no answer then. InputError
+    if one of the numbers is out of its range, or ``swapped`` or ``predict`` is unknown.
 
     Args:
         balls: their number, 2 to 99.
@@ -32,9 +33,6 @@ class SwappingBalls(Task):
         swapped: ``"ball"`` if the numbers of a swap name balls, wherever they lie, and ``"place"`` if they
             name places.
         predict: which next tokens are asked.
-
-    Raises:
-        InputError: one of the numbers is out of its range, or ``swapped`` or ``predict`` is unknown.
 
     Example:
         >>> task = SwappingBalls(balls=5, swaps=2)

@@ -31,17 +31,15 @@ class TextFile(StoredTask):
     Every place of the part is as likely to be the beginning of a piece. A piece that reaches the end of the
     part goes on at its beginning. ``end`` and ``start`` hold places in the part.
 
-    The file is read where it stands; a run folder holds its path and the SHA-256 of its bytes.
+    The file is read where it stands; a run folder holds its path and the SHA-256 of its bytes. InputError if
+    the file cannot be read, is not UTF-8 where characters are asked for, has fewer than 100 tokens, or is not
+    the one with the digest.
 
     Args:
         path: a file; may begin with ``$IMPLICIT_SSM_DATA/``.
         unit: bytes, with 256 tokens, or the characters of UTF-8, with those that occur in the file as tokens.
         confined_to: the part that pieces are taken from.
         digest: the SHA-256 that the file is expected to have.
-
-    Raises:
-        InputError: the file cannot be read, is not UTF-8 where characters are asked for, has fewer than 100
-            tokens, or is not the one with the digest.
 
     Example:
         >>> from tempfile import TemporaryDirectory

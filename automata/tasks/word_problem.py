@@ -30,7 +30,9 @@ from automata.tasks.transition_table import (
 class WordProblem(Task):
     """Sequences of random tokens, labelled with the exact state after every token.
 
-    Usually made by ``from_monoid``, ``from_dfa`` or ``automata.tasks.registry.make_task``.
+    Usually made by ``from_monoid``, ``from_dfa`` or ``automata.tasks.registry.make_task``. InputError if a
+    number is outside its range, names are missing or repeated, ``hard_fraction`` is not in [0, 1], or below 1
+    with no easy token or together with ``avoid``.
 
     Args:
         table: shape ``[states, tokens]``; the number of the state after the token.
@@ -42,10 +44,6 @@ class WordProblem(Task):
         easy_tokens: the numbers of the easy tokens; those that move no state if left out.
         avoid: the numbers of states that sampling keeps out of: a token is then drawn uniformly from those
             that lead elsewhere. For sinks, whose label would be constant from there on.
-
-    Raises:
-        InputError: a number is outside its range, names are missing or repeated, ``hard_fraction`` is not in
-            [0, 1], or below 1 with no easy token or together with ``avoid``.
 
     Example:
         >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"], name="parity")
@@ -180,10 +178,8 @@ class WordProblem(Task):
         ``avoid`` names the states that sampling keeps out of; none if empty. If None, those after which only
         finitely many words are accepted: random words of most languages end in a rejecting sink after a few
         letters, and every label from there on is the same. An automaton in which no state accepts has no
-        language, and every word is drawn. The rest is as for the class.
-
-        Raises:
-            InputError: a state to avoid is none, or the language is finite and ``avoid`` is None.
+        language, and every word is drawn. The rest is as for the class. InputError if a state to avoid is
+        none, or the language is finite and ``avoid`` is None.
 
         Example:
             >>> from automata.machines.named_dfas import dyck_dfa
@@ -289,8 +285,7 @@ class WordProblem(Task):
     def state_probabilities(self, length: int) -> FloatArray:
         """Return the probability of every state after every token, shape ``[length, states]``, exactly.
 
-        Raises:
-            InputError: length is below 1, or too great for the memory.
+        InputError if length is below 1, or too great for the memory.
         """
         check_at_least_one(length=length)
         check_memory(
@@ -329,9 +324,7 @@ class WordProblem(Task):
         """Draw sequences; return their tokens and the states after them, both int64 ``[batch, length]``.
 
         ``start`` is the state before the first token of each, ``[batch]``; the initial state if None.
-
-        Raises:
-            InputError: batch or length is below 1, or start holds something that is no state.
+        InputError if batch or length is below 1, or start holds something that is no state.
         """
         check_at_least_one(batch=batch, length=length)
         check_batch(batch, length, rng)
@@ -353,8 +346,7 @@ class WordProblem(Task):
     def states(self, tokens: ArrayLike) -> IntArray:
         """Return the exact state after every token, for tokens of shape ``[..., length]``.
 
-        Raises:
-            InputError: there are no tokens, or one is outside the vocabulary (the message says where).
+        InputError if there are no tokens, or one is outside the vocabulary (the message says where).
         """
         given = integer_array("tokens", tokens)
         if not given.ndim or not given.size:

@@ -64,6 +64,7 @@ def worst_sequence(
     """Return the history of a length along which the errors of a predictor sum to most.
 
     The search ends at the first infinite error: at a value that occurs and was held for impossible.
+    InputError if the length or the beam is below 1, or a token is unknown.
 
     Args:
         automaton: which says what can occur, and the exact predictions.
@@ -73,9 +74,6 @@ def worst_sequence(
             exhaustive. With a beam the result is a history that is so bad, not the worst: errors that take a
             long preparation, such as underflow, are not seen coming (``worst_case`` finds those).
         tokens: by name; all if None.
-
-    Raises:
-        InputError: the length or the beam is below 1, or a token is unknown.
 
     Example:
         What a rule for partial reveals gets wrong within four tokens, log(3/2):
@@ -133,10 +131,8 @@ def sequence_errors(
 ) -> list[float]:
     """Return the error at each reveal of a history given by names: (token, value), the value "" at an action.
 
-    The value of the last reveal may be "", too: it is asked, and not shown.
-
-    Raises:
-        InputError: a name is unknown, or a value cannot occur.
+    The value of the last reveal may be "", too: it is asked, and not shown. InputError if a name is unknown,
+    or a value cannot occur.
 
     Example:
         >>> from automata.probabilistic import MarginalFilter, lazy_swaps

@@ -53,9 +53,8 @@ def mean_transition(automaton: ProbabilisticAutomaton, source: TokenSource) -> F
 def stationary_state(automaton: ProbabilisticAutomaton, source: TokenSource) -> FloatArray:
     """Return the stationary distribution of the hidden state at the beginning of a cycle, ``[states]``.
 
-    Raises:
-        InputError: the source is none of this automaton's; or there are several, and rates may depend on
-            the start.
+    InputError if the source is none of this automaton's; or there are several, and rates may depend on the
+    start.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
@@ -82,10 +81,8 @@ def entropy_bounds(
 
     They stop earlier if there are more beliefs than ``most_beliefs``. Both follow the distribution over
     beliefs; those that agree to 12 decimals count as one, and values of probability below 10⁻¹² are left out.
-
-    Raises:
-        InputError: the source is none of this automaton's or draws no reveal, there are several stationary
-            distributions, or cycles is below 1.
+    InputError if the source is none of this automaton's or draws no reveal, there are several stationary
+    distributions, or cycles is below 1.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
@@ -186,11 +183,9 @@ def decay_rate(
 
     Where only bounds are known, it stops once they differ by ``precision`` times the upper one.
     ``most_beliefs`` limits the finite chain; bounds take twenty times as many, full reveals a hundred times.
-    ``most_cycles`` limits the bounds, and the actions between two full reveals.
-
-    Raises:
-        InputError: the source is none of this automaton's or draws no reveal; or rates may depend on the
-            start, as there are several stationary distributions.
+    ``most_cycles`` limits the bounds, and the actions between two full reveals. InputError if the source is
+    none of this automaton's or draws no reveal; or rates may depend on the start, as there are several
+    stationary distributions.
 
     Example:
         A full reveal after each "1" or "0", one of which fails with probability 0.1: half the entropy of 0.1.
@@ -267,8 +262,7 @@ class WorstDecay:
 def worst_decay(chain: BeliefChain) -> WorstDecay:
     """Return the sequence of tokens and values that makes the mass decay fastest per reveal.
 
-    Raises:
-        InputError: the chain is None, or none of its cycles has a reveal.
+    InputError if the chain is None, or none of its cycles has a reveal.
 
     Example:
         Parity whose "1" fails with probability 0.1, fails every time:

@@ -31,13 +31,12 @@ from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers, ssm_
 class BayesFilter:
     """The exact filter and its linear rival, from the arrays of a probabilistic automaton.
 
+    InputError if what should be numbers is not, or the shapes do not fit together.
+
     Args:
         initial: b₀, shape ``[n]``.
         matrices: M_σ, shape ``[actions, n, n]``.
         readings: o, shape ``[reveals, n]``, values 0, 1, 2, … of each reveal.
-
-    Raises:
-        InputError: what should be numbers is not, or the shapes do not fit together.
 
     Example:
         A coin that a flip turns over with probability 0.9; looking shows it.
@@ -82,8 +81,7 @@ class BayesFilter:
     def observations(self, tokens: ArrayLike, values: ArrayLike) -> Tensor:
         """Return the observation numbers of tokens and the values they show, not read at actions, ``[B, L]``.
 
-        Raises:
-            InputError: a token does not exist, or a value is not one of its reveal.
+        InputError if a token does not exist, or a value is not one of its reveal.
         """
         given, shown = integer_array("tokens", tokens), integer_array("values", values)
         reveals = len(self.offsets) - 1

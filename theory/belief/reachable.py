@@ -114,10 +114,8 @@ def belief_chain(
     """Return the chain of the beliefs that can be reached, or None if they are more than ``most_beliefs``.
 
     They are finitely many where hidden actions are deterministic, or where all reveals of the source are
-    full and each of its periods has one for certain; and by luck elsewhere.
-
-    Raises:
-        InputError: the source is none of this automaton's.
+    full and each of its periods has one for certain; and by luck elsewhere. InputError if the source is none
+    of this automaton's.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity

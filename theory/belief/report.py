@@ -80,9 +80,8 @@ def measured_decay(
 ) -> MeasuredDecay:
     """Measure the decay with the logarithmic filter, which shares no code with the predictions.
 
-    Raises:
-        InputError: the source is none of this automaton's or draws no reveal in this length, or there are
-            fewer than 2 sequences.
+    InputError if the source is none of this automaton's or draws no reveal in this length, or there are fewer
+    than 2 sequences.
 
     Example:
         >>> automaton = noisy_parity(0.1)

@@ -50,9 +50,7 @@ def best_gains(chain: BeliefChain) -> Gains:
     """Return the best gains for a chain, and what variance each kind of gain leaves.
 
     V of each is exact up to rounding: martingale increments by solving φ, and least squares over log g.
-
-    Raises:
-        InputError: the chain is None, or has several closed classes, which may have different rates.
+    InputError if the chain is None, or has several closed classes, which may have different rates.
 
     Example:
         A "0", or a "1" that fails with probability 0.1, then the parity. The best gain tells "1" from "0",
@@ -104,10 +102,8 @@ def best_gains(chain: BeliefChain) -> Gains:
 def exit_length(variance: float, dtype: torch.dtype) -> float:
     """Return ab/V, the expected number of tokens until the mass, from 1 on, leaves a format's normal numbers.
 
-    V is the variance per token; infinity is returned for 0.
-
-    Raises:
-        InputError: the variance is below 0, or the type not a floating-point one.
+    V is the variance per token; infinity is returned for 0. InputError if the variance is below 0, or the
+    type not a floating-point one.
 
     Example:
         >>> round(exit_length(0.17, torch.float32)), exit_length(0.0, torch.float32)

@@ -20,8 +20,7 @@ from theory.belief.filters import BayesFilter
 def word_spectrum(belief: BayesFilter, observations: Tensor) -> Tensor:
     """Return the eigenvalues of N_{y_L} ⋯ N_{y_1}, the largest modulus first, complex128, ``[states]``.
 
-    Raises:
-        InputError: the observations are not a sequence of numbers of operators.
+    InputError if the observations are not a sequence of numbers of operators.
 
     Example:
         A coin that a flip turns over with probability 0.9 shows heads twice in a row with probability 0.1:
@@ -42,10 +41,8 @@ def largest_lyapunov_exponent(belief: BayesFilter, observations: Tensor) -> Tens
     """Return (1/L) log ‖N_{y_L} ⋯ N_{y_1}‖₁ of sequences, in nats per token, ``[B]``.
 
     The product is divided by its norm at every step, and the logarithms are summed. It estimates the largest
-    exponent, whose error falls as 1/√L, of observations ``[B, L]`` that the automaton drew.
-
-    Raises:
-        InputError: the observations have another shape or numbers outside.
+    exponent, whose error falls as 1/√L, of observations ``[B, L]`` that the automaton drew. InputError if the
+    observations have another shape or numbers outside.
     """
     _check(belief, observations, 2)
     size = len(belief.initial)

@@ -19,12 +19,10 @@ class TokenSource:
     """Independent tokens whose distribution depends on the position modulo a period.
 
     Tokens do not depend on the hidden state. ``fixed_period`` and ``independent`` make the usual two.
+    InputError if phases are no rows of numbers, or a row is no distribution.
 
     Attributes:
         phases: the distribution of the token at each position of the period, ``[period, tokens]``.
-
-    Raises:
-        InputError: phases are no rows of numbers, or a row is no distribution.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity

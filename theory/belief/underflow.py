@@ -52,8 +52,7 @@ class UnderflowLengths:
 def format_information(dtype: torch.dtype) -> torch.finfo:
     """Return what PyTorch knows of a floating-point format.
 
-    Raises:
-        InputError: for an integer type, or what is no type of PyTorch.
+    InputError for an integer type, or what is no type of PyTorch.
     """
     remedy = "give a floating-point type such as torch.float32"
     check_type("dtype", dtype, torch.dtype, remedy)
@@ -65,8 +64,7 @@ def format_information(dtype: torch.dtype) -> torch.finfo:
 def predicted_underflow(rate: float, dtype: torch.dtype) -> tuple[float, float]:
     """Return the numbers of reveals until subnormal numbers begin, and until the mass rounds to 0.
 
-    Raises:
-        InputError: the rate, in nats per reveal, is not above 0, or the type not a floating-point one.
+    InputError if the rate, in nats per reveal, is not above 0, or the type not a floating-point one.
 
     Example:
         One bit per reveal:
@@ -99,11 +97,8 @@ def observed_underflow(
 
     Each product is rounded to the format; sums are PyTorch's, which accumulates those of 16 bits in float32
     and rounds once. A belief is inaccurate whose total variation from the exact one is above the tolerance;
-    ``flush`` sets subnormal numbers to zero while this runs.
-
-    Raises:
-        InputError: the source is none of this automaton's, the type no floating-point one, or this
-            processor cannot flush subnormal numbers.
+    ``flush`` sets subnormal numbers to zero while this runs. InputError if the source is none of this
+    automaton's, the type no floating-point one, or this processor cannot flush subnormal numbers.
     """
     check_source(automaton, source)
     format_information(dtype)

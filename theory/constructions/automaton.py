@@ -49,6 +49,9 @@ def ssm_of_automaton(
     sweep is one step of Jacobi iteration on the
     automaton: ``sweeps_of_automaton`` counts them from the table.
 
+    InputError if the table holds something that is no state, the initial state is none, the decay is not such
+    a power of two, or the type is too narrow.
+
     Args:
         table: δ, shape ``[states, tokens]``; the number of the state after the token.
         initial: the number of the initial state.
@@ -56,10 +59,6 @@ def ssm_of_automaton(
             iteration if None.
         encoding: what stands for a state.
         dtype: of all arithmetic. Numbers need float32 or float64, at most 2000 states.
-
-    Raises:
-        InputError: the table holds something that is no state, the initial state is none, the decay is
-            not such a power of two, or the type is too narrow.
 
     Example:
         >>> parity = ssm_of_automaton([[0, 1], [1, 0]])
@@ -117,15 +116,13 @@ def relu_rnn_of_automaton(table: ArrayLike, initial: int = 0) -> tuple[torch.nn.
     Unit (q, a) is 1 when the automaton has just come to q by reading a, and 0 otherwise. Its
     pre-activation is 2 [q = δ(p, a)] + 2 [x = a] − 3 for the state p before: 1 if both hold, −1 or −3 if
     not. All numbers are integers between −3 and 2. At no reachable state is a pre-activation 0, so the
-    transition is differentiable there.
+    transition is differentiable there. InputError if the table holds something that is no state, or the
+    initial state is none.
 
     Returns:
         The RNN (float64, batch first), which reads one-hot tokens ``[B, L, tokens]``, and h₀ of shape
         ``[states · tokens]``. The state of the automaton is ``h.unflatten(-1,
         table.shape).sum(-1).argmax(-1)``.
-
-    Raises:
-        InputError: the table holds something that is no state, or the initial state is none.
 
     Example:
         >>> rnn, initial = relu_rnn_of_automaton([[0, 1], [1, 0]])

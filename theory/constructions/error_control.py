@@ -29,14 +29,12 @@ Vector: TypeAlias = tuple[Fraction, ...]
 class AffineMap:
     """h ↦ A h + b with rational numbers.
 
-    A complex factor a + bi is the block ((a, −b), (b, a)).
+    A complex factor a + bi is the block ((a, −b), (b, a)). InputError if the matrix is not square, or the
+    offset has another size.
 
     Attributes:
         matrix: A, by rows.
         offset: b.
-
-    Raises:
-        InputError: the matrix is not square, or the offset has another size.
 
     Example:
         >>> turn = AffineMap.of([[0, -1], [1, 0]], [0, 1])
@@ -84,8 +82,7 @@ class AffineMap:
 def map_of_word(maps: Mapping[Token, AffineMap], word: Sequence[Token]) -> AffineMap:
     """Return h ↦ A_w h + b_w of a word that is not empty, read from left to right.
 
-    Raises:
-        InputError: the word is empty or holds a token without a map.
+    InputError if the word is empty or holds a token without a map.
 
     Example:
         >>> halve, flip = AffineMap.of([[Fraction(1, 2)]]), AffineMap.of([[-1]], [1])
@@ -124,9 +121,7 @@ def kept_errors(word_map: AffineMap, codes: Sequence[Sequence[Number]]) -> KeptE
     """Return the span of the differences of codes that a word returns, on which its matrix is the identity.
 
     All of it is computed with rational numbers, and A v = v is checked for every vector of the basis.
-
-    Raises:
-        InputError: a code is not returned: then nothing follows from the others alone, so leave it out.
+    InputError if a code is not returned: then nothing follows from the others alone, so leave it out.
 
     Example:
         Two swaps of three objects, each a reflection; they return all six arrangements of 1, 2 and 4.

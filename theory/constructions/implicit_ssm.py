@@ -115,9 +115,7 @@ class ImplicitSSM:
         """Return the states after every token, ``[B, L, n]``, one after the other, one iteration at each.
 
         Inputs are ``[B, L]`` or ``[B, L, m]``; the state before the first token, ``[B, n]``, is h₀ if None.
-
-        Raises:
-            InputError: there is no token, or one that cannot be read.
+        InputError if there is no token, or one that cannot be read.
         """
         self._require(inputs)
         current = self.initial.expand(len(inputs), -1) if state is None else state
@@ -151,7 +149,8 @@ class ImplicitSSM:
         """Iterate all tokens together until no latent moves by more than the tolerance.
 
         In exact arithmetic the state after token t = 1, 2, … is right from sweep t on if the first token
-        starts at h₀, and from sweep t + 1 on whatever the start. So L + 1 sweeps do.
+        starts at h₀, and from sweep t + 1 on whatever the start. So L + 1 sweeps do. InputError if there is
+        no token, or one that cannot be read, or max_sweeps is below 1.
 
         Args:
             inputs: shape ``[B, L]`` or ``[B, L, m]``.
@@ -159,9 +158,6 @@ class ImplicitSSM:
             tolerance: the largest change of an entry that counts as none; 0 for constructions that are
                 exact.
             max_sweeps: L + 1 if None.
-
-        Raises:
-            InputError: there is no token, or one that cannot be read, or max_sweeps is below 1.
         """
         self._require(inputs)
         batch, length = inputs.shape[:2]
@@ -224,7 +220,8 @@ def ssm_of_map(
 
     A sweep multiplies an error of z at one token by (∂step − λ) λᵏ on its way to the k-th token after it,
     and rounding adds about ε/λ. So a small λ keeps sweeps close to Jacobi iteration on the map, h_t ←
-    step(h_{t-1}), and a large one the digits; 1/16 costs four bits.
+    step(h_{t-1}), and a large one the digits; 1/16 costs four bits. InputError if the decay is 0 or not
+    finite: with λ = 0 the new state says nothing about the old one.
 
     Args:
         step: the map, from states ``[..., n]`` and inputs to states ``[..., n]``.
@@ -232,9 +229,6 @@ def ssm_of_map(
         decay: λ, not 0. A power of two makes λ h and λ z free of rounding.
         retraction: r, a map onto a set that holds all reachable states; the identity if None.
         check_inputs: as for `ImplicitSSM`.
-
-    Raises:
-        InputError: the decay is 0 or not finite: with λ = 0 the new state says nothing about the old one.
 
     Example:
         >>> doubling = ssm_of_map(lambda h, x: 2 * h + x, torch.zeros(1), decay=0.25)
@@ -261,7 +255,8 @@ def ssm_of_rnn(
     """Return the implicit SSM that computes h' = φ(W h + U x + b) with the weights of a one-layer RNN.
 
     u(z, x) = φ(W r(z) + U x + b) − λ r(z) and f(z, h', x) = (h' − u(z, x)) / λ, where r clamps every
-    entry to [−bound, bound].
+    entry to [−bound, bound]. InputError if the RNN has several layers or two directions, or h₀ exceeds the
+    bound.
 
     Args:
         rnn: one layer, one direction, φ tanh or ReLU; its input is ``[B, L, m]``. Its weights are read
@@ -270,9 +265,6 @@ def ssm_of_rnn(
         decay: λ, not 0.
         bound: what no entry of a reachable state exceeds; 1 for tanh and none for ReLU if None. It only
             matters to simultaneous sweeps, which it keeps from growing.
-
-    Raises:
-        InputError: the RNN has several layers or two directions, or h₀ exceeds the bound.
 
     Example:
         >>> rnn = torch.nn.RNN(3, 5, nonlinearity="relu", batch_first=True, dtype=torch.float64)

@@ -17,14 +17,12 @@ from automata.errors import InputError
 def transpositions(images: Sequence[int]) -> list[tuple[int, int]]:
     """Return the fewest swaps whose product, read from left to right, is a permutation of 0 … n−1.
 
-    A cycle of c points takes c − 1, so n − (number of cycles) together, at most n − 1.
+    A cycle of c points takes c − 1, so n − (number of cycles) together, at most n − 1. InputError if images
+    is no permutation of 0 … n−1.
 
     Args:
         images: image[i] is where i goes; applying the swaps to the list 0 … n−1 one after the other gives
             it.
-
-    Raises:
-        InputError: images is no permutation of 0 … n−1.
     """
     if sorted(images) != list(range(len(images))):
         raise InputError(f"images is {list(images)}; give a permutation of 0 … {len(images) - 1}")

@@ -67,12 +67,10 @@ class SolvableCascade:
     The latent z is the state before the token. With τ_i decoded from z, the diagonal of block i is χ(y_i)
     over all characters χ of A_i; u is 0. Block i of a sweep needs only the blocks before i of the sweep
     before. So after sweep s the blocks up to s are right at *all* tokens: d sweeps, whatever the length.
+    InputError if the group is none, is not solvable, or is trivial.
 
     Attributes:
         group: the group.
-
-    Raises:
-        InputError: the group is none, is not solvable, or is trivial.
 
     Example:
         S4, of derived length 3, in 2 + 3 + 4 complex numbers:

@@ -23,10 +23,8 @@ Value = TypeVar("Value", bound=Hashable)
 def eventual_cycle(step: Callable[[Value], Value], start: Value, limit: int = 10**6) -> tuple[int, int]:
     """Return how many steps an orbit takes to enter its cycle, and the length of the cycle.
 
-    Values are compared by ``==``, so that +0.0 and −0.0 are one.
-
-    Raises:
-        InputError: no value has come back within so many steps.
+    Values are compared by ``==``, so that +0.0 and −0.0 are one. InputError if no value has come back within
+    so many steps.
 
     Example:
         Three quarters of h, rounded down: 10, 7, 5, 3, 2, 1, 0, 0, …; and λ = −1, which alternates.

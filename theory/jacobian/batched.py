@@ -130,10 +130,8 @@ def batched_layer_jacobians(
     bytes per layer (137 MB at T = 256, n = 1024, d = 32); a D that is not diagonal takes 8 T n² instead.
 
     The states s are those before their tokens, each entry ``[T, …]``, the latents the fixed points z*,
-    ``[T, latent_size]``; elsewhere the formula has no meaning.
-
-    Raises:
-        InputError: if states or latents cannot be used, or if I − ∂zΦ is singular at a position.
+    ``[T, latent_size]``; elsewhere the formula has no meaning. InputError if states or latents cannot be
+    used, or if I − ∂zΦ is singular at a position.
 
     Example:
         h' = λ h + z with Φ = z/2 + 3 x h: J = λ + 6 x, here for the tokens x = 1 and x = 2.

@@ -187,8 +187,7 @@ class FullStateJacobian:
 def latent_jacobian(transition: Transition, state: State, latent: Tensor) -> Tensor:
     """Return ∂zΦ at a latent, shape ``[latent_size, latent_size]``.
 
-    Raises:
-        InputError: if Φ raises, changes what it is given, or cannot be differentiated.
+    InputError if Φ raises, changes what it is given, or cannot be differentiated.
 
     Example:
         >>> transition = Transition(lambda z, s: z**2 / 2, lambda z, s: s, 2, (("h",),))
@@ -209,10 +208,8 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
     """Return for each layer the block ∂v'/∂v of ds'/ds, everything else in the state held fixed.
 
     The latent is the fixed point z*; elsewhere the formula has no meaning. States have no batch axis.
-
-    Raises:
-        InputError: if the state cannot be used, if Φ or G raises, changes what it is given or cannot be
-            differentiated, or if I − ∂zΦ is singular.
+    InputError if the state cannot be used, if Φ or G raises, changes what it is given or cannot be
+    differentiated, or if I − ∂zΦ is singular.
 
     Example:
         Φ = a z + b h and G = λ h + c z have z* = b h / (1 − a) and h' = (λ + c b / (1 − a)) h.
@@ -245,8 +242,7 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
 def full_state_jacobian(transition: Transition, state: State, latent: Tensor) -> FullStateJacobian:
     """Return ds'/ds for all real entries of the state as one dense matrix, the square of the state's size.
 
-    Raises:
-        InputError: as `layer_jacobians`.
+    InputError as `layer_jacobians`.
 
     Example:
         A window that feeds the state: h' = 2 h + w and w' = w / 2.

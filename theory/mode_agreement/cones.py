@@ -38,13 +38,12 @@ sharpness only: neighbours differ by 0.1%, and the extremum is smooth."""
 class SweepInequality:
     """The inequality between the errors before and after a sweep, and what follows from it.
 
+    InputError for a number outside of its range.
+
     Attributes:
         contraction: ρ, at least 0 and below 1.
         coupling: γ, at least 0.
         memory: μ, at least 0.
-
-    Raises:
-        InputError: for a number outside of its range.
 
     Example:
         One token hands its whole error to the next: one token per sweep, not faster and not slower.
@@ -111,10 +110,8 @@ class SweepInequality:
     def enough_sweeps(self, length: int, reduction: float) -> int:
         """Return how many sweeps bring every error to at most ``reduction`` times the largest at first.
 
-        The least over x < 1 of ((L − 1) log 1/x + log 1/reduction) / log 1/a(x), for L tokens.
-
-        Raises:
-            InputError: for a length below 1 or a reduction outside of (0, 1).
+        The least over x < 1 of ((L − 1) log 1/x + log 1/reduction) / log 1/a(x), for L tokens. InputError for
+        a length below 1 or a reduction outside of (0, 1).
 
         Example:
             >>> SweepInequality(contraction=0.0, coupling=0.5, memory=0.0).enough_sweeps(1000, 0.25)
@@ -136,15 +133,13 @@ class SweepInequality:
 
         Of two runs with the same tokens and starts, which differ in the initial state, the latents at token t
         differ by less than g before that sweep. It is the largest over y < 1 with μ < y and λ = a(1/y) > 1 of
-        (t log 1/y − log(signal / (y (λ − 1)))) / log λ.
+        (t log 1/y − log(signal / (y (λ − 1)))) / log λ. InputError for a token below 1 or a signal that is
+        not positive.
 
         Args:
             token: t, from 1.
             signal: β δ / g: the first latents' Lipschitz constant by the state, times the distance of the two
                 states, over g.
-
-        Raises:
-            InputError: for a token below 1 or a signal that is not positive.
 
         Example:
             >>> SweepInequality(contraction=0.0, coupling=2.0, memory=0.0).needed_sweeps(100, 1.0) > 90

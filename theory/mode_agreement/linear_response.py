@@ -68,15 +68,14 @@ class LinearResponse:
 def linear_speed(radii: Sequence[float] | FloatArray, exponents: Sequence[float] | FloatArray) -> float:
     """Return the speed of the linear front, in tokens per sweep: the largest log r / Λ(r) over r > 1.
 
+    InputError if no radius exceeds 1.
+
     Args:
         radii: r; those of at most 1 say nothing and are left out.
         exponents: Λ(r).
 
     Returns:
         Infinity if Λ(r) is negative at some r > 1: small errors then vanish at all tokens together.
-
-    Raises:
-        InputError: if no radius exceeds 1.
 
     Example:
         >>> linear_speed([1.0, 2.0], [-0.1, math.log(2)]), linear_speed([1.1], [-0.1])
@@ -94,15 +93,14 @@ def linear_response(
 ) -> LinearResponse:
     """Follow a change of the state before the first token along sequences, at several ω.
 
+    InputError for latents that are no ``[B, T, latent_size]`` in float64, or a state of integers.
+
     Args:
         transitions: (Φ, G) at the B · T positions of B sequences, one sequence after the other.
         states: s before the tokens at the fixed point, each entry ``[B, T, …]``.
         latents: the fixed points z*, ``[B, T, latent_size]``, float64.
         frequencies: ω.
         start: the change, each entry as in one state, the same for all sequences.
-
-    Raises:
-        InputError: for latents that are no ``[B, T, latent_size]`` in float64, or a state of integers.
 
     Example:
         s' = s/2 + z with z ← z/2 + s/4: J(ω) = 1/2 + (ω/4) / (1 − ω/2).

@@ -48,6 +48,8 @@ def bound_responses(
 ) -> Array:
     """Bound ‖W_j J(ω) V_i‖₂ over |ω| ≤ r, all states of set i and all latents in the box, step by step.
 
+    InputError for a radius that is not positive.
+
     Args:
         loop: the model.
         damping: τ.
@@ -59,9 +61,6 @@ def bound_responses(
 
     Returns:
         ``[T]``; NaN or infinite: nothing.
-
-    Raises:
-        InputError: for a radius that is not positive.
 
     Example:
         s' = s/2, which the latent does not enter: J(ω) = 1/2.

@@ -261,13 +261,11 @@ def independent_of_state(
     Then ∂h'/∂h is diag(decay) for every h in the box: every off-diagonal entry is exactly zero, and each
     entry is the same at all of them. The derivative of every coefficient is enclosed for all directions of h
     at once (each entry of the direction is the ball [−1, 1]); only an enclosure that is exactly zero counts.
+    InputError for a model with a latent: what its coefficients read depends on h through z*.
 
     Args:
         transitions: (Φ, G) at T positions.
         state: the box of states at each position.
-
-    Raises:
-        InputError: for a model with a latent: what its coefficients read depends on h through z*.
 
     Returns:
         Per layer whether it is proved, ``[T]``.

@@ -167,15 +167,13 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
 
     Assumed: Φ and G compute the same whenever and from wherever they are called. Code that changes after the
     comparisons, counts its calls, reads the call stack, or follows a setting that you change later (autocast,
-    the default type, a global of yours) cannot be told from the formula that it was until then.
+    the default type, a global of yours) cannot be told from the formula that it was until then. InputError
+    without a latent or states, or for code with something that has no form on balls.
 
     Args:
         transition: (Φ, G), written with PyTorch's functions. Tensors and numbers that the code refers to are
             taken as the real numbers that their floats are.
         states: float64, without a batch axis; for *non-linear* at least two.
-
-    Raises:
-        InputError: without a latent or states, or for code with something that has no form on balls.
 
     Example:
         Φ(z; h) = tanh(W z + h)/2 and h' = h/2 + z, at two h.

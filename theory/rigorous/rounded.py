@@ -63,11 +63,7 @@ class FloatFormat:
         return 2 * self.ulps * self.unit_roundoff
 
     def gamma(self, terms: int) -> float:
-        """Return γ_n, a little rounded up.
-
-        Raises:
-            InputError: if so many roundings may take all digits away.
-        """
+        """Return γ_n, a little rounded up; InputError if so many roundings may take all digits away."""
         share = terms * self.unit_roundoff
         if not share < 0.5:
             raise InputError(f"dtype is {self.name}, which keeps nothing of sums of {terms} terms")

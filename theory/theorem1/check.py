@@ -61,6 +61,7 @@ def check_theorem1(
     :func:`theory.theorem1.other_entries.look_at_other_entries` says which couplings these find for certain.
     Differences step by about 1e-5 of an entry's size: where states differ by less, far from zero, a jump
     between them counts as rounding. Shift such entries to where they are small.
+    InputError if there is no state, or one cannot be used, such as one beyond ±1e150.
 
     Args:
         transition: the pair (Φ, G) of the token, in float64.
@@ -72,9 +73,6 @@ def check_theorem1(
         label: names the token in messages.
         seed: of the directions along which errors are measured and of the states in between. The operating
             system's, if not given, so that no transition can be made for them; ``StateCheck.seed`` holds it.
-
-    Raises:
-        InputError: if there is no state, or one cannot be used, such as one beyond ±1e150.
 
     Example:
         An RNN in implicit form: h' = tanh(W h), with Φ(z) = h, is non-diagonal and non-linear; the linear
@@ -255,7 +253,8 @@ def check(
     """Say whether a model's state transition is non-diagonal and non-linear, and whether Theorem 1 says so.
 
     The model is checked in float64, at states that the tokens lead to, each with the token that is read next.
-    Printing the report shows the answer in words; ``headline`` is its first part.
+    Printing the report shows the answer in words; ``headline`` is its first part. InputError for a model
+    or tokens of another kind.
 
     Args:
         model: a module with ``init_state(batch_size)`` and ``transition(token)``. A copy of it is used.
@@ -264,9 +263,6 @@ def check(
             token is not among them, unless sequences have one token.
         max_iterations: the most damped iterations of a solve.
         seed: as for `check_theorem1`.
-
-    Raises:
-        InputError: for a model or tokens of another kind.
 
     Example:
         >>> class Halved(nn.Module):

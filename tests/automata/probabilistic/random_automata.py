@@ -10,7 +10,7 @@ from automata.monoids.cayley import IntArray
 from automata.probabilistic.named_pfsas import hidden_permutations
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 
-SMALL = 300
+SMALL = 100
 
 
 def random_automaton(rng: np.random.Generator) -> ProbabilisticAutomaton:

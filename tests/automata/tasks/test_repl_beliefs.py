@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from automata.errors import InputError
-from automata.probabilistic import NO_VALUE
 from automata.repl import ReplTrace
-from automata.repl.session_format import Actions
 from automata.tasks import ReplLanguage, task_from
 from automata.tasks.observed import ObservedTask
 
@@ -112,32 +110,6 @@ def test_answers_and_beliefs_are_those_of_all_outcomes(hidden: str | None, revea
                 if mass:
                     belief[name] = belief.get(name, 0.0) + mass
             assert belief == pytest.approx(ends, abs=1e-12)
-
-
-@pytest.mark.parametrize(("variables", "actions"), [(3, "swaps"), (5, "swaps"), (5, "A5"), (4, ["2341"])])
-def test_beliefs_are_those_of_the_filter_of_the_automaton(variables: int, actions: Actions) -> None:
-    """Long sessions: the same events, given to the filter of probabilistic automata in log space."""
-    task = ReplLanguage(
-        variables, 2, predict="values", actions=actions, hidden="if", probability=0.3, hidden_fraction=0.8
-    )
-    batch = task.batch(4, 500, np.random.default_rng(2))
-    beliefs, reading = task.beliefs(batch.tokens), task.read(batch.tokens)
-    automaton = task.automaton
-    for row in range(4):
-        places = np.flatnonzero((reading.actions[row] >= 0) | (reading.shown[row] >= 0))
-        shown = reading.shown[row, places]
-        tokens = np.where(shown >= 0, len(automaton.actions) + shown, reading.actions[row, places])
-        values = [
-            automaton.value_names[automaton.reveals[variable]].index(task.token_names[token])
-            if variable >= 0
-            else NO_VALUE
-            for variable, token in zip(shown.tolist(), batch.tokens[row, places].tolist(), strict=True)
-        ]
-        # some forty steps of sums of at most 120 products, in logarithms on one side
-        np.testing.assert_allclose(beliefs[row, places], automaton.beliefs(tokens, values), atol=1e-12)
-        steps = np.searchsorted(places, np.arange(500), side="right")
-        kept = np.concatenate([task.initial_belief[None], beliefs[row, places]])
-        np.testing.assert_array_equal(beliefs[row], kept[steps])
 
 
 def test_a_contradiction_names_sequence_and_position() -> None:

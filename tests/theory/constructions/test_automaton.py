@@ -48,11 +48,11 @@ def words_and_states(table: IntArray, batch: int, length: int, initial: int = 0)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_sequential_mode_is_exact_on_1000_words_of_length_10000(name: str) -> None:
+def test_sequential_mode_is_exact_on_words_of_length_1000(name: str) -> None:
     table = TABLES[name]
-    tokens, expected = words_and_states(table, 1000, 10_000)
+    tokens, expected = words_and_states(table, 100, 1000)
     ssm = ssm_of_automaton(table, encoding="number")
-    state = ssm.initial.expand(1000, -1)
+    state = ssm.initial.expand(100, -1)
     wrong = torch.zeros((), dtype=torch.int64)
     for token, target in zip(*(torch.from_numpy(each.T.copy()) for each in (tokens, expected)), strict=True):
         state = ssm.step(state, token)

@@ -33,7 +33,7 @@ GROUPS: dict[str, tuple[Callable[[], Monoid], int]] = {
 
 
 @pytest.mark.parametrize("name", GROUPS)
-@pytest.mark.parametrize("length", [2, 100, 1000])
+@pytest.mark.parametrize("length", [2, 100])
 def test_sweeps_are_the_derived_length_whatever_the_length(name: str, length: int) -> None:
     make, derived_length = GROUPS[name]
     group = make()

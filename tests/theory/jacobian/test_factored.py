@@ -14,7 +14,6 @@ from theory import (
     full_state_jacobian,
     latent_jacobian,
     layer_jacobians,
-    solve_fixed_point,
 )
 from theory.pure_maps import validate_maps
 
@@ -75,35 +74,6 @@ def test_tiny_off_diagonal_mass_does_not_cancel() -> None:
 def test_zero_matrix_counts_as_diagonal() -> None:
     zero = FactoredJacobian(torch.zeros(3), torch.zeros(3, 1), torch.zeros(1, 3))
     assert zero.off_diagonal_mass() == 0
-
-
-def test_linear_transition_has_its_jacobian_in_closed_form() -> None:
-    """Φ = A z + B h and G = λ ⊙ h + C z give J = diag λ + C (I − A)^{-1} B at every state."""
-    A, B, C = 0.2 * random_matrix(3, 3, 0), random_matrix(3, 5, 1), random_matrix(5, 3, 2)
-    decay = random_matrix(5, 1, 3)[:, 0]
-    transition = Transition(
-        self_map=lambda z, s: A @ z + B @ s["h"],
-        state_update=lambda z, s: {"h": decay * s["h"] + C @ z},
-        latent_size=3,
-        layer_states=(("h",),),
-    )
-    state = {"h": random_matrix(5, 1, 4)[:, 0]}
-    jacobian = layer_jacobians(transition, state, solve_fixed_point(transition, state).latent)[0]
-    expected = decay.diag() + C @ torch.linalg.inv(torch.eye(3, dtype=torch.float64) - A) @ B
-    # One solve with condition number below 10: a few units in the last place.
-    torch.testing.assert_close(jacobian.dense(), expected, rtol=1e-13, atol=1e-13)
-    assert jacobian.has_diagonal_direct_term
-    assert torch.equal(latent_jacobian(transition, state, torch.zeros(3, dtype=torch.float64)), A)
-
-
-def test_direct_term_that_is_not_diagonal_is_found() -> None:
-    W = random_matrix(9, 9, 0)
-    rnn = Transition(lambda z, s: z, lambda z, s: {"h": torch.tanh(W @ s["h"])}, 0, (("h",),))
-    state = {"h": random_matrix(9, 1, 1)[:, 0]}
-    jacobian = layer_jacobians(rnn, state, torch.zeros(0, dtype=torch.float64))[0]
-    assert not jacobian.has_diagonal_direct_term
-    expected = (1 - torch.tanh(W @ state["h"]) ** 2)[:, None] * W
-    torch.testing.assert_close(jacobian.dense(), expected, rtol=1e-14, atol=1e-15)  # one product an entry
 
 
 def test_one_weak_off_diagonal_entry_is_not_overlooked() -> None:

@@ -211,7 +211,7 @@ def test_a_model_with_a_latent_is_not_asked_for_independence() -> None:
         independent_of_state(Bistable(), {"h": Ball.exact(np.zeros((1, 1)))})
 
 
-POSITIONS = 300
+POSITIONS = 80
 
 
 @dataclass

@@ -260,7 +260,7 @@ TABLE = NON_LINEARITY | KINDS | DERIVATIVES
 @pytest.mark.parametrize("name", TABLE)
 def test_the_word_for(name: str) -> None:
     transition, states, verdict, kind = TABLE[name]
-    for seed in range(1 if name in DERIVATIVES else 3):
+    for seed in range(1 if name in DERIVATIVES else 2):
         report = check_theorem1(transition, states, seed=seed)
         assert (report.conclusions.value, report.kind.value) == (verdict, kind), (seed, report.kind_sentence)
 
@@ -316,7 +316,7 @@ def _switch(
     )
 
 
-@pytest.mark.parametrize("size", [4, 16, 64])
+@pytest.mark.parametrize("size", [4, 64])
 @pytest.mark.parametrize(
     ("others", "how"),
     [((2,), torch.all), ((2, 3), torch.all), ((0, 2, 3, -1), torch.all), ((0, 2, 3, -1), torch.any)],

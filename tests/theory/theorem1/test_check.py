@@ -25,10 +25,10 @@ def random_initialisations(
 
 
 def test_holds_at_random_initialisations_that_contract(make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    reports = random_initialisations(make_ssm, make_states(6, 2), 0.5, range(25))
-    assert [report.verdict for report in reports] == [Verdict.HOLDS] * 25
+    reports = random_initialisations(make_ssm, make_states(6, 2), 0.5, range(6))
+    assert [report.verdict for report in reports] == [Verdict.HOLDS] * 6
     merged = Theorem1Report.merge(reports)
-    assert merged.reasons == {"holds: the transition is non-diagonal and non-linear": 50}
+    assert merged.reasons == {"holds: the transition is non-diagonal and non-linear": 12}
     assert all(
         condition.verdict is Verdict.HOLDS for check in merged.checks for condition in check.conditions
     )
@@ -38,9 +38,9 @@ def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_e
     make_ssm: MakeSSM, make_states: MakeStates
 ) -> None:
     states = make_states(6, 2)
-    merged = Theorem1Report.merge(random_initialisations(make_ssm, states, 3.0, range(100, 140)))
+    merged = Theorem1Report.merge(random_initialisations(make_ssm, states, 3.0, range(100, 116)))
     without = [check for check in merged.checks if check.status is not Status.CONVERGED]
-    assert 10 < len(without) < 70  # both cases occur often at this gain
+    assert 4 < len(without) < 28  # both cases occur often at this gain
     for check in merged.checks:
         if check.status is not Status.CONVERGED:
             assert check.verdict is Verdict.INCONCLUSIVE
@@ -50,7 +50,7 @@ def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_e
             assert "C1 to C3 are not established with the block of another visited state" in check.reason
             assert check.layers[0].non_diagonal is Verdict.HOLDS
     assert merged.counts["fails"] == 0
-    assert merged.counts["holds"] > 10
+    assert merged.counts["holds"] > 4
 
 
 @pytest.mark.parametrize("ignored", ["latent_to_update", "state_to_latent"])
@@ -84,23 +84,6 @@ def test_explicit_selective_ssm_fails(make_states: MakeStates) -> None:
     assert summary["conditions"] == dict.fromkeys(("C1", "C2", "C3", "C4"), "does not apply")
 
 
-def test_lstm_is_non_diagonal_and_non_linear_though_the_theorem_says_nothing_of_it() -> None:
-    torch.manual_seed(0)
-    cell = torch.nn.LSTMCell(2, 4).double()
-    token = torch.ones(2, dtype=torch.float64)
-
-    def update(z: torch.Tensor, state: State) -> State:
-        hidden, memory = cell(token, (state["hidden"], state["cell"]))
-        return {"hidden": hidden, "cell": memory}
-
-    lstm = Transition(lambda z, s: z, update, 0, (("hidden", "cell"),))
-    states = [dict(zip(("hidden", "cell"), pair, strict=True)) for pair in torch.randn(3, 2, 4).double()]
-    report = check_theorem1(lstm, states)
-    assert (report.verdict, report.conclusions) == (Verdict.DOES_NOT_APPLY, Verdict.HOLDS)
-    assert report.headline == "non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)"
-    assert [condition.verdict.value for condition in report.checks[0].conditions][3] == "fails"
-
-
 def test_scalar_case_is_non_linear_but_diagonal() -> None:
     """One state is always diagonal: h' = tanh(2 h) in implicit form."""
     rnn = Transition(
@@ -123,14 +106,6 @@ def test_singular_system_is_inconclusive_by_c2(make_states: MakeStates) -> None:
     report = check_theorem1(neutral, make_states(3, 2))
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "(C2)" in report.checks[0].reason
-
-
-def test_single_state_asks_for_more(make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    states = make_states(6, 2)
-    alone = check_theorem1(make_ssm(), states[:1])
-    assert alone.verdict is Verdict.INCONCLUSIVE
-    assert "give more states" in alone.checks[0].reason
-    assert check_theorem1(make_ssm(), states[:1], alternatives=states).verdict is Verdict.HOLDS
 
 
 def test_nonlinearity_compares_with_the_window_unchanged(make_states: MakeStates) -> None:

@@ -55,7 +55,7 @@ def test_central_differences_of_a_parabola_are_exact_up_to_rounding() -> None:
     torch.testing.assert_close(measured, directions * 2 * point, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_three_computations_of_the_jacobian_agree(
     seed: int, make_ssm: MakeSSM, make_states: MakeStates
 ) -> None:
@@ -94,16 +94,6 @@ def test_vanished_fixed_point_gives_no_number() -> None:
     zero = torch.zeros(1, dtype=torch.float64)
     block = BlockMap(transition, {"h": zero}, ("h",))
     assert resolved_differences(block, zero, torch.ones(1, 1, dtype=torch.float64)).isnan().all()
-
-
-def test_explicit_model_needs_no_fixed_point() -> None:
-    transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].sin()}, 0, (("h",),))
-    h = torch.tensor([0.5, 1.0], dtype=torch.float64)
-    block, latent, _ = solved(transition, {"h": h})
-    ones = torch.ones(1, 2, dtype=torch.float64)
-    expected = h.cos()[None]
-    torch.testing.assert_close(unrolled_products(block, latent, ones), expected, rtol=1e-15, atol=0)
-    torch.testing.assert_close(resolved_differences(block, latent, ones), expected, rtol=1e-9, atol=0)  # ε^⅔
 
 
 def test_error_of_the_latent_jacobian(make_ssm: MakeSSM, make_states: MakeStates) -> None:

@@ -208,7 +208,7 @@ def noisy_affine(matrix: Tensor) -> Transition:
     return explicit(lambda s: {"h": (matrix.float() @ s["h"].float()).double()})
 
 
-@pytest.mark.parametrize("coupling", [1.0, 1e-1, 1e-2, 1e-3, 1e-5, 0.0])
+@pytest.mark.parametrize("coupling", [1.0, 1e-2, 1e-5, 0.0])
 def test_what_float32_noise_hides_is_undetermined_and_never_wrong(coupling: float) -> None:
     matrix = DECAY.diag() + coupling * (W - W.diagonal().diag())
     report = check_theorem1(noisy_affine(matrix), random_states(4, count=6))
@@ -220,7 +220,7 @@ def test_what_float32_noise_hides_is_undetermined_and_never_wrong(coupling: floa
     assert report.kind in (NON_DIAGONAL_LINEAR, UNDETERMINED if coupling else DIAGONAL_LINEAR)
 
 
-@pytest.mark.parametrize("size", [1e-3, 1e-9, 1e-11, 1e-12])
+@pytest.mark.parametrize("size", [1e-3, 1e-9, 1e-11])
 def test_a_tiny_nonlinearity_is_seen_or_undetermined(size: float) -> None:
     """h/2 + size · tanh(W h): finite differences resolve about 1e-10, moves of single entries 1e-15."""
     weak = explicit(lambda s: {"h": s["h"] / 2 + size * torch.tanh(W @ s["h"])})

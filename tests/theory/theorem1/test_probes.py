@@ -29,7 +29,7 @@ def matrix(name: str) -> Tensor:
 
 @pytest.mark.parametrize("name", ["one entry", "a difference of two", "one row", "full rank"])
 def test_no_error_hides_more_often_than_the_bound_says(name: str) -> None:
-    error, ratio, draws = matrix(name), 0.5, 4000
+    error, ratio, draws = matrix(name), 0.5, 1000
     estimates = [root_mean_square(Probes(seed).directions(SIZE, error) @ error.mT) for seed in range(draws)]
     small = sum(estimate <= ratio * error.norm().item() for estimate in estimates)
     bound = miss_probability(ratio)

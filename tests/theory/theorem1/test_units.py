@@ -45,7 +45,7 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
+@pytest.mark.parametrize("units", [UNITS["1"], UNITS["1e-12 to 1e12"], UNITS["tiny"]])
 @pytest.mark.parametrize("name", MAPS)
 def test_the_kind_is_that_of_the_map_in_all_units(name: str, units: list[float]) -> None:
     kind, function = MAPS[name]

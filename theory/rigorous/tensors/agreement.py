@@ -208,11 +208,9 @@ def compare(
     of every layer's block. They show what a large constant or a coarse type hides in values. Code that is
     random or remembers gives each evaluation other numbers.
 
-    Shapes: state ``[T, …]``, latents ``[T, d]``, columns ``[T]``.
-
-    Raises:
-        InputError: where Φ or G differ by more than rounding, or what they are given is changed, or code that
-            uses a type coarser than float32 works in place.
+    Shapes: state ``[T, …]``, latents ``[T, d]``, columns ``[T]``. InputError where Φ or G differ by more
+    than rounding, or what they are given is changed, or code that uses a type coarser than float32 works in
+    place.
     """
     enclosed = balls.enclosed(state)
     drawn = np.random.default_rng(secrets.randbits(63))

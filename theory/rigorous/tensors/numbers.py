@@ -30,8 +30,7 @@ class Numbers:
     def constant(cls, numbers: Any) -> Self:
         """Return the real numbers that floats are, the same at all positions; balls as they are.
 
-        Raises:
-            InputError: for what is no array of real numbers.
+        InputError for what is no array of real numbers.
         """
         if isinstance(numbers, Numbers):
             return cls(numbers.value, numbers.tangent)

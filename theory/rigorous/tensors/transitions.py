@@ -35,16 +35,13 @@ class EnclosedTransitionBatch:
     """The pairs (Φ, G) of a `theory.TransitionBatch` on balls, by running its own code on them.
 
     A layer's block of several parts of the state, such as h and c of an LSTM, is one vector here: `enclosed`
-    puts states into this form.
+    puts states into this form. InputError for code with something that has no form on balls.
 
     Args:
         transitions: (Φ, G) at T positions. Their inputs, and the tensors that their code refers to, are taken
             as the real numbers that their floats are; what it computes of those alone, PyTorch computes, and
             the result is taken so too.
         shapes: of every part of a state.
-
-    Raises:
-        InputError: for code with something that has no form on balls.
     """
 
     def __init__(self, transitions: TransitionBatch, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -224,7 +224,7 @@ def test_a_step_of_which_nothing_is_known_does_not_spoil_others() -> None:
     assert found.closed.reshape(2, 2).tolist() == [[True, False], [True, False]]
 
 
-COUNT = 120
+COUNT = 60
 
 
 @dataclass
