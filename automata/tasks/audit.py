@@ -25,8 +25,7 @@ from automata.repl.grammar import NONE
 from automata.repl.last_reveal import last_reveal_accuracy
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
 from automata.tasks.repl_language import ReplLanguage
-from automata.tasks.transition_table import FloatArray
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.word_problem import FloatArray, WordProblem
 
 Place = tuple[int | None, int]
 """The number of actions before the last reveal (None: there is none before), and since then."""

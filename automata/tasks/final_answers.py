@@ -19,7 +19,7 @@ from automata.machines.language import decided, draw_words, log_counts
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Task
-from automata.tasks.transition_table import follow
+from automata.tasks.word_problem import follow
 
 MOST_EDITS = 3
 """Letters of a word of the language that are drawn anew to make one that is not."""

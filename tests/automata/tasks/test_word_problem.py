@@ -13,8 +13,7 @@ from automata.monoids.groups import alternating_group, cyclic_group, reset_monoi
 from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
 from automata.tasks.interface import with_specification
 from automata.tasks.registry import make_task
-from automata.tasks.transition_table import follow
-from automata.tasks.word_problem import WordProblem
+from automata.tasks.word_problem import WordProblem, follow
 from tests.refusals import refusals
 
 MERRILL_A5 = Path(__file__).parents[4] / "shared" / "data" / "word-problem"
