@@ -48,10 +48,6 @@ class DFA:
         False
         >>> even_ones == eval(repr(even_ones))
         True
-        >>> even_ones.run("021")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: word holds '2' at position 1, which is not in the alphabet; use '0', '1'
     """
 
     states: tuple[State, ...]

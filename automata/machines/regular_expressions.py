@@ -80,10 +80,6 @@ def regular_expression_dfa(expression: str, alphabet: Sequence[str] | None = Non
         (('a', 'b'), True, False)
         >>> regular_expression_dfa(r"\d{2,}", alphabet="01x").accepts("0x")
         False
-        >>> regular_expression_dfa(r"(a|b)\1")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: expression '(a|b)\\1' has a backreference, which is ...
     """
     try:
         nodes = _parse(expression)

@@ -44,10 +44,6 @@ class Monoid:
         Monoid([[0, 1], [1, 0]], element_names=('even', 'odd'), name='Z2')
         >>> parity == Monoid([[1, 0], [0, 1]], element_names=("odd", "even"))
         True
-        >>> Monoid([[0, 1, 2], [1, 0, 0], [2, 0, 1]])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: table is not associative: (1·1)·2 = 2 but 1·(1·2) = 1; ...
     """
 
     table: IntArray

@@ -44,11 +44,6 @@ def statement_bound(source: str) -> int:
     Example:
         >>> statement_bound("x = 1\nfor i in range(3):\n    x = x + i\nprint(x)")
         9
-        >>> statement_bound("while True: pass")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: source has While in line 1; give assignments, if, for … in range(number)
-        and print only
     """
     return max(1, _bound_of_block(_parsed(source).body))  # Python counts a line of a program without any
 

@@ -138,10 +138,6 @@ class SessionFormat:
         >>> form = SessionFormat(3, actions="A3", assignment="whole", reveal="full")
         >>> form.permutations
         ((1, 2, 3), (2, 3, 1), (3, 1, 2))
-        >>> SessionFormat(3, reveal="fully")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: reveal 'fully' is unknown; did you mean 'full'? Known: ...
     """
 
     variables: int = 3

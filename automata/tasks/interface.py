@@ -119,10 +119,6 @@ class Task(ABC):
         (3, 2, False)
         >>> 0.6 < task.majority_baseline(length=100) < 0.75
         True
-        >>> task.start()
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: sequences of task 'repetition' cannot go on in the next batch; ...
     """
 
     name: str

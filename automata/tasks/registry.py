@@ -333,10 +333,6 @@ def make_task(name: str, hard_fraction: float | None = None) -> WordProblem:
     Example:
         >>> make_task("S5", hard_fraction=0.5)
         <WordProblem S5: 120 tokens, 120 states>
-        >>> make_task("partiy")
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: task 'partiy' is unknown; did you mean 'parity'? ... list all
     """
     task = registered_task(name, hard_fraction)
     if not isinstance(task, WordProblem):

@@ -129,10 +129,6 @@ def task_from(
         (<WordProblem (ab|ba)*: 2 tokens, 4 states>, ('even', 'odd'))
         >>> task_from(task_from("S3", hard_fraction=0.5).specification())
         <WordProblem S3: 6 tokens, 6 states>
-        >>> task_from({"object": "no_such_module:task"})
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: module 'no_such_module' of task no_such_module:task cannot be imported ...
     """
     if avoid is not None:
         if not isinstance(source, DFA):

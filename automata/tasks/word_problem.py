@@ -52,10 +52,6 @@ class WordProblem(Task):
         True
         >>> problem
         <WordProblem parity: 2 tokens, 2 states>
-        >>> problem.states([[0, 2]])
-        Traceback (most recent call last):
-        ...
-        automata.errors.InputError: token 2 at position 1 of sequence 0 is not in the vocabulary of ...
     """
 
     table: IntArray

@@ -131,9 +131,6 @@ def kept_errors(word_map: AffineMap, codes: Sequence[Sequence[Number]]) -> KeptE
         >>> kept = kept_errors(swap.then(swap), list(permutations([1, 2, 4])))
         >>> kept.dimension, kept.fixed_dimension
         (2, 3)
-        >>> kept_errors(swap, [(1, 1, 4), (1, 2, 4)])
-        Traceback (most recent call last):
-        automata.errors.InputError: code 1 is moved by the word; give codes that it returns, and at least one
     """
     points = [tuple(Fraction(entry) for entry in code) for code in codes]
     moved = next((number for number, point in enumerate(points) if word_map(point) != point), None)

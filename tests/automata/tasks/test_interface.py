@@ -90,6 +90,8 @@ def test_sequences_go_on_or_say_that_they_do_not(task: Task) -> None:
     else:
         with pytest.raises(InputError, match="cannot go on"):
             task.batch(3, 9, np.random.default_rng(1), start=[0, 0, 0])
+        with pytest.raises(InputError, match="cannot go on"):
+            task.start()
 
 
 def test_names_descriptions_and_the_machine_are_those_of_the_batches(task: Task) -> None:

@@ -99,6 +99,7 @@ def test_nothing_is_heard_outside_of_the_light_cone(chain: tuple[float, float, f
 
 test_bad_input_is_refused = refusals(
     (lambda: SweepInequality(-0.1, 1, 0), "contraction is -0.1.*at least 0"),
+    (lambda: SweepInequality(1.0, 1, 0), "contraction is 1.0; give a number of at least 0 and below 1"),
     (lambda: SweepInequality(0.5, math.inf, 0), "coupling is inf.*finite"),
     (lambda: SweepInequality(0.5, 1, math.nan), "memory is nan.*finite"),
     (lambda: SweepInequality(0.5, 1, 0).enough_sweeps(0, 0.1), "length is 0.*at least 1"),
