@@ -36,9 +36,9 @@ def test_exhaustive_search_is_the_maximum_over_all_histories() -> None:
     automaton = lazy_swaps(3, 0.25)
     predictor = MarginalPredictor(MarginalFilter(automaton, NAMES, "condition"))
     tokens = [*automaton.actions, *NAMES]
-    found = worst_sequence(automaton, predictor, 4, tokens=tokens)
+    found = worst_sequence(automaton, predictor, 3, tokens=tokens)
     best = 0.0
-    for word in words_of(tokens, repeat=4):
+    for word in words_of(tokens, repeat=3):
         reveals = [position for position, token in enumerate(word) if token in NAMES]
         for values in words_of("123", repeat=len(reveals)):
             shown = dict(zip(reveals, values, strict=True))
@@ -48,7 +48,7 @@ def test_exhaustive_search_is_the_maximum_over_all_histories() -> None:
             except InputError:
                 continue
     assert found.total == pytest.approx(best, rel=1e-12)
-    assert worst_sequence(automaton, predictor, 4, beam=20, tokens=tokens).total <= found.total + 1e-12
+    assert worst_sequence(automaton, predictor, 3, beam=20, tokens=tokens).total <= found.total + 1e-12
 
 
 def test_the_fastest_decay_is_the_sequence_that_underflows_first() -> None:

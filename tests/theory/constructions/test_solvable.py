@@ -54,15 +54,14 @@ def test_sweeps_are_the_derived_length_whatever_the_length(name: str, length: in
     assert (again - latents).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("name", ["S3", "S4"])
-def test_sequential_mode_over_5000_tokens(name: str) -> None:
-    group = GROUPS[name][0]()
+def test_sequential_mode_over_1000_tokens() -> None:
+    group = symmetric_group(4)
     cascade = SolvableCascade(group)
-    tokens, states = WordProblem.from_monoid(group).sample(8, 5000, np.random.default_rng(1))
+    tokens, states = WordProblem.from_monoid(group).sample(8, 1000, np.random.default_rng(1))
     found = cascade.ssm().run(torch.from_numpy(tokens))
     assert (cascade.decode(found).numpy() == states).all()
     # the bound 20 t ε of the docstring
-    assert (found.abs() - 1).abs().max() < 20 * 5000 * 2.0**-53
+    assert (found.abs() - 1).abs().max() < 20 * 1000 * 2.0**-53
 
 
 @pytest.mark.parametrize("factors", [(1,), (2,), (12,), (2, 2), (4, 6), (3, 3, 2)])

@@ -265,13 +265,12 @@ def test_the_word_for(name: str) -> None:
         assert (report.conclusions.value, report.kind.value) == (verdict, kind), (seed, report.kind_sentence)
 
 
-@pytest.mark.parametrize("through_a_latent", [False, True])
-@pytest.mark.parametrize("radius", [1e-2, 1e-3])
+@pytest.mark.parametrize(("radius", "through_a_latent"), [(1e-2, False), (1e-3, False), (1e-3, True)])
 def test_a_coupling_around_the_states_alone_is_found_by_every_seed(
     radius: float, through_a_latent: bool
 ) -> None:
     """Every J is diagonal and the same, and every image lies on a line."""
-    states, seeds = (MANY[:2], 3) if through_a_latent else (MANY, 6)
+    states, seeds = (MANY[:2], 2) if through_a_latent else (MANY, 3)
     transition = bumps(MANY, [0.1] * len(MANY), radius)
     if through_a_latent:
         update = transition.state_update
@@ -338,7 +337,7 @@ def test_a_way_without_fixed_points_leaves_diagonal_open() -> None:
     def self_map(z: Tensor, s: State) -> Tensor:
         return z / 2 + (s["h"][2] - s["h"][3]).abs().sign() * (z / 2 + 1)
 
-    pair = Transition(self_map, lambda z, s: {"h": s["h"] / 2 + 0.1 * z}, 16, (("h",),))
-    a, b = random(16, seed=5), random(16, seed=6)
+    pair = Transition(self_map, lambda z, s: {"h": s["h"] / 2 + 0.1 * z}, 6, (("h",),))
+    a, b = random(6, seed=5), random(6, seed=6)
     a[2:4], b[2:4] = -1.0, 1.0
     assert check_theorem1(pair, [{"h": a}], alternatives=[{"h": b}]).kind.value == "undetermined"

@@ -55,14 +55,11 @@ def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_e
 
 @pytest.mark.parametrize("ignored", ["latent_to_update", "state_to_latent"])
 def test_implicit_negative_controls_fail(ignored: str, make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    for seed in range(3):
-        report = check_theorem1(make_ssm(seed, **{ignored: False}), make_states(6, 3))
-        assert report.verdict is Verdict.FAILS
-        assert report.reasons == {
-            "fails: the transition is diagonal and linear, to within the measured error": 3
-        }
-        verdicts = [condition.verdict.value for condition in report.checks[0].conditions]
-        assert verdicts == ["holds", "holds", "holds", "fails"]
+    report = check_theorem1(make_ssm(**{ignored: False}), make_states(6, 2))
+    assert report.verdict is Verdict.FAILS
+    assert report.reasons == {"fails: the transition is diagonal and linear, to within the measured error": 2}
+    verdicts = [condition.verdict.value for condition in report.checks[0].conditions]
+    assert verdicts == ["holds", "holds", "holds", "fails"]
 
 
 def test_explicit_selective_ssm_fails(make_states: MakeStates) -> None:

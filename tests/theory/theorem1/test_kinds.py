@@ -245,13 +245,13 @@ def test_one_state_decides_the_diagonal_but_not_the_linear() -> None:
 def test_states_without_a_fixed_point_leave_the_negative_claims_open(
     make_ssm: Callable[..., Transition], make_states: Callable[[int, int], list[State]]
 ) -> None:
-    states = make_states(6, 3)
+    states = make_states(6, 2)
     control = make_ssm(latent_to_update=False)
     unreached = check_theorem1(control, states, max_iterations=1)
     assert (unreached.kind, unreached.layer_kinds) == (UNDETERMINED, ())
     merged = Theorem1Report.merge([check_theorem1(control, states), unreached])
     assert merged.kind is UNDETERMINED
-    assert "nothing measured at 3: no fixed point was reached" in merged.kind_sentence
+    assert "nothing measured at 2: no fixed point was reached" in merged.kind_sentence
     # What is seen once is seen.
     positive = [check_theorem1(make_ssm(), states), check_theorem1(make_ssm(), states, max_iterations=1)]
     assert Theorem1Report.merge(positive).kind is NON_DIAGONAL_NON_LINEAR
