@@ -55,8 +55,6 @@ class CircuitClass:
         ('non-solvable', 60, (60,))
         >>> hard.statement
         'a subgroup is not solvable: the word problem is NC1-complete'
-        >>> hard.witness_names[:2]
-        ('12345|1', '12453|1')
     """
 
     kind: Kind

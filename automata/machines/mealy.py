@@ -38,8 +38,6 @@ class MealyMachine:
         >>> parity = MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])
         >>> parity.read([[1, 0, 1, 1]])
         array([[1, 1, 0, 1]])
-        >>> parity
-        <MealyMachine: 2 states, 2 tokens>
     """
 
     table: IntArray
@@ -97,12 +95,6 @@ class MealyMachine:
         (minimal automata, shortest distinguishing words) known of machines.
 
         The alphabet of answers may hold some that this machine never gives.
-
-        Example:
-            >>> echo = MealyMachine([[0, 0]], [[0, 1]])
-            >>> accepts = echo.traces([0, 1]).accepts
-            >>> accepts(["read 1", "answer 1"]), accepts(["read 1", "answer 0"]), accepts(["answer 0"])
-            (True, False, False)
         """
         spoken = sorted({*answers, *self.answers.ravel().tolist()})
         tokens = [read_symbol(token) for token in range(self.token_count)]

@@ -79,8 +79,6 @@ def transformation_closure(
         >>> elements, table, words = transformation_closure([[0, 0], [1, 1]], composition="reading")
         >>> elements.tolist(), words
         ([[0, 1], [0, 0], [1, 1]], [(), (0,), (1,)])
-        >>> table.tolist()
-        [[0, 1, 2], [1, 1, 2], [2, 1, 2]]
     """
     maps = np.array(generators, dtype=np.int64)
     if maps.ndim != 2 or not maps.size:

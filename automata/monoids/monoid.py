@@ -112,12 +112,7 @@ class Monoid:
         return {name: number for number, name in enumerate(self.element_names)}
 
     def index(self, element_name: str) -> int:
-        """Return the number of the element with this name; InputError if there is none.
-
-        Example:
-            >>> Monoid([[0, 1], [1, 0]], element_names=("even", "odd")).index("odd")
-            1
-        """
+        """Return the number of the element with this name; InputError if there is none."""
         if element_name not in self._numbers:
             few = ", ".join(self.element_names[:5]) + (", …" if self.order > 5 else "")
             raise InputError(f"element {element_name!r} is not in {self.name}; its elements are {few}")
@@ -136,13 +131,7 @@ class Monoid:
         return product
 
     def power(self, element: int, exponent: int) -> int:
-        """Return the power of an element; a negative exponent needs an inverse.
-
-        Example:
-            >>> cycle = Monoid([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
-            >>> cycle.power(1, 3), cycle.power(1, -1), cycle.power(1, 10**30)
-            (0, 2, 1)
-        """
+        """Return the power of an element; a negative exponent needs an inverse."""
         (base,) = self._valid((element,))
         if exponent < 0:
             base, exponent = self.inverse(base), -exponent
@@ -154,12 +143,7 @@ class Monoid:
         return result
 
     def inverse(self, element: int) -> int:
-        """Return the two-sided inverse of an element; InputError if it has none.
-
-        Example:
-            >>> Monoid([[0, 1, 2], [1, 2, 0], [2, 0, 1]]).inverse(1)
-            2
-        """
+        """Return the two-sided inverse of an element; InputError if it has none."""
         (number,) = self._valid((element,))
         found = np.flatnonzero(self.table[number] == self.identity)
         if not found.size:
@@ -222,13 +206,6 @@ class Monoid:
         Args:
             idempotent: H is the maximal subgroup at this idempotent; the group of units if left out, which
                 for a group is all of it.
-
-        Example:
-            S3 > A3 > 1:
-
-            >>> from automata.monoids.groups import symmetric_group
-            >>> [len(term) for term in symmetric_group(3).derived_series()]
-            [6, 3, 1]
         """
         e = self.identity if idempotent is None else idempotent
         if e not in self.maximal_subgroups:
@@ -244,12 +221,7 @@ class Monoid:
         return tuple(tuple(members.tolist()) for members in series)
 
     def closure(self, elements: Iterable[int]) -> tuple[int, ...]:
-        """Return the elements of the smallest submonoid that holds the given ones; in a group, a subgroup.
-
-        Example:
-            >>> Monoid(np.add.outer(range(6), range(6)) % 6).closure([4])
-            (0, 2, 4)
-        """
+        """Return the elements of the smallest submonoid that holds the given ones; in a group, a subgroup."""
         return tuple(generated_elements(self.table, self.identity, self._valid(elements)).tolist())
 
     def submonoid(self, elements: Iterable[int], name: str | None = None) -> "Monoid":

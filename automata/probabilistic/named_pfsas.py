@@ -97,8 +97,6 @@ def lazy_swaps(
 
     Example:
         >>> automaton = lazy_swaps(3, probability=0.25)
-        >>> automaton.actions, automaton.reveals
-        (('swap 1 2', 'swap 1 3', 'swap 2 3'), ('all', 'variable 1', 'variable 2', 'variable 3'))
         >>> tokens = automaton.encode(["swap 1 2", "variable 3"])
         >>> shown = automaton.value_names["variable 3"].index("3")
         >>> belief = automaton.beliefs(tokens, [-1, shown])[-1]

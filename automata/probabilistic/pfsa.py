@@ -64,8 +64,6 @@ class ProbabilisticAutomaton:
         ['tails']
         >>> coin.beliefs(tokens, values).round(3).tolist()
         [[0.1, 0.9], [0.0, 1.0]]
-        >>> print(round(float(np.exp(coin.log_likelihood(tokens, values))), 3))
-        0.9
     """
 
     states: tuple[str, ...]
@@ -178,13 +176,7 @@ class ProbabilisticAutomaton:
         return len(self.value_names[reveal]) == len(self.states)
 
     def encode(self, names: Iterable[str]) -> IntArray:
-        """Return the numbers of tokens given by name, shape ``[length]``; InputError for an unknown one.
-
-        Example:
-            >>> from automata.probabilistic.named_pfsas import noisy_parity
-            >>> noisy_parity(0.1).encode(["1", "0", "parity"])
-            array([1, 0, 2])
-        """
+        """Return the numbers of tokens given by name, shape ``[length]``; InputError for an unknown one."""
         numbers = {name: number for number, name in enumerate(self.token_names)}
         listed = list(names)
         for position, name in enumerate(listed):

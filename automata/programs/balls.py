@@ -48,12 +48,6 @@ class BallPuzzle:
         >>> puzzle = BallPuzzle(5, ((1, 3), (3, 5), (4, 2)), asked=5)
         >>> puzzle.text
         'swap ball 1 and 3, swap ball 3 and 5, swap ball 4 and 2. Where does ball 5 end up? 1'
-
-        Ball 3 lies at place 1 when it is swapped with ball 5. If the numbers are those of places, ball 5 goes
-        from place 5 to place 3:
-
-        >>> BallPuzzle(5, puzzle.swaps, asked=5, swapped="place").answer
-        3
     """
 
     balls: int
@@ -99,14 +93,7 @@ class BallPuzzle:
 
     @property
     def source(self) -> str:
-        """The puzzle as a Python program that prints the answer.
-
-        Example:
-            >>> print(BallPuzzle(3, ((1, 3),), asked=3).source)
-            place = {1: 1, 2: 2, 3: 3}
-            place[1], place[3] = place[3], place[1]
-            print(place[3])
-        """
+        """The puzzle as a Python program that prints the answer."""
         lies = ", ".join(f"{number}: {number}" for number in self.numbers)
         table = "place" if self.swapped == "ball" else "ball"
         lines = [f"{table} = {{{lies}}}"]

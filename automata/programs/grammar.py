@@ -242,12 +242,7 @@ class ProgramGrammar:
 
     @cached_property
     def tokenizer(self) -> PhraseTokenizer:
-        r"""The tokens: what stands between names and numbers, the names, and the ten digits.
-
-        Example:
-            >>> ProgramGrammar(variables=2, depth=1).tokenizer.names[1:9]
-            ('\n', '    ', ' = ', ' = (', ', ', ' + ', ' - ', ' * ')
-        """
+        r"""The tokens: what stands between names and numbers, the names, and the ten digits."""
         signs = ["\n", INDENT, " = ", " = (", ", ", " + ", " - ", " * ", f") % {self.modulus}"]
         signs += ["for ", " in range(", "):", "if ", " < ", " == ", " > ", ":", "else:"]
         signs += [f'print("{OUTPUT}', ':", ', ")", OUTPUT, ": "]
@@ -255,12 +250,7 @@ class ProgramGrammar:
         return PhraseTokenizer([*signs, *VARIABLES[: self.variables], *loop_variables, *map(str, range(10))])
 
     def line_bound(self, statements: int) -> int:
-        """Return how many lines a program of so many statements executes at most (see the top of the module).
-
-        Example:
-            >>> ProgramGrammar(variables=3, iterations=4, depth=2).line_bound(10)
-            206
-        """
+        """Return how many lines a program of so many statements executes at most, see the module."""
         check_integer("statements", statements, 1)
         each = (self.iterations + 1) * self.iterations ** (self.depth - 1) if self.depth else 1
         return 2 * self.variables + statements * each
@@ -269,10 +259,6 @@ class ProgramGrammar:
         """Return how many tokens a program of so many statements has at most, with what it prints.
 
         Every statement is counted with the most tokens that one can have, so that most texts are shorter.
-
-        Example:
-            >>> ProgramGrammar(variables=3, depth=2).token_bound(10)
-            145
         """
         check_integer("statements", statements, 1)
         condition = _CONDITION + 2 * (self.depth - 1)  # indented twice, at most one level less

@@ -44,14 +44,12 @@ def last_reveal_accuracy(form: SessionFormat, counts: Iterable[tuple[int | None,
 
     Example:
         One swap of three variables leaves every value as likely. Of five variables one keeps its value with
-        probability 1/5 + 4/5 · 2⁻⁴ through four swaps; and two have changed places for certain.
+        probability 1/5 + 4/5 · 2⁻⁴ through four swaps.
 
         >>> round(last_reveal_accuracy(SessionFormat(3), [(9, 1)]), 4)
         0.3333
         >>> round(last_reveal_accuracy(SessionFormat(5, reveal="full"), [(8, 4)]), 12)
         0.25
-        >>> last_reveal_accuracy(SessionFormat(2), [(3, 1)])
-        1.0
     """
     check_type("form", form, SessionFormat, "give a SessionFormat")
     check_type("counts", counts, Iterable, "give pairs of numbers of actions, such as [(8, 4)]")

@@ -193,12 +193,7 @@ class SessionFormat:
         return cls(**given)
 
     def to_fields(self) -> dict[str, Any]:
-        """Return all fields as JSON.
-
-        Example:
-            >>> SessionFormat.from_fields(SessionFormat(2).to_fields()) == SessionFormat(2)
-            True
-        """
+        """Return all fields as JSON."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 

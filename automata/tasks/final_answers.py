@@ -156,13 +156,7 @@ class Recognition(FinalAnswer):
         return MealyMachine(self.dfa.table, accepts[self.dfa.table], self.dfa.initial_number)
 
     def first_asked(self) -> int | None:
-        """Return the least length from which on words of every length are asked; None if there is none.
-
-        Example:
-            >>> from automata.machines.regular_expressions import regular_expression_dfa
-            >>> [Recognition(regular_expression_dfa(text)).first_asked() for text in (".*ab", "(ab|ba)*")]
-            [2, None]
-        """
+        """Return the least length from which on words of every length are asked; None if there is none."""
         reached, seen = frozenset([self.dfa.initial_number]), dict[frozenset[int], bool]()
         while reached not in seen:  # the states after all words of a length go round in the end
             seen[reached] = len({*self.dfa.accepting_mask[list(reached)].tolist()}) == 2

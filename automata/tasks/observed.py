@@ -52,8 +52,6 @@ class ObservedTask(Task):
         [[0.0, 0.0], [0.0, 0.0], [0.82, 0.18], [0.0, 0.0], [0.0, 0.0]]
         >>> np.exp(task.log_evidence(tokens))[0].round(3).tolist()
         [1.0, 1.0, 1.0, 0.82, 1.0]
-        >>> task.revealed(tokens)[0].tolist() == task.fully_revealed(tokens)[0].tolist()
-        True
     """
 
     automaton: ProbabilisticAutomaton

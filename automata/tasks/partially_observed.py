@@ -149,13 +149,6 @@ class PartiallyObserved(ObservedTask):
         """What each partial reveal shows in each state, if these are n values in all their orders of n.
 
         Then each such reveal is a variable, numbered in the order of the reveals, and so are the values.
-
-        Example:
-            >>> from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
-            >>> PartiallyObserved(lazy_swaps(3)).arrangements[1].tolist()
-            [0, 2, 1]
-            >>> PartiallyObserved(noisy_parity(0.1)).arrangements is None
-            True
         """
         partial = [not self.automaton.is_full(reveal) for reveal in self.automaton.reveals]
         variables = sum(partial)
@@ -217,27 +210,12 @@ class PartiallyObserved(ObservedTask):
 
         The expectation over the hidden states given the tokens is exact (the probability of the likeliest
         target, and the entropy); that over the tokens is the mean of a sample.
-
-        Example:
-            Parity whose flips fail half of the time: after a flip nothing is known of the hidden state.
-
-            >>> from automata.probabilistic.named_pfsas import noisy_parity
-            >>> ceiling = PartiallyObserved(noisy_parity(0.5), "states", 0.0).ceiling(length=64, last=10)
-            >>> round(ceiling.accuracy, 6), round(ceiling.log_loss, 6)
-            (0.5, 0.693147)
         """
         check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
         return self.filter_ceiling(length, last, sequences, rng)
 
     def target_shares(self, length: int, last: int | None = None) -> Probabilities:
-        """Return the expected number of each target over the expected number of all, exactly.
-
-        Example:
-            >>> from automata.probabilistic.named_pfsas import lazy_swaps
-            >>> task = PartiallyObserved(lazy_swaps(3, probability=0.5), "states")
-            >>> round(task.majority_baseline(length=100, last=10), 4)
-            0.1667
-        """
+        """Return the expected number of each target over the expected number of all, exactly."""
         actions, reveals, states = self._sizes
         chance = self.reveal_probability if reveals else 0.0
         free = self.automaton.initial  # [states], no value is pending

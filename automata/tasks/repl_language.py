@@ -175,13 +175,6 @@ class ReplLanguage(ObservedTask):
         One place of a row, n if all variables are printed at once, none if the row ends before any reveal.
         For sessions of exactly ``commands`` actions give the batch a length that holds them whole,
         ``longest_session``.
-
-        Example:
-            >>> task = ReplLanguage(3, commands=8)
-            >>> batch = task.batch(64, task.longest_session, np.random.default_rng(0))
-            >>> places = task.final_value_places(batch)
-            >>> places.sum(axis=1).tolist() == [1] * 64
-            True
         """
         values = self.value_places(batch)
         place = np.arange(values.shape[1])
@@ -195,10 +188,6 @@ class ReplLanguage(ObservedTask):
         """The greatest number of tokens of a session of ``commands`` actions.
 
         InputError if ``commands`` is None.
-
-        Example:
-            >>> ReplLanguage(3, reveal_every=4, commands=8).longest_session  # 3·5 + 8·9 + 2·11 - 1
-            108
         """
         if self.commands is None:
             raise InputError("commands is None, so that sessions are as long as their row; give a number")
@@ -221,10 +210,6 @@ class ReplLanguage(ObservedTask):
 
         Without hidden actions every value can be known. With them the expectation over what is hidden is
         exact, that over the tokens the mean of a sample; None where there are too many arrangements.
-
-        Example:
-            >>> ReplLanguage(2, hidden="if", predict="values").ceiling(100).accuracy  # a coin each time
-            0.5
         """
         check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
         if self.predict == "all":

@@ -66,8 +66,6 @@ class SequenceFile(StoredTask):
         >>> batch = task.batch(4, 3, np.random.default_rng(0))
         >>> bool((make_task("S3").states(batch.tokens) == batch.targets).all())
         True
-        >>> task.word_problem, bool((task.machine().table == make_task("S3").table).all())
-        (<WordProblem S3=5: 6 tokens, 6 states>, True)
     """
 
     longest: int

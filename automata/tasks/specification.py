@@ -123,12 +123,8 @@ def task_from(
         (<WordProblem S3: 6 tokens, 6 states>, <WordProblem (ab|ba)*: 2 tokens, 4 states>)
         >>> task_from({"object": "automata:parity_dfa"}).specification()
         {'object': 'automata:parity_dfa'}
-        >>> task_from({"table": [[0, 1], [1, 0]]})
-        <WordProblem automaton: 2 tokens, 2 states>
         >>> task_from("regex:(ab|ba)*"), task_from("automata:parity_dfa").state_names
         (<WordProblem (ab|ba)*: 2 tokens, 4 states>, ('even', 'odd'))
-        >>> task_from(task_from("S3", hard_fraction=0.5).specification())
-        <WordProblem S3: 6 tokens, 6 states>
     """
     if avoid is not None:
         if not isinstance(source, DFA):

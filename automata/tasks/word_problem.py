@@ -241,17 +241,7 @@ class WordProblem(Task):
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:
-        """Draw sequences with the state after every token as its target; every target counts alike.
-
-        Example:
-            >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
-            >>> rng = np.random.default_rng(0)
-            >>> first = problem.batch(2, 5, rng)
-            >>> second = problem.batch(2, 5, rng, start=first.end)
-            >>> ones = first.tokens.sum(axis=1) + second.tokens.sum(axis=1)
-            >>> bool((second.end == ones % 2).all())
-            True
-        """
+        """Draw sequences with the state after every token as its target; every target counts alike."""
         check_batch(batch_size, length, rng)
         tokens, states = self.sample(batch_size, length, rng, start)
         return Batch(tokens, states, np.ones(tokens.shape, np.float32), end=states[:, -1].copy())
@@ -261,12 +251,7 @@ class WordProblem(Task):
         return self.initial_state
 
     def machine(self) -> MealyMachine:
-        """Return the machine whose answers are the labels.
-
-        Example:
-            >>> WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"]).machine()
-            <MealyMachine: 2 states, 2 tokens>
-        """
+        """Return the machine whose answers are the labels."""
         return MealyMachine(self.table, self.table, self.initial_state)
 
     @cached_property
@@ -304,13 +289,7 @@ class WordProblem(Task):
         return np.stack(rows)
 
     def target_shares(self, length: int, last: int | None = None) -> FloatArray:
-        """Return the expected share of every state, exactly.
-
-        Example:
-            >>> problem = WordProblem([[0, 1], [1, 0]], 0, ["0", "1"], ["even", "odd"])
-            >>> problem.target_shares(length=32).tolist(), problem.majority_baseline(length=32)
-            ([0.5, 0.5], 0.5)
-        """
+        """Return the expected share of every state, exactly."""
         return np.asarray(self.state_probabilities(length)[last_places(length, last)].mean(axis=0))
 
     def _specified(self) -> dict[str, Any]:

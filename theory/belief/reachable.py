@@ -123,10 +123,6 @@ def belief_chain(
         >>> chain = belief_chain(automaton, TokenSource.fixed_period(automaton, actions=1))
         >>> len(chain.beliefs), len(chain.costs), chain.stationary().sum().round(12)
         (6, 10, np.float64(1.0))
-        >>> chain.largest_merge < 1e-14
-        True
-        >>> belief_chain(automaton, TokenSource.independent(automaton, 0.5), most_beliefs=50) is None
-        True
     """
     check_source(automaton, source)
     period = len(source.phases)

@@ -72,8 +72,6 @@ def predicted_underflow(rate: float, dtype: torch.dtype) -> tuple[float, float]:
         >>> import math
         >>> [round(n, 6) for n in predicted_underflow(math.log(2), torch.float32)]
         [126.0, 150.0]
-        >>> [round(n, 6) for n in predicted_underflow(math.log(2), torch.bfloat16)]
-        [126.0, 134.0]
     """
     if not check_number("rate", rate) > 0:
         raise InputError(f"rate is {rate}; give one above 0, as without decay nothing underflows")

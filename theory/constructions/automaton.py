@@ -64,8 +64,6 @@ def ssm_of_automaton(
         >>> parity = ssm_of_automaton([[0, 1], [1, 0]])
         >>> parity.run(torch.tensor([[1, 0, 1, 1]])).argmax(dim=-1).tolist()
         [[1, 1, 0, 1]]
-        >>> ssm_of_automaton([[0, 1], [1, 0]], encoding="number").run(torch.tensor([[1, 0, 1, 1]])).tolist()
-        [[[1.0], [1.0], [0.0], [1.0]]]
     """
     delta = _checked(table, initial)
     states = len(delta)
@@ -102,8 +100,6 @@ def decode_states(codes: Tensor, states: int) -> Tensor:
     Example:
         >>> decode_states(torch.tensor([[0.1, 0.8], [0.6, 0.4]]), 2).tolist()
         [1, 0]
-        >>> decode_states(torch.tensor([[2.3], [-7.0]]), 5).tolist()
-        [2, 0]
     """
     if codes.shape[-1] == states:
         return codes.argmax(dim=-1)

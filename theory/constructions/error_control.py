@@ -40,8 +40,6 @@ class AffineMap:
         >>> turn = AffineMap.of([[0, -1], [1, 0]], [0, 1])
         >>> [str(entry) for entry in turn([Fraction(1, 2), 3])]
         ['-3', '3/2']
-        >>> turn.then(turn).then(turn).then(turn) == AffineMap.of([[1, 0], [0, 1]], [0, 0])
-        True
     """
 
     matrix: tuple[Vector, ...]

@@ -47,8 +47,6 @@ class BatchedJacobian:
         >>> J.matvec(torch.ones(2))
         tensor([[4., 5.],
                 [3., 4.]])
-        >>> J.frobenius_norms()
-        tensor([5.9161, 5.0000])
         >>> J.off_diagonal_masses()
         tensor([0.1690, 0.0000])
     """

@@ -45,8 +45,6 @@ class FactoredJacobian:
         (tensor([3., 5.]), tensor([4., 5.]), tensor([3., 6.]))
         >>> round(J.off_diagonal_mass(), 4)  # 1 / sqrt(9 + 1 + 25)
         0.169
-        >>> (J - J).frobenius_norm()
-        0.0
     """
 
     direct: Tensor

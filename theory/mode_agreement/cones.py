@@ -66,24 +66,13 @@ class SweepInequality:
                 raise InputError(f"{name} is {value}; give a finite number of at least 0")
 
     def growth(self, x: float) -> float:
-        """Return a(x), the factor of a sweep on the profile e_t = x^(−t); infinite if μ x is 1 or more.
-
-        Example:
-            >>> SweepInequality(contraction=0.5, coupling=0.25, memory=0.5).growth(1.0)
-            1.0
-        """
+        """Return a(x), the factor of a sweep on the profile e_t = x^(−t); infinite if μ x is 1 or more."""
         return float(self._growth(np.array([x]))[0])
 
     def guaranteed_speed(self) -> float:
         """Return tokens per sweep behind which errors vanish: the largest log a(x) / log x over x < 1.
 
         Infinite if a(1) < 1: then all tokens converge together, however many there are.
-
-        Example:
-            A neutral chain, ρ + γ = 1 and no memory, moves by 1 − ρ tokens per sweep.
-
-            >>> round(SweepInequality(contraction=0.75, coupling=0.25, memory=0.0).guaranteed_speed(), 4)
-            0.25
         """
         if self.growth(1.0) < 1:
             return math.inf
@@ -94,13 +83,6 @@ class SweepInequality:
 
         Infinite for μ ≥ 1, as a state that forgets nothing carries anything over any distance in one sweep;
         0 if a(x) < 1 for some x > 1, as then every influence dies out.
-
-        Example:
-            >>> cone = SweepInequality(contraction=0.0, coupling=4.0, memory=0.0).light_cone()
-            >>> round(cone, 2)  # log 4x / log x tends to 1 as x grows
-            1.0
-            >>> SweepInequality(contraction=0.0, coupling=1.0, memory=1.0).light_cone()
-            inf
         """
         return max(0.0, float((np.log(self._growth(np.exp(SLOPES))) / SLOPES).min()))
 
@@ -109,10 +91,6 @@ class SweepInequality:
 
         The least over x < 1 of ((L − 1) log 1/x + log 1/reduction) / log 1/a(x), for L tokens. InputError for
         a length below 1 or a reduction outside of (0, 1).
-
-        Example:
-            >>> SweepInequality(contraction=0.0, coupling=0.5, memory=0.0).enough_sweeps(1000, 0.25)
-            2
         """
         if check_integer("length", length) < 1:
             raise InputError(f"length is {length}; give at least 1")
@@ -137,10 +115,6 @@ class SweepInequality:
             token: t, from 1.
             signal: β δ / g: the first latents' Lipschitz constant by the state, times the distance of the two
                 states, over g.
-
-        Example:
-            >>> SweepInequality(contraction=0.0, coupling=2.0, memory=0.0).needed_sweeps(100, 1.0) > 90
-            True
         """
         if check_integer("token", token) < 1:
             raise InputError(f"token is {token}; give at least 1")

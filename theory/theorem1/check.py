@@ -92,13 +92,6 @@ def check_theorem1(
         >>> linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
         >>> check_theorem1(linear, states).reasons
         {'does not apply: the transition is diagonal and linear, to within the measured error': 2}
-
-        A step of the delta rule with k along (1, 1) is of a third kind.
-
-        >>> mix = torch.tensor([[0.5, -0.5], [-0.5, 0.5]], dtype=torch.float64)
-        >>> delta = Transition(lambda z, s: z, lambda z, s: {"h": mix @ s["h"]}, 0, (("h",),))
-        >>> check_theorem1(delta, states).kind.value
-        'non-diagonal and linear'
     """
     validate_states(transition, states)
     if seed is not None:

@@ -74,8 +74,6 @@ class Condition:
         >>> condition = unmeasured("C2", "no fixed point was reached")
         >>> condition.verdict.value, condition.statement
         ('inconclusive', 'I − ∂zΦ is invertible')
-        >>> condition.as_dict()["value"] is None
-        True
     """
 
     name: str
@@ -217,18 +215,6 @@ class LayerConclusion:
         >>> layer = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9)
         >>> layer.non_diagonal.value, layer.non_linear.value
         ('holds', 'fails')
-
-        J is the same at h and −h for the odd map tanh; the secant shows that it is not linear.
-
-        >>> even = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9, secant_defect=0.3, secant_error=1e-9)
-        >>> even.non_linear.value
-        'holds'
-
-        No affine map has a diagonal J and couples entries afar.
-
-        >>> jump = LayerConclusion(("h",), 0.0, 1e-9, 0.0, 1e-9, other_defect=0.3, other_error=1e-9)
-        >>> jump.non_diagonal.value, jump.non_linear.value
-        ('holds', 'inconclusive')
     """
 
     names: tuple[str, ...]

@@ -91,8 +91,6 @@ class LayerKind:
         >>> layer.reason
         'off-diagonal mass at 1 of 2 states, at most 0.5 of ‖J‖ with an error of 1e-09; no change of J with
         the state at any of 2 states, at most 0 of ‖J‖ with an error of 1e-09'
-        >>> layer.as_dict()["kind"], layer.as_dict()["names"]
-        ('non-diagonal and linear', ['S'])
     """
 
     names: tuple[str, ...]

@@ -40,8 +40,6 @@ class StateCheck:
         >>> check = StateCheck(Status.CONVERGED, conditions, (LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9),))
         >>> check.verdict.value, check.reason
         ('does not apply', 'the transition is linear, to within the measured error')
-        >>> check.off_diagonal_mass
-        0.5
     """
 
     status: Status
@@ -178,8 +176,6 @@ class Theorem1Report:
         ('does not apply', 2, array([0.25, 0.25]))
         >>> merged.headline
         'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
-        >>> merged.summary()["off_diagonal_mass"]
-        {'min': 0.5, 'median': 0.5, 'max': 0.5}
     """
 
     checks: tuple[StateCheck, ...]
