@@ -12,7 +12,7 @@ from torch.nn import functional
 from automata.errors import InputError
 from theory.rigorous.rounded import FLOAT32, FLOAT64, FloatFormat
 
-COUNT = 4_000
+COUNT = 20_000
 Function = tuple[Callable[[Tensor], Tensor], Callable[[arb], arb], float, float]
 FUNCTIONS: dict[str, Function] = {
     "exp": (torch.exp, lambda x: x.exp(), -80.0, 5.0),

@@ -26,9 +26,9 @@ def inputs_of(length: int, batch: int = 3) -> Tensor:
 
 
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
-@pytest.mark.parametrize("decay", [0.5, 1.0, -0.25])
-def test_sequential_mode_is_torchs_rnn_over_1000_tokens(nonlinearity: str, decay: float) -> None:
-    rnn, inputs = make_rnn(nonlinearity, gain=0.9), inputs_of(1000)
+@pytest.mark.parametrize("decay", [0.5, -0.25])
+def test_sequential_mode_is_torchs_rnn_over_5000_tokens(nonlinearity: str, decay: float) -> None:
+    rnn, inputs = make_rnn(nonlinearity, gain=0.9), inputs_of(5000)
     with torch.no_grad():
         expected, _ = rnn(inputs)
     # A step is off by less than 20 ε max(1, |h|) / |λ|, ε = 1.1e-16 (two additions of terms of order h, a
