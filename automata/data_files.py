@@ -104,15 +104,6 @@ def fresh_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file to be written in one stroke: beside its place, to the disk, then into place.
 
     Neither a kill nor a full disk leaves half a file. OSError names the path; the file is then as it was.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     with fresh_file(Path(folder) / "a.txt") as file:
-        ...         file.write(b"abc"), (Path(folder) / "a.txt").exists()
-        ...     (Path(folder) / "a.txt").read_bytes()
-        (3, False)
-        b'abc'
     """
     # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
     beginning = f".{path.name[:200]}."

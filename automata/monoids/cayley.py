@@ -90,8 +90,6 @@ def non_associative_triple(table: IntArray, generators: Sequence[int]) -> tuple[
     Light's test: the elements b with (a·b)·c = a·(b·c) for all a, c are closed under products, so that only
     b in a generating set must be tried (Clifford and Preston, The Algebraic Theory of Semigroups, §1.2).
     That makes O(n²) for each generator instead of O(n³).
-
-    Shapes: table ``[n, n]``.
     """
     work = len(generators) * table.size
     if work > _MOST_WORK:

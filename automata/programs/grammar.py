@@ -86,12 +86,8 @@ class Scope:
 class StatementWriter:
     """Writes statements that are drawn at random."""
 
-    names: str  # the variables of the program
-    modulus: int  # of the arithmetic
-    iterations: int  # the most iterations of a loop
-    depth: int  # how deep loops and conditions are nested at most
-    reversible: bool  # whether a statement may only permute the values that the variables can have together
-    choices: Choices  # the source of randomness
+    grammar: "ProgramGrammar"
+    choices: Choices
 
     def block(self, statements: int, scope: Scope) -> list[str]:
         """Return exactly so many statements, those within others included."""
@@ -105,29 +101,29 @@ class StatementWriter:
     def statement(self, most: int, scope: Scope) -> tuple[list[str], int]:
         """Return one statement, and how many it is with those within it: at most so many."""
         choices = self.choices
-        if most == 1 or scope.depth == self.depth or not choices.happens(_COMPOUND):
+        if most == 1 or scope.depth == self.grammar.depth or not choices.happens(_COMPOUND):
             return self._simple(scope), 1
         inner = 1 + choices.below(min(most - 1, LARGEST_BLOCK))
-        if choices.happens(0.5) or (self.reversible and len(scope.changeable) == 1):
+        if choices.happens(0.5) or (self.grammar.reversible and len(scope.changeable) == 1):
             return self._loop(inner, scope), 1 + inner
         return self._condition(inner, scope), 1 + inner
 
     def _loop(self, inner: int, scope: Scope) -> list[str]:
         name = LOOP_VARIABLES[len(scope.loop_variables)]
-        count = str(1 + self.choices.below(self.iterations))
+        count = str(1 + self.choices.below(self.grammar.iterations))
         within = replace(scope, depth=scope.depth + 1, loop_variables=scope.loop_variables + name)
         header = [*[INDENT] * scope.depth, "for ", name, " in range(", count, "):", "\n"]
         return header + self.block(inner, within)
 
     def _condition(self, inner: int, scope: Scope) -> list[str]:
-        choices, indent = self.choices, [INDENT] * scope.depth
-        variable = choices.one_of(self.names)
+        grammar, choices, indent = self.grammar, self.choices, [INDENT] * scope.depth
+        variable = choices.one_of(grammar.names)
         sign = choices.one_of((" < ", " == ", " > "))
         # a number that does not decide the comparison whatever the variable holds
-        least, bound = int(sign == " < "), self.modulus - (sign == " > ")
+        least, bound = int(sign == " < "), grammar.modulus - (sign == " > ")
         within = replace(scope, depth=scope.depth + 1)
-        others = self.names.replace(variable, "")
-        if self.reversible:
+        others = grammar.names.replace(variable, "")
+        if grammar.reversible:
             others = ""
             within = replace(within, changeable=scope.changeable.replace(variable, ""))
         operand = self._operand(others + scope.loop_variables, least, bound)
@@ -138,24 +134,26 @@ class StatementWriter:
         return words
 
     def _simple(self, scope: Scope) -> list[str]:
-        choices, indent = self.choices, [INDENT] * scope.depth
+        grammar, choices, indent = self.grammar, self.choices, [INDENT] * scope.depth
         x = choices.one_of(scope.changeable)
         kind = choices.fraction()
-        number, copy, swap = _REVERSIBLE_SHARES if self.reversible else _SHARES
+        number, copy, swap = _REVERSIBLE_SHARES if grammar.reversible else _SHARES
         if kind < number:
-            return [*indent, x, " = ", str(choices.below(self.modulus)), "\n"]
+            return [*indent, x, " = ", str(choices.below(grammar.modulus)), "\n"]
         if kind < copy:
-            return [*indent, x, " = ", choices.one_of(self.names.replace(x, "")), "\n"]
+            return [*indent, x, " = ", choices.one_of(grammar.names.replace(x, "")), "\n"]
         if kind < swap and len(scope.changeable) > 1:
             y = choices.one_of(scope.changeable.replace(x, ""))
             return [*indent, x, ", ", y, " = ", y, ", ", x, "\n"]
-        left, sign = x, choices.one_of(_SIGNS[:4] if self.reversible else _SIGNS)
-        if not self.reversible and choices.happens(0.5):
-            left = choices.one_of(self.names.replace(x, ""))
+        left, sign = x, choices.one_of(_SIGNS[:4] if grammar.reversible else _SIGNS)
+        if not grammar.reversible and choices.happens(0.5):
+            left = choices.one_of(grammar.names.replace(x, ""))
         # times 1 changes nothing, unless 1 is the only number there is
-        least = 2 if sign == " * " and self.modulus > 2 else 1
-        operand = self._operand(self.names.replace(left, "") + scope.loop_variables, least, self.modulus)
-        return [*indent, x, " = (", left, sign, operand, f") % {self.modulus}", "\n"]
+        least = 2 if sign == " * " and grammar.modulus > 2 else 1
+        operand = self._operand(
+            grammar.names.replace(left, "") + scope.loop_variables, least, grammar.modulus
+        )
+        return [*indent, x, " = (", left, sign, operand, f") % {grammar.modulus}", "\n"]
 
     def _operand(self, names: str, least: int, bound: int) -> str:
         """Return one of the names, or a number in least … bound − 1."""
@@ -240,6 +238,11 @@ class ProgramGrammar:
         check_integer("depth", self.depth, 0, len(LOOP_VARIABLES))
         check_type("reversible", self.reversible, bool, "give True or False")
 
+    @property
+    def names(self) -> str:
+        """The letters of the variables."""
+        return VARIABLES[: self.variables]
+
     @cached_property
     def tokenizer(self) -> PhraseTokenizer:
         r"""The tokens: what stands between names and numbers, the names, and the ten digits."""
@@ -247,7 +250,7 @@ class ProgramGrammar:
         signs += ["for ", " in range(", "):", "if ", " < ", " == ", " > ", ":", "else:"]
         signs += [f'print("{OUTPUT}', ':", ', ")", OUTPUT, ": "]
         loop_variables = LOOP_VARIABLES[: self.depth]
-        return PhraseTokenizer([*signs, *VARIABLES[: self.variables], *loop_variables, *map(str, range(10))])
+        return PhraseTokenizer([*signs, *self.names, *loop_variables, *map(str, range(10))])
 
     def line_bound(self, statements: int) -> int:
         """Return how many lines a program of so many statements executes at most, see the module."""
@@ -285,7 +288,7 @@ class ProgramGrammar:
         """Draw the tokens of a program of exactly so many statements, without running it."""
         needed = 8 * _SHORTEST_LINE * statements
         check_memory(f"a program of {statements} statements", needed, "give fewer")
-        return self._whole(self._writer(choices).block(statements, self._scope), choices)
+        return self._whole(StatementWriter(self, choices).block(statements, Scope(self.names)), choices)
 
     def draw_within(self, tokens: int, choices: Choices) -> list[int]:
         """Draw the tokens of a program that has at most so many, with what it prints, if a short one has.
@@ -294,29 +297,21 @@ class ProgramGrammar:
         program ends without it.
         """
         room = tokens - _TOKENS_PER_VARIABLE * self.variables
-        writer = self._writer(choices)
-        body, _ = writer.statement(1, self._scope)
+        writer, scope = StatementWriter(self, choices), Scope(self.names)
+        body, _ = writer.statement(1, scope)
         while True:
-            further, _ = writer.statement(1 + LARGEST_BLOCK, self._scope)
+            further, _ = writer.statement(1 + LARGEST_BLOCK, scope)
             if len(body) + len(further) > room:
                 return self._whole(body, choices)
             body += further
 
-    @property
-    def _scope(self) -> Scope:
-        return Scope(VARIABLES[: self.variables])
-
-    def _writer(self, choices: Choices) -> StatementWriter:
-        names = VARIABLES[: self.variables]
-        return StatementWriter(names, self.modulus, self.iterations, self.depth, self.reversible, choices)
-
     def _whole(self, body: list[str], choices: Choices) -> list[int]:
         """Put the assignments before some statements and the prints after them."""
         words: list[str] = []
-        for name in VARIABLES[: self.variables]:
+        for name in self.names:
             words += [name, " = ", str(choices.below(self.modulus)), "\n"]
         words += body
-        for name in VARIABLES[: self.variables]:
+        for name in self.names:
             words += [f'print("{OUTPUT}', name, ':", ', name, ")", "\n"]
         numbers = self.tokenizer.numbers
         return [numbers[word] for word in words]

@@ -49,12 +49,8 @@ def last_reveal_audit(
 
     The places of the reveals are those of a sample. Given them the accuracy is exact if all actions have the
     same number of tokens; otherwise where a reveal stands in a row tells of the actions before it, and there
-    is no answer unless sessions are counted whole: see `places_tell_nothing`.
-
-    Returns:
-        None if no value is asked there in the sample, or the accuracy is not known: actions, or reveals,
-        differ in tokens, all of more than six first values that repeat are revealed at once, or reveals are
-        of a form of one's own.
+    is no answer unless sessions are counted whole. None too where no value is asked, where all of more than
+    six first values that repeat are revealed at once, and where reveals are of a form of one's own.
     """
     if not places_tell_nothing(task, length, last):
         return None
@@ -81,9 +77,8 @@ def last_reveal_audit(
 def places_tell_nothing(task: ReplLanguage, length: int, last: int) -> bool:
     """Return whether where a reveal stands in the last tokens of a row says nothing of what it shows.
 
-    So it is if all actions have the same number of tokens, and all reveals. Otherwise a window of a row holds
-    the reveals that short actions precede more often than others. It does not matter where all of every
-    session is counted.
+    So it is if all actions have the same number of tokens, and all reveals: otherwise a window of a row holds
+    the reveals behind short actions more often. It does not matter where all of every session is counted.
     """
     tables = task.tables
     actions, reveals = np.split(

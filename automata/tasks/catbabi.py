@@ -31,12 +31,8 @@ class CatBabi(StoredTask):
     """Stories of all tasks in a random order, each after the token ``<eos>``; the next token is asked.
 
     A row reads one order of all stories of its part after the other, so that none is drawn again before all
-    were. Where batches go on, a row is cut after ``length`` tokens and continued in the next batch, and a
-    model may carry its state along; nothing but ``<eos>`` tells that a story begins.
-
-    In the published protocol the rows of a batch share one pool of stories; here every row has orders of its
-    own, so that rows do not depend on each other. InputError if the files cannot be read, or are not those
-    with the digest.
+    were. In the published protocol the rows of a batch share one pool of stories; here every row has orders
+    of its own. InputError if the files cannot be read, or are not those with the digest.
 
     Args:
         path: a folder with files ``qa1_train.txt`` and so on, or a ``.tar.gz`` of one; may begin with
@@ -120,13 +116,9 @@ class CatBabi(StoredTask):
         return Batch(tokens, rows[:, 1:].copy(), asked.astype(np.float32), end=begin + length)
 
     def whole_part(self, order: int = 0) -> tuple[IntArray, IntArray, IntArray]:
-        """Return all stories of the part once, in one of the orders that rows have.
+        """Return all stories of the part once, in one of the 2**20 orders that rows have.
 
-        InputError if the order is no number from 0 below 2**20.
-
-        Returns:
-            The tokens, that which comes after each, and the task of the story that each stands in,
-            ``[tokens]``. After the last comes ``<eos>``.
+        It is the tokens, those after each (at the end ``<eos>``), the tasks of their stories, ``[tokens]``.
         """
         if check_integer("order", order, 0) >= _EPOCHS:
             raise InputError(f"order is {order}; give a number below {_EPOCHS}")

@@ -89,14 +89,10 @@ def at_once(function: Function, points: Tensor) -> Tensor:
 def central_differences(
     function: Function, point: Tensor, directions: Tensor, widening: float = 1.0, *, batched: bool = False
 ) -> Tensor:
-    """Return directional derivatives by central differences.
+    """Return central differences, ``[k, m]``, of a function of ``[n]`` along directions ``[k, n]``.
 
-    The step is ε^⅓ times the norm of the point (of the image, or 1, where that is zero): the truncation
-    error, of order step², and the rounding error, of order ε/step, are then both of relative order ε^⅔ ≈
-    4e-11.
-
-    The function maps ``[n]`` to ``[m]``, all points at once if ``batched``; directions ``[k, n]`` give
-    ``[k, m]``. The step is widened by a factor.
+    The step is ε^⅓ times the norm of the point (of the image, or 1, where that is zero) and a factor: the
+    truncation error, of order step², and rounding, of order ε/step, are then of relative order ε^⅔ ≈ 4e-11.
     """
     length = widening * difference_step(point, function(point))
     steps = length * directions / directions.norm(dim=1, keepdim=True)

@@ -187,5 +187,4 @@ test_wrong_uses = refusals(
     (lambda: task_from({"recognition": {"avoid": []}}), "field of recognition 'avoid' is unknown"),
     (lambda: task_from({"arithmetic": {"base": 3}}), "field of arithmetic 'base' is unknown"),
     (lambda: draw_words(parity_dfa(), [], np.random.default_rng(0)), r"lengths are \[\]"),
-    ("cannot go on in the next batch",),
 )
