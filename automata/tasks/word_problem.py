@@ -279,12 +279,12 @@ class WordProblem(Task):
             8 * int(length) * self.state_count,
             "give a shorter length",
         )
-        current = np.zeros(self.state_count)
+        current: FloatArray = np.zeros(self.state_count)
         current[self.initial_state] = 1
         rows = []
         for _ in range(length):
             moved = (current[:, None] * self.token_probabilities).ravel()
-            current = np.bincount(self.table.ravel(), moved, self.state_count)
+            current = np.bincount(self.table.ravel(), moved, self.state_count).astype(np.float64)
             rows.append(current)
         return np.stack(rows)
 

@@ -3,7 +3,7 @@ import torch
 
 from automata.errors import InputError
 from theory import State, Transition
-from theory.blocks import BlockMap, flatten, random_signs, replace, slices, validate
+from theory.blocks import BlockMap, flatten, replace, validate
 
 
 @pytest.fixture
@@ -22,12 +22,6 @@ def test_replace_inverts_flatten_in_any_order_of_names(state: State) -> None:
     assert torch.equal(flatten(changed, names), vector)
     assert torch.equal(changed["a"], state["a"] + 1)
     assert changed["w"] is state["w"]
-
-
-def test_slices_locate_every_entry_of_the_flat_state(state: State) -> None:
-    flat = flatten(state)
-    for name, where in slices(state).items():
-        assert torch.equal(flat[where], state[name].reshape(-1))
 
 
 def test_block_map_holds_the_rest_of_the_state_fixed(state: State) -> None:
@@ -58,11 +52,3 @@ def test_unusable_states_are_refused(
     transition = Transition(lambda z, s: z, lambda z, s: s, 0, layers)
     with pytest.raises(InputError, match=message):
         validate(transition, entries)
-
-
-def test_random_signs_are_signs_and_reproducible() -> None:
-    signs = random_signs(50, 40, torch.zeros(1).double(), seed=1)
-    assert set(signs.unique().tolist()) == {-1.0, 1.0}
-    assert torch.equal(signs, random_signs(50, 40, torch.zeros(1).double(), seed=1))
-    # The mean of 2000 fair signs has standard deviation 0.022; four of them.
-    assert abs(signs.mean().item()) < 0.09

@@ -1,5 +1,4 @@
 import contextlib
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -167,11 +166,6 @@ def test_wrong_start_is_refused() -> None:
     transition = self_map_only(lambda z, s: z.cos())
     with pytest.raises(InputError, match=r"start has shape \(2,\)"):
         solve_fixed_point(transition, STATE, torch.zeros(2, dtype=torch.float64))
-
-
-def test_every_status_has_a_sentence() -> None:
-    assert len({status.sentence for status in Status}) == 3
-    assert math.isnan(solve_fixed_point(self_map_only(lambda z, s: z**2 + 2), STATE).rounding_level)
 
 
 @pytest.mark.parametrize("contraction", [1.0, 1 / 16, 1 / 256])

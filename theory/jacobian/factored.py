@@ -8,7 +8,7 @@ as an LSTM's, is found by measurement and stored as a matrix.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -131,7 +131,9 @@ class FactoredJacobian:
             others = self._off_diagonal_norm_from_factors()
             if others is not None:
                 return self.diagonal().norm().item(), others
-        for start, chunk in self._row_chunks():
+        count = max(1, MAX_CHUNK_ENTRIES // max(1, self.size))
+        for start in range(0, self.size, count):
+            chunk = self.rows(start, min(start + count, self.size))
             entries = chunk.diagonal(offset=start)
             diagonal = math.hypot(diagonal, entries.norm().item())
             entries.zero_()
@@ -151,11 +153,6 @@ class FactoredJacobian:
         bound = triangle.norm().item() * self.right.norm().item()
         precise = 0 < bound <= 1024 * whole and whole**2 <= 1024 * squares
         return math.sqrt(squares) if precise else None
-
-    def _row_chunks(self) -> Iterator[tuple[int, Tensor]]:
-        count = max(1, MAX_CHUNK_ENTRIES // max(1, self.size))
-        for start in range(0, self.size, count):
-            yield start, self.rows(start, min(start + count, self.size))
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,16 +29,7 @@ class Units:
 
     @classmethod
     def of(cls, transition: Transition, state: State, others: Sequence[State], latent: Tensor) -> "Units":
-        """Return the largest number that each entry is at the states, and that its terms are at a latent.
-
-        Example:
-            A latent that is zero, of which h' takes 1e9 times.
-
-            >>> large = Transition(lambda z, s: z / 2, lambda z, s: {"h": s["h"] + 1e9 * z}, 1, (("h",),))
-            >>> one, rest = torch.ones(1).double(), torch.zeros(1).double()
-            >>> Units.of(large, {"h": one}, [], rest).latent < 1e-8
-            tensor([True])
-        """
+        """Return the largest number that each entry is at the states, and that its terms are at a latent."""
         names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
         block = BlockMap(transition, state, names)
         image = block.state_update(latent, block.vector)

@@ -21,14 +21,6 @@ FIVE_TUPLE = {
 }
 
 
-def test_run_and_accepts_follow_the_definition() -> None:
-    dfa = DFA(**FIVE_TUPLE)  # type: ignore[arg-type]
-    for length in range(6):
-        for word in words_of("ab", repeat=length):
-            assert dfa.accepts(word) == (word.count("a") % 2 == 1)
-            assert len(dfa.run(word)) == length + 1
-
-
 def test_complement_accepts_the_other_words() -> None:
     dfa = dyck_dfa(2)
     for length in range(7):

@@ -89,13 +89,6 @@ def test_accuracies_are_those_of_all_words(name: str, length: int, last: int) ->
     assert result.majority == pytest.approx(result.windows[0].accuracy, abs=1e-12)
 
 
-def test_a_memory_is_known_from_its_last_write() -> None:
-    result = shortcut_audit(make_task("flip-flop"), 64, windows=[1, 2, 5, 10])
-    for entry in result.windows:
-        # two of three tokens write; without a write among k tokens either value is as likely
-        assert entry.accuracy == pytest.approx(1 - (1 / 3) ** entry.window / 2, abs=1e-8)
-
-
 @pytest.mark.parametrize("name", ["Z60", "S3"])
 def test_no_window_tells_a_product_of_uniform_elements(name: str) -> None:
     task = make_task(name)

@@ -120,15 +120,6 @@ def test_the_mass_of_the_delta_rule_is_that_of_its_closed_form() -> None:
     assert "does not apply: the transition is linear, to within the measured error" in report.reasons
 
 
-def test_one_token_off_the_axes_makes_the_model_non_diagonal() -> None:
-    along, across = torch.eye(3, dtype=torch.float64)[[0, 2]], unit_keys()
-    reports = [check_theorem1(delta_rule(keys, 0.7), matrix_states()) for keys in (along, across)]
-    assert [report.kind for report in reports] == [DIAGONAL_LINEAR, NON_DIAGONAL_LINEAR]
-    merged = Theorem1Report.merge(reports)
-    assert merged.kind is NON_DIAGONAL_LINEAR
-    assert "off-diagonal mass at 4 of 8 states" in merged.kind_sentence
-
-
 def test_an_affine_fixed_point_is_non_diagonal_and_linear() -> None:
     """Φ = A z + B h and G = λ ⊙ h + C z: J = diag λ + C (I − A)^{-1} B at every state."""
     A, B, C = 0.3 * W[:3, :3], W[:3], W[:, :3]

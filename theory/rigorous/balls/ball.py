@@ -183,12 +183,7 @@ def as_ball(number: Ball | float | Array) -> Ball:
 
 
 def only_where(defined: Any, found: Ball) -> Ball:
-    """Return the balls where something is defined, and what stands for no number elsewhere.
-
-    Example:
-        >>> only_where([True, False], Ball.exact([2.0, 2.0]))
-        Ball(midpoint=array([ 2., nan]), radius=array([ 0., inf]))
-    """
+    """Return the balls where something is defined, and what stands for no number elsewhere."""
     return Ball(np.where(defined, found.midpoint, np.nan), np.where(defined, found.radius, np.inf))
 
 

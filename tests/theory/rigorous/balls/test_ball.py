@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from theory.rigorous.balls.ball import Ball, concatenate, row_sum_norm, spectral_norm
+from theory.rigorous.balls.ball import Ball, row_sum_norm, spectral_norm
 
 Array = NDArray[np.float64]
 
@@ -139,11 +139,6 @@ def test_norms_of_what_is_not_finite_are_not_finite() -> None:
         assert spectral_norm(broken)[1] < 1.1
 
 
-def test_shapes() -> None:
-    ball = Ball.around(np.arange(6.0).reshape(2, 3), 0.5)
-    assert ball.transpose().shape == (3, 2)
-    assert ball.reshape(3, 2).shape == (3, 2)
-    assert ball.repeat(2, 1).midpoint.tolist() == [[0, 0, 1, 1, 2, 2], [3, 3, 4, 4, 5, 5]]
-    assert concatenate([ball, ball], 0).shape == (4, 3)
+def test_a_radius_of_another_shape_is_refused() -> None:
     with pytest.raises(AssertionError, match="radius"):
         Ball(np.zeros(2), np.zeros(3))
