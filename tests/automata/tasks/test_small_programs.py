@@ -66,7 +66,7 @@ def test_programs_fill_rows_of_every_length(length: int) -> None:
     """Ends are spread over the row, so that the last ten places ask something."""
     task = SmallPrograms()
     assert task.tokens_of(1) == 55
-    batch = task.batch(300, length, np.random.default_rng(4))
+    batch = task.batch(1000, length, np.random.default_rng(4))
     assert (batch.counted.sum(axis=1) == 3).all()
     ends = length - 1 - batch.counted[:, ::-1].argmax(axis=1)
     assert length - 8 <= ends.max() <= length - 3
