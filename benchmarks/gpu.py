@@ -3,7 +3,7 @@
 Every script that measures a kernel runs, and checks it first, then the kernel tests, each in a process of its
 own: Triton settles when it is imported whether kernels are compiled or interpreted. What they report is
 written to ``benchmarks/results/gpu.json`` with the environment; a script that fails is stored with what it
-said, and the exit code is 1. ``mamba_ssm`` and ``flash-linear-attention`` are rivals where installed.
+said, and the exit code is 1. ``mamba_ssm`` is a rival where it is installed.
 """
 
 import json
@@ -29,7 +29,7 @@ from implicit.runs.files import write_bytes
 ROOT = Path(__file__).parents[1]
 OUT = Path(__file__).parent / "results" / "gpu.json"
 LINES_KEPT = 40
-PACKAGES = ("triton", "mamba-ssm", "flash-linear-attention")
+PACKAGES = ("triton", "mamba-ssm")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The SSD scan on a GPU: our Triton kernels, mamba_ssm's, fla's and our chunked path, side by side.
+"""The SSD scan on a GPU: our Triton kernels, mamba_ssm's and our chunked path, side by side.
 
 Run ``python -m benchmarks.gpu_ssd [--out OUT.json]`` on a machine with a GPU. Each backend is first compared
 with the float64 definition, results and all gradients; one that fails reports no speed. ``--check-only`` ends
@@ -20,29 +20,22 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
 from benchmarks import gpu_timing as gpu
-from benchmarks.fla_scan import FLA
 from benchmarks.memory import peak_bytes
 from implicit.command_line import run_command
-from implicit.ops.backends import Backend
-from implicit.ops.ssd import BACKENDS, Request, Scan, ssd
+from implicit.ops.ssd import BACKENDS, Request, ssd
 
 RESULTS = ("y", "state", "dx", "ddt", "dA", "dB", "dC", "dinitial_state")
-COMPARED: dict[str, Backend[Request, Scan]] = {
-    **{name: BACKENDS[name] for name in ("triton", "mamba_ssm", "chunked")},
-    "simple_gla": FLA,
-}
+COMPARED = ("triton", "mamba_ssm", "chunked")
 
 # Largest error over the largest entry. bfloat16 rounds operands to 2e-3 two or three times in a row. float32
-# keeps 21 bits or more in ours; the others leave their products to Triton's default, TF32, which keeps 10.
+# keeps 21 bits or more in ours; mamba_ssm leaves its products to Triton's default, TF32, which keeps 10.
 TOLERANCES = {
     (torch.bfloat16, "triton"): 2e-2,
     (torch.bfloat16, "mamba_ssm"): 2e-2,
     (torch.bfloat16, "chunked"): 2e-2,
-    (torch.bfloat16, "simple_gla"): 2e-2,
     (torch.float32, "triton"): 1e-5,
     (torch.float32, "mamba_ssm"): 1e-2,
     (torch.float32, "chunked"): 1e-5,
-    (torch.float32, "simple_gla"): 1e-2,
 }
 
 
@@ -74,8 +67,8 @@ def scan_arguments(
 
 
 def scan(backend: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return the public function with a backend, or what is not behind it."""
-    return partial(ssd, backend=backend) if backend in BACKENDS else COMPARED[backend].run
+    """Return the public function with a backend."""
+    return partial(ssd, backend=backend)
 
 
 def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[str, Any]:
@@ -98,7 +91,7 @@ def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:
     request = Request.of(arguments[0], arguments[3], arguments[4])
     checked: dict[str, dict[str, Any]] = {}
     for backend in COMPARED:
-        refusal = COMPARED[backend].refusal(request)
+        refusal = BACKENDS[backend].refusal(request)
         if refusal is not None:
             checked[backend] = {"unavailable": refusal}
             continue
@@ -125,20 +118,22 @@ def report_times(times: dict[str, Any]) -> None:
         print(f"  {backend:<10} peak memory {1e-6 * figures['peak_bytes']:.0f} MB")
 
 
-def add_sizes(parser: argparse.ArgumentParser, gpu: bool) -> tuple[str, ...]:
-    """Add the sizes of a scan, those of a GPU or such as the interpreter can bear; return their names."""
-    parser.add_argument("--batch", type=int, default=8 if gpu else 1)
-    parser.add_argument("--length", type=int, default=2048 if gpu else 70, help="tokens per sequence")
-    parser.add_argument("--heads", type=int, default=24 if gpu else 2)
-    parser.add_argument("--groups", type=int, default=1, help="groups of heads that share B and C")
-    parser.add_argument("--head-size", type=int, default=64 if gpu else 16)
-    parser.add_argument("--state-size", type=int, default=128 if gpu else 16)
-    return "batch", "length", "heads", "groups", "head_size", "state_size"
+SIZES = {
+    "batch": (8, 1),
+    "length": (2048, 70),
+    "heads": (24, 2),
+    "groups": (1, 1),  # of heads that share B and C
+    "head_size": (64, 16),
+    "state_size": (128, 16),
+}
+"""Sizes of the scan on a GPU, and such as the interpreter can bear."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = gpu.parser_of("gpu_ssd", __doc__, 50)
-    sizes = add_sizes(parser, torch.cuda.is_available())
+    for name, (gpu_size, interpreted) in SIZES.items():
+        size = gpu_size if torch.cuda.is_available() else interpreted
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size)
     options = gpu.parsed(parser, argv)
     results = [run(options, getattr(torch, dtype)) for dtype in options.dtypes]
     wrong = [
@@ -147,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for backend, check in result["check"].items()
         if not check.get("correct", True)
     ]
-    gpu.store(options, {name: getattr(options, name) for name in sizes}, results, wrong)
+    gpu.store(options, {name: getattr(options, name) for name in SIZES}, results, wrong)
 
 
 if __name__ == "__main__":

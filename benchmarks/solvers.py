@@ -4,7 +4,7 @@ Before anything is timed, the windowed mode has to give the sequential mode's an
 same decoded token everywhere.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import torch
@@ -41,36 +41,26 @@ AIMED_LENGTH = 512
 WATCHED_LENGTHS: dict[Mode, int] = {"simultaneous": 4096, "sequential": 128, "windowed": 512}
 
 
-def cases_of(
-    sizes: Sequence[tuple[str, int, int, float, int]],
-    modes: Sequence[Mode],
-    max_iterations: int,
-    check: Callable[[Mapping[Mode, Solved], Tensor], None],
-    counts: Callable[[SequenceSolution, Mode], Mapping[str, float]],
-) -> Iterator[Case]:
-    """A case for each run, sequences, length, tolerance and turns, with the modes as contenders.
-
-    ``check`` takes all solutions and the labels, ``counts`` one solution.
-    """
-    for name, sequences, length, rtol, turns in sizes:
+def cases() -> Iterator[Case]:
+    for name, sequences, length, rtol, turns in SIZES:
         run = load_run(name)
         model = as_implicit(run)
         model.without_kernels()  # modes are compared, not PyTorch with a kernel
-        tokens, labels = draw_batch(run.task, sequences, length, 0, Stream.TEST, length)[:2]
-        stopping = Stopping(rtol=rtol, max_iterations=max_iterations)
-        solutions = {mode: solve(model, tokens, mode, stopping) for mode in modes}
+        tokens = draw_batch(run.task, sequences, length, 0, Stream.TEST, length).tokens
+        stopping = Stopping(rtol=rtol, max_iterations=4000)
+        solutions = {mode: solve(model, tokens, mode, stopping) for mode in MODES}
         yield Case(
             parameters={"run": name, "sequences": sequences, "length": length, "rtol": rtol},
-            check=partial(check, solutions, labels),
+            check=partial(check, solutions),
             contenders=tuple(
                 Contender(
                     mode,
                     partial(solve, model, tokens, mode, stopping),
-                    counts(solutions[mode][0], mode),
+                    {"evaluations_a_token": round(solutions[mode][0].evaluations.double().mean().item(), 1)},
                     allocator="torch" if length <= WATCHED_LENGTHS[mode] else None,
                     watched=watched(model, tokens, mode, solutions[mode][0], rtol),
                 )
-                for mode in modes
+                for mode in MODES
             ),
             turns=turns,
         )
@@ -93,27 +83,19 @@ def watched(
     return partial(solve, model, tokens, mode, Stopping(rtol=rtol, max_iterations=few))
 
 
-def require_converged(solutions: Mapping[Mode, Solved]) -> None:
+def check(solutions: Mapping[Mode, Solved]) -> None:
     for mode, (solution, _) in solutions.items():
         if solution.share_converged < 1:
             raise IncorrectError(f"{mode}: only {solution.share_converged:.2%} of the tokens converged")
-
-
-def check(solutions: Mapping[Mode, Solved], _labels: Tensor) -> None:
-    require_converged(solutions)
     differ = int((solutions["windowed"][1] != solutions["sequential"][1]).sum())
     if differ:
         raise IncorrectError(f"windowed and sequential decode {differ} tokens differently")
 
 
-def evaluations(solution: SequenceSolution, _mode: Mode) -> dict[str, float]:
-    return {"evaluations_a_token": round(solution.evaluations.double().mean().item(), 1)}
-
-
 BENCHMARK = Benchmark(
     "solvers",
     "Modes of evaluation: token evaluations and time",
-    partial(cases_of, SIZES, MODES, 4000, check, evaluations),
+    cases,
     checked="all tokens converge, windowed decodes what sequential decodes",
     headlines=(
         *(

@@ -49,7 +49,6 @@ GROUPS: dict[str, dict[str, str]] = {
     "Kernels, one by one": {
         "benchmarks.triton_compilation": "Compile every kernel for GPUs that need not be here.",
         "benchmarks.gpu_ssd": "The SSD scan on a GPU: checked, then timed beside others.",
-        "benchmarks.gpu_ssd_tiles": "The scan's kernels over tile sizes, on the GPU at hand.",
         "benchmarks.gpu_sequential_solve": "The sequential mode on a GPU: the fused kernel and the loop.",
         "benchmarks.gpu_elementwise": "Gated norm and short convolution on a GPU.",
     },

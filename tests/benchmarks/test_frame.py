@@ -18,13 +18,9 @@ from torch import Tensor
 
 from automata import WordProblem, make_task
 from benchmarks import __main__ as command
-from benchmarks import fixed_point_modes, mamba2_cell, ssd_scan, word_problem_throughput
+from benchmarks import mamba2_cell, ssd_scan, word_problem_throughput
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_case
-from benchmarks.solvers import solve
 from benchmarks.summary import table
-from implicit import ImplicitMamba2, ImplicitMamba2Config
-from implicit.fixed_point import Stopping
-from implicit.modes import SequenceSolution, Solve
 from implicit.ops.backends import Backend
 from implicit.ops.ssd import BACKENDS, dispatch, ssd_reference
 
@@ -207,32 +203,3 @@ def test_the_check_of_the_word_problem_notices_a_wrong_label(monkeypatch: pytest
     monkeypatch.setattr(WordProblem, "sample", lambda *arguments: (tokens, labels))
     with pytest.raises(IncorrectError, match="label of token 7 in sequence 5 is wrong"):
         word_problem_throughput.check(problem)
-
-
-def test_the_check_of_the_modes_notices_wrong_answers_and_tokens_not_converged() -> None:
-    torch.manual_seed(0)
-    config = ImplicitMamba2Config(
-        vocabulary_size=2, output_size=2, d_model=4, head_size=4, d_state=2, residual=False
-    )
-    model = ImplicitMamba2(config)
-    # A self-map that depends little on z is a contraction.
-    model.get_parameter("mixers.0.in_proj.weight").data.mul_(0.1)
-    tokens = torch.tensor([[0, 1, 1]])
-    converging = Stopping(rtol=1e-3, max_iterations=1000)
-    solutions = {mode: solve(model, tokens, mode, converging) for mode in fixed_point_modes.MODES}
-    answers = solutions["sequential"][1]
-    fixed_point_modes.check(solutions, answers)
-    with pytest.raises(IncorrectError, match=r"simultaneous: only 0.00% of the answers are right"):
-        fixed_point_modes.check(solutions, 1 - answers)
-    stopping = Stopping(rtol=1e-3, max_iterations=1)
-    early = model.fixed_points(tokens, solve=Solve("simultaneous", stopping=stopping))
-    with pytest.raises(IncorrectError, match=r"sequential: only 0.00% of the tokens converged"):
-        fixed_point_modes.check({**solutions, "sequential": (early, answers)}, answers)
-
-
-def test_token_evaluations_count_what_is_solved_together() -> None:
-    iterations = torch.tensor([[3, 9, 4], [5, 2, 8]])
-    empty = torch.zeros(2, 3)
-    solution = SequenceSolution(empty, iterations, empty, empty, iterations, "simultaneous")
-    for mode, expected in zip(fixed_point_modes.MODES, (9 * 6, 2 * (5 + 9 + 8)), strict=True):
-        assert fixed_point_modes.evaluations(solution, mode) == {"token_evaluations": expected}

@@ -1,4 +1,4 @@
-"""What stands for a long solve while memory is watched holds as much as the solve."""
+"""What stands for a long solve while memory is watched holds as much as the solve; the check of the modes."""
 
 from functools import partial
 
@@ -6,6 +6,7 @@ import pytest
 
 from analysis.framework.needs import as_implicit
 from benchmarks import solvers
+from benchmarks.frame import IncorrectError
 from benchmarks.memory import peak_bytes
 from implicit import load_run
 from implicit.fixed_point import Stopping
@@ -26,3 +27,19 @@ def test_a_few_iterations_hold_as_much_as_many(mode: Mode) -> None:
     part = solvers.watched(model, tokens, mode, found, 1e-3)
     assert part is not None
     assert peak_bytes(part) == peak_bytes(whole)
+
+
+def test_the_check_notices_other_answers_and_tokens_not_converged() -> None:
+    run = load_run("parity-small")
+    model, tokens = as_implicit(run), draw_batch(run.task, 2, 6, 0, Stream.TEST, 6).tokens
+    solutions = {
+        mode: solvers.solve(model, tokens, mode, Stopping(rtol=1e-3, max_iterations=1000))
+        for mode in solvers.MODES
+    }
+    solvers.check(solutions)
+    solution, decoded = solutions["windowed"]
+    with pytest.raises(IncorrectError, match="decode 12 tokens differently"):
+        solvers.check({**solutions, "windowed": (solution, 1 - decoded)})
+    early = solvers.solve(model, tokens, "windowed", Stopping(rtol=1e-3, max_iterations=1))
+    with pytest.raises(IncorrectError, match=r"windowed: only 0.00% of the tokens converged"):
+        solvers.check({**solutions, "windowed": early})

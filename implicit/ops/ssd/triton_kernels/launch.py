@@ -76,7 +76,7 @@ class Tiles:
         return {"BLOCK_P": self.block_p, "BLOCK_N": self.block_n}
 
 
-# Largest tile of each kernel, by the width of an element: the fastest on an H200 (benchmarks.gpu_ssd_tiles)
+# Largest tile of each kernel, by the width of an element: the fastest on an H200 (docs/log.md)
 # for 512 sequences of 32 tokens in float32, and 8 of 2,048 in bfloat16.
 TILES: dict[tuple[str, int], Tiles] = {
     ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=3),
