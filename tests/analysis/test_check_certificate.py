@@ -14,8 +14,8 @@ from analysis import certificates, check_certificate
 from analysis.certificates import certificate as certificate_format
 from analysis.certificates import replay
 from analysis.certificates.certificate import RefusedError, parse_certificate
+from analysis.certificates.claims.answers import check_iteration
 from analysis.certificates.claims.theorem1 import Explicit, PairChecker
-from analysis.certificates.claims.words import check_iteration
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from implicit.compiled import compile_run
@@ -172,7 +172,7 @@ def _parts(path: Path) -> tuple[str, ...]:
 
 
 def test_the_checker_has_files() -> None:
-    assert {"certificate", "lengths", "theorem1", "replay"} <= {path.stem for path in CHECKING}
+    assert {"certificate", "answers", "theorem1", "replay"} <= {path.stem for path in CHECKING}
 
 
 @pytest.fixture

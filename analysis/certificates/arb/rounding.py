@@ -1,6 +1,6 @@
 """The checker's bound of the rounding of a float64 program's step, in FLINT's balls.
 
-Program and assumptions are those that `analysis.certificates.claims.words` states. Each number of it is a
+Program and assumptions are those that `analysis.certificates.claims.answers` states. Each number of it is a
 pair: a ball that holds what it would be without any rounding for all latents and states of a box, and a bound
 of how far the program's number is from that. Roundings are counted for each formula of the cell as a whole,
 where the producer counts them operation by operation: with e the error that comes in and |x| the largest

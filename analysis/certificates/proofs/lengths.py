@@ -44,7 +44,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, PositiveInt
 from scipy.spatial import cKDTree
 
-from analysis.certificates.claims.lengths import ExplicitLengths, Lengths, Starts
+from analysis.certificates.claims.answers import ExplicitLengths, Lengths, Starts
 from analysis.certificates.producing import Found, Proof, about
 from analysis.certificates.proofs.words import (
     LARGEST_STATE,

@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
 
-from analysis.certificates.claims.words import DType, OrbitBundles, WordLevel, Words
+from analysis.certificates.claims.answers import DType, OrbitBundles, WordLevel, Words
 from analysis.certificates.producing import Found, Proof, about
 from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
 from analysis.framework.finding import Rows, for_title

@@ -11,7 +11,7 @@ from flint import arb
 
 from analysis.certificates.arb.models import ArbModel, exact_vector, precision
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
-from analysis.certificates.claims.lengths import ArbImageBall, ImageBallChecker, Lengths, Starts
+from analysis.certificates.claims.answers import ArbImageBall, ImageBallChecker, Lengths, Starts
 from analysis.certificates.producing import automaton_of, certificate_of
 from analysis.certificates.proofs.lengths import FoundLengths, analyse
 from analysis.check_certificate import CheckSettings, check_certificate

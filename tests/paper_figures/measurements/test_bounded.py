@@ -10,7 +10,7 @@ from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
 from paper_figures.experiments.grid import Point
-from paper_figures.measurements.bounded import BoundedSettings, measure_bounded
+from paper_figures.figures.bounded_and_free import BoundedSettings, measure_bounded
 from paper_figures.registry import figure_named
 
 BOUNDED_ONLY = figure_named("bounded_and_free").experiment.points[0]

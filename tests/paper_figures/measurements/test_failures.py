@@ -15,7 +15,7 @@ from analysis.length_generalization import analyse
 from implicit.compiled import compile_run, executed_bounds_of
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
-from paper_figures.measurements.failures import FailureSettings, certified, failure
+from paper_figures.figures.error_control import FailureSettings, certified, failure
 
 SMALL = FailureSettings(lengths=(4, 8), sequences=4, words=16, pairs=2, follow=2)
 

@@ -14,7 +14,7 @@ from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
-from paper_figures.measurements.gradient_reach import ReachSettings, _derivative, gradient_reach
+from paper_figures.figures.gradients import ReachSettings, _derivative, gradient_reach
 from theory.status import Status
 
 REACH = ReachSettings(steps=(1, 2, 200), sequences=2, length=5, seed=3)

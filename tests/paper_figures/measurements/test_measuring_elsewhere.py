@@ -14,16 +14,16 @@ from analysis.length_generalization import LengthSettings
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, load_run
 from implicit.training.train import train
+from paper_figures.figures.bounded_and_free import BoundedSettings, measure_bounded
+from paper_figures.figures.error_control import FailureSettings, failure
+from paper_figures.figures.gradients import ReachSettings, gradient_reach
 from paper_figures.measurements.answers import AnswerSettings, answers
-from paper_figures.measurements.bounded import BoundedSettings, measure_bounded
 from paper_figures.measurements.courses import (
     AgreementCourse,
     JacobianCourse,
     agreement_course,
     jacobian_course,
 )
-from paper_figures.measurements.failures import FailureSettings, failure
-from paper_figures.measurements.gradient_reach import ReachSettings, gradient_reach
 from paper_figures.measurements.hard_tokens import HardTrainingSettings, accuracy_by_limit
 from paper_figures.measurements.iterations import (
     BudgetSettings,

@@ -13,6 +13,7 @@ from automata.tasks.word_problem import WordProblem
 from implicit import load_run
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, untrained_run
+from paper_figures.figures.catbabi import StorySettings, story_answers
 from paper_figures.measurements.answers import (
     PuzzleSettings,
     RevealSettings,
@@ -24,7 +25,6 @@ from paper_figures.measurements.answers import (
 from paper_figures.measurements.beliefs import ErrorSettings, belief_errors
 from paper_figures.measurements.hard_tokens import HardTokenSettings, hard_pairs
 from paper_figures.measurements.iterations import TokenSettings, token_iterations
-from paper_figures.measurements.stories import StorySettings, story_answers
 
 
 def parity(task: Any = None) -> Run:

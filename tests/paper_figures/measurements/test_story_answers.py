@@ -15,7 +15,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
 from implicit.runs.loading import Run, initial_model
-from paper_figures.measurements.stories import StorySettings, story_answers
+from paper_figures.figures.catbabi import StorySettings, story_answers
 from tests.paper_figures.measurements.story_models import (
     PLACES,
     STORIES,

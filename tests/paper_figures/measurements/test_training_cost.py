@@ -12,7 +12,7 @@ from implicit.config.recipes import recipe
 from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import Run, load_run
 from implicit.training.train import train
-from paper_figures.measurements.bounded import GRADIENT_WEIGHT, training_cost
+from paper_figures.figures.bounded_and_free import GRADIENT_WEIGHT, training_cost
 
 BY_STEP = {
     "warmup_steps": 1,
