@@ -31,7 +31,6 @@ THREADS = 1
 NAMES = (
     *("word_problem_throughput", "repl_throughput", "ssd_scan", "mamba2_cell", "cells", "gradient_memory"),
     *("implicit_gradient", "torchdeq_solvers", "jacobians", "solvers", "training_step"),
-    "certificates",
 )
 BENCHMARKS: dict[str, Benchmark] = {name: import_module(f"benchmarks.{name}").BENCHMARK for name in NAMES}
 
