@@ -53,7 +53,7 @@ def _check_theory(run: Run, sequences: int, length: int, states: int) -> None:
 
 
 def test_theorem1_holds_on_stored_runs(stored: Run) -> None:
-    _check_theory(stored, sequences=4, length=24, states=6)
+    _check_theory(stored, sequences=4, length=24, states=4)
 
 
 @pytest.mark.parametrize(

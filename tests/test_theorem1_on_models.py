@@ -72,7 +72,7 @@ def test_two_layers_hold_at_random_initialisation() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_explicit_model_fails(layers: int, seed: int) -> None:
     model = _explicit(seed, layers=layers)
-    report = assert_theorem1(model.transition(0), _visited(model, 4), expected="fails")
+    report = assert_theorem1(model.transition(0), _visited(model, 2), expected="fails")
     assert max(report.values("off_diagonal_mass")) == 0
 
 
@@ -92,7 +92,7 @@ def test_implicit_model_whose_decay_and_input_ignore_the_latent_fails() -> None:
     model = _implicit(2)
     d_inner = 2 * SIZES["d_model"]
     _silence(model, slice(d_inner, None), injected=True)  # x, B, C and Δ: all but the gate
-    report = assert_theorem1(model.transition(0), _visited(model, 4), expected="fails")
+    report = assert_theorem1(model.transition(0), _visited(model, 2), expected="fails")
     assert max(report.values("off_diagonal_mass")) == 0
 
 
@@ -107,4 +107,4 @@ def test_implicit_model_whose_output_ignores_the_state_fails() -> None:
     with torch.no_grad():
         # The convolution's channels are x, B, C; with C = silu(0) = 0 the state is never read.
         cell.conv1d.bias[C.start - d_inner : C.stop - d_inner] = 0
-    assert_theorem1(model.transition(0), _visited(model, 4), expected="fails")
+    assert_theorem1(model.transition(0), _visited(model, 2), expected="fails")

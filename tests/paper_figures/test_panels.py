@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.framework.palette import Look
+from analysis.framework.palette import GREY, Look
 from paper_figures.panels import Drawn, Lines, Marks, Panel
 from paper_figures.rows import MeasuredRun, Rows, rows_of, where
 
@@ -86,3 +86,21 @@ def test_a_function_draws_where_every_row_has_a_run() -> None:
     assert (values(axes.lines[0]), axes.get_title()) == ([7], "own")
     lost = rows_of([MeasuredRun({"model": "lstm", "seed": 0}, {}, "failed", {})])
     assert not drawn(panel, Rows([*ROWS, *lost])).lines
+
+
+@pytest.mark.parametrize(
+    "panel",
+    [
+        *(Lines("accuracy", xscale=scale, ylim=None) for scale in ("linear", "log2", "log")),
+        Lines({"red": ("accuracy", Look("red"))}, yscale="log", ylim=None, chance=(0.5,)),
+        Marks("updates", chance=(200,)),
+        Marks("updates", log=True),
+        Drawn(lambda axes, rows: axes.plot([rows[0].runs[0]])),
+    ],
+    ids=["linear", "log2", "log", "quantities", "marks", "log marks", "own"],
+)
+def test_rows_without_a_run_are_drawn_as_nothing(panel: Panel) -> None:
+    lost = rows_of([MeasuredRun({"model": "lstm", "seed": 0}, {}, "failed", {})])
+    axes = drawn(panel, lost)
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    assert not [line for line in axes.lines if values(line) and line.get_color() != GREY]

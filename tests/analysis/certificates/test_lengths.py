@@ -17,9 +17,14 @@ from numpy.typing import NDArray
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
 from analysis.certificates.producing import certificate_of
 from analysis.certificates.proofs import lengths as all_lengths
-from analysis.certificates.proofs.lengths import OF_STORED_RUNS, LengthsSettings, for_run, reachable_states
+from analysis.certificates.proofs.lengths import (
+    OF_STORED_RUNS,
+    FoundLengths,
+    LengthsSettings,
+    for_run,
+    reachable_states,
+)
 from analysis.certificates.proofs.words import solve_steps
-from analysis.certify import certify
 from analysis.check_certificate import check_certificate
 from analysis.framework.needs import as_implicit
 from automata.tasks.word_problem import WordProblem
@@ -47,8 +52,12 @@ def forgetful() -> Run:
 COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.03, "rate": 0.9, "gain": 0.95}
 
 
-def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run) -> None:
-    found = all_lengths.analyse(forgetful, **COARSE)
+@pytest.fixture(scope="module")
+def found(forgetful: Run) -> FoundLengths:
+    return all_lengths.analyse(forgetful, **COARSE)
+
+
+def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run, found: FoundLengths) -> None:
     assert found.proved
     assert found.found is not None
     assert found.sentence == "proved: the answers to all words of every length are right"
@@ -109,8 +118,8 @@ def test_why_nothing_is_proved_is_told() -> None:
 
 
 @pytest.fixture(scope="module")
-def content(forgetful: Run) -> Content:
-    return certify(forgetful, claim="lengths", **COARSE).model_dump(mode="json")
+def content(forgetful: Run, found: FoundLengths) -> Content:
+    return certificate_of(forgetful, found).model_dump(mode="json")
 
 
 def label(content: Content) -> None:
@@ -166,9 +175,8 @@ def test_the_certificate_holds(content: Content, forgetful: Run) -> None:
     check_certificate(parse_certificate(content), forgetful, ONE_PROCESS)
 
 
-def test_steps_without_a_bound_are_drawn_as_none_and_prove_nothing(forgetful: Run) -> None:
+def test_steps_without_a_bound_are_drawn_as_none_and_prove_nothing(found: FoundLengths) -> None:
     """A gain may be infinite, or no number, where the sets of a cover are too large."""
-    found = all_lengths.analyse(forgetful, **COARSE)
     assert found.found is not None
     bounds = found.found.bounds
     gain, closed = bounds.gain.copy(), found.found.closed.copy()

@@ -1,7 +1,6 @@
 """Runs, outputs and answers are shown in at most ten lines, and answers as tables in a notebook."""
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,15 +40,6 @@ def test_a_notebook_shows_sentences_and_tables_and_nothing_of_them_is_html() -> 
     assert "<tr><th>run</th><th>token</th><th>a &lt; b</th><th>c</th></tr>" in html
     assert "<tr><td>run-1</td><td>0</td><td>&lt;b&gt;</td><td>1</td></tr>" in html
     assert "<p>n &amp; m</p>" in html
-
-
-def test_an_answer_about_one_run_says_which() -> None:
-    @dataclass
-    class One(Answer):
-        run: Any
-        finding: Finding
-
-    assert repr(One(SimpleNamespace(name="mine"), Finding("it holds"))) == "mine: it holds."
 
 
 def test_a_real_answer_and_what_it_is_about() -> None:
