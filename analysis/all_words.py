@@ -2,11 +2,12 @@
 
 import sys
 
-from analysis.certificates.proofs.words import analyse as analyse
+from analysis.certificates.proofs.answers import prove_words
 from analysis.certify import command_of
 
 ANALYSIS = command_of("words", "all_words", old=True)
 main = ANALYSIS.main
+analyse = prove_words
 
 if __name__ == "__main__":
     sys.exit(main())

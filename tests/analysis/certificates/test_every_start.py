@@ -13,7 +13,7 @@ from analysis.certificates.arb.models import ArbModel, exact_vector, precision
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
 from analysis.certificates.claims.answers import ArbImageBall, ImageBallChecker, Lengths, Starts
 from analysis.certificates.producing import automaton_of, certificate_of
-from analysis.certificates.proofs.lengths import FoundLengths, analyse
+from analysis.certificates.proofs.answers import FoundLengths, prove_lengths
 from analysis.check_certificate import CheckSettings, check_certificate
 from benchmarks.certificate_mutations.targets import COARSE, TINY, constant, untrained
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
@@ -32,7 +32,7 @@ def run() -> Run:
 
 @pytest.fixture(scope="module")
 def found() -> FoundLengths:
-    return analyse(load_run("parity-attracted"), starts=True)
+    return prove_lengths(load_run("parity-attracted"), starts=True)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_a_cover_does_not_pass_for_more(certificate: Certificate) -> None:
 def test_where_it_is_not_proved_nothing_of_it_is_said(tmp_path: Path) -> None:
     scales = {"out_proj": 2.0, "head": 0.05, "in_proj": 0.1}
     other = constant(untrained(tmp_path / "run", "implicit-mamba2", TINY, scales))
-    few = analyse(other, starts=True, **COARSE)
+    few = prove_lengths(other, starts=True, **COARSE)
     assert few.proved
     assert few.images is None
     assert "simultaneous" not in few.sentence

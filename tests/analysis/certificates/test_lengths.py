@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
 from analysis.certificates.producing import certificate_of
-from analysis.certificates.proofs import lengths as all_lengths
-from analysis.certificates.proofs.lengths import (
+from analysis.certificates.proofs import answers as all_lengths
+from analysis.certificates.proofs.answers import (
     OF_STORED_RUNS,
     FoundLengths,
     LengthsSettings,
     for_run,
     reachable_states,
+    solve_steps,
 )
-from analysis.certificates.proofs.words import solve_steps
 from analysis.check_certificate import check_certificate
 from analysis.framework.needs import as_implicit
 from automata.tasks.word_problem import WordProblem
@@ -54,7 +54,7 @@ COARSE: dict[str, Any] = {"distance": 1e-2, "fraction": 0.03, "rate": 0.9, "gain
 
 @pytest.fixture(scope="module")
 def found(forgetful: Run) -> FoundLengths:
-    return all_lengths.analyse(forgetful, **COARSE)
+    return all_lengths.prove_lengths(forgetful, **COARSE)
 
 
 def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run, found: FoundLengths) -> None:
@@ -74,7 +74,7 @@ def test_a_model_that_forgets_is_proved_right_for_every_length(forgetful: Run, f
         assert (np.linalg.norm(away[..., 0], axis=1) <= cover.radii[place]).all()
     numbers = found.numbers()
     assert numbers["closed"] == numbers["steps"] == 2 * numbers["sets"]
-    assert all_lengths.draw(found).axes
+    assert all_lengths.draw_cover(found).axes
     assert found.rows()
     assert "Not covered: float32, and the run's own rtol of 0.0001." in found.finding.limits
 
@@ -92,28 +92,28 @@ def test_a_model_that_overflows_or_has_no_bundle_is_told(
     run = replace(forgetful, model=copy.deepcopy(forgetful.model).double())
     with torch.no_grad():
         run.model.get_parameter(entry).fill_(number)
-    found = all_lengths.analyse(run, **COARSE)
+    found = all_lengths.prove_lengths(run, **COARSE)
     assert not found.proved
     assert re.search(fault, found.sentence)
-    all_lengths.draw(found)
+    all_lengths.draw_cover(found)
 
 
 def test_a_wrong_answer_is_not_proved_right(forgetful: Run) -> None:
     task = WordProblem([[0, 1], [1, 0]], 0, ("0", "1"), ("even", "odd"), name="parity")
-    found = all_lengths.analyse(replace(forgetful, task=task), **COARSE)
+    found = all_lengths.prove_lengths(replace(forgetful, task=task), **COARSE)
     assert not found.proved
     assert found.found is not None
     assert "steps between" in found.sentence
-    assert all_lengths.draw(found).axes
+    assert all_lengths.draw_cover(found).axes
 
 
 def test_why_nothing_is_proved_is_told() -> None:
     run = load_run("parity-small")
-    few = all_lengths.analyse(run, sets=50)
+    few = all_lengths.prove_lengths(run, sets=50)
     assert few.fault == "more than 50 states lie farther than 0.0001 from each other"
-    fast = all_lengths.analyse(run, distance=0.1, rate=0.1)
+    fast = all_lengths.prove_lengths(run, distance=0.1, rate=0.1)
     assert fast.fault == "no metrics were found in which every step contracts by 0.1"
-    assert not all_lengths.draw(fast).axes
+    assert not all_lengths.draw_cover(fast).axes
     assert fast.numbers() == {"sentence": fast.sentence, "proved": False, "fault": fast.fault}
 
 
@@ -183,7 +183,7 @@ def test_steps_without_a_bound_are_drawn_as_none_and_prove_nothing(found: FoundL
     gain[:2], closed[:2] = [np.inf, np.nan], False
     broken = replace(found, found=replace(found.found, bounds=replace(bounds, gain=gain), closed=closed))
     assert not broken.proved
-    drawn = sum(patch.get_height() for patch in all_lengths.draw(broken).axes[0].patches)  # type: ignore[attr-defined]
+    drawn = sum(patch.get_height() for patch in all_lengths.draw_cover(broken).axes[0].patches)  # type: ignore[attr-defined]
     assert drawn == len(gain) - 2
 
 
@@ -239,7 +239,7 @@ def test_a_stored_run_has_its_own_settings_where_none_are_given() -> None:
     chosen = LengthsSettings(rate=plain.rate, sets=7)  # given, though one of them is the default
     assert for_run(chosen, run).model_dump() == {**plain.model_dump(), **own, "rate": plain.rate, "sets": 7}
     assert (
-        all_lengths.analyse(run, sets=50).fault
+        all_lengths.prove_lengths(run, sets=50).fault
         == "more than 50 states lie farther than 0.003 from each other"
     )
 
@@ -306,7 +306,7 @@ def answers(run: Run) -> torch.Tensor:
 def turned() -> Certificate:
     """True of the damping 0.3."""
     run = turning()
-    found = all_lengths.analyse(run, distance=1e-3)
+    found = all_lengths.prove_lengths(run, distance=1e-3)
     assert found.proved
     return certificate_of(run, found)
 
@@ -350,7 +350,7 @@ def test_a_run_that_stops_before_the_iteration_is_there_is_refused(turned: Certi
 
 
 def test_a_producer_does_not_prove_what_the_iteration_does_not_reach() -> None:
-    found = all_lengths.analyse(turning(max_iterations=20), distance=1e-3)
+    found = all_lengths.prove_lengths(turning(max_iterations=20), distance=1e-3)
     assert not found.proved
     assert "of 2 of 2 steps it is not proved that the iteration from zero ends near them within 20" in (
         found.sentence

@@ -10,7 +10,7 @@ import torch
 
 from analysis.certificates.certificate import Certificate, RefusedError
 from analysis.certificates.claims.theorem1 import Claimed, Pair
-from analysis.certificates.proofs.words import analyse, enclosed_loop
+from analysis.certificates.proofs.answers import enclosed_loop, prove_words
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from automata.errors import InputError
@@ -37,13 +37,13 @@ def untrained(model: str, **sizes: Any) -> Run:
 
 def test_words_of_a_deltanet_are_proved_and_have_no_check() -> None:
     run = untrained("implicit-deltanet", d_model=4, heads=1, key_size=2, value_size=2, d_conv=2)
-    found = analyse(run, length=2, dtype="real")
+    found = prove_words(run, length=2, dtype="real")
     assert found.proved_length == 2
     certificate = certify(run, claim="words", length=2, dtype="real")
     with pytest.raises(RefusedError, match=r"config\.model: is not one of which answers are"):
         check_certificate(certificate, run, CheckSettings(processes=1))
     with pytest.raises(InputError, match="of implicit-deltanet rounding is not bounded"):
-        analyse(run, length=2)
+        prove_words(run, length=2)
 
 
 def test_both_forms_of_mamba_2_enclose_the_same_step() -> None:

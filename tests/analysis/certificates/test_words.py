@@ -17,7 +17,7 @@ import torch
 from analysis import all_words, check_certificate
 from analysis.certificates.certificate import Automaton, RefusedError, parse_certificate, parse_json, seal
 from analysis.certificates.claims.answers import WordsChecker
-from analysis.certificates.proofs.words import analyse, draw
+from analysis.certificates.proofs.answers import draw_words, prove_words
 from analysis.certify import certify
 from analysis.framework.needs import word_problem_of
 from automata.errors import InputError
@@ -44,7 +44,7 @@ from tests.analysis.lines import (
 
 def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None:
     run = load_run("parity-small")
-    found = analyse(run, length=6, tolerance=1e-10)
+    found = prove_words(run, length=6, tolerance=1e-10)
     assert found.proved_length == 6
     model = run.model.double()
     words = torch.tensor(list(itertools.product((0, 1), repeat=6)))
@@ -64,7 +64,7 @@ def test_margins_and_answers_are_those_of_every_word_in_floating_point() -> None
 @pytest.mark.parametrize("length", [60, 10**12])
 def test_more_words_than_memory_holds_are_refused_unread(length: int) -> None:
     with pytest.raises(InputError, match=f"the set of all words of {length} tokens needs at least"):
-        analyse(load_run("parity-small"), length=length)
+        prove_words(load_run("parity-small"), length=length)
 
 
 def test_a_model_that_is_wrong_is_not_proved_right() -> None:
@@ -72,14 +72,14 @@ def test_a_model_that_is_wrong_is_not_proved_right() -> None:
     with torch.no_grad():
         run.model.get_parameter("head.weight").neg_()
         run.model.get_parameter("head.bias").neg_()
-    found = analyse(run, length=3)
+    found = prove_words(run, length=3)
     assert found.proved_length == 0
     assert found.counterexample == (0,)
     assert "nothing is proved, not even of the word 0" in found.sentence
     with pytest.raises(InputError, match="nothing is proved"):
         certify(run, claim="words", length=2)
     assert np.isneginf(found.margin).all()
-    assert draw(found).axes
+    assert draw_words(found).axes
     assert found.rows()
     assert (found.finding.holds, found.finding.limits) == (False, "")
 
@@ -89,7 +89,7 @@ def test_of_another_task_the_first_wrong_word_is_told() -> None:
     task = word_problem_of(run)
     # odd stays odd under the token 1: the words 1, 01, 001 are answered alike, 11 is not
     once = WordProblem([[0, 1], [1, 1]], 0, task.token_names, task.state_names, name="once")
-    found = analyse(replace(run, task=once), length=4)
+    found = prove_words(replace(run, task=once), length=4)
     assert found.counterexample == (1, 1)
     assert found.proved_length == 1
     # words that begin with one of which nothing is proved are not followed
@@ -99,11 +99,11 @@ def test_of_another_task_the_first_wrong_word_is_told() -> None:
 
 def test_models_without_small_states_are_refused(make_run: Any) -> None:
     with pytest.raises(InputError, match="has no fixed points"):
-        analyse(make_run("lstm"))
+        prove_words(make_run("lstm"))
     with pytest.raises(InputError, match="numbers; give a run of at most 200"):
-        analyse(load_run("parity"))
+        prove_words(load_run("parity"))
     with pytest.raises(InputError, match="length is 0"):
-        analyse(load_run("parity-small"), length=0)
+        prove_words(load_run("parity-small"), length=0)
 
 
 LENGTH = 3
