@@ -179,12 +179,7 @@ def _loaded(path: str, task: str | None) -> Run:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Example:
-        >>> main(["no/such/certificate.json", "parity"])
-        2
-    """
+    """Run the command and return its exit code."""
     try:
         return run_command(_command, argv)
     except RefusedError as refusal:

@@ -193,15 +193,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         print_tables(shown, self._files(folders), with_figure=self.draw is not None)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
-        """Run the command and return its exit code.
-
-        Example:
-            The exit code is 2 for bad input; the sentence that says why goes to standard error.
-
-            >>> from analysis.jacobian import ANALYSIS
-            >>> ANALYSIS.main(["no/such/run"])
-            2
-        """
+        """Run the command and return its exit code: 2 for bad input, with a sentence on standard error."""
         return run_command(self.command, argv)
 
 

@@ -40,11 +40,6 @@ def fitted(settings: Settings, runs: Iterable[Run]) -> Settings:
 
     Raises:
         InputError: they are shorter than an analysis takes.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> fitted(SampleSettings(), [load_run("parity")])
-        SampleSettings(sequences=16, length=64, seed=0)
     """
     longest = min((run.task.longest for run in runs if run.task.longest is not None), default=None)
     if longest is None:

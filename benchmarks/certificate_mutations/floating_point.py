@@ -74,18 +74,7 @@ class Token(NamedTuple):
 
 
 class FloatingPointJudge:
-    """Says what is not true of certificates of executed floats.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from implicit.compiled import compile_run
-        >>> with TemporaryDirectory() as folder:
-        ...     judge = FloatingPointJudge(compile_run("parity", Path(folder) / "parity"))
-        >>> seen = judge.executed(rtol=1e-3, ulps=4)
-        >>> seen.wrong, 0.8 < seen.boxes["margin"] < 1
-        (0, True)
-    """
+    """Says what is not true of certificates of executed floats."""
 
     def __init__(self, run: Run) -> None:
         assert isinstance(run.model, ImplicitModel)

@@ -50,12 +50,7 @@ def jacobians(run: Run, settings: JacobianSettings) -> dict[str, Any]:
 
 
 def logarithms(magnitudes: FloatArray) -> FloatArray:
-    """Return decimal logarithms to two digits, all that colours can show; minus infinity for a zero.
-
-    Example:
-        >>> logarithms(np.array([1000.0, 2.0, 0.0])).tolist()
-        [3.0, 0.3, -inf]
-    """
+    """Return decimal logarithms to two digits, all that colours can show; minus infinity for a zero."""
     with np.errstate(divide="ignore"):
         rounded: FloatArray = np.log10(magnitudes).round(2)
     return rounded

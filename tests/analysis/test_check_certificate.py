@@ -11,8 +11,8 @@ import torch
 
 from analysis import check_certificate
 from analysis.certificates import certificate as certificate_format
-from analysis.certificates import replay
 from analysis.certificates.certificate import RefusedError, parse_certificate
+from analysis.certificates.claims import theorem1 as replay
 from analysis.certificates.claims.answers import check_iteration
 from analysis.certificates.claims.theorem1 import Explicit, PairChecker
 from analysis.certify import certify

@@ -40,10 +40,11 @@ from flint import arb, arb_mat
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
-from analysis.certificates.arb.models import (
+from analysis.certificates.arb import (
     EPSILON,
     ArbElman,
     ArbModel,
+    ArbRounding,
     Rows,
     State,
     Vector,
@@ -62,7 +63,6 @@ from analysis.certificates.arb.models import (
     spectral_bound,
     triangle,
 )
-from analysis.certificates.arb.rounding import ArbRounding
 from analysis.certificates.certificate import (
     LEAST_ULPS,
     MOST_ULPS,

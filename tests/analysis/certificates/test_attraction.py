@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat, fmpq
 
-from analysis.certificates.arb.models import ArbModel, precision, row_sum
+from analysis.certificates.arb import ArbModel, precision, row_sum
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.claims.theorem1 import (
     NARROW,

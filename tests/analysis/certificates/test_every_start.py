@@ -9,7 +9,7 @@ import pytest
 import torch
 from flint import arb
 
-from analysis.certificates.arb.models import ArbModel, exact_vector, precision
+from analysis.certificates.arb import ArbModel, exact_vector, precision
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
 from analysis.certificates.claims.answers import ArbImageBall, ImageBallChecker, Lengths, Starts
 from analysis.certificates.producing import automaton_of, certificate_of

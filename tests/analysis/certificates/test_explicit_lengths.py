@@ -10,7 +10,7 @@ import torch
 from flint import arb
 from torch import Tensor
 
-from analysis.certificates.arb.models import ArbElman, exact_matrix, exact_vector, precision
+from analysis.certificates.arb import ArbElman, exact_matrix, exact_vector, precision
 from analysis.certificates.certificate import RefusedError, parse_certificate
 from analysis.certificates.proofs.answers import LengthsSettings, prove_explicit
 from analysis.certify import certify, main
