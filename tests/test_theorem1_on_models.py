@@ -18,6 +18,7 @@ from theory.theorem1.conditions import Verdict
 
 TOKENS = 3
 SIZES = {"vocabulary_size": TOKENS, "output_size": 2, "d_model": 8, "head_size": 4, "d_state": 3, "d_conv": 2}
+FEW = {"d_model": 4, "d_state": 2}  # every entry of a state is looked at
 
 
 def _implicit(seed: int, **sizes: int) -> ImplicitModel:
@@ -89,16 +90,16 @@ def _silence(model: ImplicitModel, part: slice, injected: bool) -> None:
 
 
 def test_implicit_model_whose_decay_and_input_ignore_the_latent_fails() -> None:
-    model = _implicit(2)
-    d_inner = 2 * SIZES["d_model"]
+    model = _implicit(2, **FEW)
+    d_inner = 2 * FEW["d_model"]
     _silence(model, slice(d_inner, None), injected=True)  # x, B, C and Δ: all but the gate
     report = assert_theorem1(model.transition(0), _visited(model, 2), expected="fails")
     assert max(report.values("off_diagonal_mass")) == 0
 
 
 def test_implicit_model_whose_output_ignores_the_state_fails() -> None:
-    model = _implicit(1)
-    d_inner, d_state = 2 * SIZES["d_model"], SIZES["d_state"]
+    model = _implicit(1, **FEW)
+    d_inner, d_state = 2 * FEW["d_model"], FEW["d_state"]
     C = slice(2 * d_inner + d_state, 2 * d_inner + 2 * d_state)
     _silence(model, C, injected=False)
     cell = model.mixers[0]
