@@ -95,9 +95,8 @@ def test_a_function_draws_where_every_row_has_a_run() -> None:
         Lines({"red": ("accuracy", Look("red"))}, yscale="log", ylim=None, chance=(0.5,)),
         Marks("updates", chance=(200,)),
         Marks("updates", log=True),
-        Drawn(lambda axes, rows: axes.plot([rows[0].runs[0]])),
     ],
-    ids=["linear", "log2", "log", "quantities", "marks", "log marks", "own"],
+    ids=["linear", "log2", "log", "quantities", "marks", "log marks"],
 )
 def test_rows_without_a_run_are_drawn_as_nothing(panel: Panel) -> None:
     lost = rows_of([MeasuredRun({"model": "lstm", "seed": 0}, {}, "failed", {})])

@@ -8,7 +8,7 @@ import pytest
 from analysis.jacobian import JacobianSettings, analyse
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
-from paper_figures.measurements import jacobians
+from paper_figures.figures.jacobians import jacobians
 from paper_figures.registry import figure_named
 
 SETTINGS = JacobianSettings(states=4, sequences=4, length=8)
@@ -16,7 +16,7 @@ SETTINGS = JacobianSettings(states=4, sequences=4, length=8)
 
 @pytest.mark.parametrize("point", figure_named("jacobians").experiment.points, ids=lambda point: point.name)
 def test_holds_the_matrices_of_the_analysis(point: Point, untrained: Callable[[Point], Run]) -> None:
-    found = jacobians.jacobians(untrained(point), SETTINGS)
+    found = jacobians(untrained(point), SETTINGS)
     expected = analyse(untrained(point), SETTINGS)
     assert expected.shown is not None
     block = expected.shown.state_block.numpy()
