@@ -10,6 +10,7 @@ import torch
 
 from analysis.certificates.certificate import Certificate, RefusedError
 from analysis.certificates.claims.theorem1 import Claimed, Pair
+from analysis.certificates.producing import certificate_of
 from analysis.certificates.proofs.answers import enclosed_loop, prove_words
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
@@ -19,6 +20,7 @@ from benchmarks.certificate_mutations.targets import constant
 from implicit.config.recipes import recipe
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run
 from theory.rigorous.balls import Ball, Dual
 
@@ -39,7 +41,7 @@ def test_words_of_a_deltanet_are_proved_and_have_no_check() -> None:
     run = untrained("implicit-deltanet", d_model=4, heads=1, key_size=2, value_size=2, d_conv=2)
     found = prove_words(run, length=2, dtype="real")
     assert found.proved_length == 2
-    certificate = certify(run, claim="words", length=2, dtype="real")
+    certificate = certificate_of(run, found)
     with pytest.raises(RefusedError, match=r"config\.model: is not one of which answers are"):
         check_certificate(certificate, run, CheckSettings(processes=1))
     with pytest.raises(InputError, match="of implicit-deltanet rounding is not bounded"):
@@ -86,10 +88,6 @@ FEW: dict[str, Any] = {"states": 4, "sequences": 4, "length": 8}
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Certificate, Any]:
     """A small model with random weights; most of it can be proved."""
-    from implicit.config.recipes import recipe
-    from implicit.runs.folder import RunFolder
-    from implicit.runs.loading import initial_model, load_run
-
     config = recipe("parity", "implicit-deltanet", seed=2, **SIZES)
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "deltanet")
     folder.begin(config)
