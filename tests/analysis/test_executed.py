@@ -342,20 +342,20 @@ def changes(numbers: Constants) -> dict[str, Constants]:
     ["a layer that overflows", "gates that overflow", "a silu that underflows", "logits that underflow"],
 )
 def test_they_are_refused_and_would_be_wrong(
-    run: Run, wiring: Wiring, constants: Constants, name: str
+    run: Run, content: Content, wiring: Wiring, constants: Constants, name: str
 ) -> None:
     model = with_numbers(run, constants, changes(constants)[name])
     assert share_right(run, model) < 0.5
     with pytest.raises(InputError, match="not proved right"):
         executed_bounds_of(model, wiring)
-    assert not accepted(run, certify(run, claim="executed"), model)
+    assert not accepted(run, parse_certificate(content), model)
 
 
 @pytest.mark.parametrize("number", list(vars(Constants(*[0.0] * 12))))
 def test_what_either_side_accepts_is_right_whatever_the_size_of_a_number(
-    run: Run, wiring: Wiring, constants: Constants, number: str
+    run: Run, content: Content, wiring: Wiring, constants: Constants, number: str
 ) -> None:
-    true = certify(run, claim="executed")
+    true = parse_certificate(content)
     for power in (-40, -30, -20, -12, -6, -3, -1, 0, 1, 3, 6, 12, 20, 30, 37):
         value = getattr(constants, number) * 10.0**power
         if abs(value) > torch.finfo(torch.float32).max:
