@@ -155,8 +155,8 @@ def ssd(
         C: output projections, shaped like ``B``.
         initial_state: state before the first token, ``[batch, heads, head_size, state_size]``; zero if None.
         backend: ``"auto"`` (see `explain`), ``"reference"`` (the readable loop), ``"chunked"`` (matrix
-            products), ``"numba"`` (our kernels for CPUs), ``"triton"`` (those for GPUs, first derivatives
-            only) or ``"mamba_ssm"`` (that package's).
+            products), ``"numba"`` (our kernels for CPUs), ``"triton"`` (those for GPUs) or ``"mamba_ssm"``
+            (that package's).
 
     Returns:
         The outputs, shaped like ``x``, and the state after the last token.

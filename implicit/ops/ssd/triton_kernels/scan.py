@@ -1,61 +1,51 @@
 """The public function over the kernels, and its gradient."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from automata.errors import InputError
+from implicit.ops.hand_written_passes import Arguments, op_with_passes
+from implicit.ops.ssd.chunked import ssd_chunked
 from implicit.ops.ssd.triton_kernels.backward import input_gradients, projection_gradients
 from implicit.ops.ssd.triton_kernels.forward import carry, outputs
 
 
-class _Scan(torch.autograd.Function):
-    """Keeps only its inputs: the backward pass carries the state again, which costs less than storing it."""
+def _forward(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor
+) -> tuple[Tensor, Tensor]:
+    walk, entering, final_state = carry(x, B, dt, A, initial_state, reverse=False)
+    walk.run()
+    launch, y = outputs(x, dt, A, B, C, entering)
+    launch.run()
+    return y, final_state
 
-    @staticmethod
-    def forward(
-        x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        walk, entering, final_state = carry(x, B, dt, A, initial_state, reverse=False)
-        walk.run()
-        launch, y = outputs(x, dt, A, B, C, entering)
-        launch.run()
-        return y, final_state
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], _output: tuple[Tensor, Tensor]) -> None:
-        ctx.save_for_backward(*inputs)
+def _backward(inputs: Arguments, gradients: Arguments) -> Arguments:
+    """The backward pass carries the state again, which costs less than storing it."""
+    x, dt, A, B, C, initial_state = inputs
+    dy, final_gradient = gradients
+    dy = torch.zeros_like(x) if dy is None else dy
+    final_gradient = (
+        initial_state.new_zeros(initial_state.shape) if final_gradient is None else final_gradient
+    )
+    walk, entering, _ = carry(x, B, dt, A, initial_state, reverse=False)
+    walk.run()
+    walk, leaving, initial_gradient = carry(dy, C, dt, A, final_gradient, reverse=True)
+    walk.run()
+    launch, dx, ddt, dA = input_gradients(x, dt, A, B, C, dy, entering, leaving)
+    launch.run()
+    launch, dB, dC = projection_gradients(x, dt, A, B, C, dy, entering, leaving)
+    launch.run()
+    of_rates, of_B, of_C = dA.sum((0, 1)).to(A.dtype), dB.sum(0).to(B.dtype), dC.sum(0).to(C.dtype)
+    return dx, ddt.to(dt.dtype), of_rates, of_B, of_C, initial_gradient.to(initial_state.dtype)
 
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor, final_gradient: Tensor) -> tuple[Tensor, ...]:
-        if torch.is_grad_enabled():
-            raise InputError(
-                "create_graph is True; the triton backend has first derivatives only, use backend='chunked'"
-            )
-        x, dt, A, B, C, initial_state = ctx.saved_tensors
-        walk, entering, _ = carry(x, B, dt, A, initial_state, reverse=False)
-        walk.run()
-        walk, leaving, initial_gradient = carry(dy, C, dt, A, final_gradient, reverse=True)
-        walk.run()
-        launch, dx, ddt, dA = input_gradients(x, dt, A, B, C, dy, entering, leaving)
-        launch.run()
-        launch, dB, dC = projection_gradients(x, dt, A, B, C, dy, entering, leaving)
-        launch.run()
-        return (
-            dx,
-            ddt.to(dt.dtype),
-            dA.sum((0, 1)).to(A.dtype),
-            dB.sum(0).to(B.dtype),
-            dC.sum(0).to(C.dtype),
-            initial_gradient.to(initial_state.dtype),
-        )
+
+_scan = op_with_passes(ssd_chunked, _forward, _backward)
 
 
 def ssd_triton(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `ssd_reference` computes in Triton kernels, with its first derivatives.
+    """Compute what `ssd_reference` computes in Triton kernels, second derivatives by the chunked form.
 
     Tensors need not be contiguous: slices of a wider projection are read in place, others are copied. In
     bfloat16 the operands of matrix products are rounded to bfloat16, decays and sums stay in float32. In
@@ -64,14 +54,11 @@ def ssd_triton(
 
     Arguments are those of `ssd`, which has checked them. Outputs have the dtype of x, the state is float32.
 
-    Raises:
-        InputError: in a backward pass with ``create_graph=True``.
-
     Source:
         Dao & Gu 2024, arXiv 2405.21060, section 6; gradients derived in `triton_kernels.backward`.
     """
     if initial_state is None:
         batch, _, heads, head_size = x.shape
         initial_state = x.new_zeros(batch, heads, head_size, B.shape[3], dtype=torch.float32)
-    y, final_state = _Scan.apply(x, dt, A, B, C, initial_state)
+    y, final_state = _scan(x, dt, A, B, C, initial_state)
     return y, final_state

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from automata.errors import InputError
 from implicit.ops.ssd import BACKENDS, Request, ssd, ssd_reference
 from tests.implicit.ops.conftest import DEVICE
 from tests.implicit.ops.ssd.test_ssd import Arguments
@@ -175,9 +174,14 @@ def test_a_sequence_does_not_see_the_others_of_its_batch() -> None:
     assert results[0][1].isnan().all()
 
 
-def test_second_derivatives_are_refused() -> None:
-    arguments = random_arguments(Case(2))
-    x = arguments.x.clone().requires_grad_()
-    y, _ = ssd(x, *arguments[1:], backend="triton")
-    with pytest.raises(InputError, match="the triton backend has first derivatives only, use backend='chunk"):
-        torch.autograd.grad(y.sum(), x, create_graph=True)
+def test_second_derivatives_are_those_of_the_definition() -> None:
+    arguments = random_arguments(Case(5))
+
+    def second(backend: str, given: Arguments) -> Tensor:
+        x = given.x.clone().requires_grad_()
+        y, _ = ssd(x, *given[1:], backend=backend)
+        (first,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), x)[0]
+
+    exact = second("reference", Arguments(*(tensor.double() for tensor in arguments)))
+    assert (second("triton", arguments) - exact).abs().max() <= FLOAT32_RATE * exact.abs().max()
