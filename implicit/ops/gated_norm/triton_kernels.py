@@ -168,9 +168,14 @@ def forward(
     tokens = y.numel() // weight.numel()
     launch = Launch(
         gated_norm_kernel,
-        triton.cdiv(tokens, tile.tokens) * groups,
+        triton.cdiv(tokens, tile.rows) * groups,
         {**_arguments(inputs), "output": output, "tokens": tokens, "epsilon": epsilon},
-        {"GROUPS": groups, "FEATURES": features, "HEAD_SIZE": y.shape[-1], **tile.constants()},
+        {
+            "GROUPS": groups,
+            "FEATURES": features,
+            "HEAD_SIZE": y.shape[-1],
+            **tile.constants("TOKENS", "FEATURES"),
+        },
         tile,
     )
     return launch, output
@@ -188,7 +193,7 @@ def backward(
     features = weight.numel() // groups
     tile = tiles(features)
     tokens = y.numel() // weight.numel()
-    token_tiles = triton.cdiv(tokens, tile.tokens)
+    token_tiles = triton.cdiv(tokens, tile.rows)
     tiles_a_run = triton.cdiv(token_tiles, RUNS)
     runs = triton.cdiv(token_tiles, tiles_a_run)
     y_gradient, x_gradient, gate_gradient = (tensor.new_empty(tensor.shape) for tensor in (y, x, gate))
@@ -208,7 +213,12 @@ def backward(
             "tiles_a_run": tiles_a_run,
             "epsilon": epsilon,
         },
-        {"GROUPS": groups, "FEATURES": features, "HEAD_SIZE": y.shape[-1], **tile.constants()},
+        {
+            "GROUPS": groups,
+            "FEATURES": features,
+            "HEAD_SIZE": y.shape[-1],
+            **tile.constants("TOKENS", "FEATURES"),
+        },
         tile,
     )
     return launch, y_gradient, x_gradient, gate_gradient, D_sums, weight_sums

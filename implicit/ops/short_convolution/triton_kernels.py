@@ -22,8 +22,8 @@ from implicit.ops.triton_shared.launch import Launch, Tiles, rows, strided
 
 # Those that spill no registers for four taps (benchmarks/results/triton_compilation.json). Not yet chosen by
 # time on a GPU.
-FORWARD_TILES = Tiles(tokens=16, features=128, warps=4)
-BACKWARD_TILES = Tiles(tokens=8, features=64, warps=2)
+FORWARD_TILES = Tiles(rows=16, columns=128, warps=4)
+BACKWARD_TILES = Tiles(rows=8, columns=64, warps=2)
 TILES_A_RUN = 16
 """Most tiles of tokens that a program of the backward pass sums over."""
 
@@ -131,7 +131,7 @@ def forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Launch, Tenso
     tile = FORWARD_TILES
     launch = Launch(
         short_convolution_kernel,
-        batch * triton.cdiv(length, tile.tokens) * triton.cdiv(channels, tile.features),
+        batch * triton.cdiv(length, tile.rows) * triton.cdiv(channels, tile.columns),
         {
             **strided(padded=rows(padded)),
             "weight": weight.contiguous(),
@@ -139,7 +139,7 @@ def forward(padded: Tensor, weight: Tensor, bias: Tensor) -> tuple[Launch, Tenso
             "output": output,
             "length": length,
         },
-        {"CHANNELS": channels, "WIDTH": width, **tile.constants()},
+        {"CHANNELS": channels, "WIDTH": width, **tile.constants("TOKENS", "FEATURES")},
         tile,
     )
     return launch, output
@@ -155,14 +155,14 @@ def backward(
     """
     (channels, width), (batch, length) = weight.shape, output_gradient.shape[:2]
     tile = BACKWARD_TILES
-    token_tiles = triton.cdiv(padded.shape[1], tile.tokens)
+    token_tiles = triton.cdiv(padded.shape[1], tile.rows)
     tiles_a_run = min(TILES_A_RUN, token_tiles)
     runs = triton.cdiv(token_tiles, tiles_a_run)
     padded_gradient = padded.new_empty(padded.shape)
     sums = padded.new_empty(batch, runs, width + 1, channels, dtype=torch.float32)
     launch = Launch(
         short_convolution_gradient_kernel,
-        batch * runs * triton.cdiv(channels, tile.features),
+        batch * runs * triton.cdiv(channels, tile.columns),
         {
             **strided(output_gradient=rows(output_gradient), padded=rows(padded)),
             "weight": weight.contiguous(),
@@ -177,7 +177,7 @@ def backward(
             "CHANNELS": channels,
             "WIDTH": width,
             "PADDED_SUMS": triton.next_power_of_2(width + 1),
-            **tile.constants(),
+            **tile.constants("TOKENS", "FEATURES"),
         },
         tile,
     )

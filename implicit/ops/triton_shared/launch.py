@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import triton
@@ -19,23 +19,24 @@ INTERPRETED: bool = triton.knobs.runtime.interpret
 _INTEGERS_AS_CONSTANTS = INTERPRETED and [int(part) for part in triton.__version__.split(".")[:2]] < [3, 7]
 
 
-class Schedule(Protocol):
-    """How a kernel occupies a multiprocessor; a kernel's tile sizes stand beside it."""
-
-    @property
-    def warps(self) -> int:
-        """Warps per program."""
-        ...
-
-    @property
-    def stages(self) -> int:
-        """Stages of the software pipeline."""
-        ...
-
-
 def padded(size: int) -> int:
     """Return the least power of two that is at least ``size`` and 16, the least size of a matrix product."""
     return max(16, 1 << (size - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles that a kernel cuts matrices into, and how it occupies a multiprocessor."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int = 1
+    """Of the software pipeline; passes over memory and products with vectors need none."""
+
+    def constants(self, rows: str, columns: str) -> dict[str, int]:
+        """Return the tile sizes under the names that a kernel gives the two axes."""
+        return {f"BLOCK_{rows}": self.rows, f"BLOCK_{columns}": self.columns}
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Launch:
     programs: int
     arguments: Mapping[str, Tensor | int | float]
     constants: Mapping[str, int]
-    tiles: Schedule
+    tiles: Tiles
 
     def run(self) -> None:
         """Run the kernel on the device of its tensors, in the current stream."""
@@ -62,20 +63,6 @@ class Launch:
             self.kernel[(self.programs,)](
                 **arguments, num_warps=self.tiles.warps, num_stages=self.tiles.stages
             )
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """How a kernel cuts a matrix of tokens by features; passes over memory need no pipeline stages."""
-
-    tokens: int
-    features: int
-    warps: int
-    stages: int = 1
-
-    def constants(self) -> dict[str, int]:
-        """Return the tile sizes under the names that kernels give them."""
-        return {"BLOCK_TOKENS": self.tokens, "BLOCK_FEATURES": self.features}
 
 
 def matrix(tensor: Tensor, features: int) -> Tensor:

@@ -1,8 +1,6 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 """The kernel of the fused sequential solve, a program per sequence, and its launch, planned but not run."""
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
@@ -18,7 +16,7 @@ from implicit.ops.sequential_solve.triton_kernels.device import (
     read_state,
     vector_norm,
 )
-from implicit.ops.triton_shared.launch import Launch, padded
+from implicit.ops.triton_shared.launch import Launch, Tiles, padded
 
 CONVERGED = tl.constexpr(int(Status.CONVERGED))
 MAX_ITERATIONS = tl.constexpr(int(Status.MAX_ITERATIONS))
@@ -185,20 +183,6 @@ bytes on their way: in float32 eight loads of 16 bytes a thread, 64 KiB for the 
 WARP_SIZE = 64 if torch.version.hip else 32
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """The tiles of matrices that a program multiplies with vectors; products need no pipeline stages."""
-
-    block_rows: int
-    block_columns: int
-    warps: int
-    stages: int = 1
-
-    def constants(self) -> dict[str, int]:
-        """Return the tile sizes under the names that the kernel gives them."""
-        return {"BLOCK_ROWS": self.block_rows, "BLOCK_COLUMNS": self.block_columns}
-
-
 def tiles(self_map: SelfMap, warp_size: int = WARP_SIZE) -> Tiles:
     """Return the tile sizes: the largest, or less where the matrices are smaller."""
     rows = min(LARGEST_TILE, padded(self_map.d_in_proj))
@@ -275,7 +259,7 @@ def walk(
             "PADDED_MODEL": padded(d_model),
             "PADDED_STATE": padded(self_map.d_state),
             "PADDED_WINDOW": padded(self_map.d_conv),
-            **tile.constants(),
+            **tile.constants("ROWS", "COLUMNS"),
         },
         tile,
     )

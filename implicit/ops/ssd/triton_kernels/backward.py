@@ -217,7 +217,7 @@ def input_gradients(
             "dA": dA,
             **shape.arguments(),
         },
-        {**shape.constants(), **tile.constants()},
+        {**shape.constants(), **tile.constants("P", "N")},
         tile,
     )
     return launch, dx, ddt, dA
@@ -232,7 +232,7 @@ def projection_gradients(
     """
     shape = Shape.of(x, B)
     tile = tiles("projection_gradient", shape, x.dtype)
-    programs = shape.batch * shape.chunks * shape.groups * tile.count_n(shape)
+    programs = shape.batch * shape.chunks * shape.groups * triton.cdiv(shape.state_size, tile.columns)
     heads_per_group = shape.heads // shape.groups
     wanted = min(heads_per_group, -(-ENOUGH_PROGRAMS // programs))
     parts = next(n for n in range(wanted, heads_per_group + 1) if heads_per_group % n == 0)
@@ -252,7 +252,7 @@ def projection_gradients(
             "heads_per_program": heads_per_group // parts,
             "parts": parts,
         },
-        {**shape.constants(), **tile.constants()},
+        {**shape.constants(), **tile.constants("P", "N")},
         tile,
     )
     return launch, dB, dC

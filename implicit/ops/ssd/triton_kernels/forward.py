@@ -153,7 +153,10 @@ def carry(
     tile = tiles("carry", shape, values.dtype)
     launch = Launch(
         carry_kernel,
-        shape.batch * shape.heads * tile.count_p(shape) * tile.count_n(shape),
+        shape.batch
+        * shape.heads
+        * triton.cdiv(shape.head_size, tile.rows)
+        * triton.cdiv(shape.state_size, tile.columns),
         {
             **strided(values=rows(values), keys=rows(keys), dt=rows(dt)),
             "A": A.contiguous(),
@@ -162,7 +165,7 @@ def carry(
             "last": last,
             **shape.arguments(),
         },
-        {**shape.constants(), **tile.constants(), "REVERSE": reverse, "STORE": several},
+        {**shape.constants(), **tile.constants("P", "N"), "REVERSE": reverse, "STORE": several},
         tile,
     )
     return launch, carried, last
@@ -177,7 +180,7 @@ def outputs(
     tile = tiles("output", shape, x.dtype)
     launch = Launch(
         output_kernel,
-        shape.batch * shape.chunks * shape.heads * tile.count_p(shape),
+        shape.batch * shape.chunks * shape.heads * triton.cdiv(shape.head_size, tile.rows),
         {
             **strided(x=rows(x), dt=rows(dt), B=rows(B), C=rows(C)),
             "A": A.contiguous(),
@@ -185,7 +188,7 @@ def outputs(
             "y": y,
             **shape.arguments(),
         },
-        {**shape.constants(), **tile.constants()},
+        {**shape.constants(), **tile.constants("P", "N")},
         tile,
     )
     return launch, y

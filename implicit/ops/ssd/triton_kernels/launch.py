@@ -1,12 +1,12 @@
 """Sizes, tiles and arguments of the launches of the scan's kernels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from implicit.ops.triton_shared.launch import padded
+from implicit.ops.triton_shared.launch import Tiles, padded
 
 LARGEST_CHUNK = {2: 64, 4: 32}
 """Tokens per chunk, by the width of an element, and fewer in shorter sequences.
@@ -54,48 +54,22 @@ class Shape:
         return {"HEAD_SIZE": self.head_size, "STATE_SIZE": self.state_size, "CHUNK": self.chunk}
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """Tiles of one head's matrices in a kernel: ``block_p`` of head_size by ``block_n`` of state_size."""
-
-    block_p: int
-    block_n: int
-    warps: int
-    stages: int
-
-    def count_p(self, shape: Shape) -> int:
-        """Tiles along head_size."""
-        return -(-shape.head_size // self.block_p)
-
-    def count_n(self, shape: Shape) -> int:
-        """Tiles along state_size."""
-        return -(-shape.state_size // self.block_n)
-
-    def constants(self) -> dict[str, int]:
-        """Return the tile sizes under the names that kernels give them."""
-        return {"BLOCK_P": self.block_p, "BLOCK_N": self.block_n}
-
-
-# Largest tile of each kernel, by the width of an element: the fastest on an H200 (docs/log.md)
-# for 512 sequences of 32 tokens in float32, and 8 of 2,048 in bfloat16.
 TILES: dict[tuple[str, int], Tiles] = {
-    ("carry", 2): Tiles(block_p=64, block_n=64, warps=4, stages=3),
-    ("carry", 4): Tiles(block_p=32, block_n=128, warps=4, stages=1),
-    ("output", 2): Tiles(block_p=64, block_n=128, warps=4, stages=2),
-    ("output", 4): Tiles(block_p=64, block_n=32, warps=4, stages=2),
-    ("input_gradient", 2): Tiles(block_p=64, block_n=64, warps=4, stages=1),
-    ("input_gradient", 4): Tiles(block_p=64, block_n=32, warps=4, stages=1),
-    ("projection_gradient", 2): Tiles(block_p=64, block_n=128, warps=8, stages=1),
-    ("projection_gradient", 4): Tiles(block_p=32, block_n=64, warps=4, stages=1),
+    ("carry", 2): Tiles(rows=64, columns=64, warps=4, stages=3),
+    ("carry", 4): Tiles(rows=32, columns=128, warps=4, stages=1),
+    ("output", 2): Tiles(rows=64, columns=128, warps=4, stages=2),
+    ("output", 4): Tiles(rows=64, columns=32, warps=4, stages=2),
+    ("input_gradient", 2): Tiles(rows=64, columns=64, warps=4, stages=1),
+    ("input_gradient", 4): Tiles(rows=64, columns=32, warps=4, stages=1),
+    ("projection_gradient", 2): Tiles(rows=64, columns=128, warps=8, stages=1),
+    ("projection_gradient", 4): Tiles(rows=32, columns=64, warps=4, stages=1),
 }
+"""By kernel and width of an element, of one head's matrices: rows of head_size by columns of state_size. The
+fastest on an H200 (docs/log.md) for 512 sequences of 32 tokens in float32, and 8 of 2,048 in bfloat16."""
 
 
 def tiles(kernel: str, shape: Shape, dtype: torch.dtype) -> Tiles:
     """Return the tile sizes of a kernel: the largest of its table, or less where the matrices are smaller."""
     largest = TILES[kernel, dtype.itemsize]
-    return Tiles(
-        min(largest.block_p, padded(shape.head_size)),
-        min(largest.block_n, padded(shape.state_size)),
-        largest.warps,
-        largest.stages,
-    )
+    rows, columns = min(largest.rows, padded(shape.head_size)), min(largest.columns, padded(shape.state_size))
+    return replace(largest, rows=rows, columns=columns)
