@@ -27,19 +27,6 @@ def check_cell(cell: Cell, d_model: int) -> None:
 
     The initial cell reads nine tokens of two sequences. Nothing is drawn from torch's generator. Where CUDA
     is found, a cell on the CPU is not evaluated: its kernels may run on the other device only.
-
-    Raises:
-        InputError: for widths that do not fit, ``recurrent_parts`` that the state lacks or that leave out a
-            part which they act on and which acts on them, an injection that nothing depends on, a
-            ``forward`` that is not the scan of ``step`` from any state, sequences of a batch that are mixed,
-            or a step that is not affine though ``linear_in_state`` says so.
-
-    Example:
-        >>> from implicit.cells import Mamba2Cell
-        >>> Renamed = type("Renamed", (Mamba2Cell,), {"__module__": "mine", "recurrent_parts": ("h",)})
-        >>> check_cell(Renamed(16), 16)
-        Traceback (most recent call last):
-        automata.errors.InputError: recurrent_parts of Renamed is ('h',); name parts of its state: conv, ssm
     """
     if is_checked(cell):
         for part in cell.modules():

@@ -49,10 +49,6 @@ class Bounds:
 
         In exact arithmetic, the last sweep counted, which only measures. In float32 a tolerance of 1e-6 is
         below what rounding leaves of some residuals, and is never met there.
-
-        Example:
-            >>> Bounds(0.2, 1e-6, 0.01, 0.7, 0.8).extra_sweeps(1e-4)
-            31
         """
         if not self.coupling < 1:
             return None

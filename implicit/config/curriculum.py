@@ -254,12 +254,7 @@ class Curriculum(PenaltyOptions):
         }
 
     def first_step_at(self, length: int) -> int:
-        """Return the first training step whose sequences have the training length.
-
-        Example:
-            >>> Curriculum(start_length=4, length_growth=8, length_growth_every=1000).first_step_at(24)
-            3001
-        """
+        """Return the first training step whose sequences have the training length."""
         if self.start_length is None:
             return 1
         growths = -((self.start_length - length) // self.length_growth)  # rounded up
@@ -316,11 +311,6 @@ class Curriculum(PenaltyOptions):
             accuracy: its late accuracy.
             length: the training length.
             steps: the most training steps of the run.
-
-        Example:
-            >>> curriculum = Curriculum(growth_accuracy=0.9, final_steps=100)
-            >>> curriculum.grown(Growth(length=24, accuracy=0.95), 400, accuracy=1.0, length=24, steps=900)
-            Growth(length=24, accuracy=0.955, final_from=401)
         """
         if self.growth_accuracy is None:
             return growth

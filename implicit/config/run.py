@@ -59,13 +59,6 @@ class OptimizerConfig(CheckedConfig):
             step: number of the training step, from 1.
             steps: training steps of the whole run, where the cosine ends.
             falls_after: last step at the peak, if the cosine begins later than the warm-up ends.
-
-        Example:
-            >>> optimizer = OptimizerConfig(learning_rate=1.0)
-            >>> [round(optimizer.learning_rate_at(step, steps=300), 3) for step in (1, 50, 100, 200, 300)]
-            [0.01, 0.5, 1.0, 0.55, 0.1]
-            >>> [round(optimizer.learning_rate_at(step, 300, falls_after=200), 3) for step in (50, 200, 250)]
-            [0.5, 1.0, 0.55]
         """
         if step <= self.warmup_steps:
             return self.learning_rate * step / self.warmup_steps
@@ -223,16 +216,7 @@ class TrainConfig(CheckedConfig):
         return validated(cls, nest(cls, values), names=given_flat, known=[*flat_places(cls)])
 
     def updated(self, **values: Any) -> "TrainConfig":
-        """Return the configuration with other values, checked again; another model takes its own sizes.
-
-        Raises:
-            InputError: for the first fault.
-
-        Example:
-            >>> config = TrainConfig.of(task="parity", model="lstm").updated(steps=200, bounded_steps=3)
-            >>> config.steps, config.curriculum.bounded_steps
-            (200, 3)
-        """
+        """Return the configuration with other values, checked again; another model takes its own sizes."""
         before = self.flat()
         if "model" in values and model_name(values["model"]) != self.model:
             del before["sizes"]
@@ -302,12 +286,7 @@ class TrainConfig(CheckedConfig):
         return max(self.batch_size, (self.tokens_per_update or 0) // length)
 
     def build_task(self) -> Task:
-        """Return the task.
-
-        Raises:
-            InputError: for a hard fraction that the task does not take, a task that is no longer what it was,
-                or one of your own that cannot be imported.
-        """
+        """Return the task."""
         return task_from(self.task, self.hard_fraction)
 
     def learning_rate_at(self, step: int, growth: Growth | None = None) -> float:
@@ -359,18 +338,6 @@ class TrainConfig(CheckedConfig):
 
         A finished run ``reached`` some length in its last step; if None, it is what the configuration
         foretells: the training length if sequences grow with the accuracy.
-
-        Example:
-            >>> config = TrainConfig.of(
-            ...     task="S3", model="lstm", steps=300,
-            ...     start_length=4, length_growth=4, length_growth_every=125,
-            ... )
-            >>> config.shortfall()
-            'the curriculum ends at length 12 of 32; raise steps to at least 876, or start_length or ...'
-            >>> config.updated(steps=876).shortfall() is None
-            True
-            >>> config.updated(growth_accuracy=0.9, final_steps=100).shortfall(reached=12)
-            'the curriculum ends at length 12 of 32, for its accuracy stayed below 0.9; raise steps, or ...'
         """
         reached = self.final_length() if reached is None else reached
         if reached == self.length:
@@ -406,17 +373,6 @@ class TrainConfig(CheckedConfig):
         """Undo `as_json`; a configuration of the first format, with all fields on one level, is read too.
 
         With ``allow_code`` what is named as ``module:name`` is imported: all of it, or the names allowed.
-
-        Raises:
-            InputError: for a newer format, code that is not allowed, or the first fault.
-
-        Example:
-            >>> first_format = {"task": "parity", "model": "lstm", "bounded_steps": 7}
-            >>> TrainConfig.from_json(first_format).curriculum.bounded_steps
-            7
-            >>> TrainConfig.from_json({"format_version": 3, "task": "parity"})
-            Traceback (most recent call last):
-            automata.errors.InputError: the configuration was written by a newer version of implicit-ssm ...
         """
         fields = dict(values)
         version = fields.pop("format_version", 1)

@@ -81,11 +81,6 @@ class Stopping:
 
         A latent whose norm overflows meets no relative tolerance: an infinite one would say nothing. ``size``
         is ‖z‖, where it is known.
-
-        Example:
-            >>> large = torch.full((1, 1, 4), 3e19)  # finite, and the sum of its squares is not
-            >>> Stopping(rtol=0.01).is_met(large, torch.tensor([[6e18]]))
-            tensor([[False]])
         """
         tolerance = self.rtol * (token_norm(latent) if size is None else size)
         if self.atol:

@@ -144,9 +144,6 @@ class _FirstDerivative(torch.autograd.Function):
 def with_adjoint(value: Tensor, image: Tensor, adjoint_of: Callable[[Tensor], Tensor]) -> Tensor:
     """Return z* so that a gradient g that comes back to it goes on to the image Φ(z*) as v, of the adjoint.
 
-    Raises:
-        InputError: where a gradient that was taken with ``create_graph=True`` is differentiated once more.
-
     Example:
         >>> b = torch.ones(1, requires_grad=True)
         >>> with_adjoint(torch.ones(1), 3 * b, lambda g: 2 * g).sum().backward(); b.grad

@@ -62,11 +62,7 @@ class Implicit:
     def attach(
         self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
     ) -> Solution:
-        """Hook in the solve of the adjoint, which warns when it happens and does not converge.
-
-        Raises:
-            InputError: where the gradient is differentiated once more, outside of ``torch.func``.
-        """
+        """Hook in the solve of the adjoint, which warns when it happens and does not converge."""
 
         def adjoint(gradient: Tensor, image: Tensor, product: Product) -> Tensor:  # noqa: ARG001
             own = self.stopping or without_units(stopping)
@@ -139,12 +135,7 @@ class FactoredImplicit:
         stopping: Stopping,
         solution: Solution,
     ) -> Solution:
-        """Hook in the solve of the adjoint.
-
-        Raises:
-            InputError: for a problem that does not solve its adjoint system; where the gradient is
-                differentiated once more, outside of ``torch.func``.
-        """
+        """Hook in the solve of the adjoint."""
         solve_adjoint = problem.solve_adjoint
         if solve_adjoint is None:
             raise InputError(f"gradient is {self}; this problem has no factors for it, give Implicit here")

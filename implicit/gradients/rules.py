@@ -90,11 +90,7 @@ class Unrolled:
         stopping: Stopping,  # noqa: ARG002
         solution: Solution,  # noqa: ARG002
     ) -> Solution:
-        """Refuse: the steps that led to the solution are not known.
-
-        Raises:
-            InputError: always.
-        """
+        """Refuse: the steps that led to the solution are not known."""
         raise InputError(
             f"gradient is {self}; it differentiates its own iterations only, give Phantom or Implicit here"
         )

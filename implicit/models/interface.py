@@ -248,11 +248,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
         self.check_tokens(tokens.reshape(1, -1))
 
     def require_constant_state(self) -> None:
-        """Refuse what needs a state of constant size, for a model whose state grows.
-
-        Raises:
-            InputError: if the state grows.
-        """
+        """Refuse what needs a state of constant size, for a model whose state grows."""
         if self.state_grows:
             raise InputError(
                 f"model is {self.name}, whose state grows with every token; "
@@ -279,11 +275,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
         return tokens, state, mask
 
     def check_state(self, state: State, batch_size: int) -> None:
-        """Refuse a state that is not one of this model for this batch.
-
-        Raises:
-            InputError: naming the part that is missing, unknown, or of another shape, dtype or device.
-        """
+        """Refuse a state that is not one of this model for this batch."""
         check_state(state, self.init_state(batch_size), self.name, grows=self.state_grows)
 
 

@@ -92,9 +92,6 @@ class FeatureLayer(Layers):
             state: before the first token.
             lengths: real tokens of each sequence, int64 ``[batch]``, or which tokens are real, bool
                 ``[batch, length]`` with padding behind them; all if None.
-
-        Raises:
-            InputError: for features, lengths or a state that do not fit.
         """
 
     def forward(

@@ -124,11 +124,7 @@ class RunFolder:
             return 0
 
     def read_values(self) -> dict[str, Any]:
-        """Return the configuration of the run as data: nothing that it names is imported.
-
-        Raises:
-            InputError: for a missing or corrupt file.
-        """
+        """Return the configuration of the run as data: nothing that it names is imported."""
         values = read_json(self.config_file)
         if not isinstance(values, dict):
             raise InputError(f"{self.config_file} does not hold a JSON object; restore it or train again")
@@ -156,11 +152,7 @@ class RunFolder:
             raise InputError(f"{self.config_file}: {error}") from None
 
     def check_free(self) -> None:
-        """Refuse a place where no run can be begun.
-
-        Raises:
-            InputError: if the path is a file or a folder with other files.
-        """
+        """Refuse a place where no run can be begun."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"out is {self.path}, which is a file; give a folder")
         if self.path.is_dir():
@@ -212,11 +204,7 @@ class RunFolder:
             raise
 
     def check_same(self, config: TrainConfig, own: str = "") -> None:
-        """Refuse to go on with another configuration, or other own parts, than the run was begun with.
-
-        Raises:
-            InputError: naming the first field that differs, with both values; or for a compiled run.
-        """
+        """Refuse to go on with another configuration, or other own parts, than the run was begun with."""
         before = read_json(self.environment_file).get("own", "") if self.environment_file.is_file() else ""
         if before != own and not self.finished:
             raise InputError(
@@ -248,11 +236,7 @@ class RunFolder:
                 )
 
     def read_metrics(self) -> list[Metrics]:
-        """Return the metrics, one entry per evaluation.
-
-        Raises:
-            InputError: for a missing or corrupt file.
-        """
+        """Return the metrics, one entry per evaluation."""
         try:
             lines = read_stored(self.metrics_file).decode("utf-8").splitlines()
         except UnicodeDecodeError:

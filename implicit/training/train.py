@@ -140,13 +140,7 @@ def run_shortfall(run: Run) -> str | None:
 
 
 def run_ending(run: Run) -> str | None:
-    """Return why a run ended before the limit of its steps; None if it took them all.
-
-    Example:
-        >>> from implicit.runs.loading import load_run
-        >>> run_ending(load_run("parity"))
-        'ended before its limit of ... steps: ...'
-    """
+    """Return why a run ended before the limit of its steps; None if it took them all."""
     config, last = run.config, run.metrics[-1]
     if last["step"] == config.steps:
         return None
