@@ -43,30 +43,15 @@ RUNS: dict[str, tuple[Prepare, str]] = {
     "no metrics": (remove("run/metrics.jsonl"), "run/metrics.jsonl is missing"),
     "unfinished": (make_unfinished, "run run is not finished; finish it with python -m implicit.train"),
     "config is not JSON": (write("run/config.json", b"{'task'"), "run/config.json is not valid JSON"),
-    "config is nested too deep": (
-        write("run/config.json", b"[" * 100_000),
-        "run/config.json is nested more than",
-    ),
+    "config is nested too deep": (write("run/config.json", b"[" * 100_000), "run/config.json is nested more"),
     "config is a list": (write("run/config.json", b"[]"), "does not hold a JSON object"),
-    "config with an unknown field": (
-        edit_config(stepz=3),
-        "run/config.json: field 'stepz' is unknown; did you mean 'steps'?",
-    ),
+    "config with an unknown field": (edit_config(stepz=3), "run/config.json: field 'stepz' is unknown; did"),
     "config with a bad value": (edit_config(length=-1), "run/config.json: length is -1"),
     "config with a bad format": (edit_config(format_version="new"), "format_version is 'new'; give"),
     "config with an unknown task": (edit_config(task="S9"), "run/config.json: task 'S9' is unknown"),
-    "config with bad sizes": (
-        edit_config(sizes={"width": 4}),
-        "run/config.json: size of lstm 'width' is unknown",
-    ),
-    "config of another task": (
-        edit_config(task="S3"),
-        "tensor 'embedding.weight' has shape (2, 4) where the configuration asks for (6, 4)",
-    ),
-    "weights are not safetensors": (
-        write("run/model.safetensors", b"not a header"),
-        "run/model.safetensors is not valid safetensors",
-    ),
+    "config with bad sizes": (edit_config(sizes={"width": 4}), "run/config.json: size of lstm 'width' is"),
+    "config of another task": (edit_config(task="S3"), "tensor 'embedding.weight' has shape (2, 4) where"),
+    "weights are not safetensors": (write("run/model.safetensors", b"not a header"), "run/model.safetensors"),
     "weights are cut off": (
         lambda folder: os.truncate(folder / "run" / "model.safetensors", 500),
         "is not valid safetensors",
@@ -89,10 +74,7 @@ RUNS: dict[str, tuple[Prepare, str]] = {
         write("run/model.safetensors", (15).to_bytes(8, "little") + b'{"head.bias":1}'),
         "run/model.safetensors is not valid safetensors",
     ),
-    "a hole lets a model be larger than its weights": (
-        widen_with_a_hole,
-        "run/model.safetensors is not valid safetensors",
-    ),
+    "a hole lets a model be larger than its weights": (widen_with_a_hole, "run/model.safetensors is not"),
     "header of a negative shape": (
         write(
             "run/model.safetensors",

@@ -221,18 +221,12 @@ class NormalisesOverTheBatch(Right):
         (IgnoresTheMask, "forward of IgnoresTheMask is not the scan of its step: state part 'h' of 9 tokens"),
         (AnotherScan, "forward of AnotherScan is not the scan of its step: outputs of 9 tokens, one of them"),
         (IgnoresTheState, "forward of IgnoresTheState is not the scan of its step: outputs behind 5 tokens"),
-        (
-            ResetsAtEveryFourthToken,
-            "forward of ResetsAtEveryFourthToken is not the scan of its step: outputs of",
-        ),
+        (ResetsAtEveryFourthToken, "forward of ResetsAtEveryFourthToken is not the scan of its step:"),
         (MixesSequences, "forward of MixesSequences gives a sequence other outputs in a batch than alone;"),
         (AnotherScanOfSmallOutputs, "forward of AnotherScanOfSmallOutputs is not the scan of its step"),
         (WrongInjection, "step of WrongInjection raises RuntimeError (The size of tensor a (10) must match"),
         (WrongOutput, "step of WrongOutput returns outputs of shape [2, 7]; return [2, 6], as of its inputs"),
-        (
-            WrongState,
-            "step of WrongState returns the state {'h': [2, 5]}; return {'h': [2, 4]}, as it is given",
-        ),
+        (WrongState, "step of WrongState returns the state {'h': [2, 5]}; return {'h': [2, 4]}, as it is"),
         (NoBatch, "state part 'h' of init_state of NoBatch has shape [4]; return the batch in front"),
         (NeedsInjection, "step of NeedsInjection raises TypeError (unsupported operand"),
     ],
@@ -288,10 +282,7 @@ class NoStep(Cell):
     [
         (NoStep, "NoStep lacks step; a Cell has the methods forward, init_state, step (docs/extending.md)"),
         (nn.GRU, "cell is the class GRU; give a subclass of Cell, such as Mamba2Cell"),
-        (
-            NoSizes,
-            "sizes_class of NoSizes is None; give the CellSizes whose fields are the keyword arguments",
-        ),
+        (NoSizes, "sizes_class of NoSizes is None; give the CellSizes whose fields are the keyword"),
         (OtherSizes, "sizes_class of OtherSizes has d_inner, which its constructor does not take"),
     ],
 )

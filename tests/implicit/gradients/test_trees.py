@@ -160,27 +160,15 @@ def test_what_did_not_converge_is_told() -> None:
         (lambda: implicit.fixed_point(torch.cos, {}), "start holds no tensor; give"),
         (lambda: implicit.fixed_point(torch.cos, 1.0), "start is 1.0; give a tensor"),
         (lambda: implicit.fixed_point(torch.cos, torch.zeros(0)), "start has shape (0,), without an element"),
-        (
-            lambda: implicit.fixed_point(torch.cos, torch.zeros(0, 3), batched=True),
-            "start has shape (0, 3), without an element",
-        ),
-        (
-            lambda: implicit.fixed_point(torch.cos, torch.zeros(2).long()),
-            "start holds a tensor of torch.int64",
-        ),
+        (lambda: implicit.fixed_point(torch.cos, torch.zeros(0, 3), batched=True), "start has shape (0, 3),"),
+        (lambda: implicit.fixed_point(torch.cos, torch.zeros(2).long()), "start holds a tensor of"),
         (
             lambda: implicit.fixed_point(tuple, (torch.zeros(1), torch.zeros(1).double())),
             "start holds torch.float32 on cpu and torch.float64 on cpu; give",
         ),
-        (
-            lambda: implicit.fixed_point(torch.cos, torch.zeros(()), batched=True),
-            "start holds shapes () and ()",
-        ),
+        (lambda: implicit.fixed_point(torch.cos, torch.zeros(()), batched=True), "start holds shapes () and"),
         (lambda: implicit.fixed_point(lambda z: [z], torch.zeros(2)), "function returned "),
-        (
-            lambda: implicit.fixed_point(lambda z: z[:1], torch.zeros(2)),
-            "function returned shape (1,); it must",
-        ),
+        (lambda: implicit.fixed_point(lambda z: z[:1], torch.zeros(2)), "function returned shape (1,); it"),
         (lambda: implicit.fixed_point(lambda z: z.mul_(0.5), torch.zeros(2)), "function changes z in place"),
         (lambda: implicit.fixed_point("cos", torch.zeros(2)), "function is 'cos'; give"),  # type: ignore[arg-type]
         (lambda: implicit.fixed_point(torch.cos, torch.zeros(2), stopping=1e-3), "stopping is 0.001; give"),  # type: ignore[arg-type]

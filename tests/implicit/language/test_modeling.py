@@ -277,15 +277,9 @@ BAD_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"input_ids": None}, "input_ids is None; give tokens"),
     ({"inputs_embeds": torch.zeros(1, 1, 16)}, "input_ids is None; give tokens"),
     ({"input_ids": TWO, "attention_mask": torch.ones(1, 3)}, r"attention_mask has shape \(1, 3\); give one"),
-    (
-        {"input_ids": TWO, "attention_mask": torch.tensor([[0.0, -math.inf]])},
-        "attention_mask holds other values",
-    ),
+    ({"input_ids": TWO, "attention_mask": torch.tensor([[0.0, -math.inf]])}, "attention_mask holds other"),
     ({"input_ids": TWO, "attention_mask": [[1, 1]]}, "attention_mask is .*; give a tensor"),
-    (
-        {"input_ids": TWO, "attention_mask": torch.zeros(1, 2)},
-        "attention_mask has no real token in sequence 0",
-    ),
+    ({"input_ids": TWO, "attention_mask": torch.zeros(1, 2)}, "attention_mask has no real token in sequence"),
     ({"input_ids": TWO, "lables": TWO}, "argument 'lables' is unknown"),
     ({"input_ids": TWO, "past_key_values": ()}, "past_key_values is .*; give the past"),
     ({"input_ids": TWO, "labels": torch.tensor([[2]])}, r"labels has shape \(1, 1\)"),

@@ -77,10 +77,7 @@ class UnknownLayer(Right):
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (
-            OverTheBatch,
-            "update of OverTheBatch is another map of one state than of a batch, in 'h'; use the last",
-        ),
+        (OverTheBatch, "update of OverTheBatch is another map of one state than of a batch, in 'h'; use the"),
         (WideHead, "read of WideHead returns shape [2, 5]; return [batch, 2]"),
         (WideEmbedding, "update of WideEmbedding raises RuntimeError (The size of tensor a (4) must match"),
         (Renamed, "update of Renamed returns the state {'g': [2, 4]}; return {'h': [2, 4]}, as it is given"),

