@@ -6,14 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from implicit.cells import (
-    Cell,
-    DeltaNetCell,
-    GatedDeltaNetCell,
-    GatedDeltaProductCell,
-    Mamba2Cell,
-    RMSNorm,
-)
+from implicit.cells import Cell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell, Mamba2Cell, RMSNorm
 
 TOKENS = 5
 DELTA: dict[str, Any] = {"d_model": 7, "heads": 3, "key_size": 4, "value_size": 2}

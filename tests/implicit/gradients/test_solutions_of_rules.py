@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.fixed_point import (
-    DampedPicard,
-    Dependence,
-    FixedPointProblem,
-    Solution,
-    Stopping,
-    solve,
-)
+from implicit.fixed_point import DampedPicard, Dependence, FixedPointProblem, Solution, Stopping, solve
 from implicit.gradients import (
     FactoredImplicit,
     GradientRule,

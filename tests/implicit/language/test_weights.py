@@ -263,7 +263,10 @@ def test_explicit_weights_begin_an_implicit_model(family: str) -> None:
             lambda w: w.update({"word_emb.emb.weight": torch.zeros(VOCABULARY + 1, WIDTH)}),
             "lm_head.weight differs from the embedding",
         ),
-        (lambda w: w.update({"backbone.norm_f.weight": torch.zeros(9)}), r"has shape \(9,\), in the model \(8,\)"),
+        (
+            lambda w: w.update({"backbone.norm_f.weight": torch.zeros(9)}),
+            r"has shape \(9,\), in the model \(8,\)",
+        ),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_and_change_nothing(change: Any, sentence: str) -> None:

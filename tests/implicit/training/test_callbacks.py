@@ -153,10 +153,7 @@ def test_a_step_of_own_parts_is_that_by_hand(plain_config: TrainConfig, tmp_path
 def test_the_loss_is_the_one_given_and_the_run_says_so(plain_config: TrainConfig, tmp_path: Path) -> None:
     usual = train(plain_config, tmp_path / "usual", progress=False)
     doubled = train(
-        plain_config,
-        tmp_path / "own",
-        progress=False,
-        loss=lambda *batch: 2 * weighted_cross_entropy(*batch),
+        plain_config, tmp_path / "own", progress=False, loss=lambda *batch: 2 * weighted_cross_entropy(*batch)
     )
     stored = [json.loads((run.path / "environment.json").read_text()) for run in (usual, doubled)]
     assert [environment.get("own") for environment in stored] == [None, "loss"]
