@@ -201,15 +201,16 @@ def test_what_needs_a_constant_state_refuses_one_that_grows(model: SequenceModel
 
 @torch.no_grad()
 def test_the_transition_is_that_of_step(model: SequenceModel, tokens: Tensor) -> None:
+    """Of one token, and of many at once."""
     if model.state_grows:
         return
     _, states = scan(model, tokens)
+    batch = model.transitions(tokens)
+    assert len(batch) == tokens.numel()
     for t in (0, 1, LENGTH - 1):
         for k in range(BATCH):
             before = {name: tensor[k] for name, tensor in states[t].items()}
-            token = tokens[k, t].item()
-            assert isinstance(token, int)
-            transition = model.transition(token)
+            transition = batch[k * LENGTH + t] if t else model.transition(int(tokens[k, t]))
             assert {name for names in transition.layer_states for name in names} <= before.keys()
             latent = torch.zeros(transition.latent_size)
             if model.implicit is not None:

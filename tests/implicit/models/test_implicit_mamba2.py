@@ -11,12 +11,10 @@ from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.fixed_point import DampedPicard, NotConvergedWarning, Status, Stopping
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.mamba2 import Mamba2, Mamba2Config
 from implicit.modes import Mode
 from tests.small_models import contracting_mamba2 as contracting
 from tests.solving import solved
 
-SIZES = {"vocabulary_size": 5, "output_size": 3, "d_model": 8, "d_state": 4, "head_size": 4, "d_conv": 3}
 TOKENS = torch.randint(5, (2, 7), generator=torch.Generator().manual_seed(2))
 
 
@@ -103,44 +101,3 @@ def test_bad_arguments_of_solve_are_refused() -> None:
         solved(model, TOKENS, "parallel")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"start has shape \(2, 8\); give \(2, 7, 8\) for these tokens"):
         solved(model, TOKENS, start=torch.zeros(2, 8, dtype=torch.float64))
-
-
-@torch.no_grad()
-def test_the_explicit_model_equals_that_of_transformers() -> None:
-    """Embedding, residual blocks, final norm and head, with copied weights."""
-    # imported where it is used: it takes seconds, and every process collects all tests
-    from transformers import Mamba2Config as TransformersConfig
-    from transformers import Mamba2ForCausalLM
-
-    torch.manual_seed(0)
-    model = Mamba2(Mamba2Config(**SIZES, layers=2, groups=2))
-    for name, weight in model.named_parameters():
-        if "norm" in name or name.endswith(".D"):
-            weight.add_(0.3 * torch.randn_like(weight))
-    config = TransformersConfig(
-        vocab_size=5,
-        hidden_size=8,
-        state_size=4,
-        head_dim=4,
-        num_heads=4,
-        n_groups=2,
-        conv_kernel=3,
-        num_hidden_layers=2,
-        chunk_size=4,
-        tie_word_embeddings=False,
-    )
-    oracle = Mamba2ForCausalLM(config).eval()
-    renamed = {
-        "backbone.embeddings.weight": model.embedding.weight,
-        "backbone.norm_f.weight": model.final_norm.weight,
-    }
-    for layer in range(2):
-        renamed[f"backbone.layers.{layer}.norm.weight"] = model.get_parameter(f"mixer_norms.{layer}.weight")
-        for name, tensor in model.mixers[layer].state_dict().items():
-            renamed[f"backbone.layers.{layer}.mixer.{name}"] = tensor
-    head = torch.zeros(5, 8)
-    head[:3] = model.head.weight  # transformers predicts the vocabulary: the first three rows are ours
-    oracle.load_state_dict({**renamed, "lm_head.weight": head})
-    model.head.bias.zero_()
-    # float32 rounding of two layers; logits of order one
-    torch.testing.assert_close(model(TOKENS), oracle(TOKENS).logits[..., :3], rtol=1e-5, atol=5e-6)

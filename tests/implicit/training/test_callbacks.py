@@ -14,7 +14,6 @@ from torch.nn.functional import cross_entropy
 from automata.errors import InputError
 from implicit import TrainConfig, load_run, recipe, train
 from implicit.training import TrainingStep, progress
-from implicit.training.objective import weighted_cross_entropy
 from implicit.training.train import run_ending
 
 
@@ -148,17 +147,6 @@ def test_a_step_of_own_parts_is_that_by_hand(plain_config: TrainConfig, tmp_path
         assert gradient is not None
         # one multiplication and one subtraction in float32
         torch.testing.assert_close(weights.detach(), before[name] - 0.5 * gradient, rtol=1e-6, atol=1e-7)
-
-
-def test_the_loss_is_the_one_given_and_the_run_says_so(plain_config: TrainConfig, tmp_path: Path) -> None:
-    usual = train(plain_config, tmp_path / "usual", progress=False)
-    doubled = train(
-        plain_config, tmp_path / "own", progress=False, loss=lambda *batch: 2 * weighted_cross_entropy(*batch)
-    )
-    stored = [json.loads((run.path / "environment.json").read_text()) for run in (usual, doubled)]
-    assert [environment.get("own") for environment in stored] == [None, "loss"]
-    # Adam's steps do not depend on the size of the loss, but for its epsilon
-    assert doubled.metrics[0]["loss"] == pytest.approx(2 * usual.metrics[0]["loss"], rel=1e-3)
 
 
 def test_an_interrupted_run_with_own_parts_goes_on_and_asks_for_the_same(

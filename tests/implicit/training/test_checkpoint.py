@@ -141,16 +141,6 @@ def test_every_optimiser_goes_on_with_the_same_bits(
     assert restored["param_groups"] == whole["param_groups"]
 
 
-def test_saving_changes_nothing() -> None:
-    """Neither the weights nor the (empty) state of an optimiser before its first step."""
-    model, optimizer = pair(0)
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    tensors, description = describe_optimizer(model, optimizer)
-    assert (tensors, description["state"], optimizer.state_dict()["state"]) == ({}, {}, {})
-    for name, weight in model.state_dict().items():
-        assert torch.equal(weight, before[name])
-
-
 def test_parameters_in_another_order_are_refused() -> None:
     """Modules that changed places: torch counts the parameters, so that it would mix up their states."""
     first, second = (

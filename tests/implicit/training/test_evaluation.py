@@ -11,7 +11,6 @@ from torch import Tensor
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from automata.tasks.specification import task_from
-from automata.tasks.swapping_balls import SwappingBalls
 from implicit.fixed_point import NotConvergedWarning, Solution, Status, Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
@@ -55,22 +54,6 @@ class ExactParity(SequenceModel):
 
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         raise NotImplementedError
-
-
-class Echo(ExactParity):
-    """Answers every token with the one before it: the ball that is asked for, after " end up? "."""
-
-    name = "echo"
-
-    def run(
-        self,
-        tokens: Tensor,
-        state: State | None = None,
-        solve: Solve | None = None,
-        *,
-        lengths: Tensor | None = None,
-    ) -> ModelOutput:
-        return ModelOutput(torch.nn.functional.one_hot(tokens.roll(1, dims=1), 11).float(), {})
 
 
 def test_accuracy_of_a_model_that_is_right_on_the_first_tokens() -> None:
@@ -200,18 +183,3 @@ def test_an_evaluation_counts_what_the_task_asks_for() -> None:
     np.testing.assert_array_equal(evaluation.counted, asked)
     assert evaluation.token_accuracy == evaluation.correct[asked].mean()
     assert evaluate(model, make_task("parity"), 3, sequences=2).counted is None
-
-
-def test_accuracy_at_a_number_of_swaps() -> None:
-    """A ball stays where it was with the probability in closed form; each sequence has one answer."""
-    model = Echo(right=0)
-    model.config = ModelConfig(vocabulary_size=11, output_size=11)
-    for swaps in (1, 4):
-        task = task_from({"balls": {"balls": 5, "swaps": swaps}})
-        assert isinstance(task, SwappingBalls)
-        evaluation = evaluate(model, task, task.tokens_of(swaps) - 1, sequences=4000, batch_size=1000)
-        expected = 0.2 + 0.8 * 0.5**swaps
-        assert evaluation.counted is not None
-        assert evaluation.counted.sum() == 4000
-        # five deviations of a binomial share
-        assert abs(evaluation.accuracy - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000)
