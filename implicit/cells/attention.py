@@ -139,9 +139,7 @@ class AttentionCell(Cell):
         self, inputs: Tensor, state: State, injection: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of the inputs; the first two turned by position."""
-        projected = project(self.in_proj, inputs)
-        if injection is not None:
-            projected = projected + injection
+        projected = project(self.in_proj, inputs, injection)
         of_heads = projected.unflatten(-1, (-1, self.head_size))
         turned, values = of_heads.split([self.heads + self.key_value_heads, self.key_value_heads], dim=2)
         positions = state["position"][:, None] + torch.arange(inputs.shape[1], device=inputs.device)

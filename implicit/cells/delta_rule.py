@@ -182,9 +182,7 @@ class DeltaRuleCell(Cell):
 
     def project(self, inputs: Tensor, injection: Tensor | None) -> Projections:
         """Return the input projection plus the injection, cut into what the forms read."""
-        projected = project(self.in_proj, inputs)
-        if injection is not None:
-            projected = projected + injection
+        projected = project(self.in_proj, inputs, injection)
         gate, channels, beta, decay = projected.split(self.projection_sizes, dim=-1)
         return Projections(gate if self.gated else None, channels, beta, decay if self.gated else None)
 

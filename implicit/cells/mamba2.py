@@ -122,7 +122,7 @@ class Mamba2Cell(Cell):
         """Run the cell over whole sequences; see `Cell.forward`."""
         if self.backend != AUTO or not is_plain(self.conv1d, self.norm):
             return self._one_by_one(inputs, state, injection, mask)
-        projected = self.project_inputs(inputs, injection)
+        projected = project(self.in_proj, inputs, injection)
         normalised, ssm = mamba2_mixer(
             projected,
             state["conv"],
@@ -279,14 +279,9 @@ class Mamba2Cell(Cell):
             return functional.silu(self.conv1d(padded.mT).mT)
         return short_convolution(padded, self.conv1d.weight[:, 0], self.conv_bias)
 
-    def project_inputs(self, inputs: Tensor, injection: Tensor | None) -> Tensor:
-        """Return the input projection plus the injection, ``[…, d_in_proj]``."""
-        projected = project(self.in_proj, inputs)
-        return projected if injection is None else projected + injection
-
     def project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return gate, convolution channels and Δ, from the input projection plus the injection."""
-        projected = self.project_inputs(inputs, injection)
+        projected = project(self.in_proj, inputs, injection)
         gate, channels, dt = projected.split([self.d_inner, self.conv_channels, self.heads], dim=-1)
         return gate, channels, functional.softplus(dt + self.dt_bias)
 

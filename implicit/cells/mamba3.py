@@ -152,9 +152,7 @@ class Mamba3Cell(Cell):
         return self._output(y, value, z), {"ssm": ssm, "key": key, "value": value}
 
     def _project(self, inputs: Tensor, injection: Tensor | None) -> _Parts:
-        projected = project(self.in_proj, inputs)
-        if injection is not None:
-            projected = projected + injection
+        projected = project(self.in_proj, inputs, injection)
         z, x, B, C, dt, rate, trapezoid, angles = projected.split(self.projection_sizes, dim=-1)
         dt = functional.softplus(dt + self.dt_bias)
         return _Parts(

@@ -127,9 +127,7 @@ class PDSSMCell(Cell):
 
     def _project(self, inputs: Tensor, injection: Tensor | None) -> tuple[Tensor, Tensor]:
         """D and B x, both complex ``[…, heads, d_state]``."""
-        projected = project(self.in_proj, inputs)
-        if injection is not None:
-            projected = projected + injection
+        projected = project(self.in_proj, inputs, injection)
         magnitude, angle, written = projected.to(self._wide).split(self.projection_sizes, dim=-1)
         magnitude, angle = torch.sigmoid(magnitude + self.magnitude_bias), math.pi * torch.tanh(angle)
         factor = torch.complex(magnitude * angle.cos(), magnitude * angle.sin())

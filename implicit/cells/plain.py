@@ -28,11 +28,11 @@ def is_plain(*modules: nn.Module) -> bool:
     return True
 
 
-def project(module: nn.Module, x: Tensor) -> Tensor:
-    """Apply a projection: by `linear` where it is a plain one, else by calling it."""
-    if isinstance(module, nn.Linear) and is_plain(module):
-        return linear(x, module.weight)
-    return cast("Tensor", module(x))
+def project(module: nn.Module, x: Tensor, injection: Tensor | None = None) -> Tensor:
+    """Apply a projection, by `linear` where it is a plain one, else by calling it, and add the injection."""
+    plain = isinstance(module, nn.Linear) and is_plain(module)
+    projected: Tensor = linear(x, cast("nn.Linear", module).weight) if plain else module(x)
+    return projected if injection is None else projected + injection
 
 
 def like(*modules: nn.Module) -> Tensor:

@@ -19,9 +19,10 @@ import math
 import torch
 from torch import Tensor
 
-from automata.checks import check_memory, check_number, check_type
+from automata.checks import check_memory, check_type
 from automata.errors import InputError
 from implicit.compiled.weights import EPSILON
+from implicit.fixed_point.solvers import check_damping
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes.solve import Solve
 from implicit.seeded import Seeded
@@ -66,8 +67,7 @@ def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> Implici
         [[0.1, 0.9], [0.82, 0.18], [0.0, 1.0], [0.9, 0.1]]
     """
     check_type("exact", exact, BayesFilter, "give a BayesFilter")
-    if not 0 < check_number("damping", damping) <= 1:  # also refuses NaN
-        raise InputError(f"damping is {damping}; give a number above 0 and at most 1")
+    check_damping(damping)
     for name, part in (("initial", exact.initial), ("operators", exact.operators)):
         if not bool((part.isfinite() & (part >= 0)).all()):
             raise InputError(f"{name} of the filter holds {_worst(part)}; give probabilities")

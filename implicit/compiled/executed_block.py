@@ -14,6 +14,7 @@ of states that are not entered, which the proof bounds from above only. All of t
 are computed in float64.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,75 +32,56 @@ LARGEST_D_MODEL, LARGEST_INNER, LARGEST_SQUARE = 2**15, 2**19, 2.0**118
 SLOWEST_DECAY = 0.9
 
 
-class Factors(NamedTuple):
-    """All values of what lies between a write and what the memory says of it, and of the gate."""
-
-    step: Ball  # Δ
-    rate: Ball  # −A
-    decay: Ball  # λ
-    b: Ball  # B
-    c: Ball  # C
-    start: Ball  # what the constant channels are written
-    gate: Ball  # of open channels
-
-
 def require_moderate_sizes(
-    constants: Constants, factors: Factors, *, d_model: int, inner: int, outcomes: int
+    constants: Constants, factors: Mapping[str, Ball], *, d_model: int, inner: int, outcomes: int
 ) -> None:
     """Refuse weights from which numbers follow that overflow, or whose errors are no share of them.
 
-    With them no result reaches 2¹²⁰, and of what is smaller than 2⁻¹²⁶ a token loses less than 2⁻⁹⁰ of what
-    the gates are given, times 1 more than what is written: fewer than 2⁸ results for each channel, times
-    factors of at most 9³ and 16 for all ages together, and what the gate loses over the gate.
+    The factors lie between a write and what the memory says of it: Δ, −A, λ, B, C, what the constant channels
+    are written, and the gate of open channels. With them no result reaches 2¹²⁰, and of what is smaller than
+    2⁻¹²⁶ a token loses less than 2⁻⁹⁰ of what the gates are given, times 1 more than what is written: fewer
+    than 2⁸ results for each channel, times factors of at most 9³ and 16 for all ages together, and what the
+    gate loses over the gate.
 
     Example:
         >>> from dataclasses import replace
         >>> from automata.machines.mealy import MealyMachine
-        >>> from implicit.compiled.weights import Gains
-        >>> from implicit.compiled.weights import constants_for
-        >>> from implicit.compiled.weights import Wiring
+        >>> from implicit.compiled.weights import Gains, Wiring, constants_for
         >>> constants = constants_for(Wiring.one_hot(MealyMachine([[0]], [[0]])), Gains())
-        >>> factors = Factors(*[Ball.exact(0.5)] * 7)
+        >>> factors = dict.fromkeys(("step", "rate", "decay", "b", "c", "start", "gate"), Ball.exact(0.5))
         >>> require_moderate_sizes(constants, factors, d_model=2, inner=2, outcomes=1)
         >>> large = replace(constants, out=1e20)
         >>> require_moderate_sizes(large, factors, d_model=2, inner=2, outcomes=1)
         Traceback (most recent call last):
         automata.errors.InputError: the executed model is not proved right: out is 1e+20, above 32768.0; ...
     """
-    for name, width, largest in (("d_model", d_model, LARGEST_D_MODEL), ("inner", inner, LARGEST_INNER)):
-        if width > largest:
-            raise _refusal(name, width, f"above {largest}")
+
+    def require_within(name: str, number: float, least: float, most: float) -> None:
+        if not least <= number <= most:  # also refuses NaN
+            why = f"below {least}" if number < least else f"above {most}"
+            wrong = f"{name} is {number:g}, {why}"
+            raise InputError(
+                f"the executed model is not proved right: {wrong}; give weights of moderate size"
+            )
+
+    require_within("d_model", d_model, 1, LARGEST_D_MODEL)
+    require_within("inner", inner, 1, LARGEST_INNER)
     for name, number in vars(constants).items():
-        if not abs(number) <= LARGEST_WEIGHT:
-            raise _refusal(name, number, f"above {LARGEST_WEIGHT}")
-    least: Mapping[str, float] = {name: float(ball.lower) for name, ball in factors._asdict().items()}
-    for name, number in {**least, "out": constants.out, "answer": constants.answer}.items():
-        if not number >= LEAST_FACTOR:
-            raise _refusal(name, number, f"below {LEAST_FACTOR}")
-    most = {name: float(ball.upper) for name, ball in factors._asdict().items()}
-    for name in ("step", "rate", "b", "c"):
-        if not most[name] <= LARGEST_FACTOR:
-            raise _refusal(name, most[name], f"above {LARGEST_FACTOR}")
-    if not most["decay"] <= SLOWEST_DECAY:
-        raise _refusal("decay", most["decay"], f"above {SLOWEST_DECAY}")
+        positive = name in ("out", "answer")
+        require_within(name, number, LEAST_FACTOR if positive else -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    most = {name: float(ball.upper) for name, ball in factors.items()}
+    largest = {**dict.fromkeys(("step", "rate", "b", "c"), LARGEST_FACTOR), "decay": SLOWEST_DECAY}
+    for name, ball in factors.items():
+        require_within(name, float(ball.lower), LEAST_FACTOR, math.inf)
+        require_within(name, most[name], LEAST_FACTOR, largest.get(name, math.inf))
     # No factor is below 1, so that each product of some of them is at most that of all.
     write = 1 + 2 * constants.slope * (d_model * outcomes) ** 0.5 + abs(constants.threshold)
     write += abs(constants.constant)
     said = (1 + most["step"]) * (1 + most["b"]) * (1 + most["c"]) / (1 - most["decay"])
     said *= 2 * (1 + abs(constants.skip) + abs(constants.skip_start))
-    added = 2 * constants.out * inner + 2 * d_model**0.5
-    for name, square in (
-        ("the square of a gated channel", (write * said * (1 + most["gate"])) ** 2 * inner),
-        ("the square of a latent", added**2 * d_model),
-    ):
-        if not square <= LARGEST_SQUARE:
-            raise _refusal(name, square, f"above {LARGEST_SQUARE:.3g}")
-
-
-def _refusal(name: str, number: float, why: str) -> InputError:
-    return InputError(
-        f"the executed model is not proved right: {name} is {number:g}, {why}; give weights of moderate size"
-    )
+    gated, latent = write * said * (1 + most["gate"]), 2 * constants.out * inner + 2 * d_model**0.5
+    require_within("the square of a gated channel", gated**2 * inner, 0, LARGEST_SQUARE)
+    require_within("the square of a latent", latent**2 * d_model, 0, LARGEST_SQUARE)
 
 
 ROUNDINGS_OF_A_WRITE = CHUNK_SIZE + 16
@@ -169,13 +151,16 @@ class ExecutedBlock(Block):
         embedded = _ONE / sqrt(_ONE / float(d) + epsilon) * _about(_unit(form, d))
         gate = silu(number["gate"] * embedded * _about(form.gamma(d + 4))) * function
         assert u < 2.0**-7  # for which the counts above are made
-        require_moderate_sizes(
-            constants,
-            Factors(step=step, rate=rate, decay=decay, b=b, c=c, start=at_start, gate=gate),
-            d_model=d,
-            inner=N,
-            outcomes=wiring.latent,
-        )
+        factors = {
+            "step": step,
+            "rate": rate,
+            "decay": decay,
+            "b": b,
+            "c": c,
+            "start": at_start,
+            "gate": gate,
+        }
+        require_moderate_sizes(constants, factors, d_model=d, inner=N, outcomes=wiring.latent)
         return cls(
             form=form,
             n=wiring.memory,

@@ -53,8 +53,7 @@ class Stopping:
         check_number("atol", self.atol)
         if not (self.rtol >= 0 and self.atol >= 0):  # also refuses NaN
             raise InputError(f"rtol is {self.rtol} and atol {self.atol}; give tolerances of at least 0")
-        if check_integer("max_iterations", self.max_iterations) < 1:
-            raise InputError(f"max_iterations is {self.max_iterations}; give at least 1")
+        check_integer("max_iterations", self.max_iterations, 1)
 
     def resolved_by(self, latent: Tensor) -> "Stopping":
         """Return the rule with a relative tolerance that the latent's element type, or autocast's, resolves.

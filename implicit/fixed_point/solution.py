@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -88,7 +89,7 @@ class Solution:
         count = int((self.status == worst).sum())
         return f"{count} of {self.status.numel()} tokens: {worst.sentence}"
 
-    def require_converged(self) -> "Solution":
+    def require_converged(self) -> Self:
         """Return self if every token converged.
 
         Raises:

@@ -9,6 +9,12 @@ from automata.checks import check_integer, check_number
 from automata.errors import InputError
 
 
+def check_damping(damping: float) -> None:
+    """Refuse a damping that is not above 0 and at most 1."""
+    if not 0 < check_number("damping", damping) <= 1:  # also refuses NaN
+        raise InputError(f"damping is {damping}; give a number above 0 and at most 1")
+
+
 @dataclass(frozen=True)
 class DampedPicard:
     """z ← (1 − τ) z + τ Φ(z).
@@ -28,8 +34,7 @@ class DampedPicard:
     damping: float = 0.8
 
     def __post_init__(self) -> None:
-        if not 0 < check_number("damping", self.damping) <= 1:
-            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        check_damping(self.damping)
 
     def start(self, latent: Tensor) -> None:
         """Return nothing: the iteration has no memory."""
@@ -82,8 +87,7 @@ class Anderson:
     def __post_init__(self) -> None:
         if check_integer("memory", self.memory) < 2:
             raise InputError(f"memory is {self.memory}; Anderson mixing needs at least 2 iterates")
-        if not 0 < check_number("damping", self.damping) <= 1:
-            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        check_damping(self.damping)
         if not check_number("regularization", self.regularization) >= 0:
             raise InputError(f"regularization is {self.regularization}; give a number of at least 0")
 

@@ -20,7 +20,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from automata.checks import check_integer, check_number
+from automata.checks import check_integer
 from automata.errors import InputError, warn_caller
 from implicit.fixed_point import (
     DampedPicard,
@@ -33,6 +33,7 @@ from implicit.fixed_point import (
     unroll,
 )
 from implicit.fixed_point.norm import token_norm
+from implicit.fixed_point.solvers import check_damping
 from implicit.gradients.adjoint import Adjoint, linearised, with_adjoint, with_gradient_of
 
 
@@ -80,8 +81,7 @@ class Unrolled:
     iterations: int = 4
 
     def __post_init__(self) -> None:
-        if check_integer("iterations", self.iterations) < 1:
-            raise InputError(f"iterations is {self.iterations}; give at least 1")
+        check_integer("iterations", self.iterations, 1)
 
     def attach(
         self,
@@ -131,10 +131,9 @@ class Phantom:
     damping: float | None = None
 
     def __post_init__(self) -> None:
-        if check_integer("steps", self.steps) < 1:
-            raise InputError(f"steps is {self.steps}; give at least 1")
-        if self.damping is not None and not 0 < check_number("damping", self.damping) <= 1:
-            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        check_integer("steps", self.steps, 1)
+        if self.damping is not None:
+            check_damping(self.damping)
 
     def attach(
         self,

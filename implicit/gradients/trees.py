@@ -13,9 +13,9 @@ from automata.checks import check_type, shown
 from automata.errors import InputError, warn_caller
 from implicit.fixed_point import (
     DampedPicard,
-    FixedPointError,
     FixedPointProblem,
     NotConvergedWarning,
+    Solution,
     Solver,
     Status,
     Stopping,
@@ -25,7 +25,7 @@ from implicit.gradients.rules import GradientRule, solve_with_gradient
 
 
 @dataclass(frozen=True, eq=False)
-class TreeSolution:
+class TreeSolution(Solution):
     """The result of `fixed_point`: the value, and how it was reached.
 
     Attributes:
@@ -36,29 +36,11 @@ class TreeSolution:
     """
 
     value: Any
-    iterations: Tensor
-    residual: Tensor
-    status: Tensor
-
-    @property
-    def converged(self) -> Tensor:
-        """Which fixed points were reached, bool."""
-        return self.status == Status.CONVERGED
 
     def message(self) -> str:
         """Say for the worst status how many solves ended with it, and the remedy."""
         worst = Status(int(self.status.max()))
         return f"{int((self.status == worst).sum())} of {len(self.status)}: {worst.sentence}"
-
-    def require_converged(self) -> "TreeSolution":
-        """Return self if all fixed points were reached.
-
-        Raises:
-            FixedPointError: otherwise, with the message.
-        """
-        if not bool(self.converged.all()):
-            raise FixedPointError(f"no fixed point reached for {self.message()}")
-        return self
 
 
 def fixed_point(

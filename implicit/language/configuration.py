@@ -8,6 +8,7 @@ from transformers import GenerationConfig, PreTrainedConfig
 
 from automata.checks import check_integer, check_number, shown
 from automata.errors import InputError, unknown_name, warn_caller
+from implicit.fixed_point.solvers import check_damping
 from implicit.modes import MODES
 
 FIXED: dict[str, Any] = {
@@ -323,8 +324,7 @@ class FixedPoints(LanguageModelConfig):
 
     def __post_init__(self, **others: Any) -> None:
         super().__post_init__(**others)
-        if not 0 < check_number("damping", self.damping) <= 1:
-            raise InputError(f"damping is {self.damping}; give a number above 0 and at most 1")
+        check_damping(self.damping)
         for name in ("rtol", "training_rtol"):
             if not 0 <= check_number(name, getattr(self, name)) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; give a number from 0 to below 1")

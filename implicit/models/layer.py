@@ -66,8 +66,7 @@ class FeatureLayer(Layers):
             if d_model is None:
                 name = type(several[0]).__name__
                 raise InputError(f"d_model is None, and {name} has no in_proj to tell it; give d_model")
-        if check_integer("d_model", d_model) < 1:
-            raise InputError(f"d_model is {d_model}; give at least 1")
+        check_integer("d_model", d_model, 1)
         check_integer("mlp_size", mlp_size, 0)
         for cell in several:
             read = getattr(getattr(cell, "in_proj", None), "in_features", d_model)

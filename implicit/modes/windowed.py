@@ -168,9 +168,8 @@ class Windowed:
 
     def __post_init__(self) -> None:
         for name in ("width", "sweeps", "block", "patience"):
-            value = getattr(self, name)
-            if value is not None and check_integer(name, value) < 1:
-                raise InputError(f"{name} is {value}; give at least 1")
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1)
         for name in ("precision", "agreement"):
             value = getattr(self, name)
             if not check_number(name, value) >= 1:  # also refuses NaN

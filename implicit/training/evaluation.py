@@ -36,13 +36,13 @@ class Convergence:
     @staticmethod
     def of(solutions: Sequence[Solution]) -> "Convergence":
         """Return the means over the tokens of several solutions."""
-        return Convergence(
-            share_converged=_mean([_counted(solution, solution.converged) for solution in solutions]),
-            mean_iterations=_mean([_counted(solution, solution.iterations) for solution in solutions]),
-            mean_relative_residual=_mean(
-                [_counted(solution, solution.relative_residual) for solution in solutions]
-            ),
-        )
+
+        def mean(name: str) -> float:
+            values = [(getattr(one, name), one.counted) for one in solutions]
+            parts = [value if counted is None else value[counted] for value, counted in values]
+            return float(torch.cat([part.flatten() for part in parts]).double().mean())
+
+        return Convergence(*map(mean, ("converged", "iterations", "relative_residual")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,31 +65,30 @@ class Evaluation:
     counted: NDArray[np.bool_] | None = None
 
     @property
+    def _asked(self) -> NDArray[np.bool_]:
+        return np.ones_like(self.correct) if self.counted is None else self.counted
+
+    @property
     def accuracy(self) -> float:
         """The figure of reports: mean over the last ten answers of each sequence, all if there are fewer."""
-        if self.counted is None:
-            return float(self.correct[:, -REPORTED_TOKENS:].mean())
-        still_to_come = self.counted[:, ::-1].cumsum(axis=1)[:, ::-1]  # answers from here to the end
-        return float(self.correct[self.counted & (still_to_come <= REPORTED_TOKENS)].mean())
+        still_to_come = self._asked[:, ::-1].cumsum(axis=1)[:, ::-1]  # answers from here to the end
+        return float(self.correct[self._asked & (still_to_come <= REPORTED_TOKENS)].mean())
 
     @property
     def token_accuracy(self) -> float:
         """Mean over all answers."""
-        return float((self.correct if self.counted is None else self.correct[self.counted]).mean())
+        return float(self.correct[self._asked].mean())
 
     @property
     def sequence_accuracy(self) -> float:
         """Share of the sequences whose every answer is right, among those in which something is asked."""
-        asked = np.ones_like(self.correct) if self.counted is None else self.counted
+        asked = self._asked
         return 1 - float((asked & ~self.correct).any(axis=1).sum() / asked.any(axis=1).sum())
 
     @property
     def per_position(self) -> NDArray[np.float64]:
         """Mean over the sequences that are asked at a position, ``[length]``; NaN where none is."""
-        if self.counted is None:
-            return np.asarray(self.correct.mean(axis=0), np.float64)
-        asked = self.counted.sum(axis=0)
-        right = (self.correct & self.counted).sum(axis=0)
+        asked, right = (part.sum(axis=0) for part in (self._asked, self._asked & self.correct))
         return np.where(asked > 0, right / np.maximum(asked, 1), np.nan)
 
 
@@ -179,12 +178,3 @@ def _unconverged(solutions: Sequence[Solution]) -> str:
                 f"answers without a fixed point in batch {number} of {len(solutions)}: {solution.message()}"
             )
     return ""
-
-
-def _counted(solution: Solution, values: torch.Tensor) -> torch.Tensor:
-    """The values at the tokens that statistics are taken over."""
-    return values.flatten() if solution.counted is None else values[solution.counted]
-
-
-def _mean(parts: Sequence[torch.Tensor]) -> float:
-    return float(torch.cat([part.flatten() for part in parts]).double().mean())
