@@ -24,18 +24,18 @@ Refuses = Callable[[Callable[..., None], list[str]], str]
 
 
 def widen_with_a_hole(folder: Path) -> None:
-    """Ask for 1 GiB of weights from a file that is as large by a hole, which takes no space."""
-    edit_config(sizes={"d_model": 8000})(folder)
-    os.truncate(folder / "run" / "model.safetensors", 2**33)
+    """Ask for 16 MiB of weights from a file that is as large by a hole, which takes no space."""
+    edit_config(sizes={"d_model": 700})(folder)
+    os.truncate(folder / "run" / "model.safetensors", 2**26)
 
 
 def widen_with_a_hole_and_a_header(folder: Path) -> None:
-    """Ask for 4 GiB of weights from a file whose header stands for its size, of a tensor of another name."""
-    edit_config(sizes={"d_model": 16_000})(folder)
-    header = json.dumps({"x": {"dtype": "F32", "shape": [2**31], "data_offsets": [0, 2**33]}}).encode()
+    """Ask for 64 MiB of weights from a file whose header stands for its size, of a tensor of another name."""
+    edit_config(sizes={"d_model": 1400})(folder)
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**25], "data_offsets": [0, 2**27]}}).encode()
     weights = folder / "run" / "model.safetensors"
     weights.write_bytes(len(header).to_bytes(8, "little") + header)
-    os.truncate(weights, 8 + len(header) + 2**33)
+    os.truncate(weights, 8 + len(header) + 2**27)
 
 
 RUNS: dict[str, tuple[Prepare, str]] = {

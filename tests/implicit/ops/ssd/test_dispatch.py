@@ -63,36 +63,26 @@ def test_on_a_gpu_auto_is_triton_where_it_can(dtype: torch.dtype, size: int, cho
         assert str(explanation.refusals["triton"]) in explanation.reason
 
 
-WITHOUT_TRITON = """
-import sys; sys.modules["triton"] = None  # what an absent package looks like to an import
+ALONE = """
+import os, sys; os.environ["TRITON_INTERPRET"] = "0"
 import torch
 from implicit.ops.ssd import explain, ssd
+print({"triton", "mamba_ssm"} & set(sys.modules))
+print(explain("cpu").refusals["triton"])
+sys.modules["triton"] = None  # what an absent package looks like to an import
 x = torch.ones(1, 2, 1, 16)
 print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape, explain("cuda").chosen)
 """
-IMPORTED = "import sys, implicit.ops.ssd; print({'triton', 'mamba_ssm'} & set(sys.modules))"
-REFUSED = """
-import os; os.environ["TRITON_INTERPRET"] = "0"
-from implicit.ops import explain
-print(explain("cpu").refusals["triton"])
-"""
 
 
-@pytest.mark.parametrize(
-    ("program", "shown"),
-    [
-        (WITHOUT_TRITON, "torch.Size([1, 2, 1, 16]) chunked"),
-        (IMPORTED, "set()"),
-        (REFUSED, "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"),
-    ],
-    ids=["without Triton", "imported", "on a CPU, outside of the interpreter"],
-)
-def test_in_an_interpreter_of_its_own(program: str, shown: str) -> None:
+def test_in_an_interpreter_of_its_own() -> None:
+    """Nothing is imported before it is used, nor needed; and on a CPU Triton is for debugging."""
     root = Path(__file__).parents[4]
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == shown
+    done = subprocess.run([sys.executable, "-c", ALONE], cwd=root, capture_output=True, text=True, check=True)
+    imported, refusal, without = done.stdout.splitlines()
+    assert imported == "set()"
+    assert refusal == "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"
+    assert without == "torch.Size([1, 2, 1, 16]) chunked"
 
 
 NO_SIZE = "give at least one head, and a head_size and a state_size of at least 1"
