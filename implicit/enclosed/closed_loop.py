@@ -58,13 +58,14 @@ class EnclosedClosedLoop:
         normalised = rms_norm(embedded, exact(embedding_norm.weight), embedding_norm.epsilon)
         self._injection = normalised.mapped(exact(injection.weight)).value
         # where the factors of an entry (channel p, n) of h stand
-        channel, self._n = np.divmod(np.arange(mixer.d_inner * mixer.d_state), mixer.d_state)
-        self._channel, self._head_of = channel, channel // mixer.head_size
-        self._shared = self._head_of // (mixer.heads // mixer.groups) * mixer.d_state + self._n
-        # the next window is the last entries of (window, new channel), channel by channel
+        self.channel, n = np.divmod(np.arange(mixer.d_inner * mixer.d_state), mixer.d_state)
+        self.head_of = self.channel // mixer.head_size
+        self.shared = self.head_of // (mixer.heads // mixer.groups) * mixer.d_state + n
+        # where, in (window, new channel), the entries stand that each channel is convolved from; all but the
+        # first are the next window
         earlier = np.arange(self.window_size).reshape(mixer.conv_channels, -1)
         new = self.window_size + np.arange(mixer.conv_channels)[:, None]
-        self._shift = np.concatenate([earlier, new], axis=1)[:, 1:].ravel()
+        self.read = np.concatenate([earlier, new], axis=1)
 
     def advance(
         self, latent: Dual, state: Dual, tokens: Sequence[int] | NDArray[np.int64]
@@ -91,15 +92,15 @@ class EnclosedClosedLoop:
         if self.window_size:
             taps = cell.earlier_taps.shape[1]
             convolved = convolved + window.scaled(cell.earlier_taps.reshape(self.window_size)).sums(taps)
-            following_window = join([window, channels])[self._shift]
+            following_window = join([window, channels])[self.read[:, 1:].ravel()]
         convolved = convolved.silu()
         shared = cell.groups * cell.d_state
         x = convolved[: cell.d_inner]
         B, C = (convolved[start : start + shared] for start in (cell.d_inner, cell.d_inner + shared))
         decay = dt.scaled(cell.rate).exp()
         driven = x * dt.repeat(cell.head_size)
-        following = decay[self._head_of] * h + driven[self._channel] * B[self._shared]
-        y = (following * C[self._shared]).sums(cell.d_state)
+        following = decay[self.head_of] * h + driven[self.channel] * B[self.shared]
+        y = (following * C[self.shared]).sums(cell.d_state)
         y = y + x.scaled(cell.skip.repeat(cell.head_size, 0))
         output = rms_norm(y * gate.silu(), cell.norm_weight, cell.epsilon, cell.groups).mapped(cell.out_proj)
         return output, join([following_window, following])
@@ -129,35 +130,27 @@ class ExecutedClosedLoop:
     """The rounding of a one-layer implicit Mamba-2 model's step, as `theory.rigorous.covers` asks for it."""
 
     def __init__(self, model: SequenceModel, form: FloatFormat) -> None:
-        self._damping = EnclosedClosedLoop(model).damping  # which refuses what has no fixed points
+        self._exact = EnclosedClosedLoop(model)  # which refuses what has no fixed points
         stack, self.form = enclosable(model), form
-        (cell,), (norm,), (injection,) = stack.cells, stack.norms, stack.injections
-        embedding_norm, latent_norm = stack.embedding_norm, stack.latent_norm
+        (cell,), (injection,), embedding_norm = stack.cells, stack.injections, stack.embedding_norm
         assert isinstance(cell, Mamba2Cell)
         assert isinstance(injection, nn.Linear)
         assert embedding_norm is not None
-        assert latent_norm is not None
-        self._cell, self._residual = cell, stack.residual
-        self._in_proj, self._out_proj = exact(cell.in_proj.weight), exact(cell.out_proj.weight)
+        self._cell = cell
         self._taps, self._conv_bias = self._given(cell.conv1d.weight[:, 0].flatten()), cell.conv_bias
-        self._norm = exact(norm.weight), norm.epsilon
-        self._last_norm = exact(latent_norm.weight), latent_norm.epsilon
         self._head = exact(stack.head.weight), self._given(stack.head.bias)
         self._rate = -self._given(cell.A_log).exp()
         embedded = self._given(stack.embedding.weight).rms_norm(
             exact(embedding_norm.weight), embedding_norm.epsilon
         )
         self._injection = embedded.mapped(exact(injection.weight))
-        channel, self._n = np.divmod(np.arange(cell.d_inner * cell.d_state), cell.d_state)
-        self._channel, self._head_of = channel, channel // cell.head_size
-        self._shared = self._head_of // (cell.heads // cell.groups) * cell.d_state + self._n
 
     def rounding(self, latent: Ball, state: Ball, tokens: Sequence[int] | NDArray[np.int64]) -> StepRounding:
         """Bound what the program may be off at T positions, for boxes of z and s."""
         z = Rounded.given(latent, self.form)
         image, following = self._advance(z, Rounded.given(state, self.form), np.asarray(tokens))
         change = image - z
-        after = z + change * self._constant(self._damping, change)
+        after = z + change * self._constant(self._exact.damping, change)
         # the norms of residual and latent are computed too, and the latter times the tolerance, at most 1
         size, form = latent.shape[-1], self.form
         relative = form.gamma(size + 2) + 2 * form.function + 4 * form.unit_roundoff
@@ -167,43 +160,35 @@ class ExecutedClosedLoop:
         weight, bias = self._head
         terms = round_up((weight.magnitude @ z.size[..., None])[..., 0] + bias.size, size)
         return StepRounding(
-            step=np.maximum(after.length(), round_up(self._damping * residual)),
+            step=np.maximum(after.length(), round_up(self._exact.damping * residual)),
             state=following.length(),
             logits=round_up(form.gamma(size + 2) * terms.max(-1) + TINY),
         )
 
     def _advance(self, z: Rounded, state: Rounded, tokens: NDArray[np.int64]) -> tuple[Rounded, Rounded]:
         """Φ and G as `CellStack.advance` and `Mamba2Cell.step` compute them."""
-        cell = self._cell
+        cell, loop = self._cell, self._exact
         channels_end = cell.d_inner + cell.conv_channels
         read = Rounded(self._injection.exact[tokens], self._injection.error[tokens], self.form)
-        projected = z.rms_norm(*self._norm).mapped(self._in_proj) + read
+        projected = z.rms_norm(*loop.norm_before).mapped(loop.cell.in_proj) + read
         gate, channels = projected[: cell.d_inner], projected[cell.d_inner : channels_end]
         dt = (projected[channels_end:] + self._given(cell.dt_bias)).softplus()
-        split = cell.conv_channels * (cell.d_conv - 1)
-        window, h = state[:split], state[split:]
-        whole = joined([window, channels])[self._places()]
+        window, h = state[: loop.window_size], state[loop.window_size :]
+        whole = joined([window, channels])[loop.read.ravel()]
         convolved = ((whole * self._taps).sums(cell.d_conv) + self._given(self._conv_bias)).silu()
         shared = cell.groups * cell.d_state
         x = convolved[: cell.d_inner]
         B, C = (convolved[start : start + shared] for start in (cell.d_inner, cell.d_inner + shared))
         decay = (dt * self._rate).exp()
         driven = dt.repeat(cell.head_size) * x
-        following = decay[self._head_of] * h + driven[self._channel] * B[self._shared]
-        y = (following * C[self._shared]).sums(cell.d_state)
+        following = decay[loop.head_of] * h + driven[loop.channel] * B[loop.shared]
+        y = (following * C[loop.shared]).sums(cell.d_state)
         y = y + self._given(cell.D).repeat(cell.head_size) * x
         output = (y * gate.silu()).rms_norm(exact(cell.norm.weight), cell.norm.epsilon, cell.groups)
-        output = output.mapped(self._out_proj)
-        stream = z + output if self._residual else output
+        output = output.mapped(loop.cell.out_proj)
+        stream = z + output if loop.residual else output
         kept = np.arange(cell.conv_channels * cell.d_conv) % cell.d_conv > 0
-        return stream.rms_norm(*self._last_norm), joined([whole[kept], following])
-
-    def _places(self) -> NDArray[np.int64]:
-        """Where, in (window, new channel), the entries stand that each channel is convolved from."""
-        channels, earlier = self._cell.conv_channels, self._cell.d_conv - 1
-        before = np.arange(channels * earlier).reshape(channels, earlier)
-        new = channels * earlier + np.arange(channels)[:, None]
-        return np.concatenate([before, new], axis=1).ravel()
+        return stream.rms_norm(*loop.last_norm), joined([whole[kept], following])
 
     def _given(self, weight: nn.Parameter | object) -> Rounded:
         return Rounded.given(exact(weight), self.form)  # type: ignore[arg-type]

@@ -82,6 +82,26 @@ Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
 
 
+def read_entries(file: Path, *, partial: bool = False) -> list[Metrics]:
+    """Return the entries of a file of metrics; with ``partial``, without a last line not written whole."""
+    try:
+        text = read_stored(file).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{file} is not text; restore it or train again") from None
+    metrics = []
+    for number, line in enumerate((text[: text.rfind("\n") + 1] if partial else text).splitlines(), start=1):
+        try:
+            entry = strict_json(line, "line")
+        except InputError:
+            entry = None
+        if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
+            raise InputError(
+                f"{file}: line {number} is not a JSON object with a step; restore it or train again"
+            )
+        metrics.append(entry)
+    return metrics
+
+
 class RunFolder:
     """The files of a run while it is being made, in a folder that need not exist yet.
 
@@ -237,23 +257,7 @@ class RunFolder:
 
     def read_metrics(self) -> list[Metrics]:
         """Return the metrics, one entry per evaluation."""
-        try:
-            lines = read_stored(self.metrics_file).decode("utf-8").splitlines()
-        except UnicodeDecodeError:
-            raise InputError(f"{self.metrics_file} is not text; restore it or train again") from None
-        metrics = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                entry = strict_json(line, "line")
-            except InputError:
-                entry = None
-            if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-                raise InputError(
-                    f"{self.metrics_file}: line {number} is not a JSON object with a step; "
-                    "restore it or train again"
-                )
-            metrics.append(entry)
-        return metrics
+        return read_entries(self.metrics_file)
 
     def write_metrics(self, metrics: list[Metrics]) -> None:
         """Write all metrics: the file is small, and whole at any moment."""

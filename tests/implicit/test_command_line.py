@@ -83,8 +83,16 @@ def test_faults_of_flags(argv: str, sentence: str) -> None:
         (InputError("length is 0; give at least 1"), 2, "length is 0; give at least 1"),
         (InputError("two\nlines"), 2, "two lines"),
         (InputError("'\x1b[2J\u202e\x9b' is unknown"), 2, "'\\x1b[2J\\u202e\\x9b' is unknown"),
-        (OSError(errno.ENOSPC, "No space left on device", "out/a"), 2, "out/a: no space left on device;"),
-        (PermissionError(errno.EACCES, "Permission denied", "out"), 2, "out: permission denied; give a"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "out/a"),
+            2,
+            "out/a: no space left on device; free some space and run the same command again",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "out"),
+            2,
+            "out: permission denied; give a place that you may write to",
+        ),
         (OSError("odd"), 2, "odd; give another path or mend the file system"),
         (KeyboardInterrupt(), 130, "interrupted; run the same command again to go on"),
     ],

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from automata.data_files import leftovers, strict_json
+from automata.data_files import leftovers
 from automata.errors import InputError
 from implicit.checked_config import validated
 from implicit.language.configuration import FixedPoints
@@ -25,13 +25,12 @@ from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     HASHES,
     read_json,
-    read_stored,
     refuse_links,
     write_bytes,
     write_hashes,
     write_json,
 )
-from implicit.runs.folder import held
+from implicit.runs.folder import held, read_entries
 
 FORMAT_VERSION = 1
 TIMES = "times.json"
@@ -126,20 +125,6 @@ class PretrainFolder:
             tokenizer.save_pretrained(self.tokenizer)
         write_json(self.config, made_of)
 
-    def read_metrics(self, *, partial: bool = False) -> list[dict[str, Any]]:
-        """Return the lines of metrics; with ``partial``, without a last line that was not written whole."""
-        try:
-            text = read_stored(self.metrics).decode("utf-8")
-            lines = (text[: text.rfind("\n") + 1] if partial else text).splitlines()
-            metrics = [strict_json(line, "line") for line in lines]
-            if not all(isinstance(line, dict) and isinstance(line.get("step"), int) for line in metrics):
-                raise ValueError("a line has no step")
-            return metrics
-        except (OSError, ValueError, RecursionError) as error:
-            raise InputError(
-                f"{self.metrics} cannot be read ({str(error).rstrip('.')}); restore it or train again"
-            ) from None
-
     def read_result(self) -> dict[str, Any]:
         """Return what a finished run measured in the end."""
         found = read_json(self.result)
@@ -150,7 +135,7 @@ class PretrainFolder:
     def keep_metrics_until(self, step: int) -> None:
         """Leave out lines of metrics behind a step, which are about to be written again."""
         if self.metrics.exists():
-            kept = [line for line in self.read_metrics(partial=True) if line["step"] <= step]
+            kept = [line for line in read_entries(self.metrics, partial=True) if line["step"] <= step]
             write_bytes(self.metrics, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def add_metrics(self, values: dict[str, Any]) -> None:
@@ -269,7 +254,9 @@ def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
     model = cast(LanguageModel, loaded)
     if isinstance(model.config, FixedPoints):
         model.config.unconverged = "ignore"
-    return FinishedRun(folder.path, config, model, tokenizer, folder.read_result(), folder.read_metrics())
+    return FinishedRun(
+        folder.path, config, model, tokenizer, folder.read_result(), read_entries(folder.metrics)
+    )
 
 
 def _config(folder: PretrainFolder) -> PretrainConfig:

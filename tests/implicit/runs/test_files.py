@@ -130,7 +130,10 @@ def test_missing_file(read: Callable[[Path], object], tmp_path: Path) -> None:
     [
         ({}, "tensor 'w' is missing"),
         ({"w": torch.ones(3)}, "tensor 'w' has shape (3,) where the configuration asks for (2,)"),
-        ({"w": torch.ones(2).double()}, "tensor 'w' has dtype torch.float64 where the configuration asks"),
+        (
+            {"w": torch.ones(2).double()},
+            "tensor 'w' has dtype torch.float64 where the configuration asks for torch.float32",
+        ),
         ({"w": torch.tensor([1.0, float("nan")])}, "tensor 'w' holds NaN or infinity"),
         ({"w": torch.ones(2), "v": torch.ones(2)}, "tensor 'v' is unexpected"),
     ],

@@ -219,8 +219,8 @@ def test_a_configuration_of_something_else_is_refused(change: Any, sentence: str
     [
         ("config.json", b"{", "config.json is not valid JSON"),
         ("result.json", b"{", "result.json is not valid JSON"),
-        ("metrics.jsonl", None, "metrics.jsonl cannot be read"),
-        ("metrics.jsonl", b'{"step": 1}\n{"st', "metrics.jsonl cannot be read"),
+        ("metrics.jsonl", None, "metrics.jsonl is missing"),
+        ("metrics.jsonl", b'{"step": 1}\n{"st', "metrics.jsonl: line 2 is not a JSON object with a step"),
         ("model", None, "model, which is no folder; give one that save_pretrained wrote"),
         ("model/config.json", None, "model, which has no config.json"),
         ("model/model.safetensors", None, "model cannot be read"),
