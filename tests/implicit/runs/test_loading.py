@@ -175,8 +175,8 @@ def test_models_and_draws_in_the_context_are_those_of_the_seed() -> None:
         drawn = [torch.rand(2), torch.rand_like(ones), torch.randint(9, (3,)), torch.randperm(9)]
         drawn += [ones.clone().normal_(), ones.clone().uniform_(1, 16), torch.randn(3)]
         drawn += [torch.nn.init.orthogonal_(torch.empty(3, 3)), torch.nn.functional.dropout(ones, 0.5)]
-        for name in MODELS:
-            drawn += MODELS[name](vocabulary_size=2, output_size=2).state_dict().values()
+        for model in MODELS.values():
+            drawn += model(model.config_class(vocabulary_size=2, output_size=2)).state_dict().values()
         return drawn
 
     torch.manual_seed(3)
