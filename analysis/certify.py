@@ -42,8 +42,7 @@ PROOFS = _found_proofs()
 def proof_of(run: Run, claim: str) -> Proof[Any, Any]:
     """Return the proof of a claim for the model of a run.
 
-    Raises:
-        InputError: for an unknown claim, or a model of which it cannot be proved.
+    InputError for an unknown claim, or a model of which it cannot be proved.
 
     Example:
         >>> from implicit.runs.loading import load_run
@@ -63,14 +62,13 @@ def proof_of(run: Run, claim: str) -> Proof[Any, Any]:
 def certify(run: Run, settings: Any = None, *, claim: str = DEFAULT, **chosen: Any) -> Certificate:
     """Prove a claim of a run, and return the certificate.
 
+    InputError for a bad setting, a model of which it cannot be proved, or if nothing is proved.
+
     Args:
         run: a loaded run.
         settings: those of the claim.
         claim: the name of its kind.
         chosen: settings by name, instead.
-
-    Raises:
-        InputError: for a bad setting, a model of which it cannot be proved, or if nothing is proved.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -65,12 +65,11 @@ class CheckSettings(BaseModel):
 def check_certificate(certificate: Certificate, run: Run, settings: CheckSettings | None = None) -> str:
     """Verify a certificate against the run that it claims to be about, loaded from its folder.
 
+    RefusedError names the first line that fails.
+
     Returns:
         The verdict: what was verified in one sentence, and a line for each condition; no word is the
         certificate's.
-
-    Raises:
-        RefusedError: naming the first line that fails.
 
     Example:
         >>> from analysis.certify import certify
@@ -117,8 +116,7 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
     """Return the positions of the pairs that settings of a certificate stand for, with the words before them.
 
-    Raises:
-        RefusedError: for settings with which no sequences can be drawn.
+    RefusedError for settings with which no sequences can be drawn.
     """
     if set(settings) != set(LIMITS):
         raise RefusedError("settings", f"are not {', '.join(LIMITS)}")

@@ -207,10 +207,8 @@ class ConvergenceAnalysis(Answer):
 def analyse(run: Run, settings: ConvergenceSettings | None = None, **chosen: Any) -> ConvergenceAnalysis:
     """Follow the fixed-point iteration of every token in both modes.
 
-    The run is of an implicit model; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, or a model without fixed points.
+    The run is of an implicit model; settings can be given by name instead. InputError for a bad setting, or a
+    model without fixed points.
 
     Example:
         >>> from implicit.runs.loading import load_run

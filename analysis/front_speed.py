@@ -59,9 +59,7 @@ def arrivals(errors: NDArray[np.float64], level: float) -> NDArray[np.int64]:
     """Return after how many sweeps a token and all before it stay below an error.
 
     Errors before every sweep are ``[sweeps, B, L]``; arrivals, ``[B, L]``, never fall along a sequence.
-
-    Raises:
-        InputError: if a token is not below the level at the end.
+    InputError if a token is not below the level at the end.
     """
     late = errors > level
     if late[-1].any():
@@ -208,10 +206,8 @@ def analyse(
     """Measure the speed of the front in whole sequences, and foretell it.
 
     The runs are of implicit models and have different names; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, two runs of the same name, a model without fixed points, a sequence
-            that did not converge in the limit, or a task whose answer never changes.
+    InputError for a bad setting, two runs of the same name, a model without fixed points, a sequence that did
+    not converge in the limit, or a task whose answer never changes.
 
     Example:
         >>> from implicit.runs.loading import load_run

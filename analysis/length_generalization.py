@@ -254,10 +254,8 @@ def analyse(
 ) -> LengthAnalysis:
     """Measure the accuracy of runs against length.
 
-    Several runs have different names; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, or two runs of the same name.
+    Several runs have different names; settings can be given by name instead. InputError for a bad setting, or
+    two runs of the same name.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -130,10 +130,8 @@ class ModesAnalysis(Answer):
 def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> ModesAnalysis:
     """Compare what a model answers when called with what its sequential mode answers.
 
-    The run is of an implicit model; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, or a model without fixed points.
+    The run is of an implicit model; settings can be given by name instead. InputError for a bad setting, or a
+    model without fixed points.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -55,8 +55,7 @@ QUESTIONS: tuple[Analysis[Any, Any], ...] = (
 def question_named(name: str) -> Analysis[Any, Any]:
     """Return the analysis of a name.
 
-    Raises:
-        InputError: for an unknown name, with the nearest known one.
+    InputError for an unknown name, with the nearest known one.
     """
     by_name = {analysis.name: analysis for analysis in QUESTIONS}
     if name not in by_name:
@@ -84,6 +83,9 @@ def ask(
 ) -> Any:
     """Answer a question about runs or models and write its numbers and figures, as its command does.
 
+    InputError for an unknown question or setting, runs that cannot be analysed, several runs where the
+    question takes one, or a folder that cannot be written.
+
     Args:
         question: its name, such as ``"jacobian"``; ``python -m analysis`` lists them all.
         runs: loaded runs, run folders, names of stored runs, or models in memory.
@@ -95,10 +97,6 @@ def ask(
 
     Returns:
         The answer. A list of answers if each of several runs is asked by itself (`extraction`, `modes`).
-
-    Raises:
-        InputError: for an unknown question or setting, runs that cannot be analysed, several runs where the
-            question takes one, or a folder that cannot be written.
 
     Example:
         >>> from tempfile import TemporaryDirectory

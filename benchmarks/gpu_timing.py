@@ -37,8 +37,7 @@ def parser_of(module: str, about: str | None, rounds: int, dtypes: Sequence[str]
 def parsed(parser: CommandParser, argv: Sequence[str] | None) -> Namespace:
     """Read the flags; ``rounds`` is 0 where nothing is timed.
 
-    Raises:
-        InputError: if times are asked for without a GPU, or without a round.
+    InputError if times are asked for without a GPU, or without a round.
     """
     options = parser.parse_args(argv)
     if not torch.cuda.is_available() and not options.check_only:

@@ -32,8 +32,7 @@ UNFINISHED = 1  # exit code if a run failed or did not end
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes.
 
-    Raises:
-        SystemExit: with code 1 if a run failed or did not end, after all that could be done.
+    SystemExit with code 1 if a run failed or did not end, after all that could be done.
     """
     arguments = _parser().parse_args(argv)
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]

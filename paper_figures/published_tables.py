@@ -57,8 +57,7 @@ class PublishedTable:
 def read_table(name: str) -> PublishedTable:
     """Read a published table.
 
-    Raises:
-        InputError: for an unknown name.
+    InputError for an unknown name.
     """
     if name not in table_names():
         raise unknown_name("published table", name, table_names())

@@ -170,10 +170,8 @@ class AgreementAnalysis(Answer):
 def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) -> AgreementAnalysis:
     """Compare the fixed points of the two modes, and search for others at example tokens.
 
-    The run is of an implicit model; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, or a model without fixed points.
+    The run is of an implicit model; settings can be given by name instead. InputError for a bad setting, or a
+    model without fixed points.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -74,7 +74,9 @@ def worst_rounds(
 ) -> WorstRounds:
     """Search for rounds on which a model's predictions are farthest from the exact ones, in the sum.
 
-    Implicit models take one token after the other, with their own defaults.
+    Implicit models take one token after the other, with their own defaults. InputError if a number is below
+    1, the probability outside (0, 1], the task is of another kind or asks hidden states, or the candidates of
+    a round do not fit into memory.
 
     Args:
         run: a loaded run on a probabilistic automaton whose reveals are asked.
@@ -86,10 +88,6 @@ def worst_rounds(
             shows its likeliest.
         sequences: of random rounds, with values drawn as they occur.
         seed: of these.
-
-    Raises:
-        InputError: a number is below 1, the probability outside (0, 1], the task is of another kind or asks
-            hidden states, or the candidates of a round do not fit into memory.
 
     Example:
         >>> from implicit.runs.loading import load_run

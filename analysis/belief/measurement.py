@@ -198,10 +198,8 @@ def analyse(
     """Measure how several runs hold the belief; those of one task read the same sequences.
 
     The tasks have an exact belief, and the runs different names; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, two runs of the same name, a task that has no exact belief, or one
-            that asks nothing in such sequences.
+    InputError for a bad setting, two runs of the same name, a task that has no exact belief, or one that asks
+    nothing in such sequences.
 
     Example:
         >>> analyse([])
@@ -219,10 +217,7 @@ def analyse(
 def measure_belief(run: Run, settings: BeliefSettings | None = None, **chosen: Any) -> RunBelief:
     """Measure how one run holds the belief.
 
-    Its task has an exact belief; settings can be given by name instead.
-
-    Raises:
-        InputError: as for `analyse`.
+    Its task has an exact belief; settings can be given by name instead. InputError as for `analyse`.
 
     Example:
         A linear model, trained at 64 tokens: the exact mass of the reveals decays, its norm does not.

@@ -181,11 +181,8 @@ def _small(value: float) -> str:
 def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: Any) -> ErrorControlAnalysis:
     """Measure what a model does to errors.
 
-    The run is of a word problem; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, a model whose state grows, a task that is no word problem, or words
-            that visit too few classes.
+    The run is of a word problem; settings can be given by name instead. InputError for a bad setting, a model
+    whose state grows, a task that is no word problem, or words that visit too few classes.
 
     Example:
         >>> from implicit.runs.loading import load_run

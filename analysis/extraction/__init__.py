@@ -240,10 +240,8 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
     """Extract the automaton behind a model and compare it with the task's.
 
     The run is of a word problem, or of the recognition of a language at all lengths; its state has a constant
-    size. Settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, another task, or a model whose state grows.
+    size. Settings can be given by name instead. InputError for a bad setting, another task, or a model whose
+    state grows.
 
     Example:
         >>> from implicit.runs.loading import load_run

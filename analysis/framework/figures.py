@@ -92,8 +92,7 @@ def styled() -> Iterator[None]:
 def checked_width(text: str) -> float:
     """Return the width in inches that a flag gives.
 
-    Raises:
-        InputError: if it is no number, or a figure of that width could not be read.
+    InputError if it is no number, or a figure of that width could not be read.
     """
     try:
         width = float(text)
@@ -203,6 +202,8 @@ def power_of_ten(value: float, _place: int | None = None) -> str:
 def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> tuple[Path, Path]:
     r"""Write a figure as PNG and as PDF, without dates, so that equal results give equal files.
 
+    OSError if the folder cannot be written.
+
     Args:
         figure: in the size in which it is printed.
         folder: that exists.
@@ -211,9 +212,6 @@ def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> t
 
     Returns:
         The paths of the PNG and the PDF.
-
-    Raises:
-        OSError: if the folder cannot be written.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -99,8 +99,7 @@ def json_ready(value: Any) -> Any:
 def loaded_runs(runs: Run | Iterable[Run]) -> list[Run]:
     """Return one run or several with different names as a list.
 
-    Raises:
-        InputError: for what is no run, no run at all, or two of the same name.
+    InputError for what is no run, no run at all, or two of the same name.
     """
     check_type("run", runs, (Run, Iterable), "give a loaded one, implicit.load_run(...)")
     several = [runs] if isinstance(runs, Run | str) else list(runs)  # a text is refused below

@@ -38,8 +38,7 @@ class SampleSettings(AnalysisSettings):
 def fitted(settings: Settings, runs: Iterable[Run]) -> Settings:
     """Return settings whose lengths, where they are the defaults, are no longer than the tasks' sequences.
 
-    Raises:
-        InputError: they are shorter than an analysis takes.
+    InputError if the sequences are shorter than an analysis takes.
     """
     longest = min((run.task.longest for run in runs if run.task.longest is not None), default=None)
     if longest is None:
@@ -59,8 +58,7 @@ def settings_from(
 ) -> Settings:
     """Return the settings that were given, or those made from keyword arguments, for calls from notebooks.
 
-    Raises:
-        InputError: for the first fault, naming the setting, its value and the remedy.
+    InputError for the first fault, naming the setting, its value and the remedy.
 
     Example:
         >>> settings_from(SampleSettings, {"length": 0})

@@ -58,8 +58,7 @@ def sample_batch(task: Task, sequences: int, length: int, seed: int) -> TokenBat
 def sample_sequences(task: Task, sequences: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
     """Draw sequences of the test stream: tokens and the labels after each, int64 ``[sequences, length]``.
 
-    Raises:
-        InputError: for a task that pads them, for padding would be read as tokens.
+    InputError for a task that pads them, for padding would be read as tokens.
     """
     batch = sample_batch(task, sequences, length, seed)
     if batch.lengths is not None:
@@ -79,10 +78,8 @@ def visited_states(
     A state is the one before its token is read. No two have the same history; the state before the first
     token, which no token has changed yet, is left out unless sequences have one token only. Fewer come back
     if fewer different ones were visited. The model is in float64, tokens are ``[sequences, length]``, and
-    ``lengths`` the real tokens of each sequence, ``[sequences]``; padding is left out.
-
-    Raises:
-        InputError: for a model whose state grows.
+    ``lengths`` the real tokens of each sequence, ``[sequences]``; padding is left out. InputError for a model
+    whose state grows.
     """
     model.require_constant_state()
     chosen = choose_positions(tokens, count, lengths=lengths)

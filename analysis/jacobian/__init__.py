@@ -164,10 +164,7 @@ SPREAD = ("min", "median", "max")
 def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -> JacobianAnalysis:
     """Check Theorem 1 at visited states and look at the Jacobian there.
 
-    Settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, or a model whose state grows.
+    Settings can be given by name instead. InputError for a bad setting, or a model whose state grows.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -259,11 +259,9 @@ def compare(
 ) -> MechanismAnalysis:
     """Measure by which mechanism models track an automaton.
 
-    Several runs are of one word problem; settings can be given by name instead.
-
-    Raises:
-        InputError: for a bad setting, a model whose state grows, tasks that are no word problems or of
-            different automata, or words that reach too few automaton states.
+    Several runs are of one word problem; settings can be given by name instead. InputError for a bad setting,
+    a model whose state grows, tasks that are no word problems or of different automata, or words that reach
+    too few automaton states.
 
     Example:
         >>> from implicit.runs.loading import load_run

@@ -36,10 +36,8 @@ class AttentionCell(Cell):
     """Scaled dot-product attention over all tokens so far; its state grows by one token with each.
 
     `AttentionSizes` says what the arguments are beside ``d_model``, the features of input and output. Each
-    head of keys and values is shared by heads / key_value_heads of the queries.
-
-    Raises:
-        InputError: for sizes below 1, that do not divide, or an odd head_size.
+    head of keys and values is shared by heads / key_value_heads of the queries. InputError for sizes below 1,
+    that do not divide, or an odd head_size.
 
     Source:
         Vaswani et al. 2017, arXiv 1706.03762; shared heads, Ainslie et al. 2023, arXiv 2305.13245; the
@@ -157,8 +155,7 @@ class AttentionCell(Cell):
     ) -> State:
         """Refuse: states of different sizes cannot be stacked.
 
-        Raises:
-            InputError: always.
+        Always an InputError.
         """
         del inputs, state, injection, mask
         raise InputError(

@@ -53,9 +53,7 @@ class Mamba2Cell(Cell):
 
     `Mamba2Sizes` says what the arguments are beside ``d_model``, the features of input and output. The
     backend is that of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`.
-
-    Raises:
-        InputError: for sizes below 1 or that do not divide.
+    InputError for sizes below 1 or that do not divide.
 
     Example:
         Both forms give the same outputs.

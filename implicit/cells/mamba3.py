@@ -61,10 +61,8 @@ class _Parts(NamedTuple):
 class Mamba3Cell(Cell):
     """Mamba-3 with one input and one output per head; half of the entries of the state are turned, in pairs.
 
-    `Mamba3Sizes` says what the arguments are beside ``d_model``, the features of input and output.
-
-    Raises:
-        InputError: for sizes below 1 or that do not divide.
+    `Mamba3Sizes` says what the arguments are beside ``d_model``, the features of input and output. InputError
+    for sizes below 1 or that do not divide.
 
     Source:
         Lahoti et al. 2026, "Mamba-3: Improved Sequence Modeling using State Space Principles"; the form

@@ -47,10 +47,7 @@ class PDSSMCell(Cell):
 
     Of the paper's layer it has the transition and its choice; D comes from a linear map, where the paper has
     an MLP, and there may be several heads. `PDSSMSizes` says what the arguments are beside ``d_model``, the
-    features of input and output.
-
-    Raises:
-        InputError: for sizes below 1.
+    features of input and output. InputError for sizes below 1.
 
     Source:
         Terzić et al. 2025, arXiv 2509.22284, "Structured Sparse Transition Matrices to Enable State Tracking

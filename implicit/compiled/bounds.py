@@ -58,9 +58,8 @@ class Bounds:
 def bounds_of(model: ImplicitModel, wiring: Wiring) -> Bounds:
     """Prove the inequalities for a model of `compile_automaton`, with its weights as their floats are.
 
-    Raises:
-        InputError: if the model is not of this wiring, its configuration is another than that of the proof,
-            or one of the inequalities does not hold; the message names it.
+    InputError if the model is not of this wiring, its configuration is another than that of the proof, or one
+    of the inequalities does not hold; the message names it.
 
     Example:
         >>> from automata.tasks import make_task

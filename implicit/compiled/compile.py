@@ -31,7 +31,8 @@ def compile_automaton(
 
     In exact arithmetic that is proved for the model that is returned: `bounds_of` encloses the inequalities
     of docs/compiled_automata_proofs.md for its very weights, and the model is refused if one of them fails.
-    What floats make of it is proved by `executed_bounds_of`, under assumptions on the arithmetic.
+    What floats make of it is proved by `executed_bounds_of`, under assumptions on the arithmetic. InputError
+    for something else, a task without a machine, or gains for which the proof fails.
 
     Args:
         automaton: a `DFA` (the answer is whether the word read so far is accepted), a `MealyMachine` (its
@@ -44,9 +45,6 @@ def compile_automaton(
     Returns:
         The model in evaluation mode, float32; it computes by PyTorch's own operations, which
         `executed_bounds_of` speaks of (``model.sequential_backend = "auto"`` lets a kernel do so).
-
-    Raises:
-        InputError: for something else, a task without a machine, or gains for which the proof fails.
 
     Example:
         >>> import torch

@@ -72,9 +72,7 @@ def executed_bounds_of(
     """Prove that a model of `compile_automaton`, run in its own float32 or float64, is right on every word.
 
     It may be run with any relative tolerance up to ``rtol``, and functions of one number may err by ``ulps``.
-
-    Raises:
-        InputError: if the model is not of this wiring, or one of the inequalities does not hold.
+    InputError if the model is not of this wiring, or one of the inequalities does not hold.
 
     Example:
         In half precision the rounding is larger than the margins:

@@ -75,10 +75,8 @@ class Wiring:
 
         The latent has one coordinate per *outcome*, a state with an answer, such as some token leads to; if
         the answer is the state, or follows from it, then there are as many as states that can be entered. The
-        classes are the answers; the largest of the machine and those before it if None.
-
-        Raises:
-            InputError: if the machine gives more answers, or the tables do not fit into memory.
+        classes are the answers; the largest of the machine and those before it if None. InputError if the
+        machine gives more answers, or the tables do not fit into memory.
 
         Example:
             The answer says whether the state has changed, so there are four outcomes:
@@ -113,6 +111,9 @@ class Wiring:
 class Gains:
     """The strengths of the parts of a compiled automaton.
 
+    InputError for a gain out of range. Within the ranges the proof's inequalities hold for the machines that
+    were tried; `bounds_of` proves them for each model.
+
     Attributes:
         decay: λ, by which the memory of a token fades with every token after it. All older tokens together
             weigh λ/(1−λ) of the last one, 1/15 for 1/16: so the last one wins, and nothing has to be erased.
@@ -122,10 +123,6 @@ class Gains:
             than any memory, so that it is overruled, and more than nothing, so that the first token reads it.
         dominance: the length of what the layer adds to the latent is dominance·√latents, in lengths of the
             latent. The iteration contracts by the inverse of it, to within a fifth.
-
-    Raises:
-        InputError: for a gain out of range. Within the ranges the proof's inequalities hold for the machines
-            that were tried; `bounds_of` proves them for each model.
 
     Example:
         >>> Gains().decay, Gains(sharpness=100).sharpness

@@ -182,6 +182,8 @@ MODEL_RECIPE_SIZES: dict[tuple[str, str], Sizes] = {
 def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     """Return the configuration for a task and a model.
 
+    InputError for an unknown task, model or field, or a bad value.
+
     Args:
         task: name of the task, or one of your own: ``module:name``, a specification, or the object itself;
             it takes `FALLBACK`.
@@ -189,9 +191,6 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
             they win over the recipe. A whole group takes the place of the recipe's. Fewer steps than the
             recipe's shorten its final phase in proportion, and the warm-up takes a quarter of them at most.
-
-    Raises:
-        InputError: for an unknown task, model or field, or a bad value.
 
     Example:
         >>> config = recipe("S5-generators", "lstm", steps=1000, d_model=64, lr=0.003)

@@ -209,8 +209,7 @@ class TrainConfig(CheckedConfig):
     def of(cls, **values: Any) -> "TrainConfig":
         """Return the configuration with these values.
 
-        Raises:
-            InputError: for the first fault, naming the field, its value and the remedy.
+        InputError for the first fault, naming the field, its value and the remedy.
         """
         given_flat = {place: name for name, place in flat_places(cls).items() if name in values}
         return validated(cls, nest(cls, values), names=given_flat, known=[*flat_places(cls)])

@@ -192,7 +192,7 @@ def solve(
     A token is done when it has converged (and, under `Dependence.CAUSAL`, all tokens before it have) or when
     its image, or that of a token it depends on, is not finite. From then on its latent is kept as it is, so
     the result of a sequence does not depend on the others in the batch, and the residual returned belongs to
-    the value returned.
+    the value returned. InputError for a Φ that does not keep the shape of the latent, or writes into it.
 
     Args:
         problem: Φ and the dependence among tokens.
@@ -203,9 +203,6 @@ def solve(
 
     Returns:
         The `Solution`; look at its status before using its value.
-
-    Raises:
-        InputError: for a Φ that does not keep the shape of the latent, or writes into it.
 
     Example:
         Two sequences stop by themselves, the slower after more evaluations.
@@ -292,10 +289,8 @@ def unroll(
     """Iterate a fixed number of times, with gradient through all of them; no token stops early.
 
     One more evaluation of Φ, without gradient and not counted, gives the last iterate its residual and its
-    status, by the tolerance of ``stopping``; the limit of that is not read.
-
-    Raises:
-        InputError: for a Φ that does not keep the shape of the latent, or writes into it.
+    status, by the tolerance of ``stopping``; the limit of that is not read. InputError for a Φ that does not
+    keep the shape of the latent, or writes into it.
 
     Example:
         >>> from implicit.fixed_point import DampedPicard

@@ -92,8 +92,7 @@ class Solution:
     def require_converged(self) -> Self:
         """Return self if every token converged.
 
-        Raises:
-            FixedPointError: otherwise, with the message.
+        FixedPointError otherwise, with the message.
         """
         if not bool(self.converged.all()):
             raise FixedPointError(f"no fixed point reached for {self.message()}")

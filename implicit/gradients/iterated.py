@@ -99,13 +99,11 @@ class FactoredImplicit:
     token (`implicit.modes.adjoint`), or, on a CPU and for Mamba-2 cells, in a kernel that solves each token's
     own block by GMRES to rounding, a tenth of the work. Time and memory do not depend on how many iterations
     the fixed point took. What v leaves of the system is measured, by the kernel or by one product Jᵀ v.
+    InputError for a tolerance that is not above 0.
 
     Attributes:
         rtol: a warning tells of tokens with ‖g + Jᵀ v − v‖ above this many ‖v‖; 10⁻³ is far above rounding in
             float32, and below what another tolerance of the fixed point changes.
-
-    Raises:
-        InputError: for a tolerance that is not above 0.
 
     Example:
         The gradient of a sum over the latents of a stored run, in one weight of its output projection.

@@ -222,8 +222,7 @@ def solve_with_gradient(
 ) -> Solution:
     """Return the solution; its value is differentiable, by the gradient rule, in whatever Φ depends on.
 
-    Raises:
-        InputError: for a problem that the rule cannot differentiate.
+    InputError for a problem that the rule cannot differentiate.
 
     Example:
         z = a z + 1 has the solution 1 / (1 − a), with derivative 1 / (1 − a)² in a.

@@ -56,7 +56,7 @@ def fixed_point(
 
     Parameters of modules and tensors that f closes over get their gradients, of what they are now. The start
     gets none, since the fixed point does not depend on it. A `NotConvergedWarning` tells where none was
-    reached.
+    reached. InputError for a start without such tensors, or an f that does not return what it is given.
 
     Args:
         function: f, from a pytree of tensors (nested tuples, lists, dictionaries) to one like it. It must
@@ -67,9 +67,6 @@ def fixed_point(
         gradient: how the solution is differentiated; ``Implicit()``, exact to the tolerance, if None.
         batched: whether the first axis of every tensor counts independent problems, each of which stops by
             itself; f must not mix them.
-
-    Raises:
-        InputError: for a start without such tensors, or an f that does not return what it is given.
 
     Example:
         z = cos(a z), whose derivative in a is −z sin(a z) / (1 + a sin(a z)).

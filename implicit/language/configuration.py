@@ -95,6 +95,8 @@ Unconverged = Literal["warn", "raise", "ignore"]
 class LanguageModelConfig(PreTrainedConfig):
     """The configuration that all four language models share.
 
+    InputError if a number is out of its range.
+
     Attributes:
         vocab_size: tokens of the tokenizer.
         hidden_size: features of the residual stream or of the latent.
@@ -102,9 +104,6 @@ class LanguageModelConfig(PreTrainedConfig):
         initializer_range: standard deviation of the initial embedding.
         use_cache: whether the state is returned, for generation.
         tie_word_embeddings: whether the head has the weights of the embedding.
-
-    Raises:
-        InputError: a number is out of its range.
     """
 
     keys_to_ignore_at_inference: ClassVar[list[str]] = [

@@ -52,11 +52,8 @@ def evaluate_text(
     A window has ``context`` tokens, of which all but the first are predicted from those before it in the
     window; the next window begins with the last token of this one, so that every token of the text but the
     first is predicted once. The last window is shorter. Fixed points are sought as configured if ``solve`` is
-    None.
-
-    Raises:
-        InputError: the text has fewer than two tokens, a number is out of its range, or the model is in
-            training mode.
+    None. InputError if the text has fewer than two tokens, a number is out of its range, or the model is in
+    training mode.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -128,10 +125,8 @@ class ModeAgreement:
 def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | None = None) -> ModeAgreement:
     """Compare what an implicit model, in evaluation mode, predicts of ``[batch, length]`` in its two modes.
 
-    Tolerance and limit of both are those configured if None.
-
-    Raises:
-        InputError: the model is explicit, or in training mode.
+    Tolerance and limit of both are those configured if None. InputError if the model is explicit, or in
+    training mode.
 
     Source:
         Schöne et al. 2025, arXiv 2502.07827, who compare the modes of trained language models.

@@ -175,10 +175,9 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
     ) -> Self:
         """Read a model as `transformers` does; of a folder with hashes, files that changed are refused.
 
-        Raises:
-            InputError: a file is missing, too large or not as it was written; the configuration in the folder
-                asks for many weights that its files do not hold; a weight is no floating-point number or not
-                finite; or some modules would lie on the disk.
+        InputError if a file is missing, too large or not as it was written; the configuration in the folder
+        asks for many weights that its files do not hold; a weight is no floating-point number or not finite;
+        or some modules would lie on the disk.
         """
         if pretrained_model_name_or_path is not None:
             folder = Path(pretrained_model_name_or_path) / (options.get("subfolder") or "")

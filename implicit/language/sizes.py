@@ -59,14 +59,13 @@ _CONFIGS: dict[tuple[str, bool], type[LanguageModelConfig]] = {
 def published_config(family: str, size: str, *, implicit: bool = True, **changes: Any) -> LanguageModelConfig:
     """Return the configuration of a published size.
 
+    InputError if the family, the size or a field is unknown.
+
     Args:
         family: ``"mamba2"`` or ``"llama"``.
         size: ``"130m"``, ``"370m"`` (350M in the deck), ``"760m"`` or ``"1.3b"``.
         implicit: whether the layers are iterated to a fixed point; once otherwise.
         **changes: other fields.
-
-    Raises:
-        InputError: the family, the size or a field is unknown.
 
     Source:
         The configurations in the public code of Schöne et al. 2025, arXiv 2502.07827.

@@ -161,16 +161,14 @@ def load_weights(
     explicit model.
 
     Weights do not tell the epsilon of norms, limits of time steps, activations or scaled positions. A
-    configuration does, and is compared; a warning says where one is needed and not given.
+    configuration does, and is compared; a warning says where one is needed and not given. InputError if a
+    tensor is missing, unknown, of another shape, or not finite, or the configuration is of another model; the
+    model stays as it was.
 
     Args:
         model: that is given the weights.
         weights: under one of the namings of this module.
         config: that the weights were trained with, of `transformers` or the content of a ``config.json``.
-
-    Raises:
-        InputError: a tensor is missing, unknown, of another shape, or not finite, or the configuration is of
-            another model; the model stays as it was.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaForCausalLM

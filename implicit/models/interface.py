@@ -168,16 +168,15 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
     ) -> ModelOutput:
         """Read whole sequences.
 
+        InputError for tokens that the model cannot read, lengths that do not fit them, or a state that is not
+        one of this model for this batch.
+
         Args:
             tokens: int64, ``[batch, length]``; what stands at padding is not read.
             state: before the first token; the initial one if None.
             solve: how an implicit model seeks its fixed points; its defaults if None.
             lengths: real tokens of each sequence, int64 ``[batch]``, or which tokens are real, bool
                 ``[batch, length]`` with padding behind them; all if None.
-
-        Raises:
-            InputError: for tokens that the model cannot read, lengths that do not fit them, or a state that
-                is not one of this model for this batch.
         """
 
     def forward(self, tokens: Tensor, state: State | None = None, *, lengths: Tensor | None = None) -> Tensor:
@@ -192,18 +191,15 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) at every one of the tokens, for the analysis of many states at once.
 
-        Tokens have any shape; the positions of the batch are those of ``tokens.flatten()``.
-
-        Raises:
-            InputError: for a token outside the vocabulary, or a model whose state grows.
+        Tokens have any shape; the positions of the batch are those of ``tokens.flatten()``. InputError for a
+        token outside the vocabulary, or a model whose state grows.
         """
 
     @torch.no_grad()
     def states(self, tokens: Tensor, state: State | None = None) -> State:
         """Return the state before every token and after the last, each part ``[batch, length + 1, …]``.
 
-        Raises:
-            InputError: for tokens or a state that do not fit, or a model whose state grows.
+        InputError for tokens or a state that do not fit, or a model whose state grows.
         """
         self.check_tokens(tokens)
         self.require_constant_state()
@@ -231,9 +227,8 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
     def check_tokens(self, tokens: Tensor) -> None:
         """Refuse tokens that the model cannot read.
 
-        Raises:
-            InputError: for what is no tensor, an empty sequence or batch, tokens that are not integers, that
-                are on another device, or that are outside the vocabulary.
+        InputError for what is no tensor, an empty sequence or batch, tokens that are not integers, that are
+        on another device, or that are outside the vocabulary.
         """
         check_tokens(tokens, self.config.vocabulary_size, self.device)
 

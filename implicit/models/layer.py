@@ -131,7 +131,8 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
     The features x of a token are injected into every cell, and the latent z is iterated from 0 through all
     cells in turn: z ← norm(cell(norm(z), W norm(x))). The output is z*, of length about √d_model. The norms
     before the cells begin with a weight of 0.1, so that an untrained layer finds its fixed points in some ten
-    iterations; with the weight of 1 and the residual of the models it often has none.
+    iterations; with the weight of 1 and the residual of the models it often has none. InputError for what is
+    no cell, or sizes that do not fit.
 
     Args:
         cells: a `Cell`, of `implicit.cells` or one of yours, or several, first layer first.
@@ -140,9 +141,6 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
         residual: whether every cell adds its input, as in the paper and in the models of this package.
         solve: mode, stopping rule, solver and gradient; damped Picard to a relative tolerance of 10⁻⁴ and the
             exact gradient if None. Every call may have its own: ``layer.run(x, solve=...)``.
-
-    Raises:
-        InputError: for what is no cell, or sizes that do not fit.
 
     Example:
         >>> import torch

@@ -73,12 +73,11 @@ def model_names() -> list[str]:
 def model_class(name: str) -> type[SequenceModel]:
     """Return the class of a model.
 
+    InputError for an unknown name, with the nearest known one; for a module or a name in it that cannot be
+    imported, or that is not a `SequenceModel`.
+
     Args:
         name: one of `MODELS`, or ``module:name`` of a `SequenceModel` of one's own that can be imported.
-
-    Raises:
-        InputError: for an unknown name, with the nearest known one; for a module or a name in it that cannot
-            be imported, or that is not a `SequenceModel`.
 
     Example:
         >>> model_class("lstm").__name__, model_class("implicit.models.torch_rnn:LSTM").__name__
@@ -133,9 +132,7 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
     """Build a model for a task: its tokens are the input alphabet, its targets the output classes.
 
     Sizes that are left out take their defaults. The initial weights come from torch's global generator.
-
-    Raises:
-        InputError: for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
+    InputError for an unknown model, unknown or bad sizes, sizes that do not divide, or too large ones.
 
     Example:
         >>> from automata.tasks import make_task

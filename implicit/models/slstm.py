@@ -65,8 +65,7 @@ class SLSTMLayer(nn.Module):
 class SLSTM(StepModel):
     """Embedding → layers of sLSTM → head, without the blocks around them.
 
-    Raises:
-        InputError: if the heads do not divide d_model.
+    InputError if the heads do not divide d_model.
 
     Source:
         Beck et al. 2024, "xLSTM: Extended Long Short-Term Memory", arXiv 2405.04517, section 2.2; initial

@@ -329,6 +329,9 @@ def wrap(
 ) -> WrappedModule:
     """Return any recurrent module as a model that every question can be asked of.
 
+    InputError for what is no module or no state, or a step that returns something else, uses weights of
+    another module, is random or keeps something in evaluation mode, or mixes sequences of a batch.
+
     Args:
         module: the network, with whatever layers; cells and networks of `torch.nn` are fine. It stays the
             same object, so that it can be trained on.
@@ -338,10 +341,6 @@ def wrap(
         state: before the first token, named tensors without a batch axis.
         vocabulary_size: tokens are 0 … vocabulary_size − 1.
         layers: the parts of each layer's state; all of them as one layer if None.
-
-    Raises:
-        InputError: for what is no module or no state, or a step that returns something else, uses weights of
-            another module, is random or keeps something in evaluation mode, or mixes sequences of a batch.
 
     Example:
         >>> class Net(nn.Module):

@@ -145,8 +145,7 @@ class TorchRNN(SequenceModel):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token; a layer's state is all of its parts.
 
-        Raises:
-            InputError: also for a network that hooks or adapters change, which torch.func cannot batch.
+        InputError also for a network that hooks or adapters change, which torch.func cannot batch.
         """
         self.check_positions(tokens)
         if self._has_to_be_called and not self._steps_as_called(self.embedding(tokens.reshape(-1, 1))):

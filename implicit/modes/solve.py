@@ -23,6 +23,8 @@ MODES: tuple[Mode, ...] = ("auto", "simultaneous", "sequential", "windowed")
 class Solve:
     """The options of the search for fixed points; explicit models ignore them.
 
+    InputError for an unknown mode, or an option of another kind.
+
     Attributes:
         mode: in which order the fixed points of the tokens are sought. ``"simultaneous"`` iterates all tokens
             together, ``"sequential"`` one after the other; ``"windowed"``, or a `Windowed` with its options,
@@ -36,9 +38,6 @@ class Solve:
         state_after: whether the state after the last token is wanted. In modes that solve several tokens
             together it takes one more evaluation of all, whose activations a gradient keeps; without it the
             state of the output is empty.
-
-    Raises:
-        InputError: for an unknown mode, or an option of another kind.
 
     Example:
         >>> Solve("sequential", stopping=Stopping(rtol=1e-6)).mode
@@ -75,8 +74,7 @@ class Solve:
 def checked_solve(solve: Solve | None) -> Solve:
     """Return the options that a model was given, the default ones for None.
 
-    Raises:
-        InputError: for anything else, such as the name of a mode.
+    InputError for anything else, such as the name of a mode.
 
     Example:
         >>> checked_solve(None).mode
@@ -178,9 +176,7 @@ def chosen_mode(
     against it, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
     point on, the two may differ. Whoever gives options of the windows gets windows wherever no kernel runs. A
     state that grows knows no windows. A gradient changes nothing of the choice, so that it changes no value.
-
-    Raises:
-        InputError: windows are asked for, and the state grows.
+    InputError if windows are asked for, and the state grows.
 
     Example:
         >>> import torch
@@ -223,8 +219,7 @@ def solve_by(
 ) -> ModeResult:
     """Solve by a mode in plain PyTorch; the arguments are those of the modes themselves.
 
-    Raises:
-        InputError: for ``"auto"``, which has to be chosen before.
+    InputError for ``"auto"``, which has to be chosen before.
 
     Example:
         >>> import torch

@@ -134,6 +134,8 @@ _SMALLEST_RTOL = 64
 class Windowed:
     """Options of the windowed mode. None but `block` changes the answer, only what it costs.
 
+    InputError for a value outside of its range.
+
     Attributes:
         width: tokens of a sequence that are iterated together.
         sweeps: evaluations of a window between two moves.
@@ -143,9 +145,6 @@ class Windowed:
             follows others which still move is smaller, for the same error, than that of one solved alone.
         agreement: a candidate passes if it is within this many tolerances of the solution from the start.
         patience: evaluations after which the token at the front is solved on its own.
-
-    Raises:
-        InputError: for a value outside of its range.
 
     Example:
         >>> from implicit import Solve, load_run

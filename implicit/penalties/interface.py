@@ -67,6 +67,5 @@ class Penalty(CheckedConfig):
     def check(self, model: SequenceModel) -> None:
         """Refuse a model that it is not for, before training.
 
-        Raises:
-            InputError: naming the model and the remedy.
+        InputError if it does not fit, with the model and the remedy.
         """

@@ -156,10 +156,8 @@ class RunFolder:
         """Return the configuration of the run, with another task in place of its own if one is given.
 
         With ``allow_code`` what it names as ``module:name`` is imported: all of it, or the names allowed.
-
-        Raises:
-            InputError: for a missing or corrupt file, one of a newer format, code that is not allowed or lies
-                in the run folder, or a configuration with faults.
+        InputError for a missing or corrupt file, one of a newer format, code that is not allowed or lies in
+        the run folder, or a configuration with faults.
         """
         values = self.read_values()
         if task is not None:
@@ -190,8 +188,7 @@ class RunFolder:
     def held(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training here: `implicit.runs.folder.held`.
 
-        Raises:
-            InputError: if another one does, or a checkpoint would be written through a link.
+        InputError if another one does, or a checkpoint would be written through a link.
         """
         for written in (self.checkpoint_file.parent.name, "tensorboard"):
             refuse_links(self.path, written)

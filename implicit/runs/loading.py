@@ -81,15 +81,14 @@ class Run:
     def of(cls, model: SequenceModel, task: TaskSource, *, name: str = "", length: int | None = None) -> Self:
         """Return a model in memory as questions take it: a copy, on the CPU and in evaluation mode.
 
+        InputError for what is no `SequenceModel`, or a task of another number of tokens or answers.
+
         Args:
             model: any `SequenceModel`; `implicit.wrap` makes one of another module.
             task: what it was trained on: a name, ``module:name``, a specification, or the object itself.
             name: what to call it in results; the model's name if empty.
             length: tokens per sequence in training, to which some questions compare. If None, they use 32,
                 or the longest that the task has, and show no training length.
-
-        Raises:
-            InputError: for what is no `SequenceModel`, or a task of another number of tokens or answers.
 
         Example:
             >>> from implicit.models.torch_rnn import LSTM
@@ -136,19 +135,17 @@ def load_run(
 ) -> Run:
     """Load a finished run.
 
-    Nothing is unpickled. Code that the run names is imported only if that is allowed.
+    Nothing is unpickled. Code that the run names is imported only if that is allowed. InputError for a
+    missing folder or file, an unfinished run, corrupt JSON or safetensors, a configuration with unknown or
+    bad fields, a task or a model that is code, if that is not allowed, lies in the run folder or cannot be
+    imported, and weights that do not fit it (missing, unexpected, of another shape or dtype) or are not
+    finite.
 
     Args:
         path_or_name: a run folder, or, where no such folder exists, the name of a run stored in the package.
         allow_code: import and call the task or the model that the run names as ``module:name``; do so for
             runs of people whom you trust. Code in the run folder itself is never imported.
         task: what to load in place of the task that the run names, which is then not imported.
-
-    Raises:
-        InputError: for a missing folder or file, an unfinished run, corrupt JSON or safetensors, a
-            configuration with unknown or bad fields, a task or a model that is code, if that is not allowed,
-            lies in the run folder or cannot be imported, and weights that do not fit it (missing, unexpected,
-            of another shape or dtype) or are not finite.
 
     Example:
         >>> load_run("no/such/run")
@@ -194,8 +191,7 @@ def largest_file(weights: Mapping[str, Tensor]) -> int:
 def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
     """Return the model with the initial weights of its seed, leaving the global generator alone.
 
-    Raises:
-        InputError: for sizes that do not divide, or are too large.
+    InputError for sizes that do not divide, or are too large.
 
     Example:
         >>> config = TrainConfig.of(task="parity", model="lstm", seed=3)

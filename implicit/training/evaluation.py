@@ -107,6 +107,9 @@ def evaluate(
 ) -> Evaluation:
     """Measure a model on fresh sequences of one length.
 
+    InputError for a length or a number of sequences below 1 or beyond the memory, a negative seed, or a task
+    whose tokens the model does not know.
+
     Args:
         model: any model; its weights and its training flag stay as they are.
         task: the task.
@@ -118,10 +121,6 @@ def evaluate(
         number: which part of the stream.
         solve: how an implicit model seeks its fixed points; its own defaults if None.
         warn: whether to warn of tokens without a fixed point; their share is in the result either way.
-
-    Raises:
-        InputError: for a length or a number of sequences below 1 or beyond the memory, a negative seed, or a
-            task whose tokens the model does not know.
 
     Warns:
         NotConvergedWarning: if some token has no fixed point.

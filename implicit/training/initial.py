@@ -24,17 +24,14 @@ def begin_from(
     """Return the configuration of a training that begins with the weights of a run.
 
     Model and sizes become those of the run; a hash of the weights stands in the configuration, so that it
-    still determines the training.
+    still determines the training. InputError for a run that cannot be loaded, of another vocabulary or number
+    of answers than the task of the configuration, or for noise that is negative.
 
     Args:
         config: of the training.
         run: a loaded run, its folder, or the name of a stored one.
         noise: size of the Gaussian noise that is added to every tensor, as a share of its norm.
         allow_code: as `load_run` takes it.
-
-    Raises:
-        InputError: for a run that cannot be loaded, of another vocabulary or number of answers than the task
-            of the configuration, or for noise that is negative.
 
     Example:
         >>> from implicit.config.recipes import recipe

@@ -61,10 +61,7 @@ def objective(
 
     The batch is on the device of the model. Noise draws random starts and the directions of the penalties.
     The state before the first token is the initial one if None; an own loss takes the place of the weighted
-    cross-entropy.
-
-    Raises:
-        InputError: for a loss that is no scalar tensor.
+    cross-entropy. InputError for a loss that is no scalar tensor.
 
     Example:
         >>> from implicit.config.curriculum import Curriculum

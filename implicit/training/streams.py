@@ -97,6 +97,8 @@ def draw_batch(
 ) -> TokenBatch:
     """Draw one batch.
 
+    InputError for a negative seed, sizes below 1 or beyond the memory, or what is no stream.
+
     Args:
         task: the task; of one with a store of data the part that the stream stands for is read.
         batch_size: sequences.
@@ -109,9 +111,6 @@ def draw_batch(
     Returns:
         The batch. The generator is seeded with
         ``numpy.random.SeedSequence(seed, spawn_key=(stream, *number))``.
-
-    Raises:
-        InputError: for a negative seed, sizes below 1 or beyond the memory, or what is no stream.
 
     Example:
         >>> from automata.tasks.registry import make_task

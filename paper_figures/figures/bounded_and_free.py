@@ -55,9 +55,8 @@ class TrainingCost:
 def training_cost(run: Run) -> TrainingCost:
     """Count the evaluations of the self-map in the training of an implicit model.
 
-    Raises:
-        InputError: for a run whose lengths followed its accuracy, which are not recorded at every step, or
-            one with penalties that solve for fixed points themselves.
+    InputError for a run whose lengths followed its accuracy, which are not recorded at every step, or one
+    with penalties that solve for fixed points themselves.
     """
     config, curriculum = run.config, run.config.curriculum
     if curriculum.growth_accuracy is not None and curriculum.start_length is not None:

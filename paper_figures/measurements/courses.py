@@ -27,10 +27,7 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
     """Train a run again; return it with its model after some steps, in order, and after the last one.
 
     The run is trained again on the device that its model is on; step 0 has the initial weights, and steps
-    later than the last are ignored.
-
-    Raises:
-        InputError: if the training does not end in the weights of the run.
+    later than the last are ignored. InputError if the training does not end in the weights of the run.
     """
     kept: dict[int, SequenceModel] = {}
     device = run.model.device

@@ -81,8 +81,7 @@ class Evaluation:
     def of(cls, config: LanguageModelConfig, length: int) -> Self:
         """Count, for a sequence of so many tokens.
 
-        Raises:
-            InputError: the length is below 1.
+        InputError if the length is below 1.
         """
         check_integer("length", length, 1)
         if isinstance(config, Mamba2Layers):
@@ -172,10 +171,8 @@ class TrainingCost:
         """Return the operations per token of a step; an explicit model has no phase.
 
         Iterations are the evaluations without gradient that the sequences of a batch take in the mean, the
-        slowest of each batch being what counts; the limit of the phase if None, an upper bound.
-
-        Raises:
-            InputError: an implicit model is given no phase, or the iterations lie outside of its limit.
+        slowest of each batch being what counts; the limit of the phase if None, an upper bound. InputError if
+        an implicit model is given no phase, or the iterations lie outside of its limit.
         """
         around = outside_layers(self.config, self.length)
         layers = self._of_layers(Evaluation.of(self.config, self.length).total, phase, iterations)
@@ -231,10 +228,7 @@ def tokens_per_second(flops_per_token: float, devices: int, peak: float, utilisa
     """Return how many tokens devices read per second: a prediction, as good as the utilisation.
 
     That is the share of the peak, operations per second of a device, that is reached; nobody knows it
-    beforehand.
-
-    Raises:
-        InputError: the utilisation is not above 0 and at most 1.
+    beforehand. InputError if the utilisation is not above 0 and at most 1.
 
     Example:
         >>> tokens_per_second(1e9, devices=8, peak=1e15, utilisation=0.5)

@@ -65,8 +65,7 @@ def tracking_documents(
 ) -> list[TrackingDocument]:
     """Draw documents of a task, whose states move in so many steps; the same seed draws the same ones.
 
-    Raises:
-        InputError: the name is unknown, or a number is out of its range.
+    InputError if the name is unknown, or a number is out of its range.
     """
     if name not in TRACKING_TASKS:
         raise unknown_name("tracking task", name, TRACKING_TASKS)

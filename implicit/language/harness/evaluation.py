@@ -69,6 +69,8 @@ _LIBRARIES = ("lm_eval", "transformers", "datasets", "tokenizers")
 class HarnessOptions:
     """All that determines an evaluation, beside the model.
 
+    InputError if a number is out of its range, a task is unknown, or a file of a set is missing.
+
     Attributes:
         tasks: names that `--list` shows.
         data: folder of the seven sets; that of the environment variable IMPLICIT_SSM_DATA if None.
@@ -81,9 +83,6 @@ class HarnessOptions:
             ``max_position_embeddings`` of its configuration, ``model_max_length`` of the tokenizer, or else
             2048.
         device: where the model is run.
-
-    Raises:
-        InputError: a number is out of its range, a task is unknown, or a file of a set is missing.
 
     Example:
         >>> HarnessOptions(("tracking_s5",), limit=0)
@@ -123,8 +122,7 @@ class HarnessOptions:
 def evaluate_folder(folder: str | Path, settings: HarnessOptions) -> dict[str, Any]:
     """Evaluate the model of a folder, and return what is found with all that it was found with.
 
-    Raises:
-        InputError: the folder lacks a model or a tokenizer, or the package ``lm_eval`` is missing.
+    InputError if the folder lacks a model or a tokenizer, or the package ``lm_eval`` is missing.
     """
     check_model_folder(Path(folder))
     with offline():
@@ -139,6 +137,8 @@ def evaluate_folder(folder: str | Path, settings: HarnessOptions) -> dict[str, A
 def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict[str, Any]:
     """Evaluate a causal language model of `transformers`; of this toolkit or any other.
 
+    InputError if the package ``lm_eval`` is missing.
+
     Args:
         model: in evaluation mode, on the device where it is to be run.
         tokenizer: its own.
@@ -150,9 +150,6 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
         answers, were longer than the limit and lost their beginning; ``cut``, of how many documents of each
         task some did; ``settings``; ``environment``, with the
         versions of the libraries.
-
-    Raises:
-        InputError: the package ``lm_eval`` is missing.
     """
     evaluator, manager = _harness()
     from implicit.language.harness.adapter import HarnessModel

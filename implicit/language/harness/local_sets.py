@@ -134,8 +134,7 @@ def local_files(name: str, data: str | Path | None = None) -> list[Path]:
 def local_rows(name: str, data: str | Path | None = None) -> list[dict[str, Any]]:
     """Return the rows of a set: what its task reads.
 
-    Raises:
-        InputError: as for `local_files`, or a file does not hold what it should.
+    InputError as for `local_files`, or if a file does not hold what it should.
     """
     files = local_files(name, data)
     try:

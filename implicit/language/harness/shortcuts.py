@@ -57,9 +57,7 @@ def measured_shortcuts(
     """Measure what shortcuts reach in a task; the standard error of each is at most 0.5/√documents.
 
     As many documents are there to learn from, drawn with the seed; those measured on have the next.
-
-    Raises:
-        InputError: as for `tracking_documents`.
+    InputError as for `tracking_documents`.
     """
     learned, tested = (tracking_documents(name, length, documents, at) for at in (seed, seed + 1))
     most_frequent = Counter(document.answer for document in learned).most_common(1)[0][0]

@@ -48,10 +48,8 @@ class ModelChoice(CheckedConfig):
     def build(self, vocabulary: int) -> LanguageModelConfig:
         """Return the configuration of the model, for tokens below a number.
 
-        A published size keeps its vocabulary, which may be padded; of others it is that number.
-
-        Raises:
-            InputError: a field or the size is unknown, or a value does not fit.
+        A published size keeps its vocabulary, which may be padded; of others it is that number. InputError if
+        a field or the size is unknown, or a value does not fit.
         """
         self._check_fields()
         if self.size is not None:
@@ -243,8 +241,7 @@ class PretrainConfig(CheckedConfig):
 def read_config(path: str | os.PathLike[str], changes: tuple[str, ...] = ()) -> PretrainConfig:
     """Read a configuration from YAML, with changes ``name=value`` or ``outer.inner=value``, in YAML too.
 
-    Raises:
-        InputError: the file is missing or no YAML, or a field is unknown or has a value that does not fit.
+    InputError if the file is missing or no YAML, or a field is unknown or has a value that does not fit.
 
     Example:
         >>> from pathlib import Path

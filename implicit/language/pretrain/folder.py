@@ -227,8 +227,7 @@ class FinishedRun:
     def tokens(self, *files: str) -> Tensor:
         """Return texts as the tokens of the run, int64 ``[tokens]``, each ended by the end-of-text token.
 
-        Raises:
-            InputError: a file cannot be read, or holds no text.
+        InputError if a file cannot be read, or holds no text.
         """
         return torch.as_tensor(encoded(Source(files=files), self.tokenizer)[0].astype("int64"))
 
@@ -236,8 +235,7 @@ class FinishedRun:
 def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
     """Read the folder of a run that ended.
 
-    Raises:
-        InputError: the folder holds no run, or one that did not end, or something of it cannot be read.
+    InputError if the folder holds no run, or one that did not end, or something of it cannot be read.
 
     Example:
         >>> finished_run("runs/nowhere")

@@ -46,10 +46,8 @@ Watch = Callable[[dict[str, Any]], None]
 def make_accelerator(config: PretrainConfig, **options: Any) -> Accelerator:
     """Return the accelerator of a run, with options of `accelerate.Accelerator` such as ``cpu``.
 
-    How many processes there are follows from how they were launched.
-
-    Raises:
-        InputError: the windows of a part of a step cannot be dealt evenly to the processes.
+    How many processes there are follows from how they were launched. InputError if the windows of a part of a
+    step cannot be dealt evenly to the processes.
 
     Example:
         >>> from implicit.language.pretrain.config import Source

@@ -44,9 +44,8 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerFast:
     """Return a byte-level byte-pair encoding of so many tokens, or of all pairs if the text has no more.
 
-    Raises:
-        InputError: fewer than 257 tokens are asked for: all bytes, and the end of a document; or more than
-            memory holds.
+    InputError if fewer than 257 tokens are asked for: all bytes, and the end of a document; or more than
+    memory holds.
 
     Source:
         Sennrich et al. 2016, arXiv 1508.07909; on bytes as in GPT-2.

@@ -101,10 +101,8 @@ def delta_rule_chunked(
 
     Half-precision inputs are accumulated in float32, and the state stays so; the outputs come back in the
     dtype of ``v``. It is differentiable to any order and in forward mode. ``chunk_size`` is rounded up to
-    whole tokens, and the last chunk may be shorter; log decays have to be finite.
-
-    Raises:
-        InputError: for a chunk size below 1.
+    whole tokens, and the last chunk may be shorter; log decays have to be finite. InputError for a chunk size
+    below 1.
 
     Example:
         >>> key = torch.ones(1, 2, 1, 1)

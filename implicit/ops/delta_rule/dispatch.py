@@ -22,6 +22,9 @@ def delta_rule(
 ) -> tuple[Tensor, Tensor]:
     """Run S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, y_t = S_tᵀ q_t.
 
+    InputError for an unknown backend, an empty batch or sequence, tensors on several devices or not floating,
+    or shapes that do not fit.
+
     Args:
         q: queries, ``[batch, length, heads, d_k]``.
         k: keys, ``[batch, n · length, heads, d_k]`` for n steps per token; the token reads after the last.
@@ -34,10 +37,6 @@ def delta_rule(
 
     Returns:
         The outputs, ``[batch, length, heads, d_v]``, and the memory after the last token.
-
-    Raises:
-        InputError: for an unknown backend, an empty batch or sequence, tensors on several devices or not
-            floating, or shapes that do not fit.
 
     Example:
         >>> import torch

@@ -118,6 +118,9 @@ def gated_norm(
 ) -> Tensor:
     """Compute RMSNorm((y + D x) silu(gate)) weight, normalised within each group of features.
 
+    InputError for shapes that do not fit, tensors on several devices, an unknown backend or one that cannot
+    run these tensors.
+
     Args:
         y: ``[..., heads, head_size]``.
         x: shaped like ``y``.
@@ -131,10 +134,6 @@ def gated_norm(
 
     Returns:
         ``[..., heads · head_size]``; differentiable to any order.
-
-    Raises:
-        InputError: for shapes that do not fit, tensors on several devices, an unknown backend or one that
-            cannot run these tensors.
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060; ``RMSNormGated`` of mamba_ssm with ``norm_before_gate=False``.

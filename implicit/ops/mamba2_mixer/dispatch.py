@@ -58,6 +58,9 @@ def mamba2_mixer(
 ) -> tuple[Tensor, Tensor]:
     """Compute short convolution, SSD scan and gated norm of a Mamba-2 cell.
 
+    InputError for shapes that do not fit, tensors on several devices, an unknown backend or one that cannot
+    run these tensors.
+
     Args:
         projected: gate, convolution channels (x, B and C) and pre-activations of Δ, ``[batch, length,
             features + channels + heads]``.
@@ -78,10 +81,6 @@ def mamba2_mixer(
     Returns:
         The outputs, ``[batch, length, features]``, and the state after the last token; differentiable to any
         order.
-
-    Raises:
-        InputError: for shapes that do not fit, tensors on several devices, an unknown backend or one that
-            cannot run these tensors.
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060; ``mamba_split_conv1d_scan_combined`` of mamba_ssm.

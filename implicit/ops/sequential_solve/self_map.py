@@ -29,7 +29,8 @@ class SelfMap:
     """Φ as weights: z ← norm(z + mixer(norm(z), injection)), through all layers.
 
     Every tensor but the last has a leading axis of layers. The names are those of `Mamba2Cell`, whose sizes
-    are read off the shapes.
+    are read off the shapes. InputError for shapes that do not fit, tensors of several dtypes or on several
+    devices.
 
     Attributes:
         mixer_norm: weights of the norms before the mixers, ``[layers, d_model]``.
@@ -45,9 +46,6 @@ class SelfMap:
         groups: groups that share B and C, and are normalised by themselves.
         residual: whether a layer adds its input.
         epsilon: ε of every norm.
-
-    Raises:
-        InputError: for shapes that do not fit, tensors of several dtypes or on several devices.
 
     Example:
         >>> import torch

@@ -115,8 +115,7 @@ BACKENDS: Backends[Request, None] = Backends(
 def choose(backend: str, request: Request) -> str:
     """Return ``"loop"``, ``"numba"`` or ``"triton"``: the backend asked for, or what ``"auto"`` takes.
 
-    Raises:
-        InputError: for an unknown backend, or a kernel that cannot run the request.
+    InputError for an unknown backend, or a kernel that cannot run the request.
     """
     return BACKENDS.choose(request, backend)
 
@@ -163,7 +162,9 @@ def sequential_solve(
     It computes what `implicit.modes.solve_sequentially` computes with `DampedPicard`, with the same counts,
     residuals and statuses, and without gradient. Each token of each sequence stops by itself. The kernel for
     GPUs iterates the latent in float32 with either dtype of the weights; with bfloat16 weights it is rounded
-    when it is returned, so the residual is that of the latent before rounding.
+    when it is returned, so the residual is that of the latent before rounding. InputError for an empty batch
+    or sequence, shapes that do not fit, several dtypes or devices, a gradient that is wanted, and whatever
+    else the kernel does not take.
 
     Args:
         self_map: Φ; float32, on a CPU also float64, on a GPU also bfloat16.
@@ -180,10 +181,6 @@ def sequential_solve(
 
     Returns:
         The fixed points, how they were reached, and the state after the last token.
-
-    Raises:
-        InputError: for an empty batch or sequence, shapes that do not fit, several dtypes or devices, a
-            gradient that is wanted, and whatever else the kernel does not take.
 
     Source:
         Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2.

@@ -100,6 +100,9 @@ BACKENDS: Backends[Request, Op] = Backends(
 def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str = AUTO) -> Tensor:
     """Compute silu(bias_c + Σ_k weight_ck padded_{t+k, c}).
 
+    InputError for shapes that do not fit, tensors on several devices, an unknown backend or one that cannot
+    run these tensors.
+
     Args:
         padded: width − 1 tokens before the sequence and then the sequence, ``[batch, width − 1 + length,
             channels]``.
@@ -110,10 +113,6 @@ def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str
 
     Returns:
         ``[batch, length, channels]``; differentiable to any order.
-
-    Raises:
-        InputError: for shapes that do not fit, tensors on several devices, an unknown backend or one that
-            cannot run these tensors.
 
     Source:
         Dao & Gu 2024, arXiv 2405.21060; ``causal_conv1d`` with ``activation="silu"``.

@@ -147,6 +147,9 @@ def ssd(
 ) -> tuple[Tensor, Tensor]:
     """Run the SSD scan h_t = exp(Δ_t A) h_{t-1} + Δ_t x_t B_tᵀ, y_t = h_t C_t.
 
+    InputError for an unknown backend or one that cannot run these tensors, an empty batch or sequence,
+    tensors on several devices or not floating, or shapes that do not fit.
+
     Args:
         x: inputs, ``[batch, length, heads, head_size]``.
         dt: positive step sizes, ``[batch, length, heads]``.
@@ -160,10 +163,6 @@ def ssd(
 
     Returns:
         The outputs, shaped like ``x``, and the state after the last token.
-
-    Raises:
-        InputError: for an unknown backend or one that cannot run these tensors, an empty batch or sequence,
-            tensors on several devices or not floating, or shapes that do not fit.
 
     Example:
         >>> x, dt, B = torch.ones(1, 2, 4, 8), torch.ones(1, 2, 4), torch.ones(1, 2, 1, 16)
