@@ -11,22 +11,18 @@ Example:
     tensor([[1, 1, 0, 1]])
 """
 
-from implicit.compiled.bayes_filter import compile_bayes_filter, latent_beliefs
-from implicit.compiled.bounds import Bounds, bounds_of
-from implicit.compiled.compile import AnyMachine, compile_automaton, compile_run
-from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
-from implicit.compiled.weights import Gains, Wiring
-
-__all__ = [
-    "AnyMachine",
-    "Bounds",
-    "ExecutedBounds",
-    "Gains",
-    "Wiring",
-    "bounds_of",
-    "compile_automaton",
-    "compile_bayes_filter",
-    "compile_run",
-    "executed_bounds_of",
-    "latent_beliefs",
-]
+from implicit.compiled.bayes_filter import (
+    compile_bayes_filter as compile_bayes_filter,
+    latent_beliefs as latent_beliefs,
+)
+from implicit.compiled.bounds import Bounds as Bounds, bounds_of as bounds_of
+from implicit.compiled.compile import (
+    AnyMachine as AnyMachine,
+    compile_automaton as compile_automaton,
+    compile_run as compile_run,
+)
+from implicit.compiled.executed import (
+    ExecutedBounds as ExecutedBounds,
+    executed_bounds_of as executed_bounds_of,
+)
+from implicit.compiled.weights import Gains as Gains, Wiring as Wiring

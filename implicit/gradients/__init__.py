@@ -1,16 +1,10 @@
 """Gradient rules: how a fixed point is differentiated."""
 
-from implicit.gradients.iterated import FactoredImplicit, Implicit
-from implicit.gradients.rules import GradientRule, Phantom, Unrolled, solve_with_gradient
-from implicit.gradients.trees import TreeSolution, fixed_point
-
-__all__ = [
-    "FactoredImplicit",
-    "GradientRule",
-    "Implicit",
-    "Phantom",
-    "TreeSolution",
-    "Unrolled",
-    "fixed_point",
-    "solve_with_gradient",
-]
+from implicit.gradients.iterated import FactoredImplicit as FactoredImplicit, Implicit as Implicit
+from implicit.gradients.rules import (
+    GradientRule as GradientRule,
+    Phantom as Phantom,
+    Unrolled as Unrolled,
+    solve_with_gradient as solve_with_gradient,
+)
+from implicit.gradients.trees import TreeSolution as TreeSolution, fixed_point as fixed_point

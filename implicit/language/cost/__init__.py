@@ -3,25 +3,17 @@
 python -m implicit.language.cost --utilisation 0.3
 """
 
-from implicit.language.cost.memory import Activations, WeightMemory, layer_bytes, state_bytes
-from implicit.language.cost.training import (
-    Evaluation,
-    Flops,
-    TrainingCost,
-    outside_layers,
-    published_phases,
-    tokens_per_second,
+from implicit.language.cost.memory import (
+    Activations as Activations,
+    WeightMemory as WeightMemory,
+    layer_bytes as layer_bytes,
+    state_bytes as state_bytes,
 )
-
-__all__ = [
-    "Activations",
-    "Evaluation",
-    "Flops",
-    "TrainingCost",
-    "WeightMemory",
-    "layer_bytes",
-    "outside_layers",
-    "published_phases",
-    "state_bytes",
-    "tokens_per_second",
-]
+from implicit.language.cost.training import (
+    Evaluation as Evaluation,
+    Flops as Flops,
+    TrainingCost as TrainingCost,
+    outside_layers as outside_layers,
+    published_phases as published_phases,
+    tokens_per_second as tokens_per_second,
+)

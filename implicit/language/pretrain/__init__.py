@@ -4,28 +4,16 @@ python -m implicit.language.pretrain CONFIG.yaml --out FOLDER
 """
 
 from implicit.language.pretrain.config import (
-    Evaluation,
-    ModelChoice,
-    Phase,
-    PretrainConfig,
-    Source,
-    read_config,
+    Evaluation as Evaluation,
+    ModelChoice as ModelChoice,
+    Phase as Phase,
+    PretrainConfig as PretrainConfig,
+    Source as Source,
+    read_config as read_config,
 )
-from implicit.language.pretrain.folder import FinishedRun, finished_run
-from implicit.language.pretrain.loop import make_accelerator, pretrain
-from implicit.language.pretrain.tokens import byte_tokenizer, train_tokenizer
-
-__all__ = [
-    "Evaluation",
-    "FinishedRun",
-    "ModelChoice",
-    "Phase",
-    "PretrainConfig",
-    "Source",
-    "byte_tokenizer",
-    "finished_run",
-    "make_accelerator",
-    "pretrain",
-    "read_config",
-    "train_tokenizer",
-]
+from implicit.language.pretrain.folder import FinishedRun as FinishedRun, finished_run as finished_run
+from implicit.language.pretrain.loop import make_accelerator as make_accelerator, pretrain as pretrain
+from implicit.language.pretrain.tokens import (
+    byte_tokenizer as byte_tokenizer,
+    train_tokenizer as train_tokenizer,
+)
