@@ -141,7 +141,7 @@ class ModeConvergence:
 
 @dataclass(frozen=True, eq=False)
 class ConvergenceAnalysis(Answer):
-    """What `analyse` returns; ``modes`` are by name."""
+    """The answer of `analyse`; ``modes`` are by name."""
 
     run: RunIdentity
     settings: ConvergenceSettings

@@ -109,7 +109,7 @@ RESPONSE_TOKENS, ALIGNING = 64, 8
 
 
 class FrontSpeedSettings(AnalysisSettings):
-    """What is measured, and from what it is foretold."""
+    """The measured speed, and the numbers that foretell it."""
 
     sequences: PositiveInt = Field(default=4, description="sequences that are swept as a whole")
     length: int = Field(default=256, ge=8, description="tokens of each")

@@ -91,7 +91,7 @@ def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class RunAccuracy:
-    """What one run got right, ``[sequences, longest length]``.
+    """The right answers of one run, ``[sequences, longest length]``.
 
     ``share_converged``, of all real tokens, and ``baseline``, the accuracy of always giving the most
     frequent answer, are by length. ``counted`` says where something is asked; None for everywhere.
@@ -237,7 +237,7 @@ def _cell(accuracy: float, interval: tuple[float, float]) -> str:
 
 
 def _unconverged(shares: Mapping[int, float], mode: str) -> list[str]:
-    """What is said of tokens without a fixed point at the longest length."""
+    """Say how many tokens have no fixed point at the longest length."""
     longest = max(shares, default=None)
     if longest is None or shares[longest] == 1:
         return []

@@ -45,7 +45,7 @@ class ModesSettings(AnalysisSettings):
 
 @dataclass(frozen=True)
 class ModeAnswers:
-    """What one mode makes of the sequences of one length, and the seconds that reading them took, once.
+    """The answers of one mode to the sequences of one length, and the seconds that reading them took, once.
 
     Accuracy is over the last ten answers that are asked for, ``share_converged`` of the real tokens.
     """
@@ -77,7 +77,7 @@ class LengthComparison:
 
 @dataclass(frozen=True, eq=False)
 class ModesAnalysis(Answer):
-    """What `analyse` returns, one entry per length."""
+    """The answer of `analyse`, one entry per length."""
 
     run: RunIdentity
     settings: ModesSettings

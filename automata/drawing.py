@@ -25,7 +25,7 @@ LARGEST_DRAWING = 150
 """More states than this cannot be told apart in a drawing."""
 
 RADIUS = 0.3
-"""Of the circle of a state, in the units of the axes."""
+"""The radius of the circle of a state, in the units of the axes."""
 
 _LARGEST_CIRCLE = 12
 _LONGEST_NAME = 4

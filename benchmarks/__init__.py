@@ -1,1 +1,1 @@
-"""What the toolkit costs, timed behind correctness checks: ``python -m benchmarks [NAME ...] [--list]``."""
+"""The toolkit's costs, timed behind correctness checks: ``python -m benchmarks [NAME ...] [--list]``."""

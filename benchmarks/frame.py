@@ -1,4 +1,4 @@
-"""What a benchmark is: cases, each checked for correctness before any of its contenders is timed.
+"""The frame of a benchmark: cases, each checked for correctness before any of its contenders is timed.
 
 Contenders of a case take turns, so that whatever else the machine does meets them alike, and their ratio is
 the median over the turns. Time is processor time of this process with one thread: what other programs take of
@@ -123,7 +123,7 @@ def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict
 
 
 def _fault(check: Callable[[], None] | None) -> str | None:
-    """What a check finds; None if there is nothing to find."""
+    """Return the fault that a check finds; None if there is none."""
     try:
         if check is not None:
             check()

@@ -125,7 +125,7 @@ def check(name: str, op: Op, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def least_bytes(op: Op) -> dict[str, int]:
-    """What each pass has to move at least; the output is as large as the first input, nearly."""
+    """Bytes that each pass has to move at least; the output is as large as the first input, nearly."""
     inputs = sum(tensor.numel() * tensor.element_size() for tensor in op.inputs)
     output = op.inputs[0].numel() * op.inputs[0].element_size()
     return {"forward": inputs + output, "backward": 2 * inputs + output}

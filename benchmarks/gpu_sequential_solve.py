@@ -132,7 +132,7 @@ def counts_of(found: SequenceSolution, expected: SequenceSolution) -> dict[str, 
 def ways(
     sizes: Sizes, dtype: torch.dtype, device: str, batch: int, stopping: Stopping
 ) -> dict[str, Callable[[], object]]:
-    """What is timed; each reads all tokens of the batch."""
+    """The contenders; each reads all tokens of the batch."""
     fused, eager = (random_model(sizes, dtype, device) for _ in range(2))
     fused.sequential_backend, eager.sequential_backend = "triton", "loop"
     tokens = random_tokens(sizes, batch, device)

@@ -1,4 +1,4 @@
-"""What scripts that check kernels and time them on a GPU share: flags, errors, rounds of timing, the report.
+"""Common parts of the scripts that check and time kernels on a GPU: flags, errors, rounds, the report.
 
 Times are medians over rounds; in a round every contender runs once, so that clocks and neighbours are shared.
 """

@@ -1,4 +1,4 @@
-"""What the backward pass holds in memory, by the number of self-iterations before it.
+"""Memory of the backward pass, by the number of self-iterations before it.
 
 Every rule starts from the fixed point, found beforehand in float64, and then takes n iterations, none fewer.
 So the right gradients are known for every n: that of the implicit function theorem for `Implicit`, and the

@@ -1,4 +1,4 @@
-"""What the gradient rules cost at the fixed points of stored runs, and how far they are from the exact one.
+"""The cost of the gradient rules at the fixed points of stored runs, and how far they are from the exact one.
 
 Timed is one backward pass through solutions that are given: the attached steps or evaluation, the adjoint,
 and the gradient of all parameters. Before that, the factored gradient has to be the iterated one.
@@ -28,7 +28,7 @@ SIZES = (  # run, sequences, length, turns
     ("s5-generators", 16, 128, 3),
 )
 TOLERANCE = 1e-3
-"""What the gradients may differ by: an adjoint iterated to 1e-5, with the errors that tokens hand on."""
+"""The tolerance of the gradients: an adjoint iterated to 1e-5, with the errors that tokens hand on."""
 
 
 def iterated(rtol: float) -> Implicit:

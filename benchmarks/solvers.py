@@ -1,4 +1,4 @@
-"""What the three modes of evaluation cost on the stored runs, from the training length to 64 times it.
+"""The cost of the three modes of evaluation on the stored runs, from the training length to 64 times it.
 
 Before anything is timed, the windowed mode has to give the sequential mode's answer: the same status and the
 same decoded token everywhere.

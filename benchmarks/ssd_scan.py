@@ -1,4 +1,4 @@
-"""What the chunked form of the SSD scan gains over the readable loop, forward and with the backward pass."""
+"""The gain of the chunked form of the SSD scan over the readable loop, forward and with the backward pass."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a model answers to a word: ``python -m implicit.answer parity-small 1 0 1 1``.
+"""The answer of a model to a word: ``python -m implicit.answer parity-small 1 0 1 1``.
 
 The weights are taken in float64 and tokens read one after the other, each solved from the latent zero with
 the state that the last one left: the sequential mode. So words may have any length, also on standard input

@@ -122,7 +122,7 @@ def _length(last: Mapping[str, Any]) -> str:
 
 
 def _baseline(measured: Mapping[str, Any]) -> str:
-    """What the most frequent answer reaches; runs of older versions do not tell."""
+    """Say what the most frequent answer reaches; runs of older versions do not tell."""
     baseline = measured.get("majority_baseline")
     return "" if baseline is None else f" (the most frequent answer: {baseline:.4f})"
 

@@ -1,4 +1,4 @@
-"""What a figure decides: a claim, and the rule by which the stored runs judge it."""
+"""The decision of a figure: a claim, and the rule by which the stored runs judge it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ COMMON: dict[str, Any] = {
     "evaluation_sequences": 32,
     "evaluate_every": 100,
 }
-"""What all runs on sessions share; explicit models ignore what speaks of fixed points."""
+"""The settings of all runs on sessions; explicit models ignore those of fixed points."""
 IMPLICIT: dict[str, Any] = {"learning_rate": 2e-3, "gradient_clip": 0.25}
 """A lower rate for implicit Mamba-2, which diverged at that of the others in a trial."""
 

@@ -21,7 +21,7 @@ _ABOUT = ("settings", "status", "failure", "command", "values")
 
 @dataclass(frozen=True)
 class Results:
-    """What a figure is drawn from."""
+    """The numbers that a figure is drawn from."""
 
     figure: str  # its name
     command: str  # computes these results again

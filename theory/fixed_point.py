@@ -95,7 +95,7 @@ def _level(changes: Tensor, latent: Tensor, scale: float) -> float:
 
 
 def _changes(transition: Transition, state: State, latent: Tensor) -> Tensor:
-    """What rounding changes of Φ, by the two estimates of `rounding_level`, ``[8, latent_size]``."""
+    """The change of Φ by rounding, by the two estimates of `rounding_level`, ``[8, latent_size]``."""
     probes = 4
     image = transition.self_map(latent, state)
     names = real_entries(state)

@@ -1,4 +1,4 @@
-"""What MkDocs calls when it builds the site: it adds the pages that are made from code."""
+"""The hook that MkDocs calls when it builds the site: it adds the pages that are made from code."""
 
 import sys
 from pathlib import Path

@@ -148,7 +148,7 @@ def _entry(entry: PublicName) -> str:
 
 
 def _model(entry: PublicName) -> str:
-    """What there is to say of a model that is made of a cell: what it is, and its sizes."""
+    """Describe a model that is made of a cell: what it is, and its sizes."""
     found = entry.found
     rows = [
         f"| `{name}` | `{field.get_default()!r}` | {field.description or ''} |"
@@ -161,7 +161,7 @@ def _model(entry: PublicName) -> str:
 
 
 def _constant(entry: PublicName) -> str:
-    """What kind of thing a constant is, and the text below its assignment, if it has one."""
+    """The type of a constant, and the text below its assignment, if it has one."""
     about = f"`{entry.package}.{entry.name}`, of type `{type(entry.found).__name__}`."
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] in PACKAGES and getattr(module, entry.name, None) is entry.found:

@@ -42,7 +42,7 @@ class FoundFixedPoint:
 
 @dataclass(frozen=True)
 class TokenFixedPoints:
-    """What a search found at one token.
+    """The result of a search at one token.
 
     Example:
         >>> point = FoundFixedPoint(answer=1, spectral_radius=0.7, smallest_singular_value=0.2, starts=9)

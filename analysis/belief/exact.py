@@ -1,4 +1,4 @@
-"""What the exact filter says of test sequences: beliefs, answers, evidence, and what was revealed when."""
+"""The exact filter on test sequences: beliefs, answers, evidence, and what was revealed when."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

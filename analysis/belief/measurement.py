@@ -237,7 +237,7 @@ def measure_belief(run: Run, settings: BeliefSettings | None = None, **chosen: A
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """What runs of one task and training length share: sequences with their exact beliefs."""
+    """The data that runs of one task and training length share: sequences with their exact beliefs."""
 
     test: ExactSequences
     mass: MassRates
@@ -307,7 +307,7 @@ def _draw(run: Run, settings: BeliefSettings, lengths: tuple[int, ...]) -> _Draw
 
 
 def _key(run: Run, lengths: tuple[int, ...]) -> str:
-    """What decides the sequences of a run: its task, its lengths, and whether there are probes."""
+    """The key of a run's sequences: its task, its lengths, and whether there are probes."""
     try:
         task = json.dumps(run.task.specification(), sort_keys=True)
     except InputError:  # code of one's own: only the very same object is the same task

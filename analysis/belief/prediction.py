@@ -1,4 +1,4 @@
-"""What a model predicts against the exact posterior, at every place where something is asked.
+"""Predictions of a model against the exact posterior, at every place where something is asked.
 
 | code        | symbol    | meaning, at a place                                                        |
 |-------------|-----------|----------------------------------------------------------------------------|

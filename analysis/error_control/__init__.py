@@ -99,12 +99,12 @@ class ErrorControlAnalysis(Answer):
 
     @property
     def left(self) -> float:
-        """What is left of the smallest error after the last token, in the median; 1 for an affine layer."""
+        """The rest of the smallest error after the last token, in the median; 1 for an affine layer."""
         return self.followed.left(self.smallest)
 
     @property
     def verdict(self) -> Verdict:
-        """What becomes of the smallest error in the median."""
+        """The fate of the smallest error in the median."""
         if np.isnan(self.left):
             return "unknown"
         if self.left < CORRECTED:

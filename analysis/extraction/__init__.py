@@ -1,4 +1,4 @@
-"""What automaton did the network learn? ``python -m analysis.extraction RUN [RUN ...]``.
+"""The automaton that a network learned: ``python -m analysis.extraction RUN [RUN ...]``.
 
 The automaton behind the model (`analysis.extraction.state_merging`) is compared with the task's: either no
 word tells them apart, or a shortest one does, and then the model itself is asked that word. How well the

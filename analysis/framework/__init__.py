@@ -1,4 +1,4 @@
-"""What every question has in common: its description, the command made from it, where results go.
+"""The frame of every question: its description, the command made from it, where results go.
 
 - A question: `RunAnalysis` for one run, `EachRunAnalysis` for each of several, `Comparison` for several runs
   together. It gives its command, its files and, with a `ReportSection`, its place in the report.

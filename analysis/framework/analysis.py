@@ -33,7 +33,7 @@ from implicit.threads import add_threads_flag, chosen_threads
 
 
 class Result(Protocol):
-    """What an analysis returns.
+    """The answer of an analysis.
 
     That of one run has a `Finding` as ``finding``; that of several has ``findings`` by their names.
     """
@@ -65,7 +65,7 @@ class ReportSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis(ABC, Generic[Settings, Outcome]):
-    """What questions about one run and about several have in common."""
+    """The base of questions about one run and about several."""
 
     takes_several: ClassVar[bool] = False
     where: ClassVar[str]  # where the results of the command go, for the help

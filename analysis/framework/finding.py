@@ -1,4 +1,4 @@
-"""What an analysis found, told once. Terminal, report, caption, figure title and JSON are made from it."""
+"""An analysis's finding, told once. Terminal, report, caption, figure title and JSON are made from it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -68,7 +68,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one run.
+    """The finding about one run.
 
     Attributes:
         sentence: with its numbers, without a full stop.
@@ -112,7 +112,7 @@ MOST_LINES = 10
 
 
 class Answer:
-    """What an analysis returns: shown as what was found, with its tables in a notebook.
+    """The answer of an analysis: shown as its findings, with their tables in a notebook.
 
     It has a `Finding` as ``finding`` with its ``run``, or ``findings`` by the names of runs.
     """

@@ -1,4 +1,4 @@
-"""What a question needs of a model: without it commands refuse a run, and reports leave the question out."""
+"""The needs of a question: without them commands refuse a run, and reports leave the question out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from typing import Any
 GREY = "#777777"
 """Lines for reference: chance, training length, tolerance."""
 RED = "#C00000"
-"""What a reader must not miss."""
+"""The colour of warnings."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def mark_training_lengths(axes: Axes, runs: Iterable[RunIdentity]) -> None:
 
 
 class OfRun(Protocol):
-    """What was found of a run, and which run that is."""
+    """A finding, and the run that it is of."""
 
     @property
     def run(self) -> RunIdentity:

@@ -23,7 +23,7 @@ class AnalysisSettings(CheckedConfig):
 
 
 class SampleSettings(AnalysisSettings):
-    """What most analyses choose: which sequences of the task they look at.
+    """The settings of most analyses: which sequences of the task they look at.
 
     Example:
         >>> SampleSettings(length=128)

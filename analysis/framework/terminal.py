@@ -1,4 +1,4 @@
-"""What commands show in a terminal: tables, numbers, and where the results are."""
+"""The output of commands in a terminal: tables, numbers, and where the results are."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -102,7 +102,7 @@ class JacobianAnalysis(Answer):
         return Finding(self.sentence, rows, limits=LIMITS, verdict=self.verdict.value)
 
     def _quantities(self, summary: Mapping[str, Any]) -> list[list[str]]:
-        """What is measured at the states, its verdict, and the least, median and largest value."""
+        """Return the quantities at the states, their verdict, and the least, median and largest value."""
         couplings = [check.conditions[3].value for check in self.report.checks if check.layers]
         coupling = dict(zip(SPREAD, np.quantile(couplings, (0, 0.5, 1)), strict=True)) if couplings else {}
         layers = [layer for check in self.report.with_fixed_point.checks for layer in check.layers]

@@ -120,7 +120,7 @@ GROUPS = (
     "state to window",
     "window to window",
 )
-"""What the masses of a block structure are summed up to."""
+"""The sums of the masses of a block structure."""
 
 
 @dataclass(frozen=True, eq=False)

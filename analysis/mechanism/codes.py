@@ -23,7 +23,7 @@ ROUNDING = 1e-12  # codes that differ by less than this share of the state's siz
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """What is left of the codes when the basis is forgotten.
+    """The part of the codes that does not depend on the basis.
 
     Example:
         Three codes at equal distances, and the same three in one line:

@@ -24,7 +24,7 @@ from automata.data_files import LARGEST_FILE, read_file
 from automata.errors import InputError, unknown_name
 
 StoryPart = Literal["train", "valid", "test"]
-"""What files of bAbI are called."""
+"""The names of files of bAbI."""
 
 QUESTION = "?"
 """The word behind which an answer stands."""

@@ -1,4 +1,4 @@
-"""What can be read off a bare Cayley table: identity, associativity, generators, powers, commutators.
+"""Properties of a bare Cayley table: identity, associativity, generators, powers, commutators.
 
 A table is an int64 array of shape ``[n, n]`` whose entry ``table[a, b]`` is the product a·b of the elements
 numbered a and b. Everything here is vectorised over whole rows; ``automata.monoids.monoid`` wraps it as an

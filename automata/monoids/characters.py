@@ -15,9 +15,9 @@ from automata.monoids.groups import transformation_closure
 from automata.monoids.monoid import Monoid
 
 ACCURACY = 1e-7
-"""What dimensions may be off whole numbers, and products of characters off 0 and 1; they are about 1e-12."""
+"""Tolerance of dimensions against whole numbers, and of products of characters; errors are about 1e-12."""
 LARGEST_ORDER = 1000
-"""Of a group whose characters are computed, by default."""
+"""The largest order of a group whose characters are computed, by default."""
 
 
 def conjugacy_classes(group: Monoid) -> IntArray:
@@ -75,7 +75,7 @@ def irreducible_characters(group: Monoid) -> NDArray[np.complex128]:
 
 @dataclass(frozen=True, eq=False)
 class IsotypicComponent:
-    """What belongs to one irreducible representation, or to a pair of complex conjugate ones.
+    """The part of one irreducible representation, or of a pair of complex conjugate ones.
 
     Attributes:
         name: the dimension, with a prime for every one of the same dimension before it; both of a pair.

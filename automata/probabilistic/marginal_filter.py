@@ -43,7 +43,7 @@ from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import FloatArray, ProbabilisticAutomaton
 
 Rule = Literal["refuse", "condition", "balance"]
-"""What to do at a partial reveal that does not act on P."""
+"""The treatment of a partial reveal that does not act on P."""
 
 # of pseudo-inverses of matrices of zeros and ones: 1e-16 over the smallest singular value, which is about
 # π/N where two variables show N states in overlapping pairs

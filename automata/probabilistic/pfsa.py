@@ -25,7 +25,7 @@ from automata.monoids.cayley import IntArray, integer_array
 
 FloatArray = NDArray[np.float64]
 NO_VALUE = -1
-"""What stands in the place of a revealed value at an action."""
+"""The entry in the place of a revealed value at an action."""
 
 _TOLERANCE = 1e-9  # a sum of a few hundred rounded float64 probabilities is off by at most about 1e-13
 _ENTRIES_AT_ONCE = 2**20  # bounds the memory of one block of the filter to a few times 8 MiB

@@ -27,7 +27,7 @@ from automata.monoids.cayley import IntArray
 from automata.phrases import PhraseTokenizer
 
 Swapped = Literal["ball", "place"]
-"""What the numbers of a swap name."""
+"""The things that the numbers of a swap name."""
 
 MOST_BALLS = 99
 

@@ -163,7 +163,7 @@ class StatementWriter:
 
 
 OUTPUT = "Final "
-"""What the lines that a program prints begin with."""
+"""The beginning of the lines that a program prints."""
 
 TOKENS_OF_LINE = 5  # "Final ", a variable, ": ", a digit, newline
 VALUE_AT = 3

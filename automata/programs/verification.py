@@ -23,7 +23,7 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of a comparison.
+    """The result of a comparison.
 
     Attributes:
         count: how many texts were compared.

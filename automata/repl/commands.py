@@ -16,7 +16,7 @@ from automata.errors import InputError
 
 PROMPT = ">>> "
 CONTINUATION = "... "
-"""What the interpreter shows where a block goes on: a one-line ``if`` ends with an empty such line."""
+"""The prompt where a block goes on: a one-line ``if`` ends with an empty such line."""
 
 VARIABLES = ascii_lowercase
 """The names that variables have, in their order."""
@@ -27,7 +27,7 @@ Piece = str | int
 
 @dataclass(frozen=True)
 class Command:
-    r"""What is typed after one prompt and what the interpreter answers, as tokens with gaps for values.
+    r"""The input after one prompt and the interpreter's answer, as tokens with gaps for values.
 
     Attributes:
         typed: the pieces of the line that is typed.

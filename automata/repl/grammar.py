@@ -1,4 +1,4 @@
-"""What the tokens of a session say: which action is done, which variable is shown, what is shown next."""
+"""The meaning of a session's tokens: which action is done, which variable is shown, what is shown next."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from automata.repl.session_format import SessionFormat
 from automata.repl.token_tables import TokenTables
 
 NONE = -1
-"""What stands where no action is done, nothing is shown and nothing is to be shown."""
+"""The entry where no action is done, nothing is shown and nothing is to be shown."""
 
 _NO_SESSION = -1  # the node where nothing leads
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What sequences of tokens say, each array int64."""
+    """The meaning of sequences of tokens, each array int64."""
 
     # [batch, length]; at the last newline of an action its number, counted through the actions that are seen
     # and then those that are hidden; else NONE

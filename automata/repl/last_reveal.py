@@ -1,4 +1,4 @@
-"""What the last reveal alone tells of the next one: the shortcut of sessions.
+"""Prediction of the next reveal from the last one alone: the shortcut of sessions.
 
 A classifier knows what the last reveal showed, which variable is asked, and nothing of the actions since.
 Actions are drawn independently and uniformly, so that arrangements are a random walk, and all that counts are

@@ -1,4 +1,4 @@
-"""What sessions of one kind have in common: variables, actions and their form, reveals."""
+"""The format that sessions of one kind share: variables, actions and their form, reveals."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -38,7 +38,7 @@ from automata.repl.session_format import SessionFormat
 NOTHING = 0
 """The number of the template of no tokens."""
 PRINTED_SIGNS = (PROMPT, " = ", "\n", ", ", "print('", "', ", ")", " ")
-"""What stands between names and values in sessions with partial reveals."""
+"""The text between names and values in sessions with partial reveals."""
 
 
 class ReplTokenizer(PhraseTokenizer):

@@ -137,7 +137,7 @@ class WindowAccuracy:
 
 @dataclass(frozen=True)
 class ShortcutAudit:
-    """What accuracy on a task is no evidence that a state is tracked.
+    """The accuracy up to which a task is no evidence that a state is tracked.
 
     Attributes:
         task: the name of the task.

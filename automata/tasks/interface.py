@@ -1,4 +1,4 @@
-"""What every task offers: batches of tokens, targets and loss weights, and the exact object behind them."""
+"""The interface of tasks: batches of tokens, targets and loss weights, and the exact object behind them."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from automata.monoids.cayley import IntArray, as_array, integer_array
 
 FloatArray = NDArray[np.float32]
 Part = Literal["train", "validation", "test"]
-"""What a batch is for. Only a task with a fixed store of data, such as a text, tells them apart."""
+"""The purpose of a batch. Only a task with a fixed store of data, such as a text, tells them apart."""
 
 Specification = str | dict[str, Any]
 """JSON that rebuilds a task, see ``automata.tasks.specification``."""
@@ -72,7 +72,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the best possible answers reach, given the tokens only.
+    """The accuracy of the best possible answers, given the tokens only.
 
     Attributes:
         accuracy: the expected share of right answers.
@@ -332,7 +332,7 @@ def check_at_least_one(**numbers: int) -> None:
 
 
 BYTES_PER_TOKEN = 8 + 8 + 4
-"""What a batch holds of a token at the least: itself and its target, int64, and its weight, float32."""
+"""Bytes that a batch holds of a token at the least: itself and its target, int64, and its weight, float32."""
 
 
 def check_batch(batch_size: int, length: int, rng: np.random.Generator) -> None:

@@ -68,7 +68,7 @@ class ObservedTask(Task):
 
     @property
     def arrangements(self) -> IntArray | None:
-        """What each variable holds in each hidden state, ``[states, n]``; None where that means nothing."""
+        """The value of each variable in each hidden state, ``[states, n]``; None where that means nothing."""
         return None
 
     @abstractmethod

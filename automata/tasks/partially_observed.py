@@ -23,7 +23,7 @@ from automata.tasks.interface import Batch, Ceiling, check_at_least_one, check_b
 from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
 
 Target = Literal["reveals", "states"]
-"""What is asked: the value of every reveal, or the hidden state after every token."""
+"""The question: the value of every reveal, or the hidden state after every token."""
 
 
 class PartiallyObserved(ObservedTask):
@@ -146,7 +146,7 @@ class PartiallyObserved(ObservedTask):
 
     @property
     def arrangements(self) -> IntArray | None:
-        """What each partial reveal shows in each state, if these are n values in all their orders of n.
+        """The value of each partial reveal in each state, if these are n values in all their orders of n.
 
         Then each such reveal is a variable, numbered in the order of the reveals, and so are the values.
         """

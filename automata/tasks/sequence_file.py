@@ -29,7 +29,7 @@ from automata.tasks.word_problem import WordProblem
 
 HEADER = ["seed", "input", "target"]
 LARGEST_NUMBER = 2**20
-"""Of a token or a target; a name is made for each."""
+"""The largest token or target; a name is made for each."""
 _AT_ONCE = 1024
 _NUMBER = np.dtype(">i4")  # whose bytes are in the order of the numbers
 

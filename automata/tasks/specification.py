@@ -66,7 +66,7 @@ from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
 
 TaskSource = Specification | Task | DFA | Monoid | ProbabilisticAutomaton
-"""What a task can be made from."""
+"""The sources that a task can be made from."""
 
 _SHORT_FORMS = ("regex", "recognition", "file", "object", "text", "csv", "catbabi")
 

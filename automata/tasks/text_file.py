@@ -15,7 +15,7 @@ from automata.monoids.cayley import IntArray
 from automata.tasks.interface import Batch, Part, StoredTask, check_batch, starts
 
 Unit = Literal["bytes", "characters"]
-"""What a token is."""
+"""The kinds of a token."""
 
 LARGEST_TEXT = 2**32
 """Bytes; a token takes eight in memory."""

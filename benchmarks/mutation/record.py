@@ -1,4 +1,4 @@
-"""What became of the mutants, in one JSON file that several commands may write to, and the table of it."""
+"""The outcomes of the mutants, in one JSON file that several commands may write to, and the table of it."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ AIM = 0.9  # share of the mutants of an area that tests should notice, the equiv
 
 @dataclass(frozen=True)
 class Score:
-    """What became of the mutants of an area.
+    """The outcomes of the mutants of an area.
 
     What takes the tests too long is noticed as well. Equivalent ones behave as the original does wherever
     it matters, each for a reason that is stored. ``at_once`` counts those noticed before tests were
@@ -105,7 +105,7 @@ NOTICED = ("killed", "timed out")
 
 
 def _at_first(entry: Mapping[str, Any]) -> str:
-    """What became of a mutant when it was first tried."""
+    """The outcome of a mutant when it was first tried."""
     return str(entry.get("at_first", entry["outcome"]))
 
 

@@ -1,4 +1,4 @@
-"""What an experiment is: every combination of settings and seeds, and what is measured of each run."""
+"""An experiment: every combination of settings and seeds, and what is measured of each run."""
 
 import hashlib
 import itertools

@@ -1,4 +1,4 @@
-"""What is stored of an experiment: a folder per run, a JSON file for its training and for each measurement.
+"""The store of an experiment: a folder per run, a JSON file for its training and for each measurement.
 
     <store>/runs/<point>/                              the run folder, as implicit.train makes it
     <store>/records/<point>/training.json              that the training ended, and how
@@ -32,7 +32,7 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one point: records by name, without what did not end yet."""
+    """The outcome of one point: records by name, without what did not end yet."""
 
     point: Point
     records: Mapping[str, Record]
@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What was measured, by measurement; the training and what failed left out."""
+        """The measured values, by measurement; the training and what failed left out."""
         return {
             name: record["value"]
             for name, record in self.records.items()
@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def failure(self) -> str | None:
-        """What failed first, and why; None if nothing did."""
+        """The first failure, and why; None if nothing failed."""
         return next(
             (f"{name}: {one['failure']}" for name, one in self.records.items() if one["failure"]), None
         )

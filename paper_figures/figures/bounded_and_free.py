@@ -27,12 +27,12 @@ from paper_figures import figure as pf
 from paper_figures.measurements.lengths import accuracy_at
 
 GRADIENT_WEIGHT = 3
-"""What an evaluation with gradient counts for: itself, and a backward pass of twice as many products."""
+"""The weight of an evaluation with gradient: itself, and a backward pass of twice as many products."""
 
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What a run cost."""
+    """The cost of a run."""
 
     updates: int  # of the weights
     bounded_updates: int  # those of the bounded phase

@@ -102,7 +102,7 @@ PROTOCOLS = {
     "catbabi-answers-reset": "answers, state reset",
     "catbabi-words-reset": "all words, state reset",
 }
-"""What is in the loss, and whether the state goes on from piece to piece, in training and in the test."""
+"""The tokens in the loss, and whether the state goes on from piece to piece, in training and in the test."""
 TRAINING = {
     "length": PIECE,
     "batch_size": 32,

@@ -1,4 +1,4 @@
-"""What training needs on S3: the recipe, the recipe without one part, and a curriculum as the paper's."""
+"""Ablations of training on S3: the recipe, the recipe without one part, and a curriculum as the paper's."""
 
 from paper_figures import figure as pf
 from paper_figures.measurements.lengths import AGREEMENT, accuracy_at

@@ -111,7 +111,7 @@ REFLECTING = {"negative_eigenvalues": True}
 
 
 class Forecast(NamedTuple):
-    """What was predicted of a run from short words, and what was measured; None stands for no failure."""
+    """Prediction for a run from short words, and measurement; None stands for no failure."""
 
     read: int
     predicted: float | None

@@ -21,7 +21,7 @@ KINDS = {
     "state before": "state",
     "state before and token": "state, token",
 }
-"""What may tell tokens apart, and its name in the figure."""
+"""Properties that may tell tokens apart, and their names in the figure."""
 
 
 def _tokens(run: pf.MeasuredRun, tolerance: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What training needs on S5: the recipe, and the recipe with one part taken out or exchanged."""
+"""Ablations of training on S5: the recipe, and the recipe with one part taken out or exchanged."""
 
 from paper_figures import figure as pf
 from paper_figures.measurements.lengths import AGREEMENT, accuracy_at

@@ -38,7 +38,7 @@ class AnswerSettings(CheckedConfig):
 
 
 class Answers(NamedTuple):
-    """What a run answers in a batch of texts, on the CPU, without columns that are padding in all of them.
+    """A run's answers in a batch of texts, on the CPU, without columns that are padding in all of them.
 
     ``right`` is where the likeliest answer is the target, bool ``[texts, length]``; ``share_converged`` of
     an explicit model is None.

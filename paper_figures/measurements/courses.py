@@ -114,7 +114,7 @@ def jacobian_course(run: Run, settings: JacobianCourse) -> dict[str, Any]:
 
 
 def _jacobians(run: Run, settings: JacobianCourse) -> dict[str, Any]:
-    """What is measured of a model: Theorem 1 at visited states, the blocks of ds'/ds, and accuracy."""
+    """The measurements of a model: Theorem 1 at visited states, the blocks of ds'/ds, and accuracy."""
     found = analyse(
         run, states=settings.states, sequences=settings.sequences, length=settings.length, seed=settings.seed
     )

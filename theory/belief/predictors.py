@@ -1,4 +1,4 @@
-"""What predicts the value of a reveal: the linear filter in a format, the marginal filter, or your own."""
+"""Predictors of the value of a reveal: the linear filter in a format, the marginal filter, or your own."""
 
 from typing import Protocol, TypeVar
 

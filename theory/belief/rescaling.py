@@ -1,4 +1,4 @@
-"""What gains a linear RNN may use against the decay, and how far they carry.
+"""The gains that a linear RNN may use against the decay, and how far they carry.
 
 Allowed is what stays linear in the state: b̃ ← g(y) N_y b̃, with a gain g > 0 that depends on the
 observation y (the token, and the value at a reveal), not on the past. The direction of b̃, and so every

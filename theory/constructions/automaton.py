@@ -18,7 +18,7 @@ from automata.monoids.cayley import IntArray, integer_array
 from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
 
 Encoding = Literal["one-hot", "number"]
-"""What stands for a state: a unit vector, or its number."""
+"""The code of a state: a unit vector, or its number."""
 
 
 def ssm_of_automaton(

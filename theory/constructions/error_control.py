@@ -1,4 +1,4 @@
-"""What affine recurrences do to errors, in exact rational arithmetic.
+"""The growth of errors in affine recurrences, in exact rational arithmetic.
 
 A token acts as h ↦ A h + b, with A and b that depend on the token alone: explicit SSMs, DeltaNet and its
 products of reflections, in one layer. Then for all states h, h' and every word w

@@ -27,7 +27,7 @@ Map = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class SweepResult:
-    """What iterating all tokens together gave.
+    """The result of iterating all tokens together.
 
     Attributes:
         states: h after every token in the last sweep, shape ``[B, L, n]``.

@@ -1,4 +1,4 @@
-"""What contraction, coupling and memory of single tokens say of the sweeps over a whole sequence.
+"""Bounds on the sweeps over a whole sequence from contraction, coupling and memory of single tokens.
 
 In one sweep of the simultaneous mode the error of token t becomes at most
 

@@ -155,5 +155,5 @@ def _combined(terms: list[Ball], radius: float, factors: Array) -> Ball:
 
 
 def _or_infinite(bound: Array) -> Array:
-    """What is not a number proves nothing."""
+    """Replace NaN by infinity: it proves nothing."""
     return np.where(np.isnan(bound), np.inf, bound)

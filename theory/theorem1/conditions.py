@@ -20,7 +20,7 @@ from theory.theorem1.cross_checks import Probes
 
 
 class Verdict(StrEnum):
-    """What a measurement says of a statement; Theorem 1 does not apply where there is no fixed point."""
+    """The verdict of a measurement on a statement; Theorem 1 does not apply where there is no fixed point."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -55,7 +55,7 @@ STATEMENTS = {
     "C3": "the damped iteration converges locally: the spectral radius of (1−τ)I + τ∂zΦ is below 1",
     "C4": "coupling: the second term of the Jacobian is not diagonal",
 }
-"""What each condition demands."""
+"""The demand of each condition."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Condition:
 
     @property
     def statement(self) -> str:
-        """What the condition demands."""
+        """The demand of the condition."""
         return STATEMENTS[self.name]
 
     def as_dict(self) -> dict[str, str | float | None]:

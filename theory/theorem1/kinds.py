@@ -18,7 +18,7 @@ from theory.theorem1.conditions import LayerConclusion, Verdict, combine
 
 
 class TransitionKind(StrEnum):
-    """What a transition does to its state.
+    """The kind of a transition: how it acts on its state.
 
     Example:
         >>> print(TransitionKind.NON_DIAGONAL_LINEAR)
@@ -40,7 +40,7 @@ class TransitionKind(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """What the kind means, with a model that has it, as a clause."""
+        """The meaning of the kind, with a model that has it, as a clause."""
         return _MEANINGS[self]
 
 

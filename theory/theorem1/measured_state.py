@@ -1,4 +1,4 @@
-"""What is measured at one state: its fixed point, the conditions C1 to C3, and J of every layer."""
+"""The measurements at one state: its fixed point, the conditions C1 to C3, and J of every layer."""
 
 import dataclasses
 import math
@@ -57,7 +57,7 @@ class MeasuredState:
 
     @property
     def probes(self) -> Probes:
-        """What the directions of the error estimates are drawn from."""
+        """The source of the directions of the error estimates."""
         return self.search.probes
 
     @property

@@ -1,4 +1,4 @@
-"""What the check of Theorem 1 returns: per layer, per state, and over all visited states."""
+"""The report of the check of Theorem 1: per layer, per state, and over all visited states."""
 
 import math
 from collections import Counter
@@ -148,7 +148,7 @@ def headline(kind: TransitionKind, verdict: Verdict, *, has_latent: bool) -> str
 
 
 def _decided(layer: LayerKind) -> str:
-    """What is known of an undetermined kind, and what is not."""
+    """Say which half of an undetermined kind is known, and which is not."""
     words = {
         Verdict.HOLDS: "it is non-{}",
         Verdict.FAILS: "it is {}",

@@ -21,7 +21,7 @@ LINKS = 4
 
 @dataclass(frozen=True)
 class Units:
-    """What one unit of each entry is."""
+    """The unit of each entry."""
 
     transition: Transition  # in its own units
     state: Mapping[str, Tensor]  # by the name of an entry of a block

@@ -1,4 +1,4 @@
-"""What training a language model takes, by formula: operations, memory, and the time that follows from them.
+"""The cost of training a language model, by formula: operations, memory, and the time that follows from them.
 
 python -m implicit.language.cost --utilisation 0.3
 """

@@ -236,7 +236,7 @@ def _loader(
 
 
 class _Run:
-    """What a step needs, and what is added up from one line of metrics to the next."""
+    """The parts of a step, and the sums from one line of metrics to the next."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class Tiles:
     columns: int
     warps: int
     stages: int = 1
-    """Of the software pipeline; passes over memory and products with vectors need none."""
+    """Stages of the software pipeline; passes over memory and products with vectors need none."""
 
     def constants(self, rows: str, columns: str) -> dict[str, int]:
         """Return the tile sizes under the names that a kernel gives the two axes."""
