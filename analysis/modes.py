@@ -71,7 +71,7 @@ class LengthComparison:
 
     @property
     def is_demanded(self) -> bool:
-        """Whether at least 99.9% of the tokens are answered alike."""
+        """Return whether at least 99.9% of the tokens are answered alike."""
         return self.equal >= DEMANDED
 
 
@@ -95,7 +95,7 @@ class ModesAnalysis(Answer):
 
     @property
     def is_demanded(self) -> bool:
-        """Whether at least 99.9% of the tokens are answered alike at every length."""
+        """Return whether at least 99.9% of the tokens are answered alike at every length."""
         return all(entry.is_demanded for entry in self.lengths)
 
     @property

@@ -157,7 +157,7 @@ def draw_transition_table(
 
 
 def _has_space(axes: "Axes", table: "Table") -> bool:
-    """Whether every entry is smaller than its cell, measured on the page."""
+    """Return whether every entry is smaller than its cell, measured on the page."""
     axes.figure.draw_without_rendering()  # type: ignore[union-attr]
     cells = table.get_celld().values()
     pairs = [(cell.get_text().get_window_extent(), cell.get_window_extent()) for cell in cells]

@@ -147,7 +147,7 @@ class Figure:
 
     @property
     def published(self) -> bool:
-        """Whether it shows numbers of others."""
+        """Return whether it shows numbers of others."""
         return not self.runs
 
     @property

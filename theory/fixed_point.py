@@ -61,7 +61,7 @@ class FixedPoint:
 
     @property
     def converged(self) -> bool:
-        """Whether ``latent`` is a fixed point to rounding level."""
+        """Return whether ``latent`` is a fixed point to rounding level."""
         return self.status is Status.CONVERGED
 
     @property

@@ -36,7 +36,7 @@ class FoundFixedPoint:
 
     @property
     def attracts(self) -> bool:
-        """Whether the damped iteration converges to it from nearby."""
+        """Return whether the damped iteration converges to it from nearby."""
         return self.spectral_radius < 1
 
 

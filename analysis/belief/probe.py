@@ -73,7 +73,7 @@ class Features:
 
     @property
     def projected(self) -> bool:
-        """Whether the state is too large to be read as it is."""
+        """Return whether the state is too large to be read as it is."""
         return self.buckets is not None
 
     def read(self, states: State) -> NDArray[np.floating]:

@@ -1,4 +1,4 @@
-"""The growth of an error along the difference of two states, and to that difference.
+"""The growth of an error along the difference of two states, and of that difference.
 
 At a pair of states h and h' the error is η (h' − h). An affine layer keeps it as it keeps the difference:
 its share of the distance of the two runs stays η on every word. A model that corrects errors brings it to 0

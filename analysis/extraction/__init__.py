@@ -125,7 +125,7 @@ class ExtractionAnalysis(Answer):
 
     @property
     def describes(self) -> bool:
-        """Whether the automaton describes the model up to the length of the sequences."""
+        """Return whether the automaton describes the model up to the length of the sequences."""
         return self.fidelity(self.length) >= self.settings.demanded
 
     @property

@@ -159,7 +159,7 @@ class Monoid:
 
     @property
     def is_group(self) -> bool:
-        """Whether every element has an inverse."""
+        """Return whether every element has an inverse."""
         return len(self.units) == self.order
 
     @cached_property
@@ -172,7 +172,7 @@ class Monoid:
 
     @cached_property
     def is_abelian(self) -> bool:
-        """Whether a·b = b·a throughout."""
+        """Return whether a·b = b·a throughout."""
         return bool((self.table == self.table.T).all())
 
     @cached_property
@@ -197,7 +197,7 @@ class Monoid:
 
     @cached_property
     def is_solvable(self) -> bool:
-        """Whether every subgroup is a solvable group; for a group, whether it is solvable itself."""
+        """Return whether every subgroup is a solvable group; for a group, whether it is solvable itself."""
         return all(len(self.derived_series(e)[-1]) == 1 for e in self.maximal_subgroups)
 
     def derived_series(self, idempotent: int | None = None) -> tuple[tuple[int, ...], ...]:

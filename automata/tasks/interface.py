@@ -246,7 +246,7 @@ class Task(ABC):
 
     @property
     def _answers_are_certain(self) -> bool:
-        """Whether the tokens up to a place tell its answer, as they do where there is a machine."""
+        """Return whether the tokens up to a place tell its answer, as they do where there is a machine."""
         return self.machine() is not None
 
     def specification(self) -> Specification:

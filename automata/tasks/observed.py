@@ -244,5 +244,5 @@ class ObservedTask(Task):
 
 
 def _loses_mass(images: Probabilities) -> bool:
-    """Whether N_y, given as the images of all hidden states, is the filter of a reveal."""
+    """Return whether N_y, given as the images of all hidden states, is the filter of a reveal."""
     return bool((images.sum(axis=1) < 1 - _ROUNDING).any())

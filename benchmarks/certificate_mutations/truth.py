@@ -128,7 +128,7 @@ class Judge:
         }
 
         def new(pair: Content, name: str, moved_companion: bool = False) -> bool:
-            """Whether a claim is another than in the original, or about another state."""
+            """Return whether a claim is another than in the original, or about another state."""
             about = any(pair[part] not in [other[part] for other in self.lines["pairs"]] for part in ABOUT)
             return bool(pair[name]) and (
                 about or moved_companion or everything or json.dumps(pair[name]) not in originals

@@ -34,7 +34,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
 
 @functools.cache
 def _mkl_knows_this_processor() -> bool:
-    """Whether PyTorch carries MKL and the processor is of its maker."""
+    """Return whether PyTorch carries MKL and the processor is of its maker."""
     try:
         processor = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:  # not Linux

@@ -151,7 +151,7 @@ def take_steps(
 
 
 def _is_true(returned: object) -> bool:
-    """Whether a callback ends the run: True or NumPy's; what a logger returns does not."""
+    """Return whether a callback ends the run: True or NumPy's; what a logger returns does not."""
     return isinstance(returned, bool | np.bool_) and bool(returned)
 
 

@@ -131,12 +131,12 @@ class Work:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         return self.store.ended(self.point, self.measurements)
 
     @property
     def taken(self) -> bool:
-        """Whether somebody does it now."""
+        """Return whether somebody does it now."""
         try:
             with self.store.lock(self.point).acquire(timeout=0):
                 return False

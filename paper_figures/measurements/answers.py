@@ -249,7 +249,7 @@ def reveals_by_spacing(run: Run, settings: SpacingSettings) -> dict[str, Any]:
 def _right_by_commands(
     run: Run, task: ReplLanguage, numbers: Sequence[int], settings: AnswerSettings, *number: int
 ) -> tuple[dict[int, NDArray[np.bool_]], list[float | None]]:
-    """Whether the last value revealed within n commands is right, by n, in the sessions that have one.
+    """Return whether the last value revealed within n commands is right, by n, in the sessions that have one.
 
     Also the shares of converged tokens; ``number`` is that of the texts.
     """

@@ -255,7 +255,7 @@ def pairs_of(task: PartiallyObserved, settings: ErrorSettings) -> Pairs:
 
 
 def _part(task: PartiallyObserved, here: IntArray, there: IntArray) -> bool:
-    """Whether both can occur and leave different beliefs."""
+    """Return whether both can occur and leave different beliefs."""
     try:
         one, other = (task.beliefs(tokens[None])[:, -1] for tokens in (here, there))
     except InputError:

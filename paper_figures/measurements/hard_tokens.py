@@ -145,7 +145,7 @@ def mean_iterations(
 
 
 def _among(pairs: Tensor, order: NDArray[np.int64], share: float) -> Tensor:
-    """Whether the pair at each token is among the first so many of an order."""
+    """Return whether the pair at each token is among the first so many of an order."""
     chosen = torch.zeros(len(order), dtype=torch.bool)
     chosen[torch.from_numpy(order[: round(share * len(order))].copy())] = True
     return chosen[pairs]

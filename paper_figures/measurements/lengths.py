@@ -31,7 +31,7 @@ def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
 
 
 def _is_learned(entry: Mapping[str, Any]) -> bool:
-    """Whether 0.9 of the last ten answers of the training length were right."""
+    """Return whether 0.9 of the last ten answers of the training length were right."""
     found = entry.get("validation", {}).get(str(entry["training_length"]), {"accuracy": 0.0})
     return bool(found["accuracy"] >= 0.9)
 

@@ -70,7 +70,7 @@ class BatchedJacobian:
 
     @property
     def has_diagonal_direct_term(self) -> bool:
-        """Whether D is stored as diagonals."""
+        """Return whether D is stored as diagonals."""
         return self.direct.ndim == 2
 
     def matvec(self, vectors: Tensor) -> Tensor:

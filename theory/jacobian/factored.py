@@ -59,7 +59,7 @@ class FactoredJacobian:
 
     @property
     def has_diagonal_direct_term(self) -> bool:
-        """Whether D is stored as a diagonal."""
+        """Return whether D is stored as a diagonal."""
         return self.direct.ndim == 1
 
     @property

@@ -51,12 +51,12 @@ class Bounds:
 
     @property
     def attracts(self) -> bool:
-        """Whether C3 is proved whole: the step contracts, and the iteration from zero comes near."""
+        """Return whether C3 is proved whole: the step contracts, and the iteration from zero comes near."""
         return self.factor is not None and self.steps is not None
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether no entry can be zero."""
+        """Return whether no entry can be zero."""
         return all(low > 0 or high < 0 for low, high in self.entries)
 
     def differs_from(self, other: "Bounds") -> bool:
@@ -77,17 +77,17 @@ class StateProof:
 
     @property
     def contracts(self) -> bool:
-        """Whether A1, A2 and A3 are proved."""
+        """Return whether A1, A2 and A3 are proved."""
         return self.here is not None and self.here.factor is not None
 
     @property
     def attracts(self) -> bool:
-        """Whether C1 to C3 are proved, C3 whole: the map that the exact iteration computes is F."""
+        """Return whether C1 to C3 are proved, C3 whole: the map that the exact iteration computes is F."""
         return self.here is not None and self.here.attracts
 
     @property
     def non_diagonal(self) -> bool:
-        """Whether C1 to C3 are proved and, in every layer, an entry off the diagonal is not zero."""
+        """Return whether C1 to C3 are proved and, in every layer, an entry off the diagonal is not zero."""
         off = all(row != column for row, column in self.places)
         return off and self.here is not None and self.here.attracts and self.here.excludes_zero
 
@@ -123,7 +123,7 @@ class Theorem1Proof:
 
     @property
     def proved(self) -> bool:
-        """Whether every statement is proved at every state."""
+        """Return whether every statement is proved at every state."""
         return len(set(self.summary().values())) == 1
 
     @property

@@ -61,7 +61,7 @@ class Origin:
 
     @property
     def has_latent(self) -> bool:
-        """Whether every other state costs a search for its fixed point."""
+        """Return whether every other state costs a search for its fixed point."""
         return self.measured.transition.latent_size > 0
 
     @cached_property

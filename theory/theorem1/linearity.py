@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def contradicts(self) -> bool:
-        """Whether one of the two contradicts linearity."""
+        """Return whether one of the two contradicts linearity."""
         pairs = ((self.change, self.change_error), (self.sight.defect, self.sight.error))
         return any(judge(*pair) is Verdict.HOLDS for pair in pairs)
 

@@ -62,7 +62,7 @@ class MeasuredState:
 
     @property
     def holds(self) -> bool:
-        """Whether C1, C2 and C3 hold."""
+        """Return whether C1, C2 and C3 hold."""
         return all(condition.verdict is Verdict.HOLDS for condition in self.conditions)
 
     def jacobians(self) -> tuple["MeasuredJacobian", ...]:

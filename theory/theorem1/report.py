@@ -202,7 +202,7 @@ class Theorem1Report:
 
     @property
     def conclusions(self) -> Verdict:
-        """Whether the transition is non-diagonal and non-linear at every state, by whatever means."""
+        """Return whether the transition is non-diagonal and non-linear at every state, by whatever means."""
         return combine([check.conclusions for check in self.checks])
 
     @property
@@ -239,7 +239,7 @@ class Theorem1Report:
 
     @property
     def conditions(self) -> dict[str, Verdict]:
-        """Whether C1 to C4 hold at every state; they do not apply to a model without a latent."""
+        """Return whether C1 to C4 hold at every state; they do not apply to a model without a latent."""
         without = Verdict.DOES_NOT_APPLY
         return {
             name: combine([c.conditions[i].verdict if c.has_latent else without for c in self.checks])

@@ -52,7 +52,7 @@ class Units:
 
     @property
     def are_similar(self) -> bool:
-        """Whether no entry is more than a million times another, so that norms and steps suit all."""
+        """Return whether no entry is more than a million times another, so that norms and steps suit all."""
         parts = torch.cat([self.latent, *(part.reshape(-1) for part in self.state.values())])
         return bool(parts.amax() <= 2.0**20 * parts.amin())
 

@@ -101,7 +101,7 @@ class Claimed(Part):
 
     @property
     def complete(self) -> bool:
-        """Whether existence, invertibility and contraction are claimed, and no interval holds zero."""
+        """Return whether existence, invertibility and contraction are claimed, and no interval holds zero."""
         apart = all(lower > 0 or upper < 0 for lower, upper in self.entries)
         return self.singular_value > 0 and self.contraction is not None and apart
 
@@ -163,7 +163,7 @@ class Pair(VisitedPair):
 
     @property
     def claims(self) -> bool:
-        """Whether anything is claimed of it."""
+        """Return whether anything is claimed of it."""
         return any(claim is not None for claim in self.each)
 
     @property
@@ -173,7 +173,7 @@ class Pair(VisitedPair):
 
     @property
     def attracts(self) -> bool:
-        """Whether C1 to C3 are claimed, C3 whole."""
+        """Return whether C1 to C3 are claimed, C3 whole."""
         return self.point is not None and self.point.attracts
 
     @property
@@ -188,7 +188,7 @@ class Pair(VisitedPair):
 
     @property
     def non_linear(self) -> bool:
-        """Whether C1 to C3 are claimed at both states and, in every layer, the entry differs."""
+        """Return whether C1 to C3 are claimed at both states and, in every layer, the entry differs."""
         return self.point is not None and non_linear(self.point, self.elsewhere)
 
 
@@ -199,7 +199,7 @@ class ControlPair(VisitedPair):
 
     @property
     def claims(self) -> bool:
-        """Whether anything is claimed of it."""
+        """Return whether anything is claimed of it."""
         return self.decay is not None
 
 

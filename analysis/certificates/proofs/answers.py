@@ -755,7 +755,7 @@ class FoundLengths(Found):
 
     @property
     def proved(self) -> bool:
-        """Whether the answers to all words of every length are proved right."""
+        """Return whether the answers to all words of every length are proved right."""
         closed = self.found is not None and bool(self.found.closed.all())
         return closed and self.iteration is not None and self.iteration.attraction.holds
 
@@ -912,7 +912,7 @@ class FoundExplicit(FoundLengths):
 
     @property
     def proved(self) -> bool:
-        """Whether the answers to all words of every length are proved right."""
+        """Return whether the answers to all words of every length are proved right."""
         return self.found is not None and bool(self.found.closed.all())
 
     @cached_property

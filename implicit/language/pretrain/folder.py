@@ -61,12 +61,12 @@ class PretrainFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run."""
+        """Return whether there is a run."""
         return self.config.exists()
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         return self.result.exists()
 
     def checkpoint(self, step: int) -> Path:

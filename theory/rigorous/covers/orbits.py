@@ -259,7 +259,7 @@ class Attraction:
 
     @property
     def holds(self) -> bool:
-        """Whether it is proved of all members."""
+        """Return whether it is proved of all members."""
         return bool((self.membership >= 0).all())
 
     @property

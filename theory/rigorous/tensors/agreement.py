@@ -107,7 +107,7 @@ class _Traced(AsReal):
         self.results: list[Tensor] = []
 
     def same_as(self, other: "_Traced") -> bool:
-        """Whether the same functions were called, and gave the same numbers."""
+        """Return whether the same functions were called, and gave the same numbers."""
         pairs = zip(self.results, other.results, strict=False)
         return self.calls == other.calls and all(_equal(mine, its) for mine, its in pairs)
 

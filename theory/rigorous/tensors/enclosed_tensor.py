@@ -118,7 +118,7 @@ class _Storage:
 
     @property
     def is_held(self) -> bool:
-        """Whether an array is left that holds some of its numbers."""
+        """Return whether an array is left that holds some of its numbers."""
         return any(holder() is not None for holder in self.holders)
 
     def relate(self, other: _Storage) -> None:
