@@ -219,7 +219,8 @@ class Difference:
         """The word and the answers by name."""
         names = task.target_names
         shown = word_in_names(self.word[:SHOWN_TOKENS], task.token_names)
-        word = shown if len(self.word) <= SHOWN_TOKENS else f"{shown}… ({len(self.word)} tokens)"
+        size, more = len(self.word), "…" if len(self.word) > SHOWN_TOKENS else ""
+        word = f"{shown}{more} ({size} token{'s' * (size > 1)})"  # "11" may be one of them, or two
         return (
             f"after {word} the model answers {names[self.model]}, its automaton {names[self.automaton]}, "
             f"the task {names[self.task]}"
