@@ -24,16 +24,17 @@ def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
         "by_position": [float(share) for share in numbers["accuracy_by_position"]],
         "updates": last["step"],
         "million_tokens": last.get("tokens", 0) / 1e6,
-        "million_tokens_to_90": next(
-            (entry["tokens"] / 1e6 for entry in run.metrics if _is_learned(entry)), None
-        ),
+        "million_tokens_to_90": _million_tokens_to(0.9, run),
     }
 
 
-def _is_learned(entry: Mapping[str, Any]) -> bool:
-    """Return whether 0.9 of the last ten answers of the training length were right."""
-    found = entry.get("validation", {}).get(str(entry["training_length"]), {"accuracy": 0.0})
-    return bool(found["accuracy"] >= 0.9)
+def _million_tokens_to(accuracy: float, run: Run) -> float | None:
+    """Return the tokens seen until a validation at the training length had an accuracy; None if none had."""
+    length = str(run.config.length)
+    for entry in run.metrics:
+        if entry.get("validation", {}).get(length, {"accuracy": 0.0})["accuracy"] >= accuracy:
+            return float(entry["tokens"]) / 1e6 if "tokens" in entry else None
+    return None
 
 
 def agreement(run: Run, settings: AgreementSettings) -> dict[str, Any]:
