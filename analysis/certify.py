@@ -62,13 +62,8 @@ def proof_of(run: Run, claim: str) -> Proof[Any, Any]:
 def certify(run: Run, settings: Any = None, *, claim: str = DEFAULT, **chosen: Any) -> Certificate:
     """Prove a claim of a run, and return the certificate.
 
-    InputError for a bad setting, a model of which it cannot be proved, or if nothing is proved.
-
-    Args:
-        run: a loaded run.
-        settings: those of the claim.
-        claim: the name of its kind.
-        chosen: settings by name, instead.
+    Settings are those of the claim, as an object or by name. InputError for a bad setting, a model of which
+    the claim cannot be proved, or if nothing is proved.
 
     Example:
         >>> from implicit.runs.loading import load_run

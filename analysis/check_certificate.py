@@ -65,11 +65,8 @@ class CheckSettings(BaseModel):
 def check_certificate(certificate: Certificate, run: Run, settings: CheckSettings | None = None) -> str:
     """Verify a certificate against the run that it claims to be about, loaded from its folder.
 
-    RefusedError names the first line that fails.
-
-    Returns:
-        The verdict: what was verified in one sentence, and a line for each condition; no word is the
-        certificate's.
+    The verdict says what was verified in one sentence, and a line for each condition; no word is the
+    certificate's. RefusedError names the first line that fails.
 
     Example:
         >>> from analysis.certify import certify

@@ -113,9 +113,6 @@ def ask(
         >>> model = LSTM(LSTM.config_class(vocabulary_size=2, output_size=2, d_model=4))
         >>> ask("jacobian", model, task="parity", states=4, length=8).report.headline
         'non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)'
-        >>> ask("certify", model, task="parity", claim="word")
-        Traceback (most recent call last):
-        automata.errors.InputError: claim 'word' is unknown; did you mean 'words'? Known: ...
     """
     analysis = question_named(question)
     if analysis is certify.ANALYSIS and "claim" in settings:

@@ -14,10 +14,7 @@ class InputError(ValueError):
     and exit code 2. What is no visible letter stands there escaped: names and texts may be a stranger's.
 
     Example:
-        >>> try:
-        ...     raise InputError("length is 0; give a length of at least 1")
-        ... except ValueError as error:
-        ...     print(error)
+        >>> print(InputError("length is 0; give a length of at least 1"))
         length is 0; give a length of at least 1
         >>> print(InputError("name is \u202etxet; give another"))
         name is \u202etxet; give another

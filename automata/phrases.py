@@ -14,13 +14,10 @@ END = "<end>"
 class PhraseTokenizer:
     """Tokens that are phrases: ``encode`` cuts a text into them, the longest that fits first.
 
-    Token 0 is `END`, which stands for no text. A text is the concatenation of its tokens, so that ``decode``
-    undoes ``encode`` on every text that ``encode`` takes. The other way round ``encode`` may join what two
-    tokens wrote ("1" and "2" to "12"); the texts of this package set numbers apart, so that it does not.
-    InputError if there is no phrase, one is empty or `END`, or two are the same.
-
-    Args:
-        phrases: the texts of the tokens 1, 2, …, different from each other and not empty.
+    Phrases are the texts of tokens 1, 2, …; token 0 is `END`, for no text. A text is the concatenation of its
+    tokens, so that ``decode`` undoes ``encode`` on every text that ``encode`` takes. The other way round
+    ``encode`` may join what two tokens wrote ("1" and "2" to "12"); the texts of this package set numbers
+    apart, so that it does not. InputError if there is no phrase, one is empty or `END`, or two are the same.
 
     Example:
         >>> tokenizer = PhraseTokenizer(["swap ball ", " and ", "1", "2", "12"])

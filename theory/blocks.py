@@ -93,12 +93,7 @@ def check_image(image: object, latent: Tensor) -> None:
 
 @dataclass(frozen=True)
 class BlockMap:
-    """The maps Φ and G as functions of the latent z and one block v, the rest of the state held fixed.
-
-    Attributes:
-        transition: the pair (Φ, G).
-        state: where the rest of the state is held.
-        names: the entries that make up the block v.
+    """Φ and G as maps of the latent z and one block v, the entries ``names``, the rest held at ``state``.
 
     Example:
         >>> transition = Transition(
@@ -111,8 +106,6 @@ class BlockMap:
         >>> block = BlockMap(transition, state, ("h",))
         >>> block.vector, block.self_map(torch.zeros(1), torch.ones(1))
         (tensor([0.]), tensor([5.]))
-        >>> block.state_update(torch.tensor([5.0]), torch.ones(1))
-        tensor([7.])
     """
 
     transition: Transition

@@ -166,14 +166,9 @@ def solve_fixed_point(
     way; they are accepted only if they stay within ε^¼ times that norm, so that they cannot leave for another
     fixed point. Both compare norms, in which a large entry hides a small one: while the residual of an entry
     is more than a decade above what rounding does to that entry, the iteration goes on and has not converged.
-    InputError if the state or the start cannot be used, or Φ raises, changes what it is given or cannot be
+    The state has no batch axis; ``start`` is the first latent, ``[latent_size]``, zeros if None. InputError
+    if the state or the start cannot be used, or Φ raises, changes what it is given or cannot be
     differentiated.
-
-    Args:
-        transition: the pair (Φ, G), in float64.
-        state: the state s, without a batch axis.
-        start: the first latent, shape ``[latent_size]``; zeros if not given.
-        max_iterations: the largest number of Picard iterations.
 
     Example:
         >>> transition = Transition(lambda z, s: (z + s["h"]).cos(), lambda z, s: s, 1, (("h",),))

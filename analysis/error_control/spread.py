@@ -45,8 +45,6 @@ def visit_ratios(states: FloatArray, classes: IntArray) -> FloatArray:
         >>> states = np.array([[-1.1, 7.0], [-0.9, 5.0], [0.9, 6.0], [1.1, 6.0]])
         >>> visit_ratios(states, np.array([0, 0, 1, 1])).round(6).tolist()
         [0.1, 0.1, 0.1, 0.1]
-        >>> visit_ratios(states, np.array([0, 0, 0, 1])).tolist()
-        [nan, nan, nan, nan]
     """
     ratios = np.full(len(states), np.nan)
     labels, counts = np.unique(classes, return_counts=True)

@@ -202,16 +202,8 @@ def power_of_ten(value: float, _place: int | None = None) -> str:
 def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> tuple[Path, Path]:
     r"""Write a figure as PNG and as PDF, without dates, so that equal results give equal files.
 
-    OSError if the folder cannot be written.
-
-    Args:
-        figure: in the size in which it is printed.
-        folder: that exists.
-        name: of the files.
-        caption: goes into ``<name>.caption.txt`` beside the picture, if there is one.
-
-    Returns:
-        The paths of the PNG and the PDF.
+    A caption goes into ``<name>.caption.txt`` beside the picture. The result is the paths of the PNG and the
+    PDF. OSError if the folder cannot be written.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -16,13 +16,7 @@ LONGEST_TITLE = 220
 
 @dataclass(frozen=True)
 class Rows:
-    r"""A table of cells in words.
-
-    Attributes:
-        columns: headings.
-        rows: cells, as many as headings.
-        title: one line.
-        note: what the columns mean.
+    r"""A table of cells in words, as many in a row as headings; the note says what the columns mean.
 
     Example:
         >>> Rows(["token", "share"], [["0", "50%"]]).markdown()

@@ -26,14 +26,11 @@ class Codes:
     """The part of the codes that does not depend on the basis.
 
     Example:
-        Three codes at equal distances, and the same three in one line:
+        Three codes at equal distances:
 
         >>> simplex = Codes(np.eye(3) - 1 / 3, 1.0)
         >>> simplex.dimension, simplex.unevenness, simplex.spectrum.round(9).tolist()
         (2.0..., 0.0, [1.0, 1.0, 0.0])
-        >>> line = Codes(np.outer([-1, 0, 1], [-1, 0, 1]) / 2, 1.0)
-        >>> round(line.dimension, 9), round(line.unevenness, 3)
-        (1.0, 0.354)
     """
 
     # inner products of the centred codes, ``[classes, classes]``, over the mean squared distance of a visit
@@ -240,8 +237,6 @@ class Symmetry:
         >>> found = symmetry_of(make_task("S3"))
         >>> [(part.name, part.size) for part in found.components]
         [('1′', 1), ('2', 4)]
-        >>> len(np.unique(found.by_words)), len(np.unique(found.by_renaming))
-        (5, 5)
     """
 
     # of the functions on the states that are not constant, by irreducible representation

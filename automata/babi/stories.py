@@ -60,11 +60,7 @@ TASK_NAMES = {
 
 @dataclass(frozen=True)
 class Story:
-    """A story with its questions and answers.
-
-    Attributes:
-        task: 1 to 20.
-        words: lower case, in their order.
+    """A story of task 1 to 20 with its questions and answers: words in lower case, in their order.
 
     Example:
         >>> story = Story(1, ("where", "is", "mary", "?", "bathroom"))
@@ -181,11 +177,7 @@ def _files(path: Path) -> Iterator[tuple[str, str]]:
 class Counts:
     """How much there is in a part.
 
-    Attributes:
-        stories: their number.
-        questions: likewise.
-        tokens: words, and one that ends each story.
-        words: different ones, without that.
+    Tokens are words, and one that ends each story; words are the different ones, without that.
 
     Example:
         >>> Counts.of([Story(1, ("where", "?", "here")), Story(2, ("here", "."))])

@@ -20,19 +20,12 @@ Named = TypeVar("Named", bound=Hashable)
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class DFA:
-    """A complete deterministic finite automaton (Q, Σ, δ, q₀, F).
+    """A complete deterministic finite automaton (Q, Σ, δ, q₀, F), δ as ``transitions[state][symbol]``.
 
     States are any hashable values, symbols are strings; a word is a sequence of symbols, so for one-letter
     symbols a string will do. Two automata are equal when the five-tuples are: the order in which states and
     symbols were listed does not matter, their names do. ``automata.machines.equivalence`` compares languages.
     InputError if one of the invariants is broken; the message names the state or symbol.
-
-    Args:
-        states: Q, at least one.
-        alphabet: Σ, at least one symbol.
-        transitions: δ as ``transitions[state][symbol]``, defined for every pair.
-        initial: q₀.
-        accepting: F.
 
     Example:
         >>> even_ones = DFA(
@@ -107,12 +100,8 @@ class DFA:
         InputError if an entry is no integer or no number of a state, names do not fit the shape, or as for
         the class.
 
-        Args:
-            table: shape ``[states, symbols]``; the number of the state after reading the symbol.
-            initial: the number of the initial state.
-            accepting: the numbers of the accepting states.
-            states: their names; ``"q0"``, ``"q1"``, … if left out.
-            alphabet: the symbols; ``"0"``, ``"1"``, … if left out.
+        The table is ``[states, symbols]``: the number of the state after the symbol. States are named
+        ``"q0"``, ``"q1"``, … and symbols ``"0"``, ``"1"``, … if left out.
 
         Example:
             >>> DFA.from_table([[0, 1], [1, 0]], accepting=[0]).accepts("11")

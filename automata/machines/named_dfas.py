@@ -64,8 +64,6 @@ def dyck_dfa(max_depth: int, brackets: Sequence[str] = ("()",)) -> DFA:
         >>> brackets = dyck_dfa(2, ["()", "[]"])
         >>> [brackets.accepts(word) for word in ("([])()", "([)]", "((()))")]
         [True, False, False]
-        >>> brackets.run("([")
-        ('', '(', '([')
     """
     _at_least("max_depth", max_depth, 1)
     if not brackets:
@@ -115,13 +113,9 @@ def cyclic_navigation_dfa(places: int) -> DFA:
 def monoid_dfa(monoid: Monoid, generators: Sequence[int] | None = None, accepting: Iterable[int] = ()) -> DFA:
     """Return the automaton that multiplies: from the identity, symbol g leads from x to x·g.
 
-    States and symbols are named by the elements. InputError if no generator is given or needed, or an element
-    does not exist.
-
-    Args:
-        monoid: its elements are the states.
-        generators: the elements to use as symbols; ``monoid.generators`` if left out.
-        accepting: the elements that accept; the identity if left out or empty.
+    States and symbols are named by the elements. Symbols are ``monoid.generators`` if left out; the identity
+    accepts if nothing else is named. InputError if no generator is given or needed, or an element does not
+    exist.
 
     Example:
         >>> from automata.monoids.groups import symmetric_group

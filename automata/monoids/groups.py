@@ -30,8 +30,6 @@ def permutation_group(generators: Sequence[Sequence[int]], name: str | None = No
         >>> klein = permutation_group([(2, 1, 4, 3), (3, 4, 1, 2)])
         >>> klein.element_names
         ('1234', '2143', '3412', '4321')
-        >>> klein.element_names[klein.multiply(1, 2)]
-        '4321'
     """
     check_type("generators", generators, Sequence, "give a list of permutations of 1 … n, each a tuple")
     if not generators:

@@ -70,8 +70,6 @@ class MarginalFilter:
         >>> filtered = MarginalFilter(automaton, ["variable 1", "variable 2", "variable 3"])
         >>> filtered.run(automaton.encode(["swap 1 2", "swap 2 3"]), [-1, -1])[-1].tolist()
         [[0.75, 0.25, 0.0], [0.1875, 0.5625, 0.25], [0.0625, 0.1875, 0.75]]
-        >>> filtered.acts("swap 1 2"), filtered.acts("all"), filtered.acts("variable 1")
-        (True, True, False)
     """
 
     @checked

@@ -19,17 +19,13 @@ def hidden_permutations(
 ) -> ProbabilisticAutomaton:
     """Return n variables that start as 1 … n and whose actions each do one of several permutations.
 
-    Hidden states are the n! arrangements, in one-line form: the joint representation. After the permutation
-    σ variable i holds what variable σᵢ held; which σ it was is drawn anew at each token and not shown.
+    An action gives its permutations of 1 … n, n from 2 to 6, as tuples in one-line form, with their
+    probabilities. Hidden states are the n! arrangements, in one-line form: the joint representation. After
+    the permutation σ variable i holds what variable σᵢ held; which σ it was is drawn anew at each token and
+    not shown.
     Reveals: "all", which is full and may be left out, and "variable 1", …, "variable n", which show what one
-    variable holds. InputError if n is out of range, an action is no mapping, a key is no permutation of 1 …
+    variable holds. InputError if n is not in 2 … 6, an action is no mapping, a key is no permutation of 1 …
     n, or the probabilities of an action are not those of a distribution.
-
-    Args:
-        variables: n, from 2 to 6.
-        actions: for each action its permutations of 1 … n, as tuples in one-line form, with their
-            probabilities.
-        full_reveal: whether there is the reveal "all".
 
     Example:
         Three variables that are rotated by nobody knows how much:
@@ -82,18 +78,12 @@ def lazy_swaps(
     *,
     full_reveal: bool = True,
 ) -> ProbabilisticAutomaton:
-    """Return n variables that start as 1 … n and whose swaps each happen with the same probability.
+    """Return n variables that start as 1 … n and whose swaps each happen with one probability in [0, 1].
 
-    Hidden states are the n! arrangements, in one-line form: the joint representation. The action "swap 1 2"
-    exchanges the contents of variables 1 and 2, or does nothing. Reveals: "all", which is full and may be
-    left out, and "variable 1", …, "variable n", which are partial. InputError if one of these is out of its
-    range.
-
-    Args:
-        variables: n, from 2 to 6.
-        probability: that a swap happens, in [0, 1].
-        swaps: pairs (i, j) with i < j; all n(n-1)/2 of them if left out.
-        full_reveal: whether there is the reveal "all".
+    Hidden states are the n! arrangements, n from 2 to 6, in one-line form: the joint representation. The
+    action "swap 1 2" exchanges the contents of variables 1 and 2, or does nothing. Swaps are pairs (i, j)
+    with i < j, all n(n-1)/2 if left out. Reveals: "all", which is full and may be left out, and "variable 1",
+    …, "variable n", which are partial. InputError if one of these is out of its range.
 
     Example:
         >>> automaton = lazy_swaps(3, probability=0.25)

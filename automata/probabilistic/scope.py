@@ -38,13 +38,8 @@ _DENOMINATOR = 10**6
 class Confusion:
     """Two histories with the same marginals, and an observation after which they have different ones.
 
-    Attributes:
-        first: the shorter history.
-        second: the other one.
-        observation: the token, with the value it shows.
-        marginal: P after both, rows of variables.
-        first_marginal: P after the first and the observation.
-        second_marginal: P after the second and the observation.
+    The first history is the shorter one. Marginals P have rows of variables; the observation is a token with
+    the value that it shows.
     """
 
     first: History
@@ -135,18 +130,12 @@ def marginal_scope(
 
     Example:
         Three variables, and swaps that may not happen: partial reveals included, a function of P suffices.
-        With hidden rotations it does not.
 
-        >>> from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps
+        >>> from automata.probabilistic.named_pfsas import lazy_swaps
         >>> names = ["variable 1", "variable 2", "variable 3"]
         >>> scope = marginal_scope(lazy_swaps(3), names, 8)
         >>> scope.exists, scope.closed, scope.beliefs
         (True, False, 456)
-        >>> third = {(1, 2, 3): 1 / 3, (2, 3, 1): 1 / 3, (3, 1, 2): 1 / 3}
-        >>> turned = hidden_permutations(3, {"turn": third, "swap": {(1, 2, 3): 0.5, (2, 1, 3): 0.5}})
-        >>> found = marginal_scope(turned, names, 3).confusion
-        >>> found.first, found.second, found.observation
-        ((('turn', ''),), (('turn', ''), ('swap', '')), ('variable 1', '1'))
     """
     check_integer("length", length, 0)
     given = automaton.token_names if tokens is None else tuple(tokens)

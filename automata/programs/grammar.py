@@ -177,11 +177,7 @@ _CONDITION = 6 + 2  # if x < y: and else:, with their newlines
 
 @dataclass(frozen=True)
 class Program:
-    r"""A program, and what it prints.
-
-    Attributes:
-        source: its text.
-        output: the text that it prints.
+    r"""The source of a program, and the text that it prints.
 
     Example:
         >>> program = Program("print('x', 3)\n", "x 3\n")

@@ -43,13 +43,10 @@ def last_reveal_accuracy(form: SessionFormat, counts: Iterable[tuple[int | None,
             and the number of all actions where no reveal came before.
 
     Example:
-        One swap of three variables leaves every value as likely. Of five variables one keeps its value with
-        probability 1/5 + 4/5 · 2⁻⁴ through four swaps.
+        One swap of three variables leaves every value as likely.
 
         >>> round(last_reveal_accuracy(SessionFormat(3), [(9, 1)]), 4)
         0.3333
-        >>> round(last_reveal_accuracy(SessionFormat(5, reveal="full"), [(8, 4)]), 12)
-        0.25
     """
     check_type("form", form, SessionFormat, "give a SessionFormat")
     check_type("counts", counts, Iterable, "give pairs of numbers of actions, such as [(8, 4)]")

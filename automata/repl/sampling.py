@@ -117,15 +117,9 @@ def sample_sessions(
     InputError if a number is below 1, ``commands`` and ``length`` are both None, the sessions do not fit into
     memory, or ``form`` or ``rng`` is of another kind.
 
-    Args:
-        form: their format.
-        sessions: how many.
-        rng: the source of randomness.
-        commands: the number of actions in each.
-        length: if ``commands`` is None, draw sessions that fill rows of so many tokens: one that goes on
-            beyond the row, or, if its only reveal is at the end, the longest that the row holds; of one
-            action, and too long, if it holds none.
-        tables: of the format, if they are at hand.
+    ``commands`` is the number of actions in each. If it is None, sessions fill rows of ``length`` tokens: one
+    that goes on beyond the row, or, if its only reveal is at the end, the longest that the row holds; of one
+    action, and too long, if it holds none. ``tables`` are those of the format, if they are at hand.
 
     Example:
         >>> drawn = sample_sessions(SessionFormat(3), 2, np.random.default_rng(0), commands=8)

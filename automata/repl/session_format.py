@@ -54,8 +54,6 @@ def action_permutations(actions: Actions, variables: int) -> tuple[Permutation, 
     Example:
         >>> action_permutations("swaps", 3)
         ((2, 1, 3), (3, 2, 1), (1, 3, 2))
-        >>> action_permutations("A3", 3), action_permutations(["213"], 3)
-        (((1, 2, 3), (2, 3, 1), (3, 1, 2)), ((2, 1, 3),))
     """
     points = range(1, check_integer("variables", variables, 1) + 1)
     if actions == "swaps":

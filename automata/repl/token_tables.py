@@ -44,11 +44,8 @@ PRINTED_SIGNS = (PROMPT, " = ", "\n", ", ", "print('", "', ", ")", " ")
 class ReplTokenizer(PhraseTokenizer):
     r"""The tokens of a session: prompt, variables, numbers, and what stands between them.
 
-    InputError if the number is out of its range, or a token is there twice.
-
-    Args:
-        variables: the number of variables, 1 to 26; numbers go up to it.
-        signs: the other tokens.
+    Variables are 1 to 26, numbers go up to theirs; ``signs`` are the other tokens. InputError if the number
+    is out of its range, or a token is there twice.
 
     Example:
         >>> tokenizer = ReplTokenizer(3)

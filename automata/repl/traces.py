@@ -66,11 +66,7 @@ class ReplTrace:
 
 
 def trace_of_commands(steps: Iterable[tuple[Command, Sequence[int]]], seed: int | None = None) -> ReplTrace:
-    """Return the session of commands.
-
-    Args:
-        steps: every command with the values of the variables after it.
-        seed: as `ReplTrace` has it.
+    """Return the session of commands, each with the values of the variables after it.
 
     Example:
         >>> trace_of_commands([(initial_assignment(0), (7,))]).text

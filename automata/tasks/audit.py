@@ -155,10 +155,8 @@ class ShortcutAudit:
     Example:
         >>> from automata.tasks.registry import make_task
         >>> audit = shortcut_audit(make_task("parity"), length=32, windows=[0, 31, 32])
-        >>> [(entry.window, entry.accuracy) for entry in audit.windows]
+        >>> [(entry.window, entry.accuracy) for entry in audit.windows]  # 31 hold all of nine of ten places
         [(0, 0.5), (31, 0.95), (32, 1.0)]
-
-        A window of 31 tokens holds all of the sequence for nine of the last ten places.
     """
 
     task: str

@@ -22,13 +22,10 @@ _LEAST_NODES = 3
 class SortedConnectivity(FinalAnswer):
     """Reads ``s?t`` and then edges ``i>j`` with i < j, i ascending, after commas; nodes in unary.
 
-    A node has its edge with some probability, to a later node, each as likely. In half of the words the end t
-    is on the path that begins at s. In the others it is not, but behind s, and another edge leads to it.
-    Words of a length come in pairs of both answers, so that the length tells nothing. InputError if the
+    A node has its edge with probability ``edges``, to a later node, each as likely. In half of the words the
+    end t is on the path that begins at s. In the others it is not, but behind s, and another edge leads to
+    it. Words of a length come in pairs of both answers, so that the length tells nothing. InputError if the
     probability is not above 0 and at most 1.
-
-    Args:
-        edges: probability that a node has its edge.
 
     Source:
         Merrill et al. 2026, "Why Are Linear RNNs More Parallelizable?", arXiv 2603.03612, name the problem;

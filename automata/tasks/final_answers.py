@@ -65,16 +65,13 @@ def _drawn_lengths(
 
 
 class Recognition(FinalAnswer):
-    """Is the word in the language of an automaton?
+    """Is the word in the language of an automaton, that of its accepting states?
 
     Half of the words are accepted, uniform among those of their length. The others are accepted words with
     one to three letters drawn anew, so that they are close to the language; where that leads to no rejected
     word, uniform ones of the complement. At lengths at which all words or none are accepted, only those are
     drawn that there are; they are left out where other lengths have both. InputError if the language is
     empty, or everything.
-
-    Args:
-        dfa: the automaton; its accepting states are the language.
 
     Example:
         >>> from automata.machines.named_dfas import parity_dfa
@@ -184,12 +181,8 @@ class ModularArithmetic(FinalAnswer):
     """The value of an expression in +, −, × and digits, modulo a number, × before + and −.
 
     Expressions end in ``=``, after which the value is asked. All expressions of a length are as likely.
-    Brackets nest up to a depth; without them the task is the regular one of the published tables. InputError
+    Brackets nest up to ``depth``; with 0 the task is the regular one of the published tables. InputError
     if the modulus is not in 2 … 10, or the depth not in 0 … 20.
-
-    Args:
-        modulus: digits are 0 … modulus − 1.
-        depth: of brackets; 0 for none.
 
     Source:
         Delétang et al. 2023, "Neural Networks and the Chomsky Hierarchy", arXiv 2207.02098.

@@ -11,13 +11,9 @@ from automata.tasks.interface import Batch, Task
 class MatrixProducts(Task):
     """Reads matrices row by row, and after each is asked for an entry of the product so far.
 
-    It is the entry in the first row and column. Entries are uniform modulo a number; the product begins with
-    the identity and grows to the right. InputError if the size is below 1 or above 8, or the modulus not in 2
-    … 64.
-
-    Args:
-        size: rows and columns.
-        modulus: entries are 0 … modulus − 1.
+    It is the entry in the first row and column. Matrices are ``size`` × ``size``, entries uniform in 0 …
+    modulus − 1; the product begins with the identity and grows to the right. InputError if the size is not
+    in 1 … 8, or the modulus not in 2 … 64.
 
     Source:
         Merrill et al. 2026, "Why Are Linear RNNs More Parallelizable?", arXiv 2603.03612, name products

@@ -50,8 +50,6 @@ class ObservedTask(Task):
         [[0.1, 0.9], [0.82, 0.18], [0.82, 0.18], [1.0, 0.0], [0.1, 0.9]]
         >>> task.probabilities(tokens)[0].round(3).tolist()
         [[0.0, 0.0], [0.0, 0.0], [0.82, 0.18], [0.0, 0.0], [0.0, 0.0]]
-        >>> np.exp(task.log_evidence(tokens))[0].round(3).tolist()
-        [1.0, 1.0, 1.0, 0.82, 1.0]
     """
 
     automaton: ProbabilisticAutomaton

@@ -53,8 +53,6 @@ class PartiallyObserved(ObservedTask):
         '1 1 parity =even 1 1 1'
         >>> batch.weights[0].tolist(), task.target_names[batch.targets[0, 2]]
         ([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0], 'even')
-        >>> task.probabilities(batch.tokens)[0, 2].round(3).tolist()
-        [0.82, 0.18]
     """
 
     continues = True

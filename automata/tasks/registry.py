@@ -43,10 +43,7 @@ The three are even, so that the transposition is what leads out of A5; without i
 class TaskEntry:
     """One row of the registry.
 
-    Attributes:
-        name: what ``make_task`` takes.
-        description: tokens, labels, and what the task stands for.
-        build: makes the task from ``name`` and ``description``, a word problem from ``hard_fraction`` too.
+    ``build`` makes the task from name and description, a word problem from ``hard_fraction`` too.
 
     Example:
         >>> from automata.tasks.registry import TASKS

@@ -46,15 +46,7 @@ class ReplLanguage(ObservedTask):
             many as fill the row, whatever its length. Where the only reveal is at the end, that is the
             longest session that ends in the row.
         predict: which next tokens are asked.
-        actions: this and the fields after it are those of `SessionFormat`.
-        assignment: how actions are written.
-        initial: the first values.
-        reveal: the format of reveals.
-        spacing: when they come.
-        reveal_first: whether one comes before any action.
-        hidden: how it is hidden whether actions happen.
-        probability: that a hidden action happens.
-        hidden_fraction: the probability that an action is hidden.
+        actions: this and all that follow are fields of `SessionFormat`.
 
     Example:
         >>> task = ReplLanguage(variables=3, commands=1, predict="values")
@@ -63,14 +55,6 @@ class ReplLanguage(ObservedTask):
         ['>>> a, c = c, a', ">>> print('c', c)", 'c 1']
         >>> batch.lengths.tolist(), [task.token_names[token] for token in batch.targets[batch.counted]]
         ([34], ['1'])
-        >>> task = ReplLanguage(2, hidden="if", probability=0.25, predict="values")
-        >>> begin = ">>> from random import random\n>>> a = 1\n>>> b = 2\n"
-        >>> rest = ">>> if random() < 0.25: a, b = b, a\n... \n>>> print('a', a)\na 2"
-        >>> tokens = task.tokenizer.encode(begin + rest)
-        >>> task.hidden_state_names, task.beliefs([tokens])[0, -11::10].tolist()  # newline, value
-        (('12', '21'), [[0.75, 0.25], [0.0, 1.0]])
-        >>> task.probabilities([tokens])[0, -2].tolist()[-2:]  # of the values 1 and 2
-        [0.75, 0.25]
     """
 
     specified_as = "repl"

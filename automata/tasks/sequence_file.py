@@ -63,9 +63,6 @@ class SequenceFile(StoredTask):
         ...     task = SequenceFile(file)
         >>> task, len(task.words), len(task.part("test").words)
         (<SequenceFile S3=5: 80 words for train>, 80, 10)
-        >>> batch = task.batch(4, 3, np.random.default_rng(0))
-        >>> bool((make_task("S3").states(batch.tokens) == batch.targets).all())
-        True
     """
 
     longest: int
@@ -216,9 +213,6 @@ def write_sequences(
 
     InputError if the task does not ask after every token, a number is below its least, or the file exists
     already or cannot be written.
-
-    Example:
-        See `SequenceFile`.
     """
     rows = _random_rows(task, sequences, length, seed)
     first = next(rows)  # refused before the file is made

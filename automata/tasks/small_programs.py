@@ -27,12 +27,8 @@ class SmallPrograms(Task):
         statements: the number of statements in a program, beside the assignments at its beginning and the
             prints at its end; None for as many as fit into a number of tokens that is drawn for every row,
             uniformly from what one statement needs to the length of the row.
-        variables: their number, 2 to 6.
-        modulus: of the arithmetic, 2 to 10.
-        iterations: the most iterations of a loop, 1 to 9.
-        depth: how deep loops and conditions are nested at most, 0 to 3.
-        reversible: whether only statements are drawn that forget nothing. Else most values that a long
-            program prints depend on its last statements only.
+        variables, modulus, iterations, depth, reversible: as in `ProgramGrammar`. Without ``reversible`` most
+            values that a long program prints depend on its last statements only.
         predict: which next tokens are asked.
 
     Example:

@@ -81,8 +81,6 @@ def specification_from_text(text: str) -> Specification:
     Example:
         >>> specification_from_text("parity"), specification_from_text("regex:(ab|ba)*")
         ('parity', {'regex': '(ab|ba)*'})
-        >>> specification_from_text('{"regex": ".*a", "alphabet": "ab"}')
-        {'regex': '.*a', 'alphabet': 'ab'}
         >>> specification_from_text("lift.json"), specification_from_text("words.csv")
         ({'file': 'lift.json'}, {'csv': 'words.csv'})
     """
@@ -123,8 +121,6 @@ def task_from(
         (<WordProblem S3: 6 tokens, 6 states>, <WordProblem (ab|ba)*: 2 tokens, 4 states>)
         >>> task_from({"object": "automata:parity_dfa"}).specification()
         {'object': 'automata:parity_dfa'}
-        >>> task_from("regex:(ab|ba)*"), task_from("automata:parity_dfa").state_names
-        (<WordProblem (ab|ba)*: 2 tokens, 4 states>, ('even', 'odd'))
     """
     if avoid is not None:
         if not isinstance(source, DFA):

@@ -50,8 +50,6 @@ class WordProblem(Task):
         >>> tokens, states = problem.sample(batch=2, length=5, rng=np.random.default_rng(0))
         >>> bool((states == tokens.cumsum(axis=1) % 2).all())
         True
-        >>> problem
-        <WordProblem parity: 2 tokens, 2 states>
     """
 
     table: IntArray
@@ -181,11 +179,6 @@ class WordProblem(Task):
             >>> tokens, states = brackets.sample(3, 100, np.random.default_rng(0))
             >>> [brackets.state_names[state] for state in np.unique(states)]
             ['', '(', '((']
-            >>> from automata.machines.regular_expressions import regular_expression_dfa
-            >>> task = WordProblem.from_dfa(regular_expression_dfa("(ab|ba)*"))
-            >>> batch = task.batch(1, 8, np.random.default_rng(0))
-            >>> "".join(task.token_names[token] for token in batch.tokens[0])
-            'babaabab'
         """
         if avoid is None:
             avoided = list(states_with_finite_future(dfa)) if dfa.accepting else []
@@ -419,10 +412,6 @@ def follow(table_by_token: IntArray, state_count: int, tokens: IntArray, before:
 
 def allowed_traces(task: Task, answers: Iterable[int]) -> DFA | None:
     """Return the automaton of the traces whose tokens the task can draw; None if it draws every word.
-
-    Args:
-        task: a word problem may avoid some of its states.
-        answers: the alphabet of answers.
 
     Example:
         >>> from automata.tasks.registry import make_task

@@ -47,8 +47,6 @@ class BayesFilter:
         [[0, 0, 2]]
         >>> [[round(p, 12) for p in b] for b in coin.ssm().run(observations)[0].tolist()]
         [[0.1, 0.9], [0.82, 0.18], [0.0, 1.0]]
-        >>> round(coin.linear(observations)[0, -1].sum().item(), 12)
-        0.18
     """
 
     initial: Tensor

@@ -35,9 +35,6 @@ class LinearMarginals:
         >>> linear = LinearMarginals(MarginalFilter(automaton, automaton.reveals[1:]))
         >>> torch.linalg.eigvals(linear.matrices[0]).real.round(decimals=12).unique().tolist()
         [-0.5, 1.0]
-        >>> states = linear.states(torch.tensor([[0, 3]]))  # a swap, then "all" shows 123
-        >>> states[0, -1].tolist()
-        [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
     """
 
     initial: Tensor

@@ -18,18 +18,14 @@ FloatArray = NDArray[np.float64]
 class TokenSource:
     """Independent tokens whose distribution depends on the position modulo a period.
 
-    Tokens do not depend on the hidden state. ``fixed_period`` and ``independent`` make the usual two.
-    InputError if phases are no rows of numbers, or a row is no distribution.
-
-    Attributes:
-        phases: the distribution of the token at each position of the period, ``[period, tokens]``.
+    Tokens do not depend on the hidden state; ``phases`` ``[period, tokens]`` are their distributions.
+    ``fixed_period`` and ``independent`` make the usual two. InputError if phases are no rows of numbers, or a
+    row is no distribution.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity
         >>> TokenSource.fixed_period(noisy_parity(0.1), actions=2).phases.tolist()
         [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
-        >>> TokenSource.independent(noisy_parity(0.1), reveal_probability=0.5).phases.tolist()
-        [[0.25, 0.25, 0.5]]
     """
 
     phases: FloatArray

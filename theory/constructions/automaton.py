@@ -153,16 +153,8 @@ def sweeps_of_automaton(table: ArrayLike, tokens: ArrayLike, initial: int = 0) -
 
     In sweep s the state at token t is what reading the last s tokens, x_{t-s+1} … x_t, from q₀ leads to
     (Jacobi iteration; all tokens start with the latent of q₀). It is right for s ≥ t, and before that if
-    those tokens happen to determine it. Counted is the smallest number of sweeps from which on it stays
-    right.
-
-    Args:
-        table: δ, shape ``[states, tokens]``.
-        tokens: shape ``[B, L]``.
-        initial: q₀, the number of the initial state and of the guess.
-
-    Returns:
-        The sweeps, int64 ``[B, L]``, at least 1.
+    those tokens happen to determine it. The count is the smallest number of sweeps, at least 1, from which on
+    it stays right. The table δ is ``[states, tokens]``; tokens and the result are int64 ``[B, L]``.
 
     Example:
         Parity forgets nothing; a memory forgets at every write (tokens: keep, write 0, write 1).

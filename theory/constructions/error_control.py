@@ -27,14 +27,10 @@ Vector: TypeAlias = tuple[Fraction, ...]
 
 @dataclass(frozen=True)
 class AffineMap:
-    """h ↦ A h + b with rational numbers.
+    """h ↦ A h + b with rational numbers, the matrix A by rows.
 
     A complex factor a + bi is the block ((a, −b), (b, a)). InputError if the matrix is not square, or the
     offset has another size.
-
-    Attributes:
-        matrix: A, by rows.
-        offset: b.
 
     Example:
         >>> turn = AffineMap.of([[0, -1], [1, 0]], [0, 1])
@@ -157,11 +153,6 @@ def errors_that_confuse(
         >>> errors = errors_that_confuse(flip, "1" * 8, [0], [1])
         >>> [str(error[0]) for error in errors[:3]], len(errors)
         (['-1/8', '1/8', '-1/8'], 8)
-        >>> state = (Fraction(0),)
-        >>> for error in errors:
-        ...     state = (flip["1"](state)[0] + error[0],)
-        >>> map_of_word(flip, "1" * 8)([0])[0], state[0], map_of_word(flip, "1" * 8)([1])[0]
-        (Fraction(0, 1), Fraction(1, 1), Fraction(1, 1))
     """
     map_of_word(maps, word)  # refuses what is no word
     here, there = (tuple(Fraction(entry) for entry in state) for state in (start, other))

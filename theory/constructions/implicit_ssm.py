@@ -66,9 +66,6 @@ class ImplicitSSM:
         >>> inputs = torch.tensor([[[1.0], [3.0], [2.0]]])
         >>> running_maximum.run(inputs).flatten().tolist()
         [1.0, 3.0, 3.0]
-        >>> result = running_maximum.solve(inputs)
-        >>> result.states.flatten().tolist(), result.sweeps.tolist()
-        ([1.0, 3.0, 3.0], [[0, 1, 2]])
     """
 
     decay: Map

@@ -69,9 +69,6 @@ class SolvableCascade:
     before. So after sweep s the blocks up to s are right at *all* tokens: d sweeps, whatever the length.
     InputError if the group is none, is not solvable, or is trivial.
 
-    Attributes:
-        group: the group.
-
     Example:
         S4, of derived length 3, in 2 + 3 + 4 complex numbers:
 
@@ -83,8 +80,6 @@ class SolvableCascade:
         >>> result = cascade.ssm().solve(tokens, max_sweeps=cascade.depth)
         >>> cascade.decode(result.states).tolist()
         [[7, 3, 11, 6]]
-        >>> [cascade.group.multiply(7, 11), cascade.group.multiply(7, 11, 23, 5)]
-        [3, 6]
     """
 
     group: Monoid

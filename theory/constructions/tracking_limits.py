@@ -31,11 +31,6 @@ def eventual_cycle(step: Callable[[Value], Value], start: Value, limit: int = 10
 
         >>> eventual_cycle(lambda h: 3 * h // 4, 10), eventual_cycle(lambda h: 1 - h, 0)
         ((6, 1), (0, 2))
-
-        λ = u = −0.0 only moves the sign of zero, which is no other value:
-
-        >>> eventual_cycle(lambda h: -0.0 * h - 0.0, 0.0)
-        (0, 1)
     """
     seen: dict[Value, int] = {}
     value = start
@@ -91,9 +86,6 @@ def commutator_gap(
         >>> from fractions import Fraction
         >>> decays = {"g": Fraction(1, 2), "k": Fraction(-1), "e": Fraction(1, 3)}
         >>> drives = {"g": 1, "k": 2, "e": 5}
-        >>> one, other = commutator_words("g", "k", ["e"], 4)
-        >>> print(diagonal_state(one, decays, drives, 7) - diagonal_state(other, decays, drives, 7))
-        -1/81
         >>> print(commutator_gap("g", "k", ["e"], 4, decays, drives))
         -1/81
     """

@@ -47,8 +47,6 @@ class BatchedJacobian:
         >>> J.matvec(torch.ones(2))
         tensor([[4., 5.],
                 [3., 4.]])
-        >>> J.off_diagonal_masses()
-        tensor([0.1690, 0.0000])
     """
 
     direct: Tensor

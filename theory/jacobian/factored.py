@@ -43,8 +43,6 @@ class FactoredJacobian:
                 [0., 5.]])
         >>> J.diagonal(), J.matvec(torch.ones(2)), J.rmatvec(torch.ones(2))
         (tensor([3., 5.]), tensor([4., 5.]), tensor([3., 6.]))
-        >>> round(J.off_diagonal_mass(), 4)  # 1 / sqrt(9 + 1 + 25)
-        0.169
     """
 
     direct: Tensor

@@ -38,12 +38,8 @@ sharpness only: neighbours differ by 0.1%, and the extremum is smooth."""
 class SweepInequality:
     """The inequality between the errors before and after a sweep, and what follows from it.
 
-    InputError for a number outside of its range.
-
-    Attributes:
-        contraction: ρ, at least 0 and below 1.
-        coupling: γ, at least 0.
-        memory: μ, at least 0.
+    InputError unless ρ (``contraction``) is at least 0 and below 1, γ (``coupling``) and μ (``memory``) at
+    least 0.
 
     Example:
         One token hands its whole error to the next: one token per sweep, not faster and not slower.

@@ -68,14 +68,8 @@ class LinearResponse:
 def linear_speed(radii: Sequence[float] | FloatArray, exponents: Sequence[float] | FloatArray) -> float:
     """Return the speed of the linear front, in tokens per sweep: the largest log r / Λ(r) over r > 1.
 
-    InputError if no radius exceeds 1.
-
-    Args:
-        radii: r; those of at most 1 say nothing and are left out.
-        exponents: Λ(r).
-
-    Returns:
-        Infinity if Λ(r) is negative at some r > 1: small errors then vanish at all tokens together.
+    The speed is infinite if the exponent Λ(r) is negative at some r > 1: small errors then vanish at all
+    tokens together. Radii of at most 1 are left out. InputError if no radius exceeds 1.
 
     Example:
         >>> linear_speed([1.0, 2.0], [-0.1, math.log(2)]), linear_speed([1.1], [-0.1])

@@ -48,19 +48,9 @@ def bound_responses(
 ) -> Array:
     """Bound ‖W_j J(ω) V_i‖₂ over |ω| ≤ r, all states of set i and all latents in the box, step by step.
 
-    InputError for a radius that is not positive.
-
-    Args:
-        loop: the model.
-        damping: τ.
-        cover: the sets.
-        latent_radii: of the boxes around the cover's latents, ``[T]``.
-        sources: i of every step, ``[T]``.
-        tokens: x of every step, ``[T]``.
-        radius: r.
-
-    Returns:
-        ``[T]``; NaN or infinite: nothing.
+    Steps have sources i, tokens x and bounds of their own, ``[T]``; ``latent_radii`` ``[T]`` are those of the
+    boxes around the cover's latents. Nothing is proved where a bound is NaN or infinite. InputError for a
+    radius that is not positive.
 
     Example:
         s' = s/2, which the latent does not enter: J(ω) = 1/2.

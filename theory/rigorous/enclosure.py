@@ -131,12 +131,8 @@ def enclose(
 ) -> Enclosures:
     """Prove A1 to A4 around a latent, for all states in a box.
 
-    Args:
-        transitions: (Φ, G) at T positions.
-        state: the box of states at each, every entry ``[T, …]``.
-        latent: z̃, ``[T, d]``.
-        radius: r, ``[T]``.
-        entries: per layer the entry of ∂h'/∂h that is enclosed at each position.
+    The box of states holds every entry as ``[T, …]``; z̃ is ``[T, d]``, r ``[T]``. ``entries`` are per layer
+    the entry of ∂h'/∂h that is enclosed at each position.
 
     Example:
         Φ(z; h) = z/2 + h/4 at h = 1 has the fixed point 1/2, and h' = h/2 + z gives J = 1/2 + 1/2.
@@ -229,11 +225,6 @@ def refine(
 def newton_step_bound(transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array) -> Array:
     """Return ‖P (Φ(z̃; S) − z̃)‖_∞ at each position: about how far the fixed points of a box of states lie.
 
-    Args:
-        transitions: (Φ, G) at T positions.
-        state: the box of states at each.
-        latent: z̃, ``[T, d]``.
-
     Example:
         The fixed points of z/2 + h/4 for h within 0.2 of 1 are within 0.1 of 1/2.
 
@@ -261,14 +252,8 @@ def independent_of_state(
     Then ∂h'/∂h is diag(decay) for every h in the box: every off-diagonal entry is exactly zero, and each
     entry is the same at all of them. The derivative of every coefficient is enclosed for all directions of h
     at once (each entry of the direction is the ball [−1, 1]); only an enclosure that is exactly zero counts.
-    InputError for a model with a latent: what its coefficients read depends on h through z*.
-
-    Args:
-        transitions: (Φ, G) at T positions.
-        state: the box of states at each position.
-
-    Returns:
-        Per layer whether it is proved, ``[T]``.
+    The result says per layer whether it is proved, ``[T]``. InputError for a model with a latent: what its
+    coefficients read depends on h through z*.
     """
     if transitions.latent_size:
         raise InputError(

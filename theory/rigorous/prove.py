@@ -189,11 +189,6 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
         >>> proof = prove_theorem1(transition, [{"h": first}, {"h": second}])
         >>> proof.proved, proof.summary()["orbit"], proof.summary()["non_linear"]
         (True, 2, 2)
-        >>> print(proof.sentence)
-        Of 2 states it is proved of Φ and G as written:
-        - at 2: exactly one fixed point in a ball of radius ... or more around the latent, at most ... from it
-        - at 2: the fixed point attracts; the damped step contracts by ... or better
-        ...
     """
     states = list(states)
     if not states:

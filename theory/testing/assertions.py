@@ -45,12 +45,9 @@ def assert_fixed_point(
 ) -> None:
     """Assert C1: at every state the latent is a fixed point of Φ.
 
-    Args:
-        transition: the pair (Φ, G), in float64.
-        states: visited states, without a batch axis.
-        latents: the latents to test, one per state; those that the damped iteration finds if not given.
-        tolerance: the largest residual ‖Φ(z) − z‖₂; one decade above the rounding level of Φ if not given.
-        max_iterations: the largest number of iterations where no latents are given.
+    The transition is in float64, states have no batch axis. Latents are tested one per state; those that the
+    damped iteration finds if None. ``tolerance`` is the largest residual ‖Φ(z) − z‖₂; one decade above the
+    rounding level of Φ if None.
 
     Raises:
         AssertionError: naming C1, the residual, its threshold and the worst state.
@@ -150,10 +147,6 @@ def assert_theorem1(
         >>> states = [{"h": torch.ones(2).double()}, {"h": torch.zeros(2).double()}]
         >>> assert_theorem1(linear, states, expected="fails").kind.value
         'diagonal and linear'
-        >>> assert_theorem1(linear, states)
-        Traceback (most recent call last):
-        ...
-        theory.testing.assertions.NotApplicableError: not applicable: the transition has no latent ...
     """
     known = [verdict.value for verdict in Verdict if verdict is not Verdict.DOES_NOT_APPLY]
     if expected not in known:
@@ -195,10 +188,6 @@ def assert_kind(
         >>> states = [{"h": torch.ones(2).double()}, {"h": torch.zeros(2).double()}]
         >>> assert_kind(delta, states, "non-diagonal and linear").kind.value
         'non-diagonal and linear'
-        >>> assert_kind(delta, states, "diagonal and linear")
-        Traceback (most recent call last):
-        ...
-        AssertionError: expected 'diagonal and linear': The transition is non-diagonal and linear: ...
     """
     kinds = [kind.value for kind in TransitionKind]
     if expected not in kinds:

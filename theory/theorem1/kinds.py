@@ -23,8 +23,6 @@ class TransitionKind(StrEnum):
     Example:
         >>> print(TransitionKind.NON_DIAGONAL_LINEAR)
         non-diagonal and linear
-        >>> TransitionKind.of(Verdict.FAILS, Verdict.INCONCLUSIVE).value
-        'undetermined'
     """
 
     DIAGONAL_LINEAR = "diagonal and linear"

@@ -159,10 +159,7 @@ def _decided(layer: LayerKind) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Theorem1Report:
-    """The outcome of :func:`theory.check_theorem1` over all visited states.
-
-    Attributes:
-        checks: one for each state.
+    """The outcome of :func:`theory.check_theorem1`: one of ``checks`` for each visited state.
 
     Example:
         Of a model that seeks no fixed point:
