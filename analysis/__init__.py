@@ -1,15 +1,15 @@
 """Questions about trained models, each a command: ``python -m analysis.<question> RUN``.
 
 - Ask one from Python: `ask`, with its answer returned and its numbers and figures written.
-- What a model does: `length_generalization`, `extraction` (the automaton behind it), `error_control`,
+- A model's behaviour: `length_generalization`, `extraction` (the automaton behind it), `error_control`,
   `belief` (what it knows of a hidden state), `mechanism` (how several models hold the same automaton).
-- What its transition is: `jacobian` (Theorem 1, measured).
+- Its transition: `jacobian` (Theorem 1, measured).
 - How its fixed points are found: `convergence`, `agreement`, `modes`, `front_speed`.
-- What is proved of it: `certify`, and `check_certificate`; `all_words`, `all_lengths` and `executed` are old
+- Proofs about it: `certify`, and `check_certificate`; `all_words`, `all_lengths` and `executed` are old
   names of ``certify --claim`` words, starts and executed.
 - All of it on one page: `report`; three models from nothing: `demo`.
 - The table of all questions: `QUESTIONS`. Figures like these: `styled`, `save_figure`.
-- What questions have in common, to write your own: `framework`.
+- The parts that questions share, to write your own: `framework`.
 
 A question's module has ``analyse(run, **settings)`` (``certify.certify``), which only computes, and
 ``draw(answer)`` where it has a figure. ``python -m analysis`` lists the commands. Names are imported when

@@ -1,8 +1,8 @@
 """Prove what a trained model does: ``python -m analysis.certify RUN --claim KIND``.
 
 The result is a certificate, a JSON file that ``python -m analysis.check_certificate CERTIFICATE RUN``
-verifies from the weights by other means. What the kinds claim stands in `analysis.certificates.claims`, how
-it is proved in `analysis.certificates.proofs`, a file each. The default is Theorem 1 at visited states.
+verifies from the weights by other means. The kinds' claims stand in `analysis.certificates.claims`,
+their proofs in `analysis.certificates.proofs`, a file each. The default is Theorem 1 at visited states.
 """
 
 import sys

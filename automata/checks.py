@@ -98,7 +98,7 @@ def checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Refuse arguments of a kind that their annotations do not name, before the function begins.
 
     Checked are whole numbers, numbers, texts, choices, classes, mappings, and the entries of sequences.
-    Ranges are left to the function. Annotations that stand for no class, as those of arrays, pass. Of a
+    Ranges are left to the function. Annotations that stand for no class, as those of arrays, pass. For a
     class its constructor is checked.
     """
     if isinstance(function, type):

@@ -36,7 +36,7 @@ _PREFIX = f"${DATA_VARIABLE}/"
 def data_file(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a file, found in the data folder if the path begins with its variable.
 
-    What is stored of a task or a run keeps the variable, so that it is the same wherever the data lies.
+    Stored tasks and runs keep the variable, so that they are the same wherever the data lies.
     InputError if the variable is not set.
     """
     check_type("path", path, (str, os.PathLike), "give the path of a file")

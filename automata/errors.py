@@ -11,7 +11,7 @@ class InputError(ValueError):
     """A fault in what the caller gave, told in one sentence: the field, its value, and the remedy.
 
     Every package raises it for bad input, and every command turns it into that sentence on standard error
-    and exit code 2. What is no visible letter stands there escaped: names and texts may be a stranger's.
+    and exit code 2. Invisible characters stand there escaped: names and texts may be a stranger's.
 
     Example:
         >>> print(InputError("length is 0; give a length of at least 1"))

@@ -1,7 +1,7 @@
 """Are compiled automata right on long words? ``python -m benchmarks.compiled_automata [NAME ...]``.
 
 Every model reads the words in the sequential mode, in float32, all words together and 500 tokens at a time,
-and each of its answers is compared with the machine's. What is done is stored, and not done again.
+and each of its answers is compared with the machine's. Finished work is stored, and not done again.
 """
 
 import json

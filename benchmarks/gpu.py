@@ -1,9 +1,9 @@
 """All that waits for a GPU, in one command: ``python -m benchmarks.gpu [--quick] [--out FILE]``.
 
 Every script that measures a kernel runs, and checks it first, then the kernel tests, each in a process of its
-own: Triton settles when it is imported whether kernels are compiled or interpreted. What they report is
-written to ``benchmarks/results/gpu.json`` with the environment; a script that fails is stored with what it
-said, and the exit code is 1. ``mamba_ssm`` is a rival where it is installed.
+own: Triton settles when it is imported whether kernels are compiled or interpreted. Their reports are written
+to ``benchmarks/results/gpu.json`` with the environment; a script that fails is stored with what it said, and
+the exit code is 1. ``mamba_ssm`` is a rival where it is installed.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Jacobians of all tokens of a sequence: batched factors against one at a time and against `jacrev`.
 
 Everybody starts from the same states, finds the fixed points to the same tolerance by damped iteration, and
-gives ∂h'/∂h at a fixed window. What is too slow for the whole sequence does some of its tokens, evenly
-spread; its times are those of all of them by proportion.
+gives ∂h'/∂h at a fixed window. A method too slow for the whole sequence does some of its tokens, evenly
+spread, and its times are scaled in proportion.
 """
 
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ and every release between begin and end is counted, so that a closed form can be
 | ``cuda``   | ``torch.cuda.max_memory_allocated`` | tensors on the GPU                       |
 | ``python`` | ``tracemalloc``                     | Python objects and NumPy arrays          |
 
-What was allocated before does not count, nor does its release; what the work returns does.
+Earlier allocations do not count, nor does their release; the work's result does.
 """
 
 import os

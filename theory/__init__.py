@@ -4,7 +4,7 @@
 - Fixed points of one token: `solve_fixed_point`, `FixedPoint`, `Status`.
 - Jacobians from state to state: `layer_jacobians`, `full_state_jacobian`, `latent_jacobian`,
   `FactoredJacobian`, `FullStateJacobian`; at many states `batched_layer_jacobians`, `BatchedJacobian`.
-- Theorem 1 of a model in one call: `check`. At states of yours: `check_theorem1`. What they return:
+- Theorem 1 of a model in one call: `check`. At states of yours: `check_theorem1`. Their results:
   `Theorem1Report`, `StateCheck`, `Condition`, `LayerConclusion`, `Verdict`, `LayerKind`, `TransitionKind`.
 - Theorem 1, proved in ball arithmetic: `prove_theorem1`, `Theorem1Proof`, `StateProof`.
 - Sub-packages: `testing` (assertions for your own test suite), `constructions` (models with exact weights),

@@ -1,8 +1,8 @@
 """One token's fixed point z* = Φ(z*; s) in float64, to the rounding level of Φ itself.
 
-The iteration is the model's own, z ← (1 − τ) z + τ Φ(z); Newton steps only polish what it has found. What
-counts as converged is measured, not chosen: the residual, and that of every entry by itself, must lie within
-one decade of the change that one unit in the last place of z and s makes to Φ.
+The iteration is the model's own, z ← (1 − τ) z + τ Φ(z); Newton steps only polish what it has found.
+Convergence is measured, not chosen: the residual, and that of every entry by itself, must lie within one
+decade of the change that one unit in the last place of z and s makes to Φ.
 """
 
 import dataclasses
@@ -82,7 +82,7 @@ def rounding_level(transition: Transition, state: State, latent: Tensor, scale: 
 
     - the largest ‖Φ(z'; s') − Φ(z; s)‖₂ over random z', s' one unit in the last place away in every entry;
     - the largest ½ ‖Φ(z + δ; s + σ) − 2 Φ(z; s) + Φ(z − δ; s − σ)‖₂ over random δ, σ with a share of 2⁻⁴⁰ of
-      every entry. Of a smooth Φ only rounding is left there (its curvature counts with 2⁻⁸⁰), that inside Φ
+      every entry. A smooth Φ leaves only rounding there (its curvature counts with 2⁻⁸⁰), that inside Φ
       included, which a strong contraction keeps from changing with a last place.
 
     ``scale`` is the norm of numbers that met on the way to z, when larger than z itself.

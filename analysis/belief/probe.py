@@ -3,8 +3,8 @@
 The probe is an affine function of the state, fitted by ridge least squares. The features x are the entries of
 the state, centred and divided by their standard deviation over the fitted sequences. Weights minimise
 mean ‖Wx + c − b‖² + λ ‖W‖²; λ is one of `REGULARISATIONS`, that with the smallest total variation on the
-validation sequences. What is decoded is the point of the simplex that is nearest to Wx + c. KL is taken with
-10⁻⁶ of the uniform distribution mixed in, so that it is finite.
+validation sequences. The decoded belief is the point of the simplex that is nearest to Wx + c. KL is taken
+with 10⁻⁶ of the uniform distribution mixed in, so that it is finite.
 
 Two models can predict the same and still hold different things: at the last tokens of every length are
 measured
@@ -50,8 +50,8 @@ SMOOTHING = 1e-6  # share of the uniform distribution in a decoded belief before
 class Features:
     """The numbers that a probe reads from a state: all of its parts, in the order of their names.
 
-    Of a random projection ``buckets`` says to which of ``size`` features each entry is added, and
-    ``signs`` with which sign, ``[entries]``; both are None without one.
+    ``buckets`` says to which of ``size`` features a random projection adds each entry, and ``signs`` with
+    which sign, ``[entries]``; both are None without a projection.
     """
 
     size: int

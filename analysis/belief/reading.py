@@ -97,7 +97,7 @@ def read_in_blocks(
 ) -> Iterator[Block]:
     """Read sequences from their beginning, so many at a time, in blocks of tokens that bound the memory.
 
-    What stands at padding is read like any token: models are causal, so that nothing before it changes.
+    Padding is read like any token: models are causal, so that nothing before it changes.
     States are asked for only where they do not grow; ``label`` is that of the progress bar.
     """
     at_once = settings.batch_size

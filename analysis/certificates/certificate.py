@@ -7,7 +7,7 @@ of time or memory.
 
 Numbers that a proof rests on are exact: single ones as hexadecimal floats, arrays as base64 of little-endian
 float64. Each number has one spelling, that which Python writes, and a document that spells it otherwise is
-refused. What nobody verifies stands under ``unchecked`` and nowhere else. `automata.data_files.strict_json`
+refused. Unverified entries stand under ``unchecked`` and nowhere else. `automata.data_files.strict_json`
 reads the JSON: one meaning for every text.
 """
 

@@ -1,9 +1,9 @@
 """The automaton behind a model: classes of visited states, transitions by vote, the part that can be reached.
 
 States are told apart by what the model answers afterwards, not by where they lie. The states after two words
-are equivalent (Myhill and Nerode) if every suffix gets the same answers after both. Of all suffixes a few are
-asked: the rows of an observation table (Angluin 1987). What two states answer differently proves them
-different; what they answer alike proves nothing, and is why automata made from rows are checked afterwards.
+are equivalent (Myhill and Nerode) if every suffix gets the same answers after both. A few suffixes are asked:
+the rows of an observation table (Angluin 1987). Different answers prove two states different; equal answers
+prove nothing, so automata made from rows are checked afterwards.
 
 1. The model reads sequences of its task. The states on the way are classed by what the model answers after
    them.
@@ -389,8 +389,8 @@ class _Votes:
     def dividing_suffix(self, order: list[int]) -> Suffix | None:
         """Return a suffix, not asked yet, that states of one class answer differently; None if none is known.
 
-        Of the transition with the most votes against the majority: its token, and then the shortest suffix
-        that the two classes with the most votes answer differently.
+        It is the token of the transition with the most votes against the majority, and then the shortest
+        suffix that the two classes with the most votes answer differently.
         """
         disputed = sorted(
             (-(tally.total() - max(tally.values())), source, token)

@@ -3,9 +3,9 @@
 - A question: `RunAnalysis` for one run, `EachRunAnalysis` for each of several, `Comparison` for several runs
   together. It gives its command, its files and, with a `ReportSection`, its place in the report.
 - Its answer is an `Answer`: it tells what was found once, as a `Finding` with tables of `Rows`.
-- What it needs of a model: `Need`, `FIXED_POINTS`, `CONSTANT_STATE`, `BALL_ARITHMETIC`.
+- Its needs of a model: `Need`, `FIXED_POINTS`, `CONSTANT_STATE`, `BALL_ARITHMETIC`.
 - Its settings: `SampleSettings`, `settings_from`.
-- What it looks at: `sample_sequences`, `in_double_precision`.
+- Its sequences and models: `sample_sequences`, `in_double_precision`.
 - Its figure: `new_figure`, `new_panels`, `for_title`, `legend_below`, `log_axis`, `styled`, `save_figure`,
   `TEXT_WIDTH`.
 

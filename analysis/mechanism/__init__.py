@@ -1,6 +1,6 @@
 """By which mechanism do models track the same automaton? ``python -m analysis.mechanism RUN [RUN ...]``.
 
-Models differ in size and basis. What is compared is what no change of basis alters: which part of the state
+Models differ in size and basis. The comparison uses what no change of basis alters: which part of the state
 carries the answers when it is exchanged, how the codes of the automaton's states lie to each other (`codes`),
 and what one token writes, keeps and corrects (`dynamics`).
 """

@@ -29,7 +29,7 @@ _ACCEPTS = {
 def product(first: DFA, second: DFA, operation: Operation = "intersection") -> DFA:
     """Return the automaton that runs both side by side, restricted to the reachable pairs of states.
 
-    Of the languages L and K, over the same symbols, it accepts L ∩ K, L ∪ K, L minus K, or what lies in
+    For languages L and K over the same symbols it accepts L ∩ K, L ∪ K, L minus K, or what lies in
     exactly one of them. InputError if the alphabets differ, or the operation is unknown.
 
     Example:

@@ -34,7 +34,7 @@ def count_words(dfa: DFA, length: int) -> int:
 def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
     """Return the states after which only finitely many words are accepted, such as rejecting sinks.
 
-    Whoever draws long words of the language, or their beginnings, keeps out of these states.
+    Sampling of long words of the language, or of their beginnings, keeps out of these states.
 
     Example:
         >>> from automata.machines.regular_expressions import regular_expression_dfa

@@ -154,7 +154,7 @@ def _names(dimensions: list[int]) -> list[str]:
 
 
 def _are_characters(found: NDArray[np.complex128], sizes: IntArray, identity: int) -> bool:
-    """Whether columns are orthonormal functions of classes whose values at the identity are dimensions."""
+    """Say whether columns are orthonormal functions of classes, with dimensions at the identity."""
     dimensions = found[identity]
     products = (found.conj().T * sizes) @ found / sizes.sum()
     return bool(

@@ -190,7 +190,7 @@ class Monoid:
 
     @cached_property
     def is_aperiodic(self) -> bool:
-        """Whether every subgroup is trivial: x^(k+1) = x^k for all x and some k (Schützenberger 1965)."""
+        """Say whether every subgroup is trivial: x^(k+1) = x^k for all x and some k (Schützenberger 1965)."""
         return all(len(subgroup) == 1 for subgroup in self.maximal_subgroups.values())
 
     @cached_property

@@ -129,8 +129,8 @@ class MarginalFilter:
         """Return P after a token, shape ``[variables, values]``; the value is read at reveals only.
 
         InputError if p rules out what the reveal shows, or the reveal does not act on P while the rule is
-        "refuse" or the reveal shows none of the variables. What P allows and the joint belief rules out is
-        not found.
+        "refuse" or the reveal shows none of the variables. A value that P allows and the joint belief rules
+        out is not found.
         """
         P = np.asarray(marginal, dtype=np.float64)
         if token in self.linear:

@@ -52,7 +52,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class MarginalScope:
-    """Whether a marginal filter exists.
+    """The existence of a marginal filter, or why there is none.
 
     Attributes:
         exists: for all sequences up to ``length``, and for all lengths if ``closed``.

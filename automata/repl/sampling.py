@@ -1,7 +1,7 @@
 """Random sessions, drawn as whole numbers for many at once, then written as tokens or as text.
 
 Draws are taken from the generator in this order, each only if the format needs it: first values, actions,
-which reveal, whether there is one, which actions are hidden, seeds. Whether a hidden action happens is not
+which reveal, whether there is one, which actions are hidden, seeds. The outcome of a hidden action is not
 drawn from the generator but from Python's own ``random.Random(seed)``, since that is what the session's
 reader has: the interpreter whose ``random`` was seeded with the session's seed finds the same outcomes.
 """

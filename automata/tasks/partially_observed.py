@@ -251,5 +251,5 @@ class PartiallyObserved(ObservedTask):
 
     @property
     def _shows(self) -> Probabilities:
-        """Whether a reveal shows a value in a state, as 0 and 1, shape ``[reveals, states, values]``."""
+        """Say whether a reveal shows a value in a state, as 0 and 1, shape ``[reveals, states, values]``."""
         return np.eye(len(self.value_names))[self._shown]

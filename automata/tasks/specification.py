@@ -25,7 +25,7 @@ A specification is JSON: the name of a registered task, or an object with one of
   `automata.tasks.matrix_products.MatrixProducts`; beside them ``name``, ``description``.
 - ``word_problem``: the fields of `WordProblem`.
 
-``hard_fraction`` may stand beside each that makes a word problem. What ``task.specification()`` gives holds
+``hard_fraction`` may stand beside each that makes a word problem. ``task.specification()`` holds
 everything that rebuilds the task, except that a user's code has to be importable and a text has to stand
 where it stood: the content of a ``file`` is in it, as ``automaton``.
 """

@@ -20,7 +20,7 @@ _BEFORE_ANSWER = 2  # "5", " end up? "
 class SwappingBalls(Task):
     """Puzzles of swapped balls, one a row: swaps, the question, and the answer.
 
-    What the words mean, and which of two readings they have, is written in `automata.programs.balls`. The
+    `automata.programs.balls` says what the words mean, and which of two readings they have. The
     target of a token is the token after it; with ``predict="values"`` only the answer is asked, after
     " end up? ". A puzzle that ends inside its row has `END` as its last target, asked with ``predict="all"``;
     the rest is padding. Puzzles that are longer than the row are cut, and ask for no answer then. InputError

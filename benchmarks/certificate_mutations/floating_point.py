@@ -47,8 +47,8 @@ def _is_least(name: str) -> bool:
 class Seen:
     """Boxes that hold all numbers that were seen over many executions.
 
-    Of the directions of latents that are answered from, ``[latents, 2]``, the first number is what the
-    right outcome has of the unit vector, the second the others together.
+    Directions are those of the latents that are answered from, ``[latents, 2]``: the part of the unit vector
+    in the right outcome, and that in the others together.
     """
 
     boxes: dict[str, float]

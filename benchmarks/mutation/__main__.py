@@ -1,7 +1,7 @@
 """Would the tests notice? ``python -m benchmarks.mutation [AREA ...] [--sample N] [--seed S]``.
 
 Draws small faults in the modules of an area, puts them into a copy of the repository one at a time, and runs
-the tests that reach the line until one fails. What became of each is stored at once in
+the tests that reach the line until one fails. Each outcome is stored at once in
 ``benchmarks/results/mutation.json``: a command that was stopped goes on where it was.
 
 A mutant that survives says what no test holds: write one for its kind, then ``--again`` tries those that

@@ -19,8 +19,8 @@ AIM = 0.9  # share of the mutants of an area that tests should notice, the equiv
 class Score:
     """The outcomes of the mutants of an area.
 
-    What takes the tests too long is noticed as well. Equivalent ones behave as the original does wherever
-    it matters, each for a reason that is stored. ``at_once`` counts those noticed before tests were
+    A mutant on which tests take too long is noticed as well. Equivalent ones behave as the original does
+    wherever it matters, each for a reason that is stored. ``at_once`` counts those noticed before tests were
     written for others.
     """
 

@@ -1,7 +1,7 @@
 """Carry out an experiment: skip what is there, do the rest here, in processes or on SLURM.
 
-Processes and jobs are those of submitit, one for each run. Whoever holds the lock of a point does it, and all
-that comes of it goes through the store, so that any number of callers can share one.
+Processes and jobs are those of submitit, one for each run. The holder of a point's lock does it, and all
+results go through the store, so that any number of callers can share one.
 """
 
 import contextlib

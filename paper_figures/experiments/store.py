@@ -97,7 +97,7 @@ class Store:
     def read(self, point: Point, measurement: Measurement | None) -> Record | None:
         """Return how a measurement, or the training, ended; None if it did not end yet.
 
-        What was measured of other weights than those of the training's record does not count.
+        A measurement of other weights than those of the training's record does not count.
         """
         path = self.file(point, measurement)
         if not path.is_file():

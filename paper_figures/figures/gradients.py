@@ -36,9 +36,9 @@ class ReachSettings(CheckedConfig):
 def gradient_reach(run: Run, settings: ReachSettings) -> dict[str, Any]:
     """Compare phantom gradients with the exact one, by the distance between two tokens.
 
-    Of a random direction of the last token's latent, the derivative in the embedding of each token before it
-    is taken, in float64, by the exact rule and by phantom steps; the distance between them, over all
-    sequences, is divided by the norm of the exact one.
+    The derivative of a random direction of the last token's latent by the embedding of each token before it
+    is taken in float64, by the exact rule and by phantom steps. Their distance over all sequences is divided
+    by the norm of the exact one.
 
     Returns:
         ``share_converged`` of the tokens; ``norm`` of the exact derivative, and ``distance`` by steps: a

@@ -6,7 +6,7 @@
 | ``readings``    | o(q)      | ``[reveals, n]``; the number of the value that a reveal shows in state q     |
 | ``operators``   | N_y       | ``[observations, n, n]``: every M_σ, then D_ρ for each value of each reveal  |
 
-What is observed at a token is y: an action, or a reveal with the value ρ it shows. D_ρ = diag(1[o(q) = ρ]).
+The observation at a token is y: an action, or a reveal with the value ρ it shows. D_ρ = diag(1[o(q) = ρ]).
 
 *Exact filter:* b ← N_y b / 1ᵀN_y b. *Linear filter:* b̃ ← N_y b̃ without the division; then b̃ =
 Pr(reveals so far) · b, so that every reveal that is not certain makes 1ᵀb̃ smaller, and it leaves the

@@ -102,9 +102,9 @@ class SweepInequality:
     def needed_sweeps(self, token: int, signal: float) -> int:
         """Return how many sweeps token t needs at least to hear of a change of the state before token 1.
 
-        Of two runs with the same tokens and starts, which differ in the initial state, the latents at token t
-        differ by less than g before that sweep. It is the largest over y < 1 with μ < y and λ = a(1/y) > 1 of
-        (t log 1/y − log(signal / (y (λ − 1)))) / log λ. InputError for a token below 1 or a signal that is
+        Take two runs with the same tokens and starts but different initial states: before that sweep their
+        latents at token t differ by less than g. It is the largest over y < 1 with μ < y and λ = a(1/y) > 1
+        of (t log 1/y − log(signal / (y (λ − 1)))) / log λ. InputError for a token below 1 or a signal that is
         not positive.
 
         Args:

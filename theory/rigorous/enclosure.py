@@ -18,7 +18,7 @@ k of them have ‖·‖_∞ ≤ q < 1, and every product of fewer ‖·‖_∞ �
 start with g ‖z₀ − z*‖_∞ ≤ r − e the damped iteration stays in Z and converges to z*: as the mean of ∂zΦ along
 a segment in Z is enclosed as well, z_n − z* is a product of n members times z₀ − z*, so that by induction
 ‖z_n − z*‖_∞ ≤ g q^⌊n/k⌋ ‖z₀ − z*‖_∞ ≤ r − e. And the spectral radius of the step at z* is at most q^{1/k}.
-Whether the iteration from zero comes so near is for `theory.rigorous.orbits` (A6).
+`theory.rigorous.orbits` (A6) shows whether the iteration from zero comes so near.
 
 **A4.** J_ij = ∂G_i/∂h_j + ∂zG_i x with x = (I − ∂zΦ)⁻¹ b = (I − E)⁻¹ P b, where b = ∂Φ/∂h_j and ‖E‖_∞ ≤ κ,
 so that x differs from P b + E P b by at most κ² / (1 − κ) ‖P b‖_∞ in each component.

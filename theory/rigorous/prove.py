@@ -93,7 +93,7 @@ class StateProof:
 
     @property
     def non_linear(self) -> bool:
-        """Whether, in every layer, the entry is proved to differ at two h, with C1 to C3 at both.
+        """Say whether, in every layer, the entry is proved to differ at two h, with C1 to C3 at both.
 
         With several layers the h of all of them differ: the transition of all h together is not linear, that
         of one layer with the others held may be.

@@ -18,7 +18,7 @@ rounded up.
 sections 2.2 and 3.1), with u the unit roundoff, 2⁻²⁴ for float32:
 
 - **Elementary operations.** + − × ÷ return the exact result times 1 + δ with |δ| ≤ u, or 0 or less than
-  2⁻¹²⁶ off where it is smaller than that (denormal numbers may be flushed). What is exactly 0 is 0.
+  2⁻¹²⁶ off where it is smaller than that (denormal numbers may be flushed). An exact 0 stays 0.
 - **Sums and products of matrices.** A sum of n products lies within γ_n Σ|terms| of the exact one, with
   γ_n = n u / (1 − n u), and n 2⁻¹²⁶ for what is too small: true of every order, of blocks, and with fused
   multiply-add. Terms that are exactly 0

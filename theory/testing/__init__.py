@@ -2,7 +2,7 @@
 
 Each takes a :class:`theory.Transition` with visited states (or, for the two modes of evaluation, a model),
 and fails with an ``AssertionError`` that names the condition, its value, its threshold and the worst state.
-What says nothing of a model, since it has no fixed point, neither passes nor fails: it raises
+An assertion that says nothing of a model, since it has no fixed point, neither passes nor fails: it raises
 :class:`NotApplicableError`.
 """
 

@@ -159,7 +159,7 @@ def is_contradicted(
 ) -> bool:
     """Say whether finite differences contradict J by more than they leave open themselves.
 
-    What rounding leaves of a difference quotient falls with a wider step, what curvature leaves with a
+    The error of a difference quotient by rounding falls with a wider step, that by curvature with a
     shorter one. The part by which J is wrong stays: it is there, if neither a step ten times as wide nor one
     ten times as short lowers the discrepancy by half a decade.
     """
@@ -177,7 +177,7 @@ def latent_jacobian_error(
 ) -> float:
     """Return an estimate of ‖A − A'‖_F for A = ∂zΦ by autodiff and A' by finite differences of Φ.
 
-    What the estimate guarantees is said at :func:`jacobian_errors`.
+    :func:`jacobian_errors` says what the estimate guarantees.
     """
     vector = block.vector
     directions = (probes or Probes()).directions(latent.numel(), latent, purpose=2)

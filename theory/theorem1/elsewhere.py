@@ -1,7 +1,7 @@
 """The map h ↦ h' seen from one state at another one: the defect of the secant, and the change of a slope.
 
-Both cost a few evaluations only, so that many states can be looked at. What they show is measured in full
-before it counts.
+Both cost a few evaluations only, so that many states can be looked at. Their findings are measured in full
+before they count.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 "Linear" means affine in the state, with the token and the rest of the state fixed. One state at which J is
 not diagonal makes the transition non-diagonal, and one pair of states that no affine map joins makes it
-non-linear; "diagonal" and "linear" need every state. What is neither is undetermined.
+non-linear; "diagonal" and "linear" need every state. Any other transition is undetermined.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Whether a layer's map h ↦ h' is affine: J and the images at one state against those at others.
+"""Is a layer's map h ↦ h' affine? J and the images at one state are compared with those at others.
 
 An affine map F has J everywhere the same and F(h̃) − F(h) = J (h̃ − h). The first is measured at the farthest
 other h̃. Where that shows nothing, the others are looked at (:mod:`theory.theorem1.elsewhere`): the secants to

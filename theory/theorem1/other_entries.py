@@ -1,4 +1,4 @@
-"""Whether an entry of h' changes with other entries over a whole distance: J at a point cannot show it.
+"""Does an entry of h' change with other entries over a whole distance? J at a point cannot show it.
 
 Some entries of h move to where they are in another state, and h' is compared with the images of both states:
 of a diagonal transition h'_i is that of the state whose h_i it has. A change counts by the rounding of each
@@ -59,8 +59,8 @@ def look_at_other_entries(
     ways is found for certain in three cases: it depends on one or two other entries; on whether all of some
     moved; on whether any of some moved. Another dependence on k entries is missed with a probability of at
     most (1 − 2^−k)^H. The near states are 2^−2 to 2^−13 of the distances away, or 2^−5 to 2^−13, by equal
-    factors: what couples two entries around the state itself shows at one of them. What else shows in no
-    mixture of two visited states is found by chance only: another seed may find another kind.
+    factors: what couples two entries around the state itself shows at one of them. A coupling that shows in
+    no mixture of two visited states is otherwise found by chance only: another seed may find another kind.
 
     Returns:
         A change that stands out, with its error, and the defect of a secant on that way; NaN where

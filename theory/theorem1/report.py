@@ -51,7 +51,7 @@ class StateCheck:
 
     @property
     def has_latent(self) -> bool:
-        """Whether the model seeks a fixed point at all: one that does not has nothing to demand in C1."""
+        """Say whether the model seeks a fixed point: one that does not has nothing to demand in C1."""
         return not (self.conditions[0].verdict is Verdict.HOLDS and math.isnan(self.conditions[0].threshold))
 
     @property
@@ -64,7 +64,7 @@ class StateCheck:
 
     @property
     def conclusions(self) -> Verdict:
-        """Whether the transition is non-diagonal and non-linear in every layer, on the ground of C1 to C3."""
+        """Say whether the transition is non-diagonal and non-linear in every layer, given C1 to C3."""
         if any(condition.verdict is not Verdict.HOLDS for condition in self.conditions[:3]):
             return Verdict.INCONCLUSIVE
         return combine(
@@ -294,7 +294,7 @@ class Theorem1Report:
     def summary(self) -> dict[str, Any]:
         """Return verdict, kind, counts, reasons, and the spread of every quantity, for JSON.
 
-        Of a quantity it is the minimum, the median and the maximum; only finite values count, and a quantity
+        Each quantity has its minimum, median and maximum; only finite values count, and a quantity
         without any has ``None`` three times.
         """
         result: dict[str, Any] = {

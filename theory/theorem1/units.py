@@ -1,8 +1,8 @@
 """A transition in other units: those in which every entry of state and latent has the typical size 1.
 
-Whether a transition is diagonal or linear does not depend on units, h ↦ D⁻¹ F(D h) for a diagonal D. Norms
-do: what an entry of 10⁻⁷ does is lost beside one of 10⁷. The units are powers of two, so that floats keep
-their digits.
+Units h ↦ D⁻¹ F(D h), D diagonal, do not change whether a transition is diagonal or linear. They change
+norms: the effect of an entry of 10⁻⁷ is lost beside one of 10⁷. The units are powers of two, so that floats
+keep their digits.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,8 +14,8 @@ the ops, as powers of (1 + δ) of each term:
 Errors are relative only as long as nothing overflows and what functions return is not below 2⁻¹⁰⁰. So the
 numbers of the weights are demanded to be of moderate size (`FloatingPointChecker._check_sizes`), from which
 it follows that nothing overflows and that Δ, −A, the decay of one token, B, C, gates and writes of the state
-that is entered are that large. What may be smaller are decays of many tokens and writes of other states,
-which are bounded from above only, and lose towards 0. What results below 2⁻¹²⁶ lose is at most
+that is entered are that large. Decays of many tokens and writes of other states may be smaller;
+they are bounded from above only, and lose towards 0. Results below 2⁻¹²⁶ lose at most
 
 - of a memory, in units of what the gates are given, 2⁻¹²⁶ for each of less than 2⁸ results, times factors of
   17³ behind them and 16 for all ages together, and 2⁻¹⁰⁶ for what the gate loses: less than `UNDERFLOW`,

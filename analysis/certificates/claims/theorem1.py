@@ -113,7 +113,7 @@ class Point(Claimed):
 
     @property
     def attracts(self) -> bool:
-        """Whether C1 to C3 are claimed, C3 whole: what the exact iteration computes is this fixed point."""
+        """Say whether C1 to C3 are claimed, C3 whole: the exact iteration computes this fixed point."""
         return self.singular_value > 0 and self.contraction is not None and self.orbit is not None
 
 
@@ -168,7 +168,7 @@ class Pair(VisitedPair):
 
     @property
     def off_diagonal(self) -> bool:
-        """Whether the entry that is claimed lies off the diagonal in every layer, of which there is one."""
+        """Say whether the claimed entry lies off the diagonal in every layer, of which there is one."""
         return bool(self.places) and all(row != column for row, column in self.places)
 
     @property
@@ -178,12 +178,12 @@ class Pair(VisitedPair):
 
     @property
     def non_diagonal(self) -> bool:
-        """Whether C1 to C3 are claimed and, in every layer, an entry off the diagonal excludes zero."""
+        """Say whether C1 to C3 are claimed and, in every layer, an entry off the diagonal excludes zero."""
         return self.off_diagonal and self.attracts and self.point is not None and self.point.complete
 
     @property
     def over_range(self) -> bool:
-        """Whether all statements about the point, but for the orbit, are claimed of a whole box of h."""
+        """Say whether all statements about the point, but for the orbit, are claimed of a whole box of h."""
         return self.off_diagonal and self.attracts and self.range is not None and self.range.complete
 
     @property
@@ -565,9 +565,9 @@ class DeltaNetLayer:
 class Replay:
     """The model in float64, from its weights: plain numpy, that shares nothing with what listed the states.
 
-    Token by token from the zero state, every latent is iterated from zero by the model's damped step. What
-    comes out is floating point, and not proved: it ties a certificate, which proves something of the states
-    that it lists, to the words that its settings stand for.
+    Token by token from the zero state, every latent is iterated from zero by the model's damped step. The
+    result is floating point, and not proved: it ties a certificate, which proves something of the states that
+    it lists, to the words that its settings stand for.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 Where the balls are put, how large, and what is tried when one fails, is chosen in floating point. Every claim
 is then proved by `theory.rigorous.enclosure`, over a region that is larger than the one claimed by `MARGIN`.
 That leaves a checker with another formulation, whose enclosures over wide balls may be a little wider and
-still confirm it. Of the explicit control it is proved that its transition is diagonal, and the same at every
+still confirm it. The explicit control's transition is proved to be diagonal, and the same at every
 h. The words of the statements stand in `analysis.certificates.claims.theorem1`.
 
 Points are visited pairs with their approximate fixed points; a partner puts another h beside the window.

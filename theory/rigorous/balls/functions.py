@@ -352,7 +352,7 @@ def _erf_at(x: Array) -> Array:
     """Erf = 2/√π x e^{−x²} Σ (2 x²)^n / (1 · 3 ⋯ (2n + 1)), a sum of positive terms, up to |x| = 6.
 
     Horner's rule with 120 steps of five roundings errs by less than 600 u, e^{−x²} by 2^-45 + 36 u; together
-    below 2^-43. What is left out is below 2^-90 of the sum. Beyond 6 the distance from ±1 is below 2^-55.
+    below 2^-43. The rest is below 2^-90 of the sum. Beyond 6 the distance from ±1 is below 2^-55.
     """
     t = np.clip(x, -6.0, 6.0)
     squares = t * t

@@ -28,8 +28,8 @@ and the step maps S_i into S_j if this is at most ρ_j. The difference of two lo
 **A step that is not quite exact.** An iteration stops near a fixed point. Let ẑ lie within δ of z*(s) and
 s' within η of G(ẑ; s), in the Euclidean norm. If e + δ ≤ r the segment from z*(s) to ẑ lies in Z, and
 ‖W_j (s' − c_j)‖₂ grows by at most ‖W_j ∂zG‖₂ δ + ‖W_j‖₂ η. So a cover that leaves room for that holds of
-every iteration that ends within δ: `theory.rigorous.covers.orbits` proves of one that it does. Of a program
-η is to bound the rounding of G over Z × S_i, and twice that of a logit is taken off the margin.
+every iteration that ends within δ: `theory.rigorous.covers.orbits` proves of one that it does. For a program
+η has to bound the rounding of G over Z × S_i, and twice that of a logit is taken off the margin.
 
 **Radii** are grown until they suffice: from what the offsets and gains of vanishing sets ask for, then where
 the proof asks for more. Only the last bounds count, and they are proved.

@@ -1,8 +1,8 @@
 """PyTorch's functions on balls: one implementation for each, called as PyTorch's own is.
 
 They stand for functions of real numbers: a change of the floating-point type does nothing, ``detach`` does
-nothing (the derivative is that of the value), softplus is log(1 + e^x) for every x. What only rearranges
-entries PyTorch does itself, on their numbers.
+nothing (the derivative is that of the value), softplus is log(1 + e^x) for every x. PyTorch itself
+rearranges entries, on their numbers.
 """
 
 import math
