@@ -51,11 +51,7 @@ class Row:
 
 
 class Rows(list[Row]):
-    """The rows of a figure.
-
-    Attributes:
-        shared: numbers of the figure that belong to no run.
-    """
+    """The rows of a figure; ``shared`` are its numbers that belong to no run."""
 
     def __init__(self, rows: Iterable[Row] = (), shared: Mapping[str, Any] | None = None) -> None:
         super().__init__(rows)

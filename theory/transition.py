@@ -154,9 +154,7 @@ class TransitionBatch:
     def states_along(self, state: State, latents: Tensor) -> State:
         """Return the states before the tokens of one sequence, each entry ``[T, …]``, given its latents.
 
-        Args:
-            state: the state before the first token, without an axis of positions.
-            latents: the fixed points z* of the sequence, ``[T, latent_size]``.
+        The first state has no axis of positions; latents z* are ``[T, latent_size]``.
         """
         visited = []
         for position, latent in enumerate(latents):

@@ -260,11 +260,7 @@ class EachRunAnalysis(RunAnalysis[Settings, Outcome]):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Analysis[Settings, Outcome]):
-    """A question about several runs together; its numbers are by the name of the run.
-
-    Attributes:
-        compare: answers the question of runs with different names.
-    """
+    """A question about several runs of different names, which ``compare`` answers by the name of the run."""
 
     takes_several: ClassVar[bool] = True
     where: ClassVar[str] = "RUN/analysis/{name} for one run, out/{name} for several"

@@ -25,7 +25,8 @@ class DFA:
     States are any hashable values, symbols are strings; a word is a sequence of symbols, so for one-letter
     symbols a string will do. Two automata are equal when the five-tuples are: the order in which states and
     symbols were listed does not matter, their names do. ``automata.machines.equivalence`` compares languages.
-    InputError if one of the invariants is broken; the message names the state or symbol.
+    InputError without a state or symbol, if δ is not defined for every pair, or for another broken invariant;
+    the message names the state or symbol.
 
     Example:
         >>> even_ones = DFA(

@@ -44,8 +44,8 @@ PRINTED_SIGNS = (PROMPT, " = ", "\n", ", ", "print('", "', ", ")", " ")
 class ReplTokenizer(PhraseTokenizer):
     r"""The tokens of a session: prompt, variables, numbers, and what stands between them.
 
-    Variables are 1 to 26, numbers go up to theirs; ``signs`` are the other tokens. InputError if the number
-    is out of its range, or a token is there twice.
+    There are 1 to 26 variables, numbers up to their count, and ``signs``, the other tokens. InputError if the
+    number is out of its range, or a token is there twice.
 
     Example:
         >>> tokenizer = ReplTokenizer(3)

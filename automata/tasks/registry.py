@@ -43,7 +43,8 @@ The three are even, so that the transposition is what leads out of A5; without i
 class TaskEntry:
     """One row of the registry.
 
-    ``build`` makes the task from name and description, a word problem from ``hard_fraction`` too.
+    ``description`` says tokens, labels and what the task stands for; ``build`` makes the task from both, a
+    word problem from ``hard_fraction`` too.
 
     Example:
         >>> from automata.tasks.registry import TASKS

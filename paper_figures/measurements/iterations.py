@@ -120,10 +120,8 @@ def explained_variance(values: ArrayLike, groups: ArrayLike) -> float | None:
 
     The means of the groups are taken over one half of the sequences and foretell the other, and the other way
     round; a group that the first half has not gets its overall mean. So many small groups, which fit the
-    noise of their own tokens, gain nothing by it, and useless ones can fall below 0.
-
-    Returns:
-        1 − squared errors of the group means / squared errors of the overall mean; None if nothing varies.
+    noise of their own tokens, gain nothing by it, and useless ones can fall below 0. The result is 1 −
+    squared errors of the group means / squared errors of the overall mean; None if nothing varies.
     """
     numbers = np.asarray(values, np.float64)
     # Numbered anew: what there are of them counts, not how large they are, which words of tokens make them.

@@ -66,10 +66,10 @@ def worst_sequence(
     The search ends at the first infinite error: at a value that occurs and was held for impossible.
     InputError if the length or the beam is below 1, or a token is unknown.
 
-    Histories are those of ``length`` tokens of the named ones, all if None. ``beam`` is how many histories
-    are kept at each length, those with the largest sums; all if None, which is exhaustive. With a beam the
-    result is a history that is so bad, not the worst: errors that take a long preparation, such as underflow,
-    are not seen coming (``worst_case`` finds those).
+    Histories have ``length`` tokens from ``tokens``, all if None. ``beam`` histories are kept at each length,
+    those with the largest sums; all if None, which is exhaustive. With a beam the result is a history that is
+    so bad, not the worst: errors that take a long preparation, such as underflow, are not seen coming
+    (``worst_case`` finds those).
 
     Example:
         What a rule for partial reveals gets wrong within four tokens, log(3/2):

@@ -28,15 +28,12 @@ from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
 
 
 def characters(table: IntArray, identity: int) -> list[list[Fraction]]:
-    """Return the characters of an abelian group as phases: χ(a) = exp(2πi · phase).
+    """Return the n characters of an abelian group as n phases in [0, 1) each: χ(a) = exp(2πi · phase).
 
     Subgroups are built up by one element g at a time. If k is the least power with gᵏ in the subgroup, a
     character of the subgroup extends in k ways, by the k-th roots of χ(gᵏ).
 
-    Shapes: table ``[n, n]``.
-
-    Returns:
-        n characters, each a list of n phases in [0, 1); the first is the trivial one.
+    Shapes: table ``[n, n]``; the first character is the trivial one.
     """
     members, found = [identity], [{identity: Fraction(0)}]
     for element in range(len(table)):
