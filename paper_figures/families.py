@@ -57,6 +57,8 @@ def family(settings: Settings) -> str:
     Example:
         >>> family({"model": "deltanet", "negative_eigenvalues": True, "learning_rate": 0.003})
         'DeltaNet [-1, 1]'
+        >>> family({"model": "transformer", "learning_rate": 0.001})
+        'Transformer, rate 0.001'
     """
     name = model_label(settings["model"]).removeprefix("explicit ")
     if settings.get("negative_eigenvalues") is not None:

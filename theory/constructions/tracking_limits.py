@@ -31,6 +31,8 @@ def eventual_cycle(step: Callable[[Value], Value], start: Value, limit: int = 10
 
         >>> eventual_cycle(lambda h: 3 * h // 4, 10), eventual_cycle(lambda h: 1 - h, 0)
         ((6, 1), (0, 2))
+        >>> eventual_cycle(lambda h: -0.0 * h - 0.0, 0.0)  # only the sign of zero moves
+        (0, 1)
     """
     seen: dict[Value, int] = {}
     value = start
