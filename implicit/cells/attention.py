@@ -4,11 +4,8 @@
 |-------------------|--------------------------------------------------------------------------------|
 | ``keys``          | so far, turned by position, ``[batch, tokens, key_value_heads, head_size]``    |
 | ``values``        | likewise, not turned                                                           |
-| ``valid``         | which of them are real tokens, not padding, ``[batch, tokens]``, bool          |
+| ``valid``         | real tokens, not padding, ``[batch, tokens]``, bool                            |
 | ``position``      | real tokens so far, so the position of the next one, ``[batch]``, int64        |
-
-A token attends to itself and the real tokens before it. Positions count real tokens, so padding behind a
-sequence, or a cut through it, moves none.
 """
 
 import torch
@@ -35,13 +32,11 @@ class AttentionSizes(CellSizes):
 class AttentionCell(Cell):
     """Scaled dot-product attention over all tokens so far; its state grows by one token with each.
 
-    `AttentionSizes` says what the arguments are beside ``d_model``, the features of input and output. Each
-    head of keys and values is shared by heads / key_value_heads of the queries. InputError for sizes below 1,
-    that do not divide, or an odd head_size.
+    `AttentionSizes` has the arguments beside ``d_model``, the features of input and output. Each head of keys
+    and values serves heads / key_value_heads of the queries. InputError for sizes below 1, that do not
+    divide, or an odd head_size.
 
-    Source:
-        Vaswani et al. 2017, arXiv 1706.03762; shared heads, Ainslie et al. 2023, arXiv 2305.13245; the
-        attention of Llama, Touvron et al. 2023, arXiv 2302.13971.
+    Source: Vaswani et al. 2017, arXiv 1706.03762; Ainslie et al. 2023, arXiv 2305.13245 (shared heads).
 
     Example:
         >>> cell = AttentionCell(8, heads=2, key_value_heads=1, head_size=4)
@@ -110,10 +105,9 @@ class AttentionCell(Cell):
         return project(self.out_proj, y.flatten(2)), after
 
     def alone(self, inputs: Tensor, state: State, after: State, injection: Tensor | None = None) -> Tensor:
-        """Run the cell on every token by itself, behind keys and values of the others that stay as they are.
+        """Run the cell on every token by itself, behind the keys and values that ``after`` holds before it.
 
-        The state is given before the first token and after the last; the keys and values of a token are those
-        that the latter holds of the ones before. Inputs and outputs are ``[batch, length, d_model]``.
+        Inputs and outputs are ``[batch, length, d_model]``.
 
         Example:
             >>> cell, inputs = AttentionCell(8), torch.ones(1, 3, 8)

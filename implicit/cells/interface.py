@@ -1,11 +1,7 @@
 """The interface of every cell: one recurrent layer, over whole sequences and over single tokens.
 
-| code            | meaning                                                                                  |
-|-----------------|------------------------------------------------------------------------------------------|
-| ``inputs``      | what the layer reads, ``[batch, length, d_model]``, or ``[batch, d_model]`` of one token |
-| ``injection``   | what an implicit model adds to the input projection, ``[…, injection_size]``             |
-| ``state``       | named tensors with a leading batch axis, carried from token to token                     |
-| ``mask``        | which tokens are real, ``[batch, length]``, bool; padding stands behind them             |
+A state is named tensors with a leading batch axis. An injection is what an implicit model adds to the input
+projection.
 """
 
 from abc import ABC, abstractmethod
@@ -97,15 +93,9 @@ class Cell(nn.Module, ABC):
 
     @abstractmethod
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
-        """Run the cell on one token.
+        """Run the cell on one token: `forward` without the axis of length and without a mask.
 
-        Args:
-            inputs: ``[batch, d_model]``.
-            state: before the token.
-            injection: ``[batch, injection_size]``; nothing if None.
-
-        Returns:
-            Outputs, ``[batch, d_model]``, and the state after the token.
+        Return the outputs, ``[batch, d_model]``, and the state after the token.
         """
 
     def states(
@@ -125,11 +115,10 @@ class Cell(nn.Module, ABC):
     def output_with_derivative(
         self, inputs: Tensor, state: State, injection: Tensor | None = None
     ) -> tuple[Tensor, Tensor] | None:
-        """Return the output of `step` and its derivative in the inputs, written out, where the cell has that.
+        """Return the output of `step`, ``[batch, d_model]``, and its derivative in the inputs, written out.
 
-        Returns:
-            ``[batch, d_model]`` and ``[batch, d_model, d_model]``, rows for outputs, the state held fixed;
-            None where the derivative is left to automatic differentiation.
+        The derivative is ``[batch, d_model, d_model]``, rows for outputs, the state held fixed. Return None
+        where automatic differentiation has to find it.
         """
         del inputs, state, injection
         return None
@@ -193,8 +182,7 @@ def check_methods(kind: type) -> None:
 def for_code_of(owner: object, state: State, read: Given) -> tuple[State, Given]:
     """Return a state, and what is read beside it, as they may be given to the methods of an object.
 
-    A class of a user's may write into them, so it gets copies: both are read again, by the next evaluation of
-    Φ or for padding, and the state may be the caller's. Classes of this package write into neither.
+    A user's class may write into them and gets copies. Classes of this package write into neither.
 
     Example:
         >>> given = {"h": torch.zeros(1)}

@@ -51,13 +51,11 @@ class Mamba2Sizes(CellSizes):
 class Mamba2Cell(Cell):
     """in_proj (+ injection) → short causal convolution → SSD scan with Δ, A, D → gated RMSNorm → out_proj.
 
-    `Mamba2Sizes` says what the arguments are beside ``d_model``, the features of input and output. The
-    backend is that of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`.
-    InputError for sizes below 1 or that do not divide.
+    `Mamba2Sizes` has the arguments beside ``d_model``, the features of input and output. The backend is that
+    of the SSD scan; ``"auto"`` leaves all between the projections to `mamba2_mixer`. InputError for sizes
+    below 1 or that do not divide.
 
     Example:
-        Both forms give the same outputs.
-
         >>> cell = Mamba2Cell(d_model=8, head_size=4, d_state=2)
         >>> inputs = torch.randn(1, 5, 8, generator=torch.Generator().manual_seed(0))
         >>> outputs, _ = cell(inputs, cell.init_state(1))

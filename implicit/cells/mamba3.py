@@ -61,12 +61,9 @@ class _Parts(NamedTuple):
 class Mamba3Cell(Cell):
     """Mamba-3 with one input and one output per head; half of the entries of the state are turned, in pairs.
 
-    `Mamba3Sizes` says what the arguments are beside ``d_model``, the features of input and output. InputError
-    for sizes below 1 or that do not divide.
-
-    Source:
-        Lahoti et al. 2026, "Mamba-3: Improved Sequence Modeling using State Space Principles"; the form
-        without several inputs per head of ``mamba_ssm.modules.mamba3``.
+    `Mamba3Sizes` has the arguments beside ``d_model``, the features of input and output. InputError for sizes
+    below 1 or that do not divide. Source: Lahoti et al. 2026, "Mamba-3: Improved Sequence Modeling using
+    State Space Principles"; ``mamba_ssm.modules.mamba3`` with a single input per head.
 
     Example:
         >>> cell = Mamba3Cell(8, d_state=4, head_size=4)

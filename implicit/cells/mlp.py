@@ -10,10 +10,9 @@ from implicit.ops.linear import linear
 
 
 class SwiGLU(nn.Module):
-    """W_out (silu(W_gate x) · W_up x), with ``hidden`` features in between; sizes below 1 are refused.
+    """W_out (silu(W_gate x) · W_up x), with ``hidden`` features in between (Shazeer 2020, arXiv 2002.05202).
 
-    Source:
-        Shazeer 2020, arXiv 2002.05202.
+    InputError for sizes below 1.
 
     Example:
         >>> import torch

@@ -8,10 +8,7 @@ from implicit.ops.norm_factor import norm_factor, widened
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x²) + ε) · weight over the last axis.
-
-    Source:
-        Zhang & Sennrich 2019, arXiv 1910.07467.
+    """x / sqrt(mean(x²) + ε) · weight over the last axis (Zhang & Sennrich 2019, arXiv 1910.07467).
 
     Example:
         >>> RMSNorm(2)(torch.tensor([3.0, 4.0])).square().mean().item()
@@ -37,8 +34,7 @@ class RMSNorm(nn.Module):
 class GatedRMSNorm(nn.Module):
     """RMSNorm(x · silu(gate)) · weight, normalised within each group of features: the norm inside Mamba-2.
 
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060; ``RMSNormGated`` of mamba_ssm with ``norm_before_gate=False``.
+    Source: Dao & Gu 2024, arXiv 2405.21060; ``RMSNormGated`` of mamba_ssm with ``norm_before_gate=False``.
 
     Example:
         >>> norm = GatedRMSNorm(4, groups=2)

@@ -12,10 +12,9 @@
 A step is h ← P D h + b, and the output is linear in h. With |D| = 1 a permutation P has its eigenvalues on
 the unit circle; one head can follow any automaton with at most d_state states.
 
-The choice of P has the derivative zero. In what the cell *reads* (inputs, injection, state) the derivative is
-this true one, which fixed points and Theorem 1 ask for. The *parameters* of the choice, dictionary and
-selector, learn by the straight-through estimator: as if a column of P were the softmax of its scores. So,
-unlike in the paper, nothing before the cell learns through the choice, and an injection does not reach it.
+The choice of P has the derivative zero in what the cell *reads* (inputs, injection, state), as fixed points
+and Theorem 1 ask. The *parameters* of the choice, dictionary and selector, learn by the straight-through
+estimator. So, unlike in the paper, nothing before the cell learns through the choice.
 """
 
 import math
@@ -45,13 +44,10 @@ class PDSSMSizes(CellSizes):
 class PDSSMCell(Cell):
     """h_t = P(x_t) D(x_t) h_{t-1} + B x_t, read by a linear map; P is chosen by the input, column by column.
 
-    Of the paper's layer it has the transition and its choice; D comes from a linear map, where the paper has
-    an MLP, and there may be several heads. `PDSSMSizes` says what the arguments are beside ``d_model``, the
-    features of input and output. InputError for sizes below 1.
+    Unlike in the paper, D comes from a linear map, not an MLP, and there may be several heads. `PDSSMSizes`
+    has the arguments beside ``d_model``, the features of input and output. InputError for sizes below 1.
 
-    Source:
-        Terzić et al. 2025, arXiv 2509.22284, "Structured Sparse Transition Matrices to Enable State Tracking
-        in State-Space Models".
+    Source: Terzić et al. 2025, "Structured Sparse Transition Matrices", arXiv 2509.22284.
 
     Example:
         >>> cell = PDSSMCell(8, heads=2, d_state=4)
@@ -152,8 +148,7 @@ def straight_through(scores: Tensor, carried: Tensor) -> Tensor:
     """Return zeros that have, in the scores, the gradient of softmax(scores) times what is carried.
 
     Added to P D h it makes the scores learn as if P were the softmax of each of their columns. Scores are
-    real, ``[…, size, size]``, a column for each entry that is moved; what is carried is D h, complex, ``[…,
-    size]``, held fixed.
+    real, ``[…, size, size]``; what is carried is D h, complex, ``[…, size]``, held fixed.
     """
     soft = scores.softmax(-2)
     moved = (soft - soft.detach()) @ torch.view_as_real(carried.detach())

@@ -1,7 +1,6 @@
 """The one place that decides where a module's weights may be read in place of calling it.
 
-Kernels, single-token forms and written-out derivatives read weights. They are right only for modules that do
-nothing but what their class says. Adapters, quantised replacements, hooks and pruning change that.
+Kernels, single-token forms and written-out derivatives read weights. Adapters, hooks and pruning forbid that.
 """
 
 from typing import cast

@@ -11,7 +11,7 @@ from implicit.ops.short_convolution import short_convolution
 class WindowConvolution(nn.Module):
     """silu of a causal convolution, each channel by itself, of the last ``width`` tokens.
 
-    Without a bias, as DeltaNet and its relatives have it. Of width 1 it is silu alone, without a weight.
+    It has no bias, as in DeltaNet and its relatives. At width 1 it is silu alone, without a weight.
     """
 
     def __init__(self, channels: int, width: int) -> None:
