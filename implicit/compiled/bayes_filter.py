@@ -39,21 +39,15 @@ DOMINANCE = 2.0**20
 def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> ImplicitMamba2:
     """Return an implicit Mamba-2 model of one layer whose latents are multiples of the exact beliefs.
 
-    In exact arithmetic, with weights as in the proof, after every sequence of observations that can occur, of
-    any length: the first iterate from zero of a token, and each after it, is a positive multiple of the
-    belief. All tokens together, that is so for as many tokens as there were sweeps; the others wait at 0.
-    After a sequence that cannot occur the latent is 0. Floats round; nothing is proved of them. InputError
-    for something else than a filter, one with numbers that are negative or not finite, a damping outside of
-    its range, or a filter that is too large for the memory.
+    In exact arithmetic every iterate of a token, from the first on, is a positive multiple of the belief,
+    after every sequence of observations that can occur. All tokens together, that holds for as many tokens as
+    there were sweeps; the others wait at 0. After a sequence that cannot occur the latent is 0. Nothing is
+    proved of floats. InputError for something else than a filter, numbers that are negative or not finite, a
+    damping outside of (0, 1], or a filter that is too large for the memory.
 
-    Args:
-        exact: the filter; its observation numbers are the tokens, see `BayesFilter.observations`.
-        damping: of the iteration, above 0 and at most 1.
-
-    Returns:
-        The model in evaluation mode, float64. Where there is a belief, its largest logit is at a likeliest
-        state; `latent_beliefs` reads the belief. Solve it with an absolute tolerance of 0, the default: with
-        another one the start, 0, may already do.
+    The tokens are the numbers of `BayesFilter.observations`. The model is float64, in evaluation mode; its
+    largest logit is at a likeliest state. Solve it with an absolute tolerance of 0, the default: with another
+    one the start, 0, may already do.
 
     Example:
         A coin that a flip turns over with probability 0.9; looking shows it.
@@ -96,17 +90,10 @@ def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> Implici
 def latent_beliefs(model: ImplicitMamba2, observations: Tensor, solve: Solve | None = None) -> Tensor:
     """Return the beliefs that the latents of a compiled filter are multiples of, after every token.
 
-    InputError for a model whose head is not that of a compiled filter.
-
-    Args:
-        model: from `compile_bayes_filter`.
-        observations: numbers, ``[batch, tokens]``.
-        solve: how the fixed points are sought; the model's own way if None.
-
-    Returns:
-        ``[batch, tokens, states]``: latents over their sums; zeros, which is no belief, where the latent is
-        0: from an observation on that cannot occur, or where the iteration did not get to, which
-        ``converged`` of the model's solution tells.
+    Observations are numbers, ``[batch, tokens]``; beliefs are latents over their sums, ``[batch, tokens,
+    states]``. They are zeros, which is no belief, from an observation on that cannot occur, and where the
+    iteration did not get to (see ``converged`` of the model's solution). The model solves its own way if
+    ``solve`` is None. InputError for a model whose head is not that of a compiled filter.
 
     Example:
         >>> coin = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]]], [[0, 1]])

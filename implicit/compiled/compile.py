@@ -29,10 +29,9 @@ def compile_automaton(
 ) -> ImplicitMamba2:
     """Return an implicit Mamba-2 model of one layer that answers as an automaton does, on every word.
 
-    In exact arithmetic that is proved for the model that is returned: `bounds_of` encloses the inequalities
-    of docs/compiled_automata_proofs.md for its very weights, and the model is refused if one of them fails.
-    What floats make of it is proved by `executed_bounds_of`, under assumptions on the arithmetic. InputError
-    for something else, a task without a machine, or gains for which the proof fails.
+    In exact arithmetic `bounds_of` proves that of the model that is returned; under assumptions on floats
+    `executed_bounds_of` does. InputError for something else than an automaton, a task without a machine, or
+    gains for which the proof fails.
 
     Args:
         automaton: a `DFA` (the answer is whether the word read so far is accepted), a `MealyMachine` (its
@@ -43,8 +42,8 @@ def compile_automaton(
             models that are trained have 0.8.
 
     Returns:
-        The model in evaluation mode, float32; it computes by PyTorch's own operations, which
-        `executed_bounds_of` speaks of (``model.sequential_backend = "auto"`` lets a kernel do so).
+        The model in evaluation mode, float32, without kernels (``model.sequential_backend = "auto"`` lets
+        one run).
 
     Example:
         >>> import torch
@@ -86,19 +85,10 @@ def compile_run(
 ) -> Run:
     """Compile the machine of a task and store the model as a finished run that was not trained.
 
-    Its metrics are empty, and ``compiled`` in its configuration holds the gains; steps, seed and optimiser
-    are there as in every configuration and say nothing.
-
-    Args:
-        task: as `automata.tasks.specification.task_from` takes it, except automata that accept or reject:
-            their task is to tell the state.
-        out: the run folder, which must not hold anything yet.
-        gains: how strongly the parts act.
-        damping: of the iteration.
-
-    Raises:
-        InputError: for a task without a machine, gains out of range, or a folder that is not free.
-        OSError: if the folder cannot be written.
+    The task is as `automata.tasks.specification.task_from` takes it; that of automata that accept or reject
+    is to tell the state. Metrics are empty, and ``compiled`` in the configuration holds the gains; steps,
+    seed and optimiser there say nothing. InputError for a task without a machine, gains out of range, or a
+    folder that is not empty; OSError if it cannot be written.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -1,8 +1,7 @@
 """Bounds of a compiled model as it is run: section 7 of docs/compiled_automata_proofs.md.
 
-The theorems of the other sections are about real numbers. Here every operation that the program executes for
-a token may be off as `theory.rigorous.rounded` says, in whichever order sums are taken. Boxes around
-what is written, read and decided are found that the program does not leave, on words of every length.
+Every operation that the program executes for a token may be off as `theory.rigorous.rounded` says, in any
+order of sums.
 """
 
 from dataclasses import dataclass

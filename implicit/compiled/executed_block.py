@@ -7,11 +7,9 @@
 | ``unit`` | ν_d    | of an entry that a norm returns, common to all entries or its own                    |
 | ``sums`` | ν₂     | of the sum of latents that a state is written by, relative to the terms              |
 
-`theory.rigorous.rounded` speaks of errors as shares of results: of results that do not overflow, and of
-functions that return no less than 2⁻¹⁰⁰. Bounds on the numbers of the weights are asked for, far above and
-below those that `compile_automaton` writes, from which both follow, but for decays of many tokens and writes
-of states that are not entered, which the proof bounds from above only. All of them are so crude that they
-are computed in float64.
+`theory.rigorous.rounded` speaks of errors as shares of results that do not overflow, and of functions that
+return no less than 2⁻¹⁰⁰. Crude bounds on the weights, computed in float64, imply both, but for decays of
+many tokens and writes of states that are not entered, which the proof bounds from above only.
 """
 
 import math

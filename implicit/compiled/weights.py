@@ -73,10 +73,9 @@ class Wiring:
     def one_hot(cls, machine: MealyMachine, classes: int | None = None) -> "Wiring":
         """Return the wiring with one coordinate of the memory per state.
 
-        The latent has one coordinate per *outcome*, a state with an answer, such as some token leads to; if
-        the answer is the state, or follows from it, then there are as many as states that can be entered. The
-        classes are the answers; the largest of the machine and those before it if None. InputError if the
-        machine gives more answers, or the tables do not fit into memory.
+        The latent has one coordinate per *outcome*, a pair of state and answer that some token leads to. The
+        classes are the answers; those up to the machine's largest if None. InputError if the machine gives
+        more answers, or the tables do not fit into memory.
 
         Example:
             The answer says whether the state has changed, so there are four outcomes:
@@ -111,12 +110,11 @@ class Wiring:
 class Gains:
     """The strengths of the parts of a compiled automaton.
 
-    InputError for a gain out of range. Within the ranges the proof's inequalities hold for the machines that
-    were tried; `bounds_of` proves them for each model.
+    InputError for a gain out of range.
 
     Attributes:
         decay: λ, by which the memory of a token fades with every token after it. All older tokens together
-            weigh λ/(1−λ) of the last one, 1/15 for 1/16: so the last one wins, and nothing has to be erased.
+            weigh λ/(1−λ) of the last one.
         sharpness: K = sharpness + 4 log(states), the slope with which the latent decides what is written. A
             coordinate that is on writes about K/2, one that is off at most about K/4·exp(−K/4).
         start: what the constant channels say of the initial state, as a share of the memory of a token: less
@@ -171,8 +169,8 @@ class Constants:
 class Places:
     """Sizes of the block for a wiring.
 
-    Heads of about √n coordinates, with a channel for each token, so that there are about √n of them, and one
-    more for the beginning; the inner width is a multiple of d_model.
+    There are about √n heads of √n coordinates, with a channel for each token, and one more for the beginning;
+    the inner width is a multiple of d_model.
     """
 
     d_model: int  # features of the latent
