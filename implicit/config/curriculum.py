@@ -7,11 +7,8 @@
 
 Sequences of at most bounded_length tokens are in the bounded phase whatever the step.
 
-Sequences grow from start_length to the training length: every length_growth_every steps, or, with
-growth_accuracy, as soon as the model is right at the length it has. Then the run ends final_steps after it is
-right at the training length, at the latest after its steps, and the learning rate falls in these steps only.
-
-In the free phase the loss may hold penalties (`implicit.penalties`), whose options are fields here.
+With growth_accuracy sequences grow as soon as the model is right at their length. The run then ends
+final_steps after it is right at the training length; the learning rate falls in these steps only.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; phantom gradients of Geng et al. 2021, arXiv 2111.05177.
 """
@@ -37,10 +34,8 @@ model that is right at once is believed to be right at 0.93 after 26 steps, not 
 class Growth:
     """Where the curriculum stands between two training steps; nothing is known where it follows their number.
 
-    Attributes:
-        length: tokens per sequence in the next step; None before the first one.
-        accuracy: running mean of the late accuracy at this length.
-        final_from: first step of the final phase, in which the learning rate falls; None before it is known.
+    ``accuracy`` is the running mean of the late accuracy at this length, ``final_from`` the first step of the
+    final phase, in which the learning rate falls.
     """
 
     length: int | None = None
@@ -57,8 +52,8 @@ PhaseName = Literal["bounded", "free"]
 TRAINING_WINDOWS = Windowed(width=8, sweeps=6, block=None, precision=1)
 """Windows of the free phase, where no kernel solves token by token.
 
-What is left to the tolerance of training gains nothing from a solve that is verified and tightened; batches
-keep the calls of narrow windows large (figures in docs/solvers.md)."""
+At the tolerance of training verification gains nothing; batches keep the calls of narrow windows large
+(figures in docs/solvers.md)."""
 
 
 @dataclass(frozen=True)
@@ -305,12 +300,7 @@ class Curriculum(PenaltyOptions):
         The final phase begins once the running mean of the accuracy has passed at the training length, and in
         any case `final_steps` before the last step.
 
-        Args:
-            growth: where it stood before.
-            step: number of the step.
-            accuracy: its late accuracy.
-            length: the training length.
-            steps: the most training steps of the run.
+        The accuracy is the late one of the step, and ``steps`` the most of the run.
         """
         if self.growth_accuracy is None:
             return growth

@@ -52,7 +52,7 @@ def flat_fields(config_class: type[BaseModel], group: str | None = None) -> dict
 def nest(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with each flat name in its place; a flat one wins over that of its group.
 
-    What is not known stays where it is, for the check of the configuration to refuse.
+    Unknown names stay where they are, for the check of the configuration to refuse.
     """
     inner, places = groups(config_class), flat_places(config_class)
     nested: dict[str, Any] = {}

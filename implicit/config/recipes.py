@@ -1,9 +1,7 @@
 """Good settings for each task, found by trial; every explicit model takes those of the implicit one.
 
-The controls get the same data streams, the same state passing, the same limit on steps and the same
-optimiser. They ignore the settings of the fixed point. Where training ends, or lengths grow, by accuracy, how
-many steps are taken, and of which lengths, depends on the model. A Transformer, whose state grows with every
-token, begins every sequence anew.
+Explicit models ignore the settings of the fixed point. A Transformer begins every sequence anew. Where
+accuracy ends training, or lengthens sequences, the number of steps depends on the model.
 """
 
 from typing import Any
@@ -185,12 +183,12 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     InputError for an unknown task, model or field, or a bad value.
 
     Args:
-        task: name of the task, or one of your own: ``module:name``, a specification, or the object itself;
-            it takes `FALLBACK`.
-        model: name of the model, or one of your own: ``module:name`` or the class itself.
-        overrides: fields of `TrainConfig` (those of its groups by their flat names) or sizes of the model;
-            they win over the recipe. A whole group takes the place of the recipe's. Fewer steps than the
-            recipe's shorten its final phase in proportion, and the warm-up takes a quarter of them at most.
+        task: its name, or one of your own, which takes `FALLBACK`: ``module:name``, a specification, or the
+            object itself.
+        model: its name, or one of your own: ``module:name`` or the class itself.
+        overrides: fields of `TrainConfig` (those of its groups by their flat names), whole groups, or sizes
+            of the model. Fewer steps than the recipe's shorten its final phase in proportion, and the warm-up
+            takes a quarter of them at most.
 
     Example:
         >>> config = recipe("S5-generators", "lstm", steps=1000, d_model=64, lr=0.003)

@@ -55,10 +55,7 @@ class OptimizerConfig(CheckedConfig):
     def learning_rate_at(self, step: int, steps: int, falls_after: int | None = None) -> float:
         """Return the learning rate of a step: linear warm-up, then a cosine from the peak to its fraction.
 
-        Args:
-            step: number of the training step, from 1.
-            steps: training steps of the whole run, where the cosine ends.
-            falls_after: last step at the peak, if the cosine begins later than the warm-up ends.
+        Steps count from 1. The cosine ends at ``steps``; it begins after ``falls_after``, or the warm-up.
         """
         if step <= self.warmup_steps:
             return self.learning_rate * step / self.warmup_steps
@@ -136,8 +133,7 @@ FORMAT_VERSION = 2
 class TrainConfig(CheckedConfig):
     """The configuration of a training run; what ``config.json`` holds.
 
-    Use `TrainConfig.of` to make one from values that may be wrong: its faults are one sentence each. It takes
-    the fields of the optimiser, the evaluation and the curriculum by their flat names, too.
+    `TrainConfig.of` says in one sentence which value is wrong. It takes fields of the groups by flat names.
 
     Example:
         >>> config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 8}, bounded_steps=200)
@@ -320,9 +316,7 @@ class TrainConfig(CheckedConfig):
         return self.evaluation.lengths or (self.length,)
 
     def final_length(self) -> int:
-        """Return the length of the sequences in the last training step.
-
-        The training length if sequences grow with the accuracy, which is not known before.
+        """Return the length in the last step; the training length if sequences grow with the accuracy.
 
         Example:
             >>> TrainConfig.of(task="S3", model="lstm", steps=300, start_length=4).final_length()
