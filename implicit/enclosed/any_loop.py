@@ -1,13 +1,8 @@
 """One token's step of any model on balls, with latent and whole state as variables: the model's own code.
 
-A copy of the model holds balls of radius zero in the place of its parameters, so that what is computed of
-weights alone is enclosed as well. A cell that calls something without a form on balls is refused by name.
-
-`implicit.enclosed.closed_loop` has the form written by hand for Mamba-2, for covers of thousands of sets.
-
-An explicit model has no latent. Here it is given one, the next state: Φ(z; s, x) = G(s, x), of which z* =
-G(s, x) is the one fixed point, and z is the next state that is read. So what is proved of closed loops with
-fixed points (`theory.rigorous.covers.invariant_cover`) holds of explicit models as it stands.
+Balls of radius zero replace the parameters. A cell that calls something without a form on balls is refused by
+name. `implicit.enclosed.closed_loop` has the fast form for Mamba-2. An explicit model's latent is its next
+state, Φ(z; s, x) = G(s, x), so that proofs about closed loops with fixed points hold for it too.
 """
 
 import copy
@@ -136,8 +131,7 @@ class EnclosedAnyLoop:
     def logits(self, latent: Dual) -> Dual:
         """Return the logits of latents, or of next states, ``[T, d]`` → ``[T, classes]``.
 
-        The derivative encloses that at all latents up to `LARGEST`; that of an affine map is no wider
-        for it.
+        The derivative encloses that at all latents up to `LARGEST`.
         """
         value = self._decoded(Dual.constant(latent.value, 0)).value
         return Dual(value, self._decoding @ latent.tangent)

@@ -1,16 +1,12 @@
 """One token’s step of an implicit Mamba-2 model on balls, with latent and whole state as variables.
 
-`implicit.enclosed.mamba2` differentiates along one direction of h a layer, at a fixed window, which large
-models need. For statements about sets of states all derivatives by the state are wanted, the window's among
-them; that is affordable for states of some dozens of numbers.
+A state is one vector: the window, channel by channel, then h, ``(channel, n)`` row by row. All derivatives by
+it are computed, which is affordable for some dozens of numbers; `implicit.enclosed.mamba2` takes one
+direction of h a layer.
 
-A state is one vector: the window, channel by channel, then h, ``(channel, n)`` row by row.
-
-`ExecutedClosedLoop` bounds the rounding of a program on a CPU. It is the sequential mode in plain PyTorch:
-for a latent z and a state s that are floats it computes Φ, the residual, the next iterate, the next state and
-the logits, operation by operation as `implicit.cells.mamba2.Mamba2Cell.step`,
-`implicit.models.implicit_model` and `implicit.fixed_point` have them. Here the same operations are done on
-`theory.rigorous.rounded.Rounded` numbers, for all z and s of boxes at once.
+`ExecutedClosedLoop` bounds the rounding of the sequential mode in plain PyTorch on a CPU. It repeats the
+operations of `implicit.cells.mamba2.Mamba2Cell.step`, `implicit.models.implicit_model` and
+`implicit.fixed_point` on `theory.rigorous.rounded.Rounded` numbers, for all z and s of boxes at once.
 """
 
 from collections.abc import Sequence
