@@ -34,11 +34,6 @@ class Stopping:
     precision), with a warning: 0.02 in bfloat16, 5e-7 in float32. In half precision a token whose residual
     stalls ends before the limit, with a warning. With tolerances of 0 all iterations are made.
 
-    Attributes:
-        rtol: relative tolerance.
-        atol: absolute tolerance.
-        max_iterations: the most evaluations of Φ.
-
     Example:
         >>> Stopping(rtol=0.05, max_iterations=24)
         Stopping(rtol=0.05, atol=0.0, max_iterations=24)
@@ -94,7 +89,7 @@ _GIVEN_UP = -1
 
 @dataclass(frozen=True)
 class IterationState:
-    """The account of every token while it is iterated, ``[batch, tokens]``.
+    """The status of every token while it is iterated, ``[batch, tokens]``.
 
     ``iterations`` counts evaluations of Φ while the token was not done; ``residual`` is infinite before the
     first; ``status`` is MAX_ITERATIONS for a token that is not done.

@@ -1,11 +1,4 @@
-"""The interface of fixed-point problems and of solvers.
-
-| code        | symbol      | meaning                                                          |
-|-------------|-------------|------------------------------------------------------------------|
-| ``latent``  | z           | ``[batch, tokens, features]``; one fixed point per token         |
-| ``change``  | Φ(z) − z    | what the self-map moves z by; its norm per token is the residual |
-| ``damping`` | τ           | z ← (1 − τ) z + τ Φ(z)                                           |
-"""
+"""The interface of fixed-point problems and of solvers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,12 +71,9 @@ class Solver(Protocol):
         ...
 
     def step(self, latent: Tensor, change: Tensor, active: Tensor, memory: Any) -> tuple[Tensor, Any]:
-        """Return the next iterate and the memory.
+        """Return the next iterate and the memory, which the next step is given.
 
-        Args:
-            latent: z, ``[batch, tokens, features]``.
-            change: Φ(z) − z, of the same shape.
-            active: ``[batch, tokens]``, False where the loop keeps the token as it is.
-            memory: what the previous step returned.
+        The change is Φ(z) − z, ``[batch, tokens, features]`` as the latent z; its norm per token is the
+        residual. ``active`` is False, ``[batch, tokens]``, where the loop keeps the token as it is.
         """
         ...

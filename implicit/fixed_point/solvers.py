@@ -17,13 +17,9 @@ def check_damping(damping: float) -> None:
 
 @dataclass(frozen=True)
 class DampedPicard:
-    """z ← (1 − τ) z + τ Φ(z).
+    """z ← (1 − τ) z + τ Φ(z) with the damping τ in (0, 1]; 1 is the plain iteration.
 
-    Attributes:
-        damping: τ in (0, 1]; 1 is the plain iteration.
-
-    Source:
-        Schöne et al. 2025, arXiv 2502.07827; their code uses τ = 0.8.
+    Source: the code of Schöne et al. 2025, arXiv 2502.07827, with τ = 0.8.
 
     Example:
         >>> z = torch.zeros(1, 1, 1)
@@ -66,12 +62,9 @@ class Anderson:
         damping: τ in (0, 1].
         regularization: Tikhonov term relative to the largest residual, which keeps the small system solvable.
 
-    Source:
-        Walker & Ni 2011, "Anderson acceleration for fixed-point iterations", Eq. 2.2.
+    Source: Walker & Ni 2011, "Anderson acceleration for fixed-point iterations", Eq. 2.2.
 
     Example:
-        On a linear map in two dimensions it ends, up to the regularisation, after three evaluations.
-
         >>> from implicit.fixed_point import FixedPointProblem, Stopping, solve
         >>> matrix = torch.tensor([[0.9, 0.3], [0.0, -0.7]], dtype=torch.float64)
         >>> problem = FixedPointProblem(lambda z: z @ matrix.T + 1)
