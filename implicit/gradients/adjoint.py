@@ -15,10 +15,7 @@ from implicit.ops.hand_written_passes import is_transformed
 
 
 def with_gradient_of(value: Tensor, path: Tensor) -> Tensor:
-    """Return a value, to the bit, with the derivatives of another tensor of its shape, and none of its own.
-
-    Recording a gradient changes no result: z* keeps the residual and the status that it was found with. The
-    derivatives are of any order and in every mode.
+    """Return a value, to the bit, with the derivatives of another tensor, of any order and in every mode.
 
     Example:
         >>> b = torch.ones(1, requires_grad=True)

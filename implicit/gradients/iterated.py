@@ -37,12 +37,8 @@ class Implicit:
     and v is found by the same loop, solvers and status as z* itself. Under ``torch.func`` and in forward
     mode damped steps from z* are differentiated in place of that, as many as displacements take to decay.
 
-    Attributes:
-        solver: the solver of the adjoint; the forward one if None.
-        stopping: tolerance and limit of the adjoint; the forward ones if None, but the absolute tolerance.
-
-    Source:
-        Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
+    The solver and the stopping rule of the adjoint are the forward ones if None, but for the absolute
+    tolerance. Source: Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1.
 
     Example:
         z = a z + 1 has the solution 1 / (1 − a), with derivative 1 / (1 − a)² in a.
@@ -97,17 +93,10 @@ class FactoredImplicit:
 
     The problems of a model do so in one pass from the last token to the first: by the LU factors of every
     token (`implicit.modes.adjoint`), or, on a CPU and for Mamba-2 cells, in a kernel that solves each token's
-    own block by GMRES to rounding, a tenth of the work. Time and memory do not depend on how many iterations
-    the fixed point took. What v leaves of the system is measured, by the kernel or by one product Jᵀ v.
-    InputError for a tolerance that is not above 0.
-
-    Attributes:
-        rtol: a warning tells of tokens with ‖g + Jᵀ v − v‖ above this many ‖v‖; 10⁻³ is far above rounding in
-            float32, and below what another tolerance of the fixed point changes.
+    own block by GMRES. Time and memory do not depend on how many iterations the fixed point took. A warning
+    tells of tokens with ‖g + Jᵀ v − v‖ above rtol · ‖v‖. InputError for a tolerance that is not above 0.
 
     Example:
-        The gradient of a sum over the latents of a stored run, in one weight of its output projection.
-
         >>> from implicit import Solve, load_run
         >>> from implicit.gradients import Implicit
         >>> model, tokens = load_run("parity").model, torch.ones(1, 5, dtype=torch.long)

@@ -1,16 +1,7 @@
 """Gradient rules: how a fixed point is differentiated. None of them knows which solver found it.
 
-With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂zΦ)^{-1} ∂θΦ. The rules:
-
-- `Unrolled`: differentiate through n damped steps from the start; exact for what was computed.
-- `Phantom`: differentiate k damped steps from the solution. With damping τ this is the Neumann series
-  τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends to the implicit gradient as k grows wherever the damped
-  iteration contracts.
-- `Implicit`: solve the adjoint system v = g + (∂zΦ)ᵀ v, then back-propagate v through one evaluation of Φ;
-  `Implicit` iterates it, `FactoredImplicit` solves it token by token (`implicit.gradients.iterated`).
-
-A rule attaches a gradient to a solution and nothing more: value, residual and status stay the solver's.
-`solve_with_gradient` joins it with a search.
+With z* = Φ(z*, θ), the implicit function theorem gives dz*/dθ = (I − ∂zΦ)^{-1} ∂θΦ. A rule attaches a
+gradient to a solution and nothing more: value, residual and status stay the solver's.
 """
 
 import math
@@ -59,15 +50,10 @@ class GradientRule(Protocol):
 class Unrolled:
     """Differentiate through a fixed number of steps: the bounded phase of the curriculum.
 
-    `solve_with_gradient` iterates with gradient, replaces the limit of the stopping rule by `iterations`, and
-    lets no token stop early. One more evaluation, without gradient, gives the residual and the status.
-
-    Attributes:
-        iterations: n, the number of evaluations of Φ.
+    The steps are ``iterations`` evaluations of Φ, in place of the limit of the stopping rule; no token stops
+    early. One more evaluation, without gradient, gives the residual and the status.
 
     Example:
-        z ← a z + b twice from 0 gives a b + b, with derivative b in a.
-
         >>> from implicit.fixed_point import DampedPicard
         >>> from implicit.gradients import solve_with_gradient
         >>> a = torch.tensor(0.5, requires_grad=True)
@@ -100,20 +86,15 @@ class Unrolled:
 class Phantom:
     """Take the gradient of k damped steps from the solution. Memory does not grow with the iterations.
 
-    The steps give the gradient and leave the value as it is; for a token that reached the limit they are the
-    last ones, which led to its value. The gradient is biased: it leaves out what more steps would add
-    (`Implicit` leaves out nothing).
+    The steps leave the value as it is; for a token that reached the limit they are the last ones, which led
+    to its value. The gradient is the truncated Neumann series τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends
+    to the implicit gradient as k grows wherever the damped iteration contracts. The damping τ is that of the
+    solver if None, or 0.8 where it has none.
 
-    Attributes:
-        steps: k.
-        damping: τ of those steps; if None that of the solver, or 0.8 where it has none.
-
-    Source:
-        Geng et al. 2021, "On Training Implicit Models", arXiv 2111.05177; k = 4 and τ = 0.8 in Schöne et al.
+    Source: Geng et al. 2021, "On Training Implicit Models", arXiv 2111.05177; k = 4 and τ = 0.8 in Schöne et
+    al. 2025, arXiv 2502.07827.
 
     Example:
-        For z = a z + b the implicit gradient db/(1−a)² is approached as k grows.
-
         >>> from implicit.fixed_point import DampedPicard
         >>> from implicit.gradients import solve_with_gradient
         >>> a = torch.tensor(0.5, requires_grad=True)
@@ -163,8 +144,7 @@ def by_all_steps(
 ) -> Solution:
     """Give a solution the gradient of as many damped steps as a displacement from it takes to decay.
 
-    A displacement decays as the derivatives of the steps near the implicit gradient, whatever led to z*: of
-    every order, in forward mode and under the transforms of ``torch.func``, where no adjoint can be solved.
+    They serve every order, forward mode and the transforms of ``torch.func``, where no adjoint can be solved.
     Memory grows with the steps.
     """
     picard = DampedPicard(getattr(solver, "damping", 0.8))
@@ -181,7 +161,7 @@ def _steps_of_decay(
 ) -> tuple[int, bool]:
     """Count the steps after which a displacement of every token has decayed by the tolerance, or to rounding.
 
-    What is displaced meets slow directions, too, in which z* was reached at once.
+    A displacement meets slow directions, too, in which z* was reached at once.
     """
     size, eps = token_norm(value), torch.finfo(value.dtype).eps
     direction = torch.arange(value.shape[-1], device=value.device).add(1.0).cos().to(value.dtype)
