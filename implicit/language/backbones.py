@@ -4,8 +4,6 @@
 |------------------|-------|--------------------------------------------------------------------------------|
 | ``injections``   | x     | one Linear with a bias of RMSNorm(embedding), added to the input projection of |
 |                  |       | every layer: a shared map of the token, the same in all iterations             |
-| ``head``         |       | the identity: the language model's own head reads what comes out               |
-| ``layers``       |       | all inside one fixed point                                                     |
 
 Source: the language models of Schöne et al. 2025, arXiv 2502.07827, as their public code has them.
 """
@@ -47,8 +45,7 @@ class ImplicitMamba2Backbone(SharedInjection, ImplicitMamba2):
 class ImplicitLlamaBackbone(SharedInjection):
     """Llama blocks iterated to a fixed point, with one injection.
 
-    The latent of a token is solved for with the keys and values of the tokens before it, at their fixed
-    points, and its own, which change with the latent.
+    A token attends to the tokens before it at their fixed points, and to itself at its latent.
     """
 
     name: ClassVar[str] = "implicit-llama-backbone"

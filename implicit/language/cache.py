@@ -11,13 +11,9 @@ from theory.transition import State
 class SequenceState:
     """The state of a batch after its last real tokens: recurrent states, or keys and values.
 
-    It is what ``past_key_values`` is to other models; `transformers` hands it on and, in a beam search, puts
-    its rows in another order.
-
-    Attributes:
-        state: named tensors with a leading batch axis.
-        seen: tokens so far, padding included.
-        mask: which of them are real, bool ``[batch, seen]``; None where all are.
+    `transformers` hands it on as ``past_key_values`` and reorders its rows in a beam search. The state is
+    named tensors with a leading batch axis; ``seen`` counts tokens so far, padding included; ``mask`` is True
+    at real ones, ``[batch, seen]``, or None where all are.
 
     Example:
         >>> import torch

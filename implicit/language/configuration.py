@@ -93,17 +93,10 @@ Unconverged = Literal["warn", "raise", "ignore"]
 
 
 class LanguageModelConfig(PreTrainedConfig):
-    """The configuration that all four language models share.
+    """The configuration that all four language models share; InputError if a number is out of its range.
 
-    InputError if a number is out of its range.
-
-    Attributes:
-        vocab_size: tokens of the tokenizer.
-        hidden_size: features of the residual stream or of the latent.
-        num_hidden_layers: layers; in an implicit model all of them lie inside one fixed point.
-        initializer_range: standard deviation of the initial embedding.
-        use_cache: whether the state is returned, for generation.
-        tie_word_embeddings: whether the head has the weights of the embedding.
+    All layers of an implicit model lie inside one fixed point, whose latent has ``hidden_size`` features.
+    ``initializer_range`` is the standard deviation of the initial embedding.
     """
 
     keys_to_ignore_at_inference: ClassVar[list[str]] = [
@@ -297,19 +290,10 @@ def _rope_theta(rope: Any, usual: float) -> float:
 class FixedPoints(LanguageModelConfig):
     """The search for fixed points of an implicit language model.
 
-    Attributes:
-        damping: of the fixed-point iteration.
-        rtol: relative tolerance outside of training.
-        max_iterations: the most evaluations of the layers outside of training, as in `Stopping`.
-        mode: outside of training, in which order tokens are solved; see `implicit.modes.Solve`. The choice of
-            ``"auto"`` has the answer of ``"sequential"``; Llama solves all tokens of a prompt together,
-            verifies them, and reads one after the other from the first that fails.
-        unconverged: outside of training, what is done where a token has no fixed point within the limit:
-            ``"warn"``, ``"raise"`` an error, or ``"ignore"``. Its status stands in the output in any case.
-        training_rtol: relative tolerance in training, of all tokens together.
-        training_max_iterations: the most steps without gradient in training: 24 for Mamba-2, 32 for Llama in
-            Schöne et al. 2025. One evaluation more measures the residual.
-        phantom_steps: steps with gradient after these; they are taken without it first, to know the value.
+    ``mode``, ``rtol`` and ``max_iterations`` hold outside of training, as in `implicit.modes.Solve` and
+    `Stopping`; ``unconverged`` says what is done there where a token has no fixed point: ``"warn"``,
+    ``"raise"`` or ``"ignore"``. In training all tokens have one tolerance together, and
+    ``training_max_iterations`` steps without gradient come before the ``phantom_steps`` with it.
     """
 
     damping: float = 0.8

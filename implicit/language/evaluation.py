@@ -24,8 +24,8 @@ class TextEvaluation:
     Attributes:
         nats: mean negative log-likelihood per predicted token.
         tokens: predicted tokens.
-        iterations: mean self-iterations per token; None of an explicit model, like the next.
-        share_converged: of the fixed points.
+        iterations: mean self-iterations per token; None for an explicit model, like the next.
+        share_converged: share of the tokens with a fixed point.
 
     Example:
         >>> round(TextEvaluation(math.log(50), tokens=10).perplexity, 6)
@@ -49,10 +49,9 @@ def evaluate_text(
 ) -> TextEvaluation:
     """Measure how well a model predicts a text, in windows that know nothing of each other.
 
-    A window has ``context`` tokens, of which all but the first are predicted from those before it in the
-    window; the next window begins with the last token of this one, so that every token of the text but the
-    first is predicted once. The last window is shorter. Fixed points are sought as configured if ``solve`` is
-    None. InputError if the text has fewer than two tokens, a number is out of its range, or the model is in
+    A window of ``context`` tokens begins with the last token of the one before, so that every token of the
+    text but the first is predicted once. Fixed points are sought as configured if ``solve`` is None.
+    InputError if the text has fewer than two tokens, a number is out of its range, or the model is in
     training mode.
 
     Example:
@@ -103,7 +102,7 @@ def _of_one_length(windows: list[Tensor]) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class ModeAgreement:
-    """Whether the simultaneous and the sequential mode predict the same.
+    """The agreement of the predictions of the simultaneous and the sequential mode.
 
     Attributes:
         share: of the tokens after which both hold the same next token for the likeliest; 0.976 is published
@@ -126,10 +125,7 @@ def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | No
     """Compare what an implicit model, in evaluation mode, predicts of ``[batch, length]`` in its two modes.
 
     Tolerance and limit of both are those configured if None. InputError if the model is explicit, or in
-    training mode.
-
-    Source:
-        Schöne et al. 2025, arXiv 2502.07827, who compare the modes of trained language models.
+    training mode. Source: Schöne et al. 2025, arXiv 2502.07827.
 
     Example:
         >>> from implicit.language import ImplicitMamba2ForCausalLM, ImplicitMamba2LMConfig

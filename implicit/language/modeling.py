@@ -1,10 +1,6 @@
 """Implicit and explicit language models as `transformers` knows them.
 
-| code                | meaning                                                                              |
-|---------------------|--------------------------------------------------------------------------------------|
-| ``model``           | the stack of `implicit.language.backbones`: from tokens to features                  |
-| ``lm_head``         | features to logits, without a bias, by default with the weights of the embedding     |
-| ``past_key_values`` | a `SequenceState`: the recurrent state, or keys and values, after what was read      |
+``model`` is the stack of `implicit.language.backbones`, and ``past_key_values`` a `SequenceState`.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (Dao & Gu 2024, arXiv
 2405.21060) and of Llama (Touvron et al. 2023, arXiv 2302.13971).
@@ -78,7 +74,6 @@ class LanguageModelOutput(ModelOutput):
             the features of an explicit model.
         hidden_states: where asked for, the stream before each layer and what the head reads, all ``[batch,
             length, hidden_size]``. That of an implicit model begins with z.
-        attentions: None.
     """
 
     loss: Tensor | None = None
@@ -108,7 +103,7 @@ _OF_THE_LOSS = frozenset(("num_items_in_batch", "ignore_index"))
 def _tell_names(wrapper: nn.Module, attribute: str, wrapped: nn.Module | None) -> None:
     """Tell other libraries the names by which they know parts of a language model that they wrap.
 
-    What `torch.compile` makes of one keeps its name, by which `Trainer` goes, see below.
+    A compiled model keeps its name, by which `Trainer` goes, see below.
     """
     inner = getattr(getattr(wrapped, "base_model", None), "model", None)  # of an adapted model of peft
     named = inner if isinstance(inner, LanguageModel) else wrapped
@@ -124,11 +119,7 @@ register_module_module_registration_hook(_tell_names)
 
 
 class LanguageModel(PreTrainedModel, GenerationMixin):
-    """A stack of cells between an embedding and a head; subclasses say which.
-
-    Class attributes:
-        backbone_class: of the stack.
-    """
+    """A stack of cells between an embedding and a head; subclasses name its ``backbone_class``."""
 
     base_model_prefix = "model"
     main_input_name = "input_ids"

@@ -1,10 +1,8 @@
 """Prompts of a model whose state grows: all tokens together, then verified against the sequential mode.
 
-Solved together, a token begins on a wrong state and may end at another fixed point than the sequential
-mode finds, or at none. So every token is solved once more on its own, from its start, behind the keys and
-values of those before it. By induction the tokens before the first that ends elsewhere have the answer of the
-sequential mode; from that one on the sequential mode reads. So no answer depends on later tokens, and a
-prompt has the answer that its tokens have one by one.
+Solved together, a token begins on a wrong state and may end at another fixed point than the sequential mode.
+So every token is solved once more on its own, behind the keys and values of those before it. By induction the
+tokens before the first that ends elsewhere have the answer of the sequential mode, which reads the rest.
 """
 
 from dataclasses import replace
@@ -35,9 +33,8 @@ def read_prompt(
 ) -> ModelOutput:
     """Find the answer of the sequential mode, where the verification passes in the time of the simultaneous.
 
-    The cells are `AttentionCell`; with hooks on them, or a tolerance above 0.001, the model reads token by
-    token. The mode of ``solve`` does not count. The evaluations of the result count those of the verification
-    too.
+    With hooks on the cells, all `AttentionCell`, or a tolerance above 0.001, the model reads token by token.
+    The mode of ``solve`` does not count. The evaluations include those of the verification.
     """
     sequential = replace(solve, mode="sequential")
     with catch_warnings(action="ignore"):  # the solve itself warns of a tolerance that is raised

@@ -57,18 +57,10 @@ _CONFIGS: dict[tuple[str, bool], type[LanguageModelConfig]] = {
 
 
 def published_config(family: str, size: str, *, implicit: bool = True, **changes: Any) -> LanguageModelConfig:
-    """Return the configuration of a published size.
+    """Return the configuration of a size in the public code of Schöne et al. 2025, arXiv 2502.07827.
 
-    InputError if the family, the size or a field is unknown.
-
-    Args:
-        family: ``"mamba2"`` or ``"llama"``.
-        size: ``"130m"``, ``"370m"`` (350M in the deck), ``"760m"`` or ``"1.3b"``.
-        implicit: whether the layers are iterated to a fixed point; once otherwise.
-        **changes: other fields.
-
-    Source:
-        The configurations in the public code of Schöne et al. 2025, arXiv 2502.07827.
+    The family is ``"mamba2"`` or ``"llama"``, the size ``"130m"``, ``"370m"``, ``"760m"`` or ``"1.3b"``;
+    changes are other fields. InputError if the family, the size or a field is unknown.
 
     Example:
         >>> config = published_config("mamba2", "1.3b")

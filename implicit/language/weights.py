@@ -87,11 +87,7 @@ def naming_of(weights: Weights) -> str:
 
 
 def normalised_weights(weights: Weights) -> dict[str, Tensor]:
-    """Return weights with directions v and lengths g joined: every row of a weight is g v / ‖v‖.
-
-    Source:
-        Salimans & Kingma 2016, arXiv 1602.07868, as `torchdeq` applies it.
-    """
+    """Return weights whose rows are g v / ‖v‖ (Salimans & Kingma 2016, arXiv 1602.07868)."""
     joined = {name: part for name, part in weights.items() if not name.endswith(("weight_g", "weight_v"))}
     for name in weights:
         if name.endswith("weight_g") and f"{name.removesuffix('_g')}_v" not in weights:
@@ -156,19 +152,13 @@ def load_weights(
     """Give a model weights from elsewhere, in the model's own dtype; return the model itself.
 
     Explicit weights make of an implicit model a beginning for its training ("upcycling"): the injection is
-    then that of the first layer, W_in RMSNorm(embedding) with the norm and the matrix of that layer, so that
-    in the first self-iteration, from z = 0, the cell of the first layer computes what it does in the
-    explicit model.
+    then W_in RMSNorm(embedding) with the norm and the matrix of the first layer, so that the cell of that
+    layer computes in the first self-iteration, from z = 0, what it does in the explicit model.
 
-    Weights do not tell the epsilon of norms, limits of time steps, activations or scaled positions. A
-    configuration does, and is compared; a warning says where one is needed and not given. InputError if a
-    tensor is missing, unknown, of another shape, or not finite, or the configuration is of another model; the
-    model stays as it was.
-
-    Args:
-        model: that is given the weights.
-        weights: under one of the namings of this module.
-        config: that the weights were trained with, of `transformers` or the content of a ``config.json``.
+    The configuration that the weights were trained with, of `transformers` or from ``config.json``, is
+    compared: weights do not tell the epsilon of norms, limits of time steps, activations or scaled positions.
+    A warning says where it is needed and not given. InputError if a tensor is missing, unknown, of another
+    shape, or not finite, or the configuration is of another model; the model stays as it was.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaForCausalLM

@@ -1,15 +1,8 @@
 """Bytes that training holds on a device, by formula.
 
-| code            | what is counted                                                                     |
-|-----------------|-------------------------------------------------------------------------------------|
-| ``sweeps``      | evaluations of the layers whose activations are held at once                        |
-| ``stream``      | what enters a layer; all that gradient checkpointing keeps of it                    |
-| ``"bf16"``      | autocast: products in bfloat16; norms, streams, scan and softmax in float32, as the |
-|                 | rules of PyTorch for GPUs have it; weights, gradients and moments in float32        |
-
-An implicit model holds the activations of its phantom steps; of the evaluations without gradient nothing is
-held. Left out: what single operations write and drop again (of a layer or two), numbers per token (the
-tokens, residuals), the allocator's losses and the buffers of NCCL.
+An implicit model holds the activations of its phantom steps only. In ``"bf16"``, autocast, products are in
+bfloat16; norms, streams, scan, softmax, weights, gradients and moments are in float32. Left out: what single
+operations write and drop again, numbers per token, the allocator's losses and the buffers of NCCL.
 """
 
 from dataclasses import dataclass
@@ -28,13 +21,9 @@ _FULL = 4
 class WeightMemory:
     """Bytes on one device that do not depend on the batch.
 
-    Attributes:
-        weights: of the model, or its share of them.
-        gradients: likewise.
-        moments: both of AdamW, likewise.
-        passing: weights and gradients on their way: with replicated weights the buckets in which gradients
-            are summed, and in bfloat16 the weights that autocast has rounded; with sharded weights all
-            weights, gathered, and all gradients before they are dealt out.
+    Weights, gradients and both ``moments`` of AdamW are all of the model, or its share. ``passing`` counts
+    the buckets of gradients and the weights that autocast rounds, or, with sharded weights, all weights,
+    gathered, and all gradients before they are dealt out.
 
     Example:
         >>> from implicit.language import published_config
@@ -76,7 +65,7 @@ class Activations:
     """Bytes that one sequence takes at the end of the forward pass.
 
     Attributes:
-        layers: what the layers hold for the backward pass, of all sweeps.
+        layers: what the layers hold for the backward pass, of all sweeps with gradient.
         recomputed: what one layer holds while gradient checkpointing computes it again; 0 without.
         around: embedding, injection, last norms and the states of the layers.
         logits: three float32 copies: the logits that are returned, their log-softmax, and its gradient.

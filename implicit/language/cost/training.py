@@ -28,10 +28,7 @@ from implicit.ops.ssd.chunked import CHUNK_SIZE
 class Flops:
     """Floating-point operations of a part of a model, for one sequence.
 
-    Attributes:
-        forward: of one evaluation.
-        backward: of its gradient in inputs and weights.
-        again: what gradient checkpointing computes a second time for that gradient.
+    ``again`` is what gradient checkpointing computes a second time for the gradient.
     """
 
     forward: int = 0
@@ -52,12 +49,7 @@ class Flops:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation of all layers on one sequence.
-
-    Attributes:
-        projections: products with matrices.
-        mixing: the scan, or attention.
-        convolution: the short convolution; none in Llama.
+    """One evaluation of all layers on one sequence: products with matrices, scan or attention, convolution.
 
     Example:
         >>> from implicit.language import published_config
@@ -143,17 +135,11 @@ class TrainingCost:
     """Floating-point operations of training a model.
 
     A step evaluates the layers of an implicit model ``iterations + phantom_steps + 1`` times without
-    gradient, the last of which measures the residual, and ``phantom_steps`` times with it. Whether the
-    iteration is damped changes none of this.
-
-    Attributes:
-        config: of the model.
-        length: tokens of a sequence.
-        gradient_checkpointing: whether the backward pass computes the layers once more.
+    gradient, the last of which measures the residual, and ``phantom_steps`` times with it. With gradient
+    checkpointing the backward pass computes the layers once more. ``length`` is tokens of a sequence.
 
     Example:
-        With one phantom step after four iterations the layers are run seven times forward, and once
-        backward, which costs twice as much: nine times what an evaluation costs.
+        The layers are run seven times forward, and once backward, which costs twice as much.
 
         >>> from implicit.language import published_config
         >>> cost = TrainingCost(published_config("llama", "130m"))
@@ -170,9 +156,9 @@ class TrainingCost:
     def per_token(self, phase: Phase | None = None, iterations: float | None = None) -> float:
         """Return the operations per token of a step; an explicit model has no phase.
 
-        Iterations are the evaluations without gradient that the sequences of a batch take in the mean, the
-        slowest of each batch being what counts; the limit of the phase if None, an upper bound. InputError if
-        an implicit model is given no phase, or the iterations lie outside of its limit.
+        Iterations are the evaluations without gradient that the slowest sequence of a batch takes; the limit
+        of the phase if None, an upper bound. InputError if an implicit model is given no phase, or the
+        iterations lie outside of its limit.
         """
         around = outside_layers(self.config, self.length)
         layers = self._of_layers(Evaluation.of(self.config, self.length).total, phase, iterations)
@@ -225,10 +211,9 @@ def published_phases(family: str) -> tuple[Phase, ...]:
 
 
 def tokens_per_second(flops_per_token: float, devices: int, peak: float, utilisation: float) -> float:
-    """Return how many tokens devices read per second: a prediction, as good as the utilisation.
+    """Predict how many tokens devices read per second; the peak is operations per second of a device.
 
-    That is the share of the peak, operations per second of a device, that is reached; nobody knows it
-    beforehand. InputError if the utilisation is not above 0 and at most 1.
+    InputError if the utilisation, the share of the peak that is reached, is not above 0 and at most 1.
 
     Example:
         >>> tokens_per_second(1e9, devices=8, peak=1e15, utilisation=0.5)

@@ -9,16 +9,12 @@ Word problems in plain words: a lamp that is switched, a cat that walks in a cir
 |        |                              | current one, and not the other two                          |
 | line   | a permutation σ of 1 … n     | new order: σ(1)th, σ(2)th, …: who was σ(i)th is i-th now    |
 
-A permutation is read as everywhere in this toolkit, ``state_t[i] = state_{t-1}[σ_t[i]]``, so that the line of
-friends is the product in S_n. All n! arrangements have to be told apart, since any two differ in the place
-that may be asked; the question comes last, and is about one place drawn uniformly.
+A permutation is read as ``state_t[i] = state_{t-1}[σ_t[i]]``, so that the line of friends is the product in
+S_n. The question comes last, and is about one place drawn uniformly.
 
-The number of tokens tells nothing of the lamp and the cat under any tokenizer that splits text at spaces: all
-documents of as many steps have the same words, punctuation included, and only the order of the words differs.
-Some orders may be longer for tokenizers that merge words across spaces. So the order is drawn: of what is and
-what is not, of the two houses that the cat does not visit, and of the five houses themselves. All new orders
-have the same ordinals, and one length under the tokenizers of GPT-2 and GPT-NeoX. The lamp and the cat begin
-in a state drawn uniformly.
+The number of tokens tells nothing under any tokenizer that splits text at spaces: all documents of as many
+steps have the same words, in an order that is drawn. All new orders have one length under the tokenizers of
+GPT-2 and GPT-NeoX. The lamp and the cat begin in a state drawn uniformly.
 """
 
 from collections.abc import Iterator
@@ -161,8 +157,8 @@ def _problem(task: str) -> WordProblem:
 def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield puzzles of five balls that are swapped, answered with the place of the ball that is named first.
 
-    The question names all balls, the others in a random order, so that its number of tokens does not tell
-    which one is asked for. There are ``length`` swaps, each of two balls drawn uniformly.
+    The question names all balls, so that its number of tokens does not tell the answer. There are ``length``
+    swaps, each of two balls drawn uniformly.
     """
     numbers = tuple(str(number) for number in range(1, BALLS + 1))
     pairs = sample_swaps(BALLS, (count, length), rng).tolist()
@@ -180,9 +176,8 @@ def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterato
 def program_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield small reversible programs with what they print up to a value, answered with its digit.
 
-    Values that are printed before the one asked for are shown, as they would be; they tell nothing of it,
-    since a program takes the uniform values at its beginning to uniform ones, one to one. The length counts
-    statements beside the first values and the prints; loops and conditions count as one each.
+    Values that are printed earlier are shown; they tell nothing of the answer. The length counts statements
+    beside the first values and the prints; loops and conditions count as one each.
     """
     digits = tuple(map(str, range(PROGRAMS.modulus)))
     for _ in range(count):
@@ -201,8 +196,7 @@ def program_documents(length: int, count: int, rng: np.random.Generator) -> Iter
 def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield sessions that swap variables up to the values that they print, answered with the first of these.
 
-    All variables are printed, the others in a random order, so that the number of tokens does not tell which
-    one comes first. There are ``length`` swaps of two of five variables.
+    All variables are printed, in a random order. There are ``length`` swaps of two of five variables.
     """
     names = SESSIONS.variable_names
     values = tuple(str(number) for number in range(1, len(names) + 1))

@@ -137,19 +137,12 @@ def evaluate_folder(folder: str | Path, settings: HarnessOptions) -> dict[str, A
 def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict[str, Any]:
     """Evaluate a causal language model of `transformers`; of this toolkit or any other.
 
-    InputError if the package ``lm_eval`` is missing.
-
-    Args:
-        model: in evaluation mode, on the device where it is to be run.
-        tokenizer: its own.
-        settings: what is asked of it.
+    The model is in evaluation mode, on its device. InputError if the package ``lm_eval`` is missing.
 
     Returns:
         JSON: what is `KEPT` of the answer of `lm-eval`; ``fixed_points``, how those of an implicit model
-        ended over all texts that were read, or None; ``shortened``, how many texts, each with one of the
-        answers, were longer than the limit and lost their beginning; ``cut``, of how many documents of each
-        task some did; ``settings``; ``environment``, with the
-        versions of the libraries.
+        ended over all texts, or None; ``shortened``, how many texts lost their beginning to the limit;
+        ``cut``, in how many documents of each task some did; ``settings``; ``environment``.
     """
     evaluator, manager = _harness()
     from implicit.language.harness.adapter import HarnessModel
@@ -194,9 +187,8 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
 def _count_clusters(found: dict[str, Any], read: _Read) -> None:
     """Set the standard errors of accuracies, in place: documents that are read alike are one cluster.
 
-    `lm-eval` takes documents as independent, but a model answers what it reads again as before. Of a text
-    that is cut only the end counts. Few clusters can agree by chance, so that no error is smaller than that
-    of independent documents.
+    Only the end of a text that is cut counts. Few clusters can agree by chance, so that no error is smaller
+    than that of independent documents.
     """
     from lm_eval.api.metrics import pooled_sample_stderr
 

@@ -1,18 +1,9 @@
 """Seven benchmarks of language models from files in a folder, as the prompts of `lm-eval` want them.
 
-| set           | files below the folder                           | what is read                        |
-|---------------|--------------------------------------------------|-------------------------------------|
-| lambada       | ``lambada/lambada_test.jsonl``                   | OpenAI's LAMBADA: text              |
-| hellaswag     | ``hellaswag/hellaswag_val_olmo1000.docs.jsonl``  | 1000 of 10,042 validation questions |
-| piqa          | ``piqa/valid.jsonl``, ``piqa/valid-labels.lst``  | validation                          |
-| arc_easy      | ``arc/ARC-Easy-Test.docs.jsonl``                 | test                                |
-| arc_challenge | ``arc/ARC-Challenge-Test.docs.jsonl``            | test                                |
-| winogrande    | ``winogrande/winogrande_xl_dev.docs.jsonl``      | validation                          |
-| openbookqa    | ``openbookqa/openbook_qa_test.jsonl``            | test                                |
-
-Prompts are those of lm-eval's own tasks: LAMBADA asks for the last word, the last space before it included;
-PIQA and ARC ask "Question: … Answer:"; OpenBookQA has the stem to be gone on with; WinoGrande compares what
-follows the blank after either filling; HellaSwag's contexts and endings are prepared as lm-eval does it.
+`LOCAL_SETS` and docs/evaluation.md have the files. Prompts are those of lm-eval's own tasks: LAMBADA asks for
+the last word, the last space before it included; PIQA and ARC ask "Question: … Answer:"; OpenBookQA has the
+stem to be gone on with; WinoGrande compares what follows the blank after either filling; HellaSwag's contexts
+and endings are prepared as lm-eval does it.
 """
 
 import json

@@ -17,7 +17,7 @@ class Shortcuts:
     """The accuracy of answers that track nothing.
 
     Attributes:
-        chance: of a guess.
+        chance: one in the number of choices.
         majority: of the answer that was most frequent in other documents.
         last_mentioned: of the choice that is mentioned last in the text, the question included.
         at_first: of what would be right if nothing had been moved.

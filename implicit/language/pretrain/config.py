@@ -27,9 +27,6 @@ class ModelChoice(CheckedConfig):
     """Which model is trained.
 
     Example:
-        >>> choice = ModelChoice(family="mamba2", fields={"hidden_size": 32, "head_dim": 16})
-        >>> choice.build(vocabulary=100).hidden_size
-        32
         >>> ModelChoice(family="llama", size="130m", implicit=False).build(50_277).num_hidden_layers
         12
     """

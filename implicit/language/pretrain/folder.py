@@ -208,13 +208,8 @@ def _short(value: object) -> str:
 class FinishedRun:
     """The contents of a finished run, which `finished_run` reads.
 
-    Attributes:
-        path: of the run folder.
-        config: everything that determined the run.
-        model: in evaluation mode; it says nothing of tokens without a fixed point.
-        tokenizer: of the run.
-        result: the content of ``result.json``.
-        metrics: the lines of ``metrics.jsonl``.
+    The model is in evaluation mode and does not warn of tokens without a fixed point; ``metrics`` are the
+    lines of ``metrics.jsonl``.
     """
 
     path: Path

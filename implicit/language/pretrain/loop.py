@@ -91,16 +91,8 @@ def pretrain(
     """Train a language model, or go on with what was begun; return what was measured in the end.
 
     Every process calls it. Killed and started again on the same machine, a run of one process ends with the
-    same bits, and one of several with the same weights within rounding: the order of windows is a function of
-    the seed and the step, there is no dropout, and a checkpoint holds weights and optimizer.
-
-    Args:
-        config: everything that determines the run.
-        out: its folder.
-        accelerator: of `make_accelerator`, made anew if None.
-        progress: whether to show a bar.
-        tensorboard: whether to write event files into the folder, too.
-        watch: called with each line of metrics.
+    same bits, and one of several with the same weights within rounding. The accelerator is that of
+    `make_accelerator` if None; ``watch`` is called with each line of metrics.
 
     Returns:
         The content of ``result.json``: perplexity, nats per token and bits per byte on the validation text,

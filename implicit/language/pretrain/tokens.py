@@ -44,11 +44,8 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 def train_tokenizer(documents: Iterator[str], size: int) -> PreTrainedTokenizerFast:
     """Return a byte-level byte-pair encoding of so many tokens, or of all pairs if the text has no more.
 
-    InputError if fewer than 257 tokens are asked for: all bytes, and the end of a document; or more than
-    memory holds.
-
-    Source:
-        Sennrich et al. 2016, arXiv 1508.07909; on bytes as in GPT-2.
+    InputError for fewer than 257 tokens (all bytes, and the end of a document) or more than memory holds.
+    Source: Sennrich et al. 2016, arXiv 1508.07909; on bytes as in GPT-2.
 
     Example:
         >>> tokenizer = train_tokenizer(iter(["low lower lowest " * 9]), 260)
@@ -276,7 +273,7 @@ def digest(tokens: NDArray[Any]) -> str:
 class Windows(Dataset[Tensor]):
     """A row of tokens cut into windows that overlap by one token, so that each token is predicted once.
 
-    What is left at the end, shorter than a window, is left out.
+    The end of the row, shorter than a window, is left out.
     """
 
     def __init__(self, tokens: NDArray[np.integer], length: int, name: str = "the text") -> None:
