@@ -21,10 +21,7 @@ from theory.transition import State, TokenInputs, TransitionBatch
 class ExplicitModel(CellStack):
     """Embedding → layers of stream + cell(norm(stream)) → norm → head.
 
-    `explicit_model` makes the class for a cell.
-
-    Source:
-        The block of Dao & Gu 2024, arXiv 2405.21060, with any cell in the place of Mamba-2.
+    The block of Dao & Gu 2024, arXiv 2405.21060, with any cell in the place of Mamba-2.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -136,11 +133,7 @@ Stack = TypeVar("Stack", bound=CellStack)
 def named(
     model: type[Stack], name: str, description: str, config: type[StackConfig], module: str = __name__
 ) -> type[Stack]:
-    """Give a model class its name, its description and its configuration.
-
-    The class is called as the cell is, where the name says the same: ``deltanet`` of a ``DeltaNetCell`` gives
-    ``DeltaNet``.
-    """
+    """Set name, description and configuration of a model class, which is called as its cell: `DeltaNet`."""
     model.name, model.description, model.config_class = name, description, config
     model.__name__ = model.__qualname__ = _class_name(name, model.cell_class)
     model.__module__ = config.__module__ = module

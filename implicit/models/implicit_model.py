@@ -1,12 +1,6 @@
 """The implicit model: a stack of cells iterated to a fixed point at every token.
 
-| code            | paper        | meaning                                                              |
-|-----------------|--------------|----------------------------------------------------------------------|
-| ``latent``      | z            | ``[batch, length, d_model]``, iterated from 0                        |
-| ``injections``  | x            | per layer Linear(RMSNorm(embedding)), added to the input projection  |
-| ``state``       | s            | per layer ``<part>.<layer>``: h, and the window of a convolution     |
-| ``damping``     | τ            | z ← (1 − τ) z + τ Φ(z)                                               |
-
+Injections are Linear(RMSNorm(embedding)) per layer; `implicit.models.iterated_layers` has the other symbols.
 Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2, with any cell in the place of Mamba-2.
 """
 

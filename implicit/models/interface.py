@@ -1,12 +1,6 @@
 """The interface of every recurrent model: a map (state, token) → state, and its whole-sequence form.
 
-| code        | meaning                                                                                  |
-|-------------|------------------------------------------------------------------------------------------|
-| ``tokens``  | what is read, int64 ``[batch, length]``                                                  |
-| ``state``   | named tensors with a leading batch axis; all that the tokens before leave behind         |
-| ``lengths`` | real tokens per sequence, int64 ``[batch]``, or which those are, bool ``[batch, length]`` |
-| ``solve``   | how fixed points are sought (`implicit.modes.Solve`); explicit models ignore it          |
-| ``output``  | logits, the state after the last real token, and the fixed points of an implicit model   |
+A state is named tensors with a leading batch axis: all that the tokens before leave behind.
 """
 
 import inspect
@@ -105,13 +99,11 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
     """A model that reads tokens and predicts, after each of them, a class.
 
     `run` over a sequence equals the scan of `step` over its tokens, from any state, in one call or cut
-    anywhere, alone or padded to the length of others; tests/implicit/models/test_contract.py holds the tests
-    that every model inherits. What a model can do is a property that it declares: `implicit`,
-    `state_grows` and `linear_in_state`.
+    anywhere, alone or padded. tests/implicit/models/test_contract.py has the tests that every model inherits.
 
     Class attributes:
         name: the name that commands know the model by.
-        description: what it is, in one line.
+        description: one line.
         config_class: the model's own `ModelConfig`.
         state_grows: whether the state grows with every token, as that of attention does.
         linear_in_state: whether the recurrent state of every layer is affine in its own value before, what
@@ -123,11 +115,6 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
         >>> state, logits = model.step(model.init_state(3), torch.tensor([0, 1, 1]))
         >>> logits.shape, model(torch.tensor([[0, 1, 1, 0]])).shape
         (torch.Size([3, 2]), torch.Size([1, 4, 2]))
-        >>> LSTM(vocabulary_size=2, output_size=2, d_model=4).config == model.config
-        True
-        >>> first = model.run(torch.tensor([[0, 1]]))
-        >>> model.run(torch.tensor([[1, 0]]), first.state).logits.shape
-        torch.Size([1, 2, 2])
     """
 
     name: ClassVar[str]
@@ -227,8 +214,8 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
     def check_tokens(self, tokens: Tensor) -> None:
         """Refuse tokens that the model cannot read.
 
-        InputError for what is no tensor, an empty sequence or batch, tokens that are not integers, that are
-        on another device, or that are outside the vocabulary.
+        InputError for what is no tensor, an empty sequence or batch, and tokens that are no integers, on
+        another device, or outside the vocabulary.
         """
         check_tokens(tokens, self.config.vocabulary_size, self.device)
 
@@ -275,11 +262,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
 
 
 class FixedPointModel(SequenceModel):
-    """A model that seeks a fixed point at every token: what the analysis of fixed points asks of it.
-
-    Attributes:
-        latent_size: features of the latent.
-    """
+    """A model that seeks a fixed point at every token; its latent has ``latent_size`` features."""
 
     latent_size: int
 

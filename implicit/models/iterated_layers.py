@@ -81,8 +81,8 @@ class IteratedLayers(Layers):
     def _exact_gradient(self, recurrence: Recurrence, stopping: Stopping, start: Tensor) -> GradientRule:
         """The rule where a `Solve` names none.
 
-        Solving token by token never fails, and iterating costs less where a token takes a large matrix. Half
-        precision has no factors, and states that grow have no such form.
+        Solving token by token never fails; iterating costs less where a token takes a large matrix. Half
+        precision and states that grow have no factors.
         """
         if start.dtype.itemsize == 2 or autocasts(start):
             return Implicit()
@@ -154,8 +154,7 @@ class IteratedLayers(Layers):
     def without_kernels(self) -> Self:
         """Compute by PyTorch's own operations from now on; return the model itself.
 
-        What is proved of executed floats is proved of these: of the kernels' order of operations, and of what
-        a compiler makes of it, nothing is assumed.
+        Proofs of executed floats assume nothing about kernels and compilers.
         """
         self.sequential_backend = "loop"
         for cell in self.cells:

@@ -31,10 +31,8 @@ from theory.transition import State
 class LayerOutput:
     """The outputs of a layer for a batch of sequences.
 
-    Attributes:
-        features: after every token, ``[batch, length, d_model]``; 0 at padding.
-        state: after the last real token of each sequence.
-        solution: the fixed points with their status; None of an explicit layer.
+    ``features``, ``[batch, length, d_model]``, are 0 at padding; the state is that after the last real token
+    of each sequence; ``solution`` is None for an explicit layer.
     """
 
     features: Tensor
@@ -43,11 +41,7 @@ class LayerOutput:
 
 
 class FeatureLayer(Layers):
-    """The base of both layers: the cells, and the checks of inputs.
-
-    Attributes:
-        d_model: features of inputs and outputs.
-    """
+    """The base of both layers: the cells, and the checks of inputs."""
 
     d_model: int
 
@@ -130,9 +124,8 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
 
     The features x of a token are injected into every cell, and the latent z is iterated from 0 through all
     cells in turn: z ← norm(cell(norm(z), W norm(x))). The output is z*, of length about √d_model. The norms
-    before the cells begin with a weight of 0.1, so that an untrained layer finds its fixed points in some ten
-    iterations; with the weight of 1 and the residual of the models it often has none. InputError for what is
-    no cell, or sizes that do not fit.
+    before the cells begin with a weight of 0.1, so that an untrained layer has fixed points. InputError for
+    what is no cell, or sizes that do not fit.
 
     Args:
         cells: a `Cell`, of `implicit.cells` or one of yours, or several, first layer first.

@@ -1,9 +1,7 @@
 """Models whose state is a linear recurrence that is not diagonal: Mamba-3, delta-rule cells and PD-SSM.
 
-PD-SSM has no implicit twin. A cell chooses where entries go by a largest score, so the self-map of a twin
-would jump where the latent changes the choice; at such a token the iteration goes round between two choices
-and there need not be a fixed point. (It converges to rounding wherever the choice is the same for all
-latents.)
+PD-SSM has no implicit twin: its self-map would jump where the latent changes the choice of P, and there need
+not be a fixed point.
 """
 
 from implicit.cells import DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell, Mamba3Cell, PDSSMCell

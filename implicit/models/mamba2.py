@@ -20,10 +20,7 @@ class Mamba2Config(StackConfig, Mamba2Sizes):
 
 
 class Mamba2(ExplicitModel):
-    """Mamba-2 layers run once: an ordinary Mamba-2 language model.
-
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060.
+    """Mamba-2 layers run once: an ordinary Mamba-2 language model (Dao & Gu 2024, arXiv 2405.21060).
 
     Example:
         >>> import torch
@@ -48,10 +45,7 @@ class ImplicitMamba2Config(ImplicitConfig, Mamba2Sizes):
 
 
 class ImplicitMamba2(ImplicitModel):
-    """Mamba-2 layers iterated to a fixed point at every token.
-
-    Source:
-        Schöne et al. 2025, arXiv 2502.07827.
+    """Mamba-2 layers iterated to a fixed point at every token (Schöne et al. 2025, arXiv 2502.07827).
 
     Example:
         >>> import torch

@@ -71,13 +71,9 @@ def model_names() -> list[str]:
 
 
 def model_class(name: str) -> type[SequenceModel]:
-    """Return the class of a model.
+    """Return the class of a model: one of `MODELS`, or ``module:name`` of a `SequenceModel` of one's own.
 
-    InputError for an unknown name, with the nearest known one; for a module or a name in it that cannot be
-    imported, or that is not a `SequenceModel`.
-
-    Args:
-        name: one of `MODELS`, or ``module:name`` of a `SequenceModel` of one's own that can be imported.
+    InputError for an unknown name, or what cannot be imported or is no `SequenceModel`.
 
     Example:
         >>> model_class("lstm").__name__, model_class("implicit.models.torch_rnn:LSTM").__name__

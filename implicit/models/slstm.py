@@ -67,9 +67,8 @@ class SLSTM(StepModel):
 
     InputError if the heads do not divide d_model.
 
-    Source:
-        Beck et al. 2024, "xLSTM: Extended Long Short-Term Memory", arXiv 2405.04517, section 2.2; initial
-        values as in their package: no recurrent weights, and biases of the forget gate from 3 to 6.
+    Source: Beck et al. 2024, "xLSTM", arXiv 2405.04517, section 2.2; initial values as in their package: no
+    recurrent weights, and biases of the forget gate from 3 to 6.
 
     Example:
         >>> model = SLSTM(SLSTMConfig(vocabulary_size=3, output_size=5, d_model=8))

@@ -1,11 +1,6 @@
 """The base of explicit and implicit models: a stack of cells between embedding and head.
 
-| code             | meaning                                                                       |
-|------------------|-------------------------------------------------------------------------------|
-| ``stream``       | the residual stream, ``[batch, length, d_model]``; of one token without length |
-| ``mixers``       | the cells, one per layer                                                      |
-| ``injections``   | per layer, added to the input projection of its cell; None in explicit models |
-| ``state``        | per layer the parts of its cell's state, ``<part>.<layer>``                   |
+The stream is ``[batch, length, d_model]``; the state has the names ``<part>.<layer>``.
 """
 
 import inspect
@@ -47,8 +42,7 @@ class StackConfig(ModelConfig):
 class Layers(nn.Module):
     """Cells with a norm before each, and an MLP after each or none; they read features, not tokens.
 
-    With gradient checkpointing `sweep` keeps what enters each layer only, and computes the rest once more in
-    the backward pass: less memory, more time, the same gradients.
+    With gradient checkpointing `sweep` keeps only what enters each layer.
     """
 
     residual: bool  # whether a layer adds its input
@@ -240,9 +234,8 @@ def push_forward(
 ) -> tuple[Tensor, Tensor]:
     """Return what all layers make of single tokens, before the last norm, and its derivative in the stream.
 
-    The cells have their derivative written out. The first layer reads the stream, ``[tokens, d_model]``; the
-    state before each of the tokens is held fixed. The derivative is ``[tokens, d_model, d_model]``, rows for
-    outputs.
+    The cells have their derivative written out. The stream is ``[tokens, d_model]``, the state before each
+    token is held fixed, and the derivative is ``[tokens, d_model, d_model]``, rows for outputs.
     """
     width = stream.shape[-1]
     along = torch.eye(width, dtype=stream.dtype, device=stream.device).expand(len(stream), -1, -1)

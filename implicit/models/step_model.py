@@ -241,8 +241,7 @@ class WrappedModule(SequenceModel):
     def _called(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Call the step, and refuse what is no state and no logits.
 
-        An error of the step passes as it is: `theory` catches the RuntimeError of an operation that
-        ``torch.func`` cannot batch, and takes another way.
+        An error of the step passes: `theory` catches that of what ``torch.func`` cannot batch.
         """
         found = self._step(self.module, *for_code_of(self._step, state, token))
         if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Tensor)):

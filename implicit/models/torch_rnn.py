@@ -189,10 +189,7 @@ LSTMConfig = TorchRNNConfig
 
 
 class LSTM(TorchRNN):
-    """Embedding → `torch.nn.LSTM` → head.
-
-    Source:
-        Hochreiter & Schmidhuber 1997, "Long short-term memory", in the form of `torch.nn.LSTM`.
+    """Embedding → `torch.nn.LSTM` → head (Hochreiter & Schmidhuber 1997, "Long short-term memory").
 
     Example:
         >>> model = LSTM(LSTMConfig(vocabulary_size=3, output_size=5, d_model=8))
@@ -214,10 +211,7 @@ class LSTM(TorchRNN):
 
 
 class GRU(TorchRNN):
-    """Embedding → `torch.nn.GRU` → head.
-
-    Source:
-        Cho et al. 2014, arXiv 1406.1078, in the form of `torch.nn.GRU`.
+    """Embedding → `torch.nn.GRU` → head (Cho et al. 2014, arXiv 1406.1078).
 
     Example:
         >>> model = GRU(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
@@ -241,10 +235,7 @@ class GRU(TorchRNN):
 
 
 class Elman(TorchRNN):
-    """Embedding → `torch.nn.RNN` with tanh → head.
-
-    Source:
-        Elman 1990, "Finding structure in time", in the form of `torch.nn.RNN`.
+    """Embedding → `torch.nn.RNN` with tanh → head (Elman 1990, "Finding structure in time").
 
     Example:
         >>> model = Elman(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
