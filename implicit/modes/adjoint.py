@@ -28,12 +28,8 @@ def solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> T
     """Return v with v = g + Jᵀ v, J the derivative of the images of all tokens in the latents of all tokens.
 
     The latents z are where to differentiate; they, ``gradient``, g, and v are ``[batch, tokens, features]``.
-    A token whose I − ∂zΦ is singular gets a v that is not finite, and so do the tokens before it. The memory
-    is that of the states of all tokens and of one matrix per token.
-
-    Source:
-        Bai et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1, for the system; the recursion
-        is back-substitution.
+    A token whose I − ∂zΦ is singular gets a v that is not finite, and so do the tokens before it. Source: Bai
+    et al. 2019, "Deep Equilibrium Models", arXiv 1909.01377, Theorem 1, for the system.
     """
     states = recurrence.states(latent, recurrence.inputs, recurrence.state)
     before = {name: tensor[:, :-1] for name, tensor in states.items()}

@@ -59,9 +59,8 @@ def request_of(
 ) -> Request:
     """Return what decides whether a kernel can run a solve.
 
-    The weights are all that Φ reads; they, the inputs and the start tell whether a gradient is wanted. With
-    ``chained`` it is to go from token to token through the solves; otherwise it is attached to all tokens
-    together once they are found.
+    The weights, all that Φ reads, the inputs and the start tell whether a gradient is wanted. With
+    ``chained`` it goes from solve to solve; otherwise it is that of all tokens together.
     """
     tensors = [*weights, *recurrence.inputs, *recurrence.state.values(), start]
     wanted = chained and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
@@ -95,8 +94,7 @@ def solve_sequentially_fused(
 
     The recurrence computes Φ, too; its inputs are the injections of the layers, and behind them the mask if
     there is one, its state ``conv.<layer>`` and ``ssm.<layer>``. Without a gradient rule none is attached.
-    The result is that of `solve_sequentially`, but for the evaluations: here no token is evaluated for the
-    sake of another sequence, nor once more for the state; and but for the gradient, which is that of the
+    The result is that of `solve_sequentially`, but for fewer evaluations and the gradient, that of the
     simultaneous mode.
     """
     layers = range(self_map.layers)
@@ -136,9 +134,8 @@ def solve_adjoint_fused(
 ) -> AdjointSolution:
     """Solve the adjoint system of all tokens in one call of the kernel for CPUs; arguments as above.
 
-    A sequence with a token that the kernel leaves more than rounding of the system, as one whose I − ∂zΦ is
-    nearly singular may, is solved by the factors of every token, and no other one with it; then no residual
-    is returned.
+    A sequence that the kernel does not solve to rounding, as where I − ∂zΦ is nearly singular, is solved by
+    the factors of every token; then no residual is returned.
     """
     from implicit.ops.sequential_solve.numba_kernels import TOLERANCES, walk_back
 

@@ -65,8 +65,7 @@ class ModeResult(NamedTuple):
     Attributes:
         solution: the fixed points, per token.
         state: after the last token.
-        evaluations: how often each token went through the layers, for its own sake or for that of others that
-            were evaluated with it, ``[batch, tokens]``, int64; without what gradients take.
+        evaluations: as in `SequenceSolution`, ``[batch, tokens]``, int64.
     """
 
     solution: Solution

@@ -35,9 +35,8 @@ class Solve:
         gradient: how the solution is differentiated; exactly if None. No rule changes a value.
         start: z₀, ``[batch, length, features]``; zero if None.
         windows: options of the windowed mode, which ``"auto"`` then takes wherever no kernel runs.
-        state_after: whether the state after the last token is wanted. In modes that solve several tokens
-            together it takes one more evaluation of all, whose activations a gradient keeps; without it the
-            state of the output is empty.
+        state_after: whether the state after the last token is wanted; the output's is empty otherwise. Modes
+            that solve several tokens together take one more evaluation for it.
 
     Example:
         >>> Solve("sequential", stopping=Stopping(rtol=1e-6)).mode
@@ -99,8 +98,8 @@ class SequenceSolution(Solution):
     """The fixed points of a batch of sequences, and what they took.
 
     Attributes:
-        evaluations: how often each token went through the layers, for its own sake or because others were
-            evaluated with it, ``[batch, length]``, int64; what gradients take is not counted.
+        evaluations: passes of each token through the layers, for itself or beside others, ``[batch,
+            length]``, int64; those of gradients are not counted.
         mode: the mode that found them.
         mask: which tokens are real, ``[batch, length]``, bool; None where all are. Padding has the latent 0
             and counts as converged.
@@ -170,13 +169,11 @@ def chosen_mode(
 ) -> Mode | Windowed:
     """Return the mode that ``"auto"`` stands for; any other as it is.
 
-    Unrolled iterations and solvers with a memory exist for all tokens together only, so they choose the
-    simultaneous mode. Otherwise the answer has to be that of the sequential mode, token by token: that mode
-    itself, above all where one launch of a kernel runs it, or the windowed one, which verifies its answer
-    against it, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
-    point on, the two may differ. Whoever gives options of the windows gets windows wherever no kernel runs. A
-    state that grows knows no windows. A gradient changes nothing of the choice, so that it changes no value.
-    InputError if windows are asked for, and the state grows.
+    Unrolled iterations and solvers with a memory choose the simultaneous mode. Otherwise the answer is that
+    of the sequential mode: by that mode itself, above all where one launch of a kernel runs it, or by the
+    windowed one, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
+    point on, the two may differ. Options of the windows choose windows wherever no kernel runs. No other
+    gradient changes the choice. InputError if windows are asked for, and the state grows.
 
     Example:
         >>> import torch

@@ -6,10 +6,9 @@
 | ``verified``   | all tokens before it have the fixed point that the sequential mode finds                 |
 | stuck          | the token at the front does not converge: it is solved anew, on its own                  |
 
-Only the few tokens behind the front are being iterated at any time: those further on would read a wrong
-state, those before are done. A token that began on a wrong state may converge to another fixed point than
-from its start with the right state. So candidates are verified (`verify`), and where one
-fails, its sequence goes on from there. Every sequence has its own front; none depends on the others.
+A token that began on a wrong state may converge to another fixed point than with the right state. So
+candidates are verified (`verify`), and where one fails, its sequence goes on from there. No sequence depends
+on the others.
 """
 
 from dataclasses import dataclass, replace
@@ -73,10 +72,7 @@ def verify(
 ) -> Verdict:
     """Solve the tokens anew, all at the same time, and find the first whose solution is not the candidate.
 
-    By induction the candidates before it are the answer of the sequential mode: the first token has the right
-    state; where a token's state is right and its solution is the candidate, the next token's state is right.
-    The token itself is solved with the right state, so its solution is that answer too.
-
+    By induction the candidates before it are the answer of the sequential mode, and so is its own solution.
     Tokens that are done, and those behind a token that was solved to something else, are not evaluated again;
     ``burst`` evaluations lie between two looks at what is done. A solution is the candidate if ‖z −
     candidate‖ ≤ agreement · (atol + rtol · ‖candidate‖). The solver must have no memory.
@@ -141,8 +137,7 @@ class Windowed:
         sweeps: evaluations of a window between two moves.
         block: candidates per sequence that are collected before they are verified; None to trust them
             unverified, which is safe only where the fixed points are known to be unique.
-        precision: candidates are iterated to the tolerance divided by this. The residual of a token that
-            follows others which still move is smaller, for the same error, than that of one solved alone.
+        precision: candidates are iterated to the tolerance divided by this.
         agreement: a candidate passes if it is within this many tolerances of the solution from the start.
         patience: evaluations after which the token at the front is solved on its own.
 
