@@ -1,9 +1,7 @@
 """The choice among the backends of an op: one mechanism for all ops, each of which declares its table.
 
-An op describes a call by a request (device, element types, sizes). A backend names what it needs of a
-request, so that it can be refused before it runs. A requirement is a function of a request that returns None
-where it is met, and else one sentence with the remedy. Importing this module does not import numba or Triton:
-that happens when a kernel is asked about or used.
+An op describes a call by a request (device, element types, sizes). A requirement of a backend is a function
+of a request that returns None where it is met, and else one sentence with the remedy.
 """
 
 import functools

@@ -1,12 +1,10 @@
 """Ops with a hand-written forward and backward pass beside the definition of what they compute.
 
-PyTorch differentiates a composition one elementary op at a time, and writes and keeps a tensor for each. An
-op made by `op_with_passes` runs hand-written code where training spends its time: the forward pass and the
-first derivative. The definition, a plain composition of differentiable ops, serves everything else, that is
-higher derivatives, forward mode and every transform of ``torch.func``: slower, and exact.
+The passes serve the forward pass and the first derivative. The definition, a plain composition of
+differentiable ops, serves higher derivatives, forward mode and every transform of ``torch.func``.
 
-A sequence with a number that is not finite is computed token by token. Products over several tokens multiply
-what comes later by 0, and 0 · NaN is NaN: without more, a token that is not finite reaches earlier ones.
+A sequence with a number that is not finite is computed token by token: products over several tokens would
+carry 0 · NaN to earlier ones.
 """
 
 import functools
@@ -97,8 +95,8 @@ Returned = TypeVar("Returned")
 def uncompiled(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Return the function as one that runs in plain PyTorch within a compiled one, with the same answer.
 
-    How often a fixed point is iterated is known from the data only, and kernels read memory, which a compiler
-    does not give them. `torch.compiler.disable` as a decorator would load the compiler for everybody.
+    Counts of iterations depend on data, and kernels read memory, which a compiler does not give them.
+    `torch.compiler.disable` as a decorator would load the compiler for everybody.
     """
 
     @functools.wraps(function)

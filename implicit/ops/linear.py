@@ -1,8 +1,7 @@
 """The linear map x Wᵀ, through oneDNN where that is the faster library.
 
-PyTorch multiplies float32 matrices on a CPU with MKL. On processors of other makers than its own, MKL does
-without their widest instructions; oneDNN, which PyTorch carries too, takes half the time there. On those of
-its maker MKL takes a tenth less than oneDNN.
+PyTorch multiplies float32 matrices on a CPU with MKL. On processors that are not Intel's oneDNN takes half
+the time; on Intel's MKL takes a tenth less.
 """
 
 import functools

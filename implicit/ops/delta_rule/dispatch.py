@@ -32,8 +32,7 @@ def delta_rule(
         beta: strengths of writing, ``[batch, n · length, heads]``.
         log_decay: logarithms of the decays, shaped like ``beta``; no decay if None.
         initial_state: memory before the first token, ``[batch, heads, d_k, d_v]``; zero if None.
-        backend: ``"chunked"`` (matrix products), ``"reference"`` (the readable loop) or ``"auto"``, the
-            faster, which is the chunked form.
+        backend: ``"chunked"`` (matrix products, also ``"auto"``) or ``"reference"`` (the readable loop).
 
     Returns:
         The outputs, ``[batch, length, heads, d_v]``, and the memory after the last token.

@@ -1,17 +1,8 @@
 """The gated delta rule, written as its definition: one step after the other.
 
-| code          | paper | meaning                                        | shape                           |
-|---------------|-------|------------------------------------------------|---------------------------------|
-| ``q``         | q     | queries, which read the memory                 | ``[batch, length, heads, d_k]`` |
-| ``k``         | k     | keys, usually of unit length                   | ``[batch, steps, heads, d_k]``  |
-| ``v``         | v     | values                                         | ``[batch, steps, heads, d_v]``  |
-| ``beta``      | β     | strength of writing                            | ``[batch, steps, heads]``       |
-| ``log_decay`` | log α | logarithm of the decay; None for α = 1         | ``[batch, steps, heads]``       |
-| ``state``     | Sᵀ    | the memory; rows for keys, columns for values  | ``[batch, heads, d_k, d_v]``    |
-
-With the memory as stored here, a step is S ← α (I − β k kᵀ) S + β k vᵀ. The papers write its transpose,
-S ← α S (I − β k kᵀ) + β v kᵀ. There are ``length`` tokens and a whole number n of steps for each of them
-(``steps = n · length``), so DeltaNet has n = 1 and DeltaProduct more; a token reads after its last step.
+The shapes are those of `implicit.ops.delta_rule.delta_rule`. A step is S ← α (I − β k kᵀ) S + β k vᵀ, rows
+for keys and columns for values; the papers write the transpose, S ← α S (I − β k kᵀ) + β v kᵀ. DeltaNet has
+one step per token and DeltaProduct more; a token reads after its last step.
 
 Sources: DeltaNet, Yang et al. 2024, arXiv 2406.06484; gated, Yang et al. 2024, arXiv 2412.06464; several
 steps per token, Siems et al. 2025, arXiv 2502.10297; β in (0, 2) for eigenvalues in (−1, 1), Grazzi et al.
@@ -32,12 +23,11 @@ def delta_rule_reference(
 ) -> tuple[Tensor, Tensor]:
     """Run S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, y_t = S_tᵀ q_t, step by step.
 
-    This is the definition that the other form is tested against. It works in any floating dtype and is
-    differentiable to any order. The arguments are those of `delta_rule`; the table above has their shapes. It
-    returns the outputs, ``[batch, length, heads, d_v]``, and the memory after the last token.
+    This is the definition that the other form is tested against, in any floating dtype and differentiable to
+    any order. Arguments and results are those of `delta_rule`.
 
     Example:
-        What was written at a key is replaced when the key comes again with β = 1.
+        With β = 1 the value at a key replaces the one before.
 
         >>> key = torch.ones(1, 2, 1, 1)
         >>> v = torch.tensor([3.0, 5.0]).view(1, 2, 1, 1)

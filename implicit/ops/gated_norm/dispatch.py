@@ -135,8 +135,7 @@ def gated_norm(
     Returns:
         ``[..., heads · head_size]``; differentiable to any order.
 
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060; ``RMSNormGated`` of mamba_ssm with ``norm_before_gate=False``.
+    Source: Dao & Gu 2024, arXiv 2405.21060; ``RMSNormGated`` of mamba_ssm with ``norm_before_gate=False``.
 
     Example:
         >>> import torch

@@ -82,8 +82,7 @@ def mamba2_mixer(
         The outputs, ``[batch, length, features]``, and the state after the last token; differentiable to any
         order.
 
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060; ``mamba_split_conv1d_scan_combined`` of mamba_ssm.
+    Source: Dao & Gu 2024, arXiv 2405.21060; ``mamba_split_conv1d_scan_combined`` of mamba_ssm.
 
     Example:
         >>> import torch

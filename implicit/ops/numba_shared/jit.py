@@ -1,8 +1,7 @@
 """Compilation of kernels by numba, kept on disk.
 
-Numba keeps machine code beside the source and looks at nothing but the date of the file that a function
-stands in: after a change of a function that it calls, in another file, the old code would run. Here the code
-is kept in a folder whose name has the hash of the sources of all kernels.
+Numba looks only at the date of the file that a function stands in, not at what it calls in other files. Here
+the code is kept in a folder whose name has the hash of the sources of all kernels.
 """
 
 import hashlib
@@ -19,8 +18,8 @@ if numba.config.DISABLE_JIT:
 
 PACKAGE = Path(__file__).parents[2]
 FLOATING = {"contract", "reassoc", "nsz"}
-"""Sums and products may be reordered and fused; nothing else is approximated. What overflows in one order may
-be finite in another, so that a bound may not rest on an infinity or NaN: see `ordered`."""
+"""Sums and products may be reordered and fused; nothing else is approximated. A sum that overflows in one
+order may be finite in another, so that a bound may not rest on an infinity or NaN: see `ordered`."""
 OPTIONS: dict[str, Any] = {"fastmath": FLOATING, "error_model": "numpy", "nogil": True, "_nrt": False}
 """Division by zero gives an infinity, the lock of the interpreter is released, and references are not
 counted, since kernels make no arrays."""

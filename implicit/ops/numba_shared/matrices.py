@@ -2,9 +2,8 @@
 """Products and transposes of small matrices that lie in the cache of a core, as loops.
 
 The loop along the rows of the right factor is innermost, so that it is vectorised, and takes four terms of
-every sum: with more arrays, LLVM would not check that they do not overlap. Every sum goes over its terms in
-their order: a result does not depend on what is computed beside it. Matrices are filled up with
-zeros, columns to a multiple of `lanes` and rows to one of `TILE_ROWS`.
+every sum, in their order: with more arrays, LLVM would not check that they do not overlap. Matrices are
+filled up with zeros, columns to a multiple of `lanes` and rows to one of `TILE_ROWS`.
 
 Numba lets ``array[i, j + k]`` count from the end where the sum is negative, and a loop over k is not
 vectorised for that. A view begins at its entry 0, so ``for k in range(n)`` over views is.

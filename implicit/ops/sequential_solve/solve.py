@@ -160,11 +160,10 @@ def sequential_solve(
     """Find the fixed point of token after token, all tokens of all sequences in one call of a kernel.
 
     It computes what `implicit.modes.solve_sequentially` computes with `DampedPicard`, with the same counts,
-    residuals and statuses, and without gradient. Each token of each sequence stops by itself. The kernel for
-    GPUs iterates the latent in float32 with either dtype of the weights; with bfloat16 weights it is rounded
-    when it is returned, so the residual is that of the latent before rounding. InputError for an empty batch
-    or sequence, shapes that do not fit, several dtypes or devices, a gradient that is wanted, and whatever
-    else the kernel does not take.
+    residuals and statuses, and without gradient. The kernel for GPUs iterates the latent in float32; with
+    bfloat16 weights the residual is that before rounding. InputError for an empty batch or sequence, shapes
+    that do not fit, several dtypes or devices, a gradient that is wanted, and whatever else the kernel does
+    not take.
 
     Args:
         self_map: Φ; float32, on a CPU also float64, on a GPU also bfloat16.
@@ -181,9 +180,6 @@ def sequential_solve(
 
     Returns:
         The fixed points, how they were reached, and the state after the last token.
-
-    Source:
-        Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2.
 
     Example:
         Zero weights: the mixer adds nothing, and z ← norm(z) ends at the norm of the start.

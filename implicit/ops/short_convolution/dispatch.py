@@ -114,8 +114,7 @@ def short_convolution(padded: Tensor, weight: Tensor, bias: Tensor, backend: str
     Returns:
         ``[batch, length, channels]``; differentiable to any order.
 
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060; ``causal_conv1d`` with ``activation="silu"``.
+    Source: Dao & Gu 2024, arXiv 2405.21060; ``causal_conv1d`` with ``activation="silu"``.
 
     Example:
         >>> import torch

@@ -30,9 +30,8 @@ def ssd_chunked(
     """Compute what `ssd_reference` computes, with its arguments, a chunk of tokens at a time.
 
     Half-precision inputs are accumulated in float32, and the state stays so; the outputs come back in the
-    dtype of ``x``. The scan is differentiable to any order and in forward mode: its first derivative is
-    written by hand in `chunked_passes`, and the others are those of the plain composition below. Any length
-    works; the last chunk may be shorter. InputError for a chunk size below 1.
+    dtype of ``x``. The scan is differentiable to any order and in forward mode. The last chunk may be
+    shorter. InputError for a chunk size below 1.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)

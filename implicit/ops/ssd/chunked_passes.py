@@ -1,8 +1,7 @@
 """Forward and backward pass of the chunked SSD scan, written by hand for a CPU.
 
-What decides the time is how often memory is read and written. So chunks are handled one after the other,
-small enough for the cache, and in place, and what has one number per token and head is computed for all of
-them beforehand.
+Reads and writes of memory decide the time. So chunks, small enough for the cache, are handled one after the
+other and in place; numbers per token and head are computed beforehand.
 
 Within a chunk of l tokens, with the state S before it, u = Δ x and a_i = Σ_{s ≤ i} Δ_s A:
 

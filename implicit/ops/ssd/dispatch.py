@@ -74,11 +74,8 @@ TYPED = "x, B and C"
 class Request:
     """The properties of a scan that decide which backend can run it.
 
-    Attributes:
-        device: type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``.
-        dtypes: element types of x, B and C.
-        head_size: rows of the state of a head.
-        state_size: columns of the state of a head.
+    ``device`` is a type such as ``"cuda"``, and ``dtypes`` are those of x, B and C. The state of a head is
+    ``[head_size, state_size]``.
     """
 
     device: str

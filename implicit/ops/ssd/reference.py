@@ -1,13 +1,4 @@
-"""The state space dual (SSD) scan, written as its definition: the recurrence of Mamba-2, one token at a time.
-
-| code            | paper (Dao & Gu 2024, arXiv 2405.21060) | shape                            |
-|-----------------|------------------------------------------|----------------------------------|
-| ``x``           | X, the input of each head                | ``[batch, length, heads, head_size]`` |
-| ``dt``          | Δ, the step size, positive               | ``[batch, length, heads]``       |
-| ``A``           | A, the decay rate, negative              | ``[heads]``                      |
-| ``B``, ``C``    | B, C, input and output projections       | ``[batch, length, groups, state_size]`` |
-| ``state``       | h                                        | ``[batch, heads, head_size, state_size]`` |
-"""
+"""The state space dual (SSD) scan of Mamba-2, written as its definition: one token at a time."""
 
 import torch
 from torch import Tensor
@@ -18,12 +9,10 @@ def ssd_reference(
 ) -> tuple[Tensor, Tensor]:
     """Run h_t = exp(Δ_t A) h_{t-1} + Δ_t x_t B_tᵀ, y_t = h_t C_t, token by token.
 
-    This is the definition that every other backend is tested against. It works in any floating dtype and is
-    differentiable to any order. The arguments are those of `ssd`; the table above has their shapes. It
-    returns the outputs, shaped like ``x``, and the state after the last token.
+    This is the definition that every other backend is tested against, in any floating dtype and
+    differentiable to any order. Arguments and results are those of `ssd`.
 
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060, Eq. 1 with the discretisation of section 7.
+    Source: Dao & Gu 2024, arXiv 2405.21060, Eq. 1 with the discretisation of section 7.
 
     Example:
         One head, state size 1, no decay: the scan is a running sum of Δ x.
@@ -55,12 +44,9 @@ def ssd_step(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, state: Tensor) -> Tens
 def ssd_states(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, initial_state: Tensor) -> Tensor:
     """Return the states h_0 … h_L, initial one first, ``[batch, length + 1, heads, head_size, state_size]``.
 
-    The arguments are those of `ssd_reference`, and the result has the dtype of ``initial_state``. The states
-    of all tokens are stored, so it is meant for windows of a sequence rather than a long one.
+    The arguments are those of `ssd_reference`, and the result has the dtype of ``initial_state``.
 
     Example:
-        One head, state size 1, no decay: the states are the running sums of Δ x.
-
         >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)
         >>> ones = torch.ones(1, 3, 1, 1)
         >>> ssd_states(x, torch.ones(1, 3, 1), torch.zeros(1), ones, torch.zeros(1, 1, 1, 1)).flatten()

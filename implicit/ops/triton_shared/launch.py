@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 INTERPRETED: bool = triton.knobs.runtime.interpret
-"""Whether kernels run in Triton's interpreter: TRITON_INTERPRET=1 when Triton was imported."""
+"""True if kernels run in Triton's interpreter: TRITON_INTERPRET=1 when Triton was imported."""
 
 # The interpreter makes arrays of one element of integers. Triton 3.6 hands them to NumPy as the bounds of
 # loops, which NumPy 2.4 refuses, so there integers go in as constants, which are left alone. Triton 3.7

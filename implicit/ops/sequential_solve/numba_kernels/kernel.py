@@ -2,9 +2,8 @@
 # mypy: disable-error-code="assignment"
 """The kernel of the fused sequential solve: a few sequences side by side, each at its own pace.
 
-A sequence whose token is done goes on to its next token at once, and one that is through gives its place to
-another, so that products with the weights are always of several vectors. No sequence waits for another, and
-none depends on which others there are: the arithmetic of a place is the same whatever the others hold.
+A sequence whose token is done goes on to its next token at once, and a finished one gives its place to
+another. The arithmetic of a place is the same whatever the others hold.
 """
 
 import numpy as np
@@ -24,9 +23,8 @@ NON_FINITE = int(Status.NON_FINITE)
 def solve(weights, places, injections, start, mask, windows, states, found, rule, work, first, last):
     """Solve the sequences ``first`` … ``last − 1``; windows and states are replaced in place.
 
-    The loop of a token is that of `implicit.fixed_point.solve` with `DampedPicard`: the value returned is the
-    last iterate that Φ was evaluated at, so that its residual, and the state that the evaluation implies,
-    belong to it.
+    The loop of a token is that of `implicit.fixed_point.solve` with `DampedPicard`: residual and state belong
+    to the value returned.
     """
     damping, rtol, atol, limit, tiny = rule
     value, iterations, residuals, statuses = found

@@ -173,8 +173,8 @@ def solve_kernel(
 
 
 LARGEST_TILE = 128
-"""Most rows and columns of a tile. What a thread then spills is at most 80 bytes on sm_80, 88 on sm_90, 10
-registers on gfx942 (benchmarks/results/triton_compilation.json); not yet chosen by time on a GPU."""
+"""Most rows and columns of a tile. A thread then spills at most 80 bytes on sm_80, 88 on sm_90, 10 registers
+on gfx942 (benchmarks/results/triton_compilation.json); not yet chosen by time on a GPU."""
 
 ENTRIES_A_THREAD = 32
 """Entries of a tile that a thread loads at once. A program has a multiprocessor to itself, so it needs many

@@ -139,8 +139,7 @@ def carry(
     """Plan the walk over the chunks, or with ``reverse`` back over them, carrying the state's gradient.
 
     Return the launch, what enters each chunk, ``[batch, chunks, heads, head_size, state_size]`` in the dtype
-    of ``values``, and what comes out at the end, shaped like ``boundary``, float32. What enters a single
-    chunk is the boundary itself.
+    of ``values``, and what comes out at the end, shaped like ``boundary``, float32.
     """
     shape = Shape.of(values, keys)
     boundary, several = boundary.contiguous(), shape.chunks > 1

@@ -47,15 +47,9 @@ def ssd_triton(
 ) -> tuple[Tensor, Tensor]:
     """Compute what `ssd_reference` computes in Triton kernels, second derivatives by the chunked form.
 
-    Tensors need not be contiguous: slices of a wider projection are read in place, others are copied. In
-    bfloat16 the operands of matrix products are rounded to bfloat16, decays and sums stay in float32. In
-    float32 operands keep 21 bits or more, never TF32's 10. Decays that reset the state within a chunk cost
-    nothing of the precision of what follows.
-
-    Arguments are those of `ssd`, which has checked them. Outputs have the dtype of x, the state is float32.
-
-    Source:
-        Dao & Gu 2024, arXiv 2405.21060, section 6; gradients derived in `triton_kernels.backward`.
+    Arguments are those of `ssd`, which has checked them; slices of a wider projection are read in place.
+    Outputs have the dtype of x, the state is float32. In bfloat16 the operands of matrix products are rounded
+    to bfloat16, decays and sums stay in float32; in float32 operands keep 21 bits or more, never TF32's 10.
     """
     if initial_state is None:
         batch, _, heads, head_size = x.shape
