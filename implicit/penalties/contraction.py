@@ -1,9 +1,7 @@
 """A penalty that makes the self-map contract around its fixed points.
 
-Nothing in cross-entropy asks for a fixed point that is unique or quick to reach: trained on it alone, a model
-may answer right and still have several fixed points per token, or none at some. Penalising the Jacobian of
-the self-map at the fixed point makes both rarer (figures in docs/log_archive.md). A second fixed point may be
-far away: distances up to the size of a latent ask for contraction there, too.
+Trained on cross-entropy alone, a model may answer right and still have several fixed points at a token, or
+none. Penalising the Jacobian of the self-map makes both rarer (figures in docs/log_archive.md).
 """
 
 import math
@@ -66,16 +64,11 @@ def contraction_penalty(
     → 0, to ‖∂zΦ‖_F² per token, where ∂zΦ is the Jacobian over all tokens together. It bounds the spectral
     radius of every token's own iteration and the growth of an error from token to token. A finite ε asks for
     the same within a ball around z, and needs no second derivative. Returned is the mean of a^power: above 1
-    it is the tokens that contract least which count, such as the first one of a sequence among many that
-    contract well.
+    the tokens that contract least count most.
 
     The latents are fixed points without gradient. Scales are the least and the largest ε, in units of the
-    latent (whose entries are of order 1 after its norm); where they differ, each sequence has its own,
-    log-uniform between them. The scalar is differentiable in the parameters of Φ.
-
-    Source:
-        Bai, Koltun & Kolter 2021, "Stabilizing Equilibrium Models by Jacobian Regularization",
-        arXiv 2106.14342, with a finite difference in place of their vector-Jacobian product.
+    latent; where they differ, each sequence has its own, log-uniform between them. Source: Bai, Koltun &
+    Kolter 2021, arXiv 2106.14342, with a finite difference in place of their vector-Jacobian product.
     """
     least, largest = scales
     scale: Tensor | float = least

@@ -1,9 +1,8 @@
 """A penalty that makes a model forget a disturbance of its state: its state-to-state map then contracts.
 
-Two copies of a model that read the same tokens from different states should end in the same state, as long
-as both states stand for the same state of the automaton. Cross-entropy asks for the same answers only: states
-may drift apart until, in long sequences, the answers do as well. Where states come together, finitely many
-small sets hold all that can be reached, which is what a proof for sequences of every length needs.
+Cross-entropy asks for the same answers only: states that stand for one state of the automaton may drift apart
+until, in long sequences, the answers do. Where they come together, finitely many small sets hold all that can
+be reached, as a proof for sequences of every length needs.
 """
 
 import torch
@@ -67,9 +66,7 @@ def forgetting_penalty(
     square in the last state of the solution. The undisturbed sequence carries no gradient: the disturbed one
     is drawn to it, found and differentiated by ``stopping`` and ``gradient``.
 
-    Source:
-        The stability of the recurrent map that Miller & Hardt 2019, "Stable Recurrent Models",
-        arXiv 1805.10369, impose on the weights is here asked for along visited sequences.
+    Source: Miller & Hardt 2019, arXiv 1805.10369, who impose the stability on the weights.
     """
     with torch.no_grad():
         undisturbed = model.states_at(tokens, solution.latents, state, lengths)

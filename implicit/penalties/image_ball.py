@@ -1,10 +1,8 @@
 """A penalty that asks, at the states of a batch, that Φ maps all latents into a small ball.
 
-Sampled latents say nothing of those that were not drawn. Here what the block computes is enclosed for all of
-them at once, by centres and radii, as is done to train networks whose robustness can be proved (Gowal et al.
-2018, arXiv 1810.12715). It is the first of the two bounds of `implicit.enclosed.image_ball`, with the ε of
-the norms left out; that Φ contracts in the ball, the second, is not asked for. So a penalty of 0 proves
-nothing: that is for `image_balls`.
+Centres and radii enclose what the block computes for all latents at once (Gowal et al. 2018, arXiv
+1810.12715). It is the first of the two bounds of `implicit.enclosed.image_ball`, without the ε of the norms;
+a penalty of 0 proves nothing.
 """
 
 import math
@@ -66,10 +64,8 @@ def image_ball_penalty(
 
     With u(z) what the block adds to its residual stream at the state before a token, let R bound |z + u(z) −
     u(0)| / |u(0)| over all latents z that the last norm can give, the ε of the norms left out. The penalty is
-    the mean over the tokens of the mask of the logarithm of R / 0.2 where that is positive: a loss that
-    weighs more than single answers while R is large, and nothing where it is small. States are taken as
-    given, from latents that are fixed points without gradient; the scalar is differentiable in the block's
-    parameters.
+    the mean over the tokens of the mask of the logarithm of R / 0.2 where that is positive. States are taken
+    as given, from latents that are fixed points without gradient.
     """
     cell = check_one_mamba2_layer(model)
     with torch.no_grad():

@@ -18,17 +18,10 @@ from theory.transition import State
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A batch of training at its fixed points.
+    """A batch of training, ``[batch, length]``, at its fixed points from the state before the first token.
 
-    Attributes:
-        model: an implicit model.
-        tokens: int64, ``[batch, length]``.
-        state: before the first token.
-        solution: the fixed points of these tokens from this state.
-        gradient: how training differentiates them.
-        stopping: how training finds them.
-        lengths: real tokens per sequence, as `run` takes them.
-        noise: draws what a penalty draws.
+    Training finds and differentiates them by ``stopping`` and ``gradient``; ``noise`` draws what a penalty
+    draws.
     """
 
     model: FixedPointModel
