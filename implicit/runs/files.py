@@ -132,8 +132,7 @@ def _sha256(path: Path) -> str:
 def _read_hashes(folder: Path) -> dict[str, list[str]]:
     """The hashes that files may have, the newest first; none in folders of older versions.
 
-    There are none in JSON of another form either: it is the user's. What is no JSON may be a damaged file of
-    ours, and is refused.
+    JSON of another form, the user's, has none either. No JSON may be a damaged file of ours, and is refused.
     """
     file = folder / HASHES
     if not file.is_file():

@@ -47,9 +47,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
     """Keep other processes from training in a folder, while the context lasts or the process lives.
 
-    The operating system holds the lock: a process that was killed leaves nothing but an empty file. A file
-    system without locks is used without, which a warning says. A folder that was made here is removed in the
-    end unless a run has begun in it.
+    The operating system holds the lock, which ends with the process. A warning tells of a file system without
+    locks. A folder that was made here is removed in the end unless a run has begun in it.
     """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)

@@ -29,12 +29,11 @@ class Run:
     """A model with its task: a finished training run, or what `Run.of` makes of a model in memory.
 
     Attributes:
-        path: its folder; of a model in memory a name, where nothing lies.
-        config: what determined it. Of a model in memory task, model, sizes and length alone say something.
-        model: the trained model, in the dtype that it was trained in, in evaluation mode.
+        path: its folder; a name for a model in memory, where nothing lies.
+        config: what determined it; for a model in memory only task, model, sizes and length.
+        model: in the dtype that it was trained in, in evaluation mode.
         task: what it was trained on.
         metrics: one entry per evaluation, in order.
-        in_memory: whether it is a model in memory.
         length_known: whether the training length in the configuration is that of the model.
 
     Example:
@@ -135,11 +134,9 @@ def load_run(
 ) -> Run:
     """Load a finished run.
 
-    Nothing is unpickled. Code that the run names is imported only if that is allowed. InputError for a
-    missing folder or file, an unfinished run, corrupt JSON or safetensors, a configuration with unknown or
-    bad fields, a task or a model that is code, if that is not allowed, lies in the run folder or cannot be
-    imported, and weights that do not fit it (missing, unexpected, of another shape or dtype) or are not
-    finite.
+    Nothing is unpickled. InputError for a missing folder or file, an unfinished run, corrupt JSON or
+    safetensors, a configuration with unknown or bad fields, code that is not allowed, lies in the run folder
+    or cannot be imported, and weights that do not fit or are not finite.
 
     Args:
         path_or_name: a run folder, or, where no such folder exists, the name of a run stored in the package.
