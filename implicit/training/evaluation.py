@@ -23,10 +23,7 @@ REPORTED_TOKENS = 10
 class Convergence:
     """The outcome of the search for fixed points, over all tokens.
 
-    Attributes:
-        share_converged: share of the tokens that reached the tolerance.
-        mean_iterations: mean number of evaluations of Φ a token.
-        mean_relative_residual: mean of ‖Φ(z) − z‖ / ‖z‖.
+    ``mean_iterations`` counts evaluations of Φ per token; the relative residual is ‖Φ(z) − z‖ / ‖z‖.
     """
 
     share_converged: float
@@ -111,13 +108,13 @@ def evaluate(
     whose tokens the model does not know.
 
     Args:
-        model: any model; its weights and its training flag stay as they are.
+        model: its weights and its training flag stay as they are.
         task: the task.
         length: tokens per sequence.
         sequences: how many.
-        batch_size: sequences at a time; part of what determines the sequences drawn.
+        batch_size: sequences at a time; it changes which sequences are drawn.
         seed: seed of the stream.
-        stream: which data stream; reports take TEST, training VALIDATION.
+        stream: reports take TEST, training VALIDATION.
         number: which part of the stream.
         solve: how an implicit model seeks its fixed points; its own defaults if None.
         warn: whether to warn of tokens without a fixed point; their share is in the result either way.

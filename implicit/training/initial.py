@@ -23,15 +23,10 @@ def begin_from(
 ) -> TrainConfig:
     """Return the configuration of a training that begins with the weights of a run.
 
-    Model and sizes become those of the run; a hash of the weights stands in the configuration, so that it
-    still determines the training. InputError for a run that cannot be loaded, of another vocabulary or number
-    of answers than the task of the configuration, or for noise that is negative.
-
-    Args:
-        config: of the training.
-        run: a loaded run, its folder, or the name of a stored one.
-        noise: size of the Gaussian noise that is added to every tensor, as a share of its norm.
-        allow_code: as `load_run` takes it.
+    Model and sizes become those of the run: a loaded one, its folder, or the name of a stored one. The
+    configuration holds a hash of the weights. Gaussian noise is added to every tensor, as a share of its
+    norm. InputError for a run that cannot be loaded (see `load_run`), of another vocabulary or number of
+    answers than the task of the configuration, or for noise that is negative.
 
     Example:
         >>> from implicit.config.recipes import recipe
@@ -58,8 +53,8 @@ def begin_from(
 def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
     """Give a model the weights that its configuration begins with; nothing if those are the seed's.
 
-    The noise of a tensor has in the mean the share ``noise`` of its norm, spread over all its entries alike,
-    zeros among them; a tensor that is 0 stays 0. It depends on the seed of the configuration.
+    The noise of a tensor has in the mean the share ``noise`` of its norm, the same at all entries. It depends
+    on the seed of the configuration.
     """
     initial = config.initial
     if initial is None:

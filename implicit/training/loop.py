@@ -88,10 +88,9 @@ def take_steps(
 ) -> None:
     """Take the training steps that are left, from the folder's checkpoint if it has one.
 
-    The metrics of a step are stored before its checkpoint, and those after the checkpoint are measured again:
-    whenever the process is killed, no line is lost and none comes twice. The model is on the device to train
-    on, with its initial weights, and holds the trained ones afterwards. ``callback`` is called, and
-    `asked_to_stop` asked, after each of these steps; the baselines are computed if None.
+    Metrics are stored before the checkpoint, and those after it are measured again: no kill loses or repeats
+    a line. The model is on its device, with its initial weights, and holds the trained ones afterwards.
+    ``callback`` and `asked_to_stop` are called after each step; the baselines are computed if None.
     """
     own = own or OwnParts()
     optimizer = own.make_optimizer(config, model)
@@ -225,8 +224,7 @@ def _draw_asked(
 ) -> TokenBatch:
     """Draw the batch of a step, anew where by chance nothing is asked in it: the loss needs an answer.
 
-    What is asked in the batch that is kept is distributed as in any batch in which something is asked. Where
-    the length is so short that nothing ever is, the loss says so.
+    Where the length is so short that nothing ever is asked, the loss says so.
     """
     for attempt in range(_DRAWS):
         number = (step, attempt) if attempt else (step,)

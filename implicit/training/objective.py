@@ -22,17 +22,11 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Objective:
-    """The loss of one batch, with what it was computed from.
+    """The loss of one batch, in nats and without the weighted penalties, with what it was computed from.
 
-    Attributes:
-        loss: weighted mean of the cross-entropy, in nats, a scalar with gradient; with ``loss_until_error``
-            of the tokens that no wrong answer of their sequence comes before.
-        penalties: those that the phase asks for, weighted, each a scalar with gradient, by name.
-        accuracy: share of the counted targets that are the most probable class.
-        late_accuracy: the same in the last third of each sequence; of all where nothing is asked there.
-        right: which sequences have all of these right there, bool ``[batch]``; those that are not asked have.
-        state: the model's, after the last token; empty of an implicit one where the phase hands none on.
-        solution: the fixed points of an implicit model; None for an explicit one.
+    ``late_accuracy`` is that of the last third of each sequence, or of all where nothing is asked there;
+    ``right``, ``[batch]``, says which sequences have no wrong answer there. The state, after the last token,
+    is empty for an implicit model where the phase hands none on.
     """
 
     loss: Tensor
@@ -114,9 +108,8 @@ def objective(
 def until_error(right: Tensor) -> Tensor:
     """Return which tokens come before the first wrong answer of their sequence, or give it themselves.
 
-    Behind it a state that is carried on is the state of another word: in a group every target contradicts it,
-    and to learn them is to forget. What would be right again (after a reset) is left out with them. Bool
-    ``[batch, length]``, as ``right``: which answers are right, or not asked for.
+    Behind it the state is that of another word: in a group every target contradicts it. Bool ``[batch,
+    length]``, as ``right``: which answers are right, or not asked for.
 
     Example:
         >>> until_error(torch.tensor([[True, False, True], [True, True, True]])).tolist()

@@ -1,10 +1,8 @@
 """The optimisers of training: AdamW, or Muon for the matrices between embedding and head; and their state.
 
-The state becomes named tensors and JSON, so that safetensors can hold it. A parameter is known by its name in
-the model; torch numbers them, and would mix up the states of parameters that changed places. One without
-state comes back without. In the JSON, a tensor stands as ``{"tensor": its name}``.
-``torch.distributed.checkpoint.state_dict`` is not used because it takes a training step with zero gradients
-where there is no state yet, which changes what it saves.
+The state becomes named tensors and JSON, where a tensor stands as ``{"tensor": its name}``, so that
+safetensors can hold it. Parameters go by their names in the model, not by torch's numbers.
+``torch.distributed.checkpoint.state_dict`` would take a training step where there is no state yet.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,12 +20,9 @@ from implicit.config.run import TrainConfig
 class MuonAndAdamW(Optimizer):
     """Muon for matrices, AdamW for all other parameters: one optimiser with the groups of both.
 
-    The steps of Muon are scaled to the size of AdamW's (``match_rms_adamw``), which is meant to let one
-    learning rate serve both; its momentum is the default of `torch.optim.Muon`. The betas are AdamW's.
-
-    Sources:
-        Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; Liu et al. 2025,
-        arXiv 2502.16982, for the scale.
+    The steps of Muon are scaled to the size of AdamW's (``match_rms_adamw``; Liu et al. 2025, arXiv
+    2502.16982), so that one learning rate serves both. The betas are AdamW's. Source: Jordan et al. 2024,
+    "Muon: An optimizer for hidden layers in neural networks".
     """
 
     def __init__(

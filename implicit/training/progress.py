@@ -24,7 +24,7 @@ class TrainingStep:
     """A training step that was taken, as a callback of `implicit.train` is given it.
 
     Attributes:
-        step: its number, from 1.
+        step: number of the step, from 1.
         length: tokens per sequence.
         loss: without the penalties, in nats.
         penalties: weighted, by name.

@@ -1,9 +1,7 @@
 """Sequences that go on from where those of the last training step ended: long histories at no extra cost.
 
-A model trained on sequences of L tokens sees only states that L tokens can lead to. If its state drifts
-slowly, longer sequences lead it elsewhere, and it fails there. Starting some of the sequences from states
-that earlier ones ended in, without a gradient through them, shows it the states of long histories (figures in
-docs/log_archive.md).
+If the state drifts slowly, sequences longer than those of training lead it elsewhere, and the model fails
+there (figures in docs/log_archive.md). No gradient goes through the state that is passed.
 """
 
 from dataclasses import dataclass
@@ -24,13 +22,9 @@ from theory.transition import State
 class PassedState:
     """The ends of the sequences of a training step.
 
-    Those that reached the fixed point at every token may go on, as the model's state of the others is not
-    the one that belongs to their tokens. All of an explicit model do. With ``carried_right`` of the
-    curriculum, only those do that answered rightly.
-
-    Source:
-        Buitrago & Gu 2025, "Understanding and Improving Length Generalization in Recurrent Models",
-        arXiv 2507.02782, who call it state passing.
+    Those that reached the fixed point at every token may go on; all of an explicit model do. With
+    ``carried_right`` of the curriculum, only those do that answered rightly. Source: Buitrago & Gu 2025,
+    arXiv 2507.02782, who call it state passing.
     """
 
     state: State  # after the last token, with a leading batch axis, without gradient

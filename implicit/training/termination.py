@@ -12,8 +12,8 @@ EXIT_CODE = 128 + signal.SIGTERM
 def noted_termination() -> Iterator[Callable[[], bool]]:
     """Note SIGTERM, so that the caller can store its work; then the process ends with exit code 143.
 
-    A second SIGTERM ends the process at once. A handler that somebody else set stays. What is yielded returns
-    True after SIGTERM.
+    A second SIGTERM ends the process at once. A handler of another's stays. The yielded function returns True
+    after SIGTERM.
     """
     noted: list[int] = []
 
