@@ -1,9 +1,7 @@
 """The answer of a model to a word: ``python -m implicit.answer parity-small 1 0 1 1``.
 
-The weights are taken in float64 and tokens read one after the other, each solved from the latent zero with
-the state that the last one left: the sequential mode. So words may have any length, also on standard input
-(``-``). Of some runs it is proved that what is printed is right, for an rtol that is small enough and if
-floating-point operations and functions are as accurate as is assumed of them (`docs/certificates.md`).
+The weights are float64, and the mode is sequential. So words may have any length, also on standard input
+(``-``). `docs/certificates.md` says for which runs, and under which assumptions, the answer is proved.
 """
 
 import copy

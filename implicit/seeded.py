@@ -53,11 +53,8 @@ class Seeded(TorchDispatchMode):
 def seeded_code(seed: int) -> Iterator[None]:
     """Seed the draws of a user's code, from the global generators of PyTorch, NumPy and Python.
 
-    A user's code may draw in threads of its own and on any device, so the global generators themselves are
-    seeded. Their states are given back at the end.
-
-    Limits: one context at a time is open in a process, and other threads wait for it. A thread that draws
-    from a global generator meanwhile, outside of such a context, takes from its draws.
+    Their states are given back at the end. One context at a time is open in a process, and other threads wait
+    for it. A thread that draws from a global generator outside of such a context takes from its draws.
     """
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with _ONE_AT_A_TIME, torch.random.fork_rng(devices):

@@ -29,8 +29,8 @@ def add_threads_flag(parser: ArgumentParser) -> None:
 def chosen_threads(given: str | None, parameters: Callable[[], int]) -> Iterator[None]:
     """Compute with as many threads as ``--threads`` says, or as fits a model of so many parameters.
 
-    A line on standard error says so where it changes what PyTorch would take. The environment's number wins
-    over the size. Afterwards all is as before.
+    A line on standard error says so where PyTorch would take another number. The environment's number wins
+    over the size.
     """
     before = threads = torch.get_num_threads()
     why = "as --threads says"

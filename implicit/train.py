@@ -319,8 +319,8 @@ def _print_names() -> None:
 class _CallableModule(ModuleType):
     """This module, which ``implicit.train(config, out)`` calls as its function.
 
-    A package's attribute that has the name of one of its modules is that module as soon as anybody imports
-    it. The command needs the module, and Python users the function: calling the module calls the function.
+    The import of a module replaces the package's attribute of that name: the command needs the module, and
+    Python users the function.
     """
 
     __call__ = staticmethod(train)
