@@ -30,8 +30,8 @@ def check_texts(folder: Path) -> None:
 def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = None) -> None:
     """Refuse a configuration of weights that no file holds, or that files hold as integers or the like.
 
-    As many as there are may be missing, or a small model, such as a head that is about to be trained. Folders
-    in other formats than safetensors are left to `transformers`.
+    Some may be missing, such as a new head: as many as there are, or a small model. Folders in other formats
+    than safetensors are left to `transformers`.
     """
     files = list(folder.glob("*.safetensors"))
     config_file = folder / "config.json"

@@ -133,7 +133,7 @@ Stack = TypeVar("Stack", bound=CellStack)
 def named(
     model: type[Stack], name: str, description: str, config: type[StackConfig], module: str = __name__
 ) -> type[Stack]:
-    """Set name, description and configuration of a model class, which is called as its cell: `DeltaNet`."""
+    """Set name, description and configuration of a model class; its Python name follows its cell's."""
     model.name, model.description, model.config_class = name, description, config
     model.__name__ = model.__qualname__ = _class_name(name, model.cell_class)
     model.__module__ = config.__module__ = module

@@ -124,8 +124,8 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
 
     The features x of a token are injected into every cell, and the latent z is iterated from 0 through all
     cells in turn: z ← norm(cell(norm(z), W norm(x))). The output is z*, of length about √d_model. The norms
-    before the cells begin with a weight of 0.1, so that an untrained layer has fixed points. InputError for
-    what is no cell, or sizes that do not fit.
+    before the cells begin with a weight of 0.1, so that an untrained layer finds its fixed points in some ten
+    iterations. InputError for what is no cell, or sizes that do not fit.
 
     Args:
         cells: a `Cell`, of `implicit.cells` or one of yours, or several, first layer first.

@@ -1,7 +1,7 @@
 """Ops with a hand-written forward and backward pass beside the definition of what they compute.
 
-The passes serve the forward pass and the first derivative. The definition, a plain composition of
-differentiable ops, serves higher derivatives, forward mode and every transform of ``torch.func``.
+The passes compute values and first derivatives. The definition, a plain composition of differentiable ops,
+serves higher derivatives, forward mode and every transform of ``torch.func``.
 
 A sequence with a number that is not finite is computed token by token: products over several tokens would
 carry 0 · NaN to earlier ones.

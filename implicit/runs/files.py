@@ -132,7 +132,7 @@ def _sha256(path: Path) -> str:
 def _read_hashes(folder: Path) -> dict[str, list[str]]:
     """The hashes that files may have, the newest first; none in folders of older versions.
 
-    JSON of another form, the user's, has none either. No JSON may be a damaged file of ours, and is refused.
+    JSON of another form is the user's and has none. A file that is no JSON may be damaged, and is refused.
     """
     file = folder / HASHES
     if not file.is_file():

@@ -53,8 +53,8 @@ def begin_from(
 def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
     """Give a model the weights that its configuration begins with; nothing if those are the seed's.
 
-    The noise of a tensor has in the mean the share ``noise`` of its norm, the same at all entries. It depends
-    on the seed of the configuration.
+    The noise of a tensor has in the mean the share ``noise`` of its norm, spread alike over all its entries.
+    It depends on the seed of the configuration.
     """
     initial = config.initial
     if initial is None:

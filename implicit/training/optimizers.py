@@ -21,8 +21,8 @@ class MuonAndAdamW(Optimizer):
     """Muon for matrices, AdamW for all other parameters: one optimiser with the groups of both.
 
     The steps of Muon are scaled to the size of AdamW's (``match_rms_adamw``; Liu et al. 2025, arXiv
-    2502.16982), so that one learning rate serves both. The betas are AdamW's. Source: Jordan et al. 2024,
-    "Muon: An optimizer for hidden layers in neural networks".
+    2502.16982), which is meant to let one learning rate serve both. The betas are AdamW's. Source: Jordan et
+    al. 2024, "Muon: An optimizer for hidden layers in neural networks".
     """
 
     def __init__(

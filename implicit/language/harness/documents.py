@@ -12,9 +12,9 @@ Word problems in plain words: a lamp that is switched, a cat that walks in a cir
 A permutation is read as ``state_t[i] = state_{t-1}[σ_t[i]]``, so that the line of friends is the product in
 S_n. The question comes last, and is about one place drawn uniformly.
 
-The number of tokens tells nothing under any tokenizer that splits text at spaces: all documents of as many
-steps have the same words, in an order that is drawn. All new orders have one length under the tokenizers of
-GPT-2 and GPT-NeoX. The lamp and the cat begin in a state drawn uniformly.
+The number of tokens tells nothing of the lamp and the cat under any tokenizer that splits text at spaces: all
+documents of as many steps have the same words, in an order that is drawn. All new orders have one length
+under the tokenizers of GPT-2 and GPT-NeoX. The lamp and the cat begin in a state drawn uniformly.
 """
 
 from collections.abc import Iterator
@@ -157,8 +157,8 @@ def _problem(task: str) -> WordProblem:
 def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
     """Yield puzzles of five balls that are swapped, answered with the place of the ball that is named first.
 
-    The question names all balls, so that its number of tokens does not tell the answer. There are ``length``
-    swaps, each of two balls drawn uniformly.
+    The question names all balls, so that its number of tokens does not tell which one is asked for. There are
+    ``length`` swaps, each of two balls drawn uniformly.
     """
     numbers = tuple(str(number) for number in range(1, BALLS + 1))
     pairs = sample_swaps(BALLS, (count, length), rng).tolist()
