@@ -56,16 +56,6 @@ def objective(
     The batch is on the device of the model. Noise draws random starts and the directions of the penalties.
     The state before the first token is the initial one if None; an own loss takes the place of the weighted
     cross-entropy. InputError for a loss that is no scalar tensor.
-
-    Example:
-        >>> from implicit.config.curriculum import Curriculum
-        >>> from implicit.runs.loading import load_run
-        >>> from implicit.training.streams import Stream, draw_batch
-        >>> phase = Curriculum(bounded_steps=0, contraction_weight=0.01).phase(1, length=3)
-        >>> run = load_run("parity")
-        >>> found = objective(run.model, draw_batch(run.task, 1, 3, 0, Stream.TRAIN, 1), phase)
-        >>> found.accuracy, bool(found.loss < 0.1), list(found.penalties)
-        (1.0, True, ['contraction'])
     """
     penalties = {}
     implicit = model.implicit

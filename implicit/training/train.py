@@ -49,14 +49,13 @@ def train(
         out: the run folder; made if it does not exist.
         progress: whether to show a progress bar on standard error.
         tensorboard: whether to write event files to ``out/tensorboard``.
-        device: where to train, such as ``"cpu"`` or ``"cuda"``; the weights are the same only to rounding.
-        task: what to train on in place of the configuration's task: a name, ``module:name``, a specification,
-            or the object. The folder holds what rebuilds it; what is of your own code has to be importable.
-        model: what to train in place of the configuration's model, with its own default sizes: a name,
-            ``module:name``, or a subclass of `SequenceModel` at the top level of a module.
-        callback: called with each `TrainingStep` that is taken: its number, loss, accuracy, penalties, the
-            model and, where they were measured, the metrics. If it returns True, training ends there and the
-            run is finished; the last line of the metrics says so. Not called for steps of an earlier process.
+        device: ``"cpu"``, ``"cuda"`` or another; across devices weights are the same only to rounding.
+        task: in place of the configuration's task: a name, ``module:name``, a specification, or the object,
+            whose code has to be importable.
+        model: in place of the configuration's model, with its own default sizes: a name, ``module:name``, or
+            a subclass of `SequenceModel` at the top level of a module.
+        callback: called with each `TrainingStep` of this process. If it returns True, training ends there and
+            the run is finished; the last line of the metrics says so.
         optimizer: makes the optimiser of the model, in place of the configuration's. The learning rate of all
             its groups is the schedule's.
         schedule: the learning rate of a step, from 1, in place of the configuration's warm-up and decay.
@@ -67,10 +66,10 @@ def train(
         The finished run; if it was finished before, nothing is computed.
 
     Raises:
-        InputError: for a device that is not there, sizes that do not divide, state passing that task or model
-            cannot do, a penalty of another model than it is for, weights to begin with that are
-            no longer there, a folder that holds something else or a run of another configuration, one that
-            another process trains in, gradients that are off, or a loss that is no longer finite.
+        InputError: for a device that is not there, sizes that do not divide, state passing or a penalty that
+            task or model cannot do, initial weights that are no longer there, a folder with something else,
+            another configuration or another process in it, gradients that are off, or a loss that is not
+            finite.
         OSError: if the folder cannot be written; what was there stays whole.
         SystemExit: after SIGTERM, with exit code 143; the step is stored, and with the last one the run.
 

@@ -74,14 +74,13 @@ class HarnessOptions:
     Attributes:
         tasks: names that `--list` shows.
         data: folder of the seven sets; that of the environment variable IMPLICIT_SSM_DATA if None.
-        limit: documents of each task that are read, from the first on; all if None.
+        limit: the first documents of each task that are read; all if None.
         batch_size: texts that are read together.
         seed: of the documents of state tracking, and of `lm-eval`.
         documents: of each task of state tracking.
         length: steps of their documents, for tasks without a length of their own; 16 if None.
-        max_length: tokens of a text; what is beyond is cut off at its beginning. As the model says if None:
-            ``max_position_embeddings`` of its configuration, ``model_max_length`` of the tokenizer, or else
-            2048.
+        max_length: tokens of a text, whose beginning is cut. If None ``max_position_embeddings`` of the
+            model's configuration, ``model_max_length`` of the tokenizer, or else 2048.
         device: where the model is run.
 
     Example:
