@@ -110,8 +110,8 @@ RECIPES: dict[str, Settings] = {
     "A5": PAIRS_FIRST,
     "S5": {
         **PAIRS_FIRST,
-        "steps": 8500,
-        "final_steps": 4000,
+        "steps": 7000,
+        "final_steps": 2500,
         "contraction_weight": 0.015,
         "evaluate_every": 100,
     },
