@@ -2,7 +2,7 @@
 
 import sys
 
-from analysis.certificates.proofs.answers import prove_lengths
+from analysis.certificates.proofs.lengths import prove_lengths
 from analysis.certify import command_of
 
 ANALYSIS = command_of("starts", "all_lengths", old=True)

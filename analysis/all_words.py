@@ -2,7 +2,7 @@
 
 import sys
 
-from analysis.certificates.proofs.answers import prove_words
+from analysis.certificates.proofs.words import prove_words
 from analysis.certify import command_of
 
 ANALYSIS = command_of("words", "all_words", old=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.certificates.arb import precision
+from analysis.certificates.arb.linear import precision
 from analysis.certificates.certificate import (
     Automaton,
     Certificate,

@@ -11,10 +11,10 @@ import torch
 
 from analysis import check_certificate
 from analysis.certificates import certificate as certificate_format
+from analysis.certificates import replay
 from analysis.certificates.certificate import RefusedError, parse_certificate
-from analysis.certificates.claims import theorem1 as replay
-from analysis.certificates.claims.answers import check_iteration
 from analysis.certificates.claims.theorem1 import Explicit, PairChecker
+from analysis.certificates.claims.words import check_iteration
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from implicit.compiled import compile_run

@@ -194,7 +194,7 @@ def test_channels_that_no_token_opens_are_looked_at(
 def test_programs_with_other_numbers_are_refused(
     run: Run, content: Content, name: str, factor: float
 ) -> None:
-    from analysis.certificates.arb import precision
+    from analysis.certificates.arb.linear import precision
 
     certificate = parse_certificate(content)
     weights = {key: tensor.numpy() for key, tensor in run.model.state_dict().items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from analysis.certificates.claims.answers import ANSWER_RTOL
+from analysis.certificates.claims.words import ANSWER_RTOL
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from implicit.answer import RTOL, answers, main

@@ -43,7 +43,7 @@ from flint import arb
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from analysis.certificates.arb import max_upper, precision
+from analysis.certificates.arb.linear import max_upper, precision
 from analysis.certificates.certificate import (
     LEAST_ULPS,
     MOST_ULPS,

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat, fmpq
 
-from analysis.certificates.arb import ArbModel, precision, row_sum
+from analysis.certificates.arb.linear import precision, row_sum
+from analysis.certificates.arb.models import ArbModel
 from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.claims.theorem1 import (
     NARROW,

@@ -9,11 +9,12 @@ import pytest
 import torch
 from flint import arb
 
-from analysis.certificates.arb import ArbModel, exact_vector, precision
+from analysis.certificates.arb.linear import exact_vector, precision
+from analysis.certificates.arb.models import ArbModel
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
-from analysis.certificates.claims.answers import ArbImageBall, ImageBallChecker, Lengths, Starts
+from analysis.certificates.claims.lengths import ArbImageBall, ImageBallChecker, Lengths, Starts
 from analysis.certificates.producing import automaton_of, certificate_of
-from analysis.certificates.proofs.answers import FoundLengths, prove_lengths
+from analysis.certificates.proofs.lengths import FoundLengths, prove_lengths
 from analysis.check_certificate import CheckSettings, check_certificate
 from benchmarks.certificate_mutations.targets import COARSE, TINY, constant, untrained
 from implicit.enclosed.closed_loop import EnclosedClosedLoop

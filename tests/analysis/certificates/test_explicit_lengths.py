@@ -10,9 +10,10 @@ import torch
 from flint import arb
 from torch import Tensor
 
-from analysis.certificates.arb import ArbElman, exact_matrix, exact_vector, precision
+from analysis.certificates.arb.linear import exact_matrix, exact_vector, precision
+from analysis.certificates.arb.models import ArbElman
 from analysis.certificates.certificate import RefusedError, parse_certificate
-from analysis.certificates.proofs.answers import LengthsSettings, prove_explicit
+from analysis.certificates.proofs.lengths import LengthsSettings, prove_explicit
 from analysis.certify import certify, main
 from analysis.check_certificate import check_certificate
 from automata.errors import InputError

@@ -17,9 +17,9 @@ import torch
 
 from analysis import check_certificate
 from analysis.certificates.certificate import RefusedError, at_least, seal
-from analysis.certificates.claims.theorem1 import check_state
 from analysis.certificates.producing import identity_of
 from analysis.certificates.proofs.theorem1 import certify_pairs
+from analysis.certificates.replay import check_state
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
 from analysis.certificates.producing import certificate_of
-from analysis.certificates.proofs import answers as all_lengths
-from analysis.certificates.proofs.answers import (
+from analysis.certificates.proofs import lengths as all_lengths
+from analysis.certificates.proofs.lengths import (
     OF_STORED_RUNS,
     FoundLengths,
     LengthsSettings,
     for_run,
     reachable_states,
-    solve_steps,
 )
+from analysis.certificates.proofs.words import solve_steps
 from analysis.check_certificate import check_certificate
 from analysis.framework.needs import as_implicit
 from automata.tasks.word_problem import WordProblem

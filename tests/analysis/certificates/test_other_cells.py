@@ -11,7 +11,7 @@ import torch
 from analysis.certificates.certificate import Certificate, RefusedError
 from analysis.certificates.claims.theorem1 import Claimed, Pair
 from analysis.certificates.producing import certificate_of
-from analysis.certificates.proofs.answers import enclosed_loop, prove_words
+from analysis.certificates.proofs.words import enclosed_loop, prove_words
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate
 from automata.errors import InputError

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from analysis.certificates.certificate import RefusedError, Visit
-from analysis.certificates.claims.theorem1 import Replay, check_state, check_states
+from analysis.certificates.claims.theorem1 import check_states
+from analysis.certificates.replay import Replay, check_state
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings, check_certificate, visited_pairs
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states

@@ -7,9 +7,10 @@ import pytest
 import torch
 from flint import arb, arb_mat
 
-from analysis.certificates.arb import ArbModel, contracting_newton_map, entries_of, precision
+from analysis.certificates.arb.linear import contracting_newton_map, precision
+from analysis.certificates.arb.models import ArbModel, entries_of
 from analysis.certificates.certificate import Automaton, Claim, Context, RefusedError, sha256_of
-from analysis.certificates.claims.answers import check_answers_of
+from analysis.certificates.claims.words import check_answers_of
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 
 PARITY = Automaton(initial_state=0, table=[[0, 1], [1, 0]])

@@ -15,8 +15,9 @@ import pytest
 from flint import arb, arb_mat
 
 from analysis.certificates.certificate import Automaton
-from analysis.certificates.claims.answers import CoverChecker, WordsChecker, check_sets
+from analysis.certificates.claims.lengths import CoverChecker, check_sets
 from analysis.certificates.claims.theorem1 import PairChecker
+from analysis.certificates.claims.words import WordsChecker
 from tests.analysis.lines import BITS, is_accepted
 
 JUST = 1e-7

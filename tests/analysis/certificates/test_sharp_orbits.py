@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from analysis.certificates.claims.answers import OrbitBundles, OrbitChecker, check_iteration
+from analysis.certificates.claims.words import OrbitBundles, OrbitChecker, check_iteration
 from tests.analysis.lines import is_accepted, refused_at
 
 JUST = 1e-7

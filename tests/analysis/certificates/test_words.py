@@ -16,8 +16,8 @@ import torch
 
 from analysis import all_words, check_certificate
 from analysis.certificates.certificate import Automaton, RefusedError, parse_certificate, parse_json, seal
-from analysis.certificates.claims.answers import WordsChecker
-from analysis.certificates.proofs.answers import draw_words, prove_words
+from analysis.certificates.claims.words import WordsChecker
+from analysis.certificates.proofs.words import draw_words, prove_words
 from analysis.certify import certify
 from analysis.framework.needs import word_problem_of
 from automata.errors import InputError

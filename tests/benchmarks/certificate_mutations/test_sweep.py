@@ -16,9 +16,10 @@ import torch
 
 from analysis.certificates.certificate import seal
 from analysis.certificates.claims import theorem1
-from analysis.certificates.claims.answers import CoverChecker, OrbitChecker, WordsChecker
 from analysis.certificates.claims.executed import FloatingPointChecker
+from analysis.certificates.claims.lengths import CoverChecker
 from analysis.certificates.claims.theorem1 import PairChecker
+from analysis.certificates.claims.words import OrbitChecker, WordsChecker
 from benchmarks.certificate_mutations.__main__ import main
 from benchmarks.certificate_mutations.exact_model import ExactModel, entries_of
 from benchmarks.certificate_mutations.mutations import HEAD, mutated, numbers_of

@@ -8,7 +8,8 @@ import pytest
 import torch
 from flint import arb, arb_mat, ctx
 
-from analysis.certificates.arb import ArbModel, exact_vector, precision
+from analysis.certificates.arb.linear import exact_vector, precision
+from analysis.certificates.arb.models import ArbModel
 from analysis.certificates.claims.theorem1 import EVALUATIONS
 from automata.tasks import make_task
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config

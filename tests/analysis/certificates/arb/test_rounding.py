@@ -5,15 +5,9 @@ import pytest
 import torch
 from flint import arb
 
-from analysis.certificates.arb import (
-    ArbModel,
-    ArbRounding,
-    Computed,
-    entries_of,
-    exact_vector,
-    norm_bound,
-    precision,
-)
+from analysis.certificates.arb.linear import exact_vector, norm_bound, precision
+from analysis.certificates.arb.models import ArbModel, entries_of
+from analysis.certificates.arb.rounding import ArbRounding, Computed
 from analysis.certificates.certificate import MOST_ULPS
 from implicit.enclosed.closed_loop import ExecutedClosedLoop, flatten_state, unflatten_state
 from implicit.models.mamba2 import ImplicitMamba2

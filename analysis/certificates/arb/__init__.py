@@ -1,0 +1,1 @@
+"""The checker's own evaluation of models, in FLINT's balls."""
