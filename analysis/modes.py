@@ -45,7 +45,7 @@ class ModesSettings(AnalysisSettings):
 
 @dataclass(frozen=True)
 class ModeAnswers:
-    """The answers of one mode to the sequences of one length, and the seconds that reading them took, once.
+    """The answers of one mode to the sequences of one length, and the seconds of one reading.
 
     Accuracy is over the last ten answers that are asked for, ``share_converged`` of the real tokens.
     """

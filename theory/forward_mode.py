@@ -147,7 +147,7 @@ def jacobian_by_rows(function: Callable[[Tensor], Tensor], point: Tensor) -> Ten
 
 
 def _rows_by_autograd(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor | None:
-    """In a third of the time of ``torch.func.vjp``, which also imports a compiler; None if it cannot."""
+    """The rows without ``torch.func.vjp``, which is slower and imports a compiler; None if that fails."""
     if torch.is_inference_mode_enabled():  # nothing is recorded
         return None
     with torch.enable_grad():

@@ -99,12 +99,12 @@ class ErrorControlAnalysis(Answer):
 
     @property
     def left(self) -> float:
-        """The rest of the smallest error after the last token, in the median; 1 for an affine layer."""
+        """The share left of the smallest error after the last token, in the median; 1 for an affine layer."""
         return self.followed.left(self.smallest)
 
     @property
     def verdict(self) -> Verdict:
-        """The fate of the smallest error in the median."""
+        """The verdict on the smallest error, in the median."""
         if np.isnan(self.left):
             return "unknown"
         if self.left < CORRECTED:

@@ -45,7 +45,7 @@ class Pairs:
 def choose_pairs(task: WordProblem, pairs: int, length: int, follow: int, rng: np.random.Generator) -> Pairs:
     """Draw pairs of words of a task.
 
-    Fewer come back if fewer are found in a hundred times as many; ``follow`` tokens are read after both.
+    A hundred times as many are tried, so fewer may come back; ``follow`` tokens are read after both.
     """
     first, states = task.sample(100 * pairs, length, rng)
     second, _ = task.sample(100 * pairs, length, rng)
@@ -61,12 +61,10 @@ def choose_pairs(task: WordProblem, pairs: int, length: int, follow: int, rng: n
         )
     here, there = states[chosen, -1], others[chosen, -1]
     after, followed = task.sample(len(chosen), follow, rng, start=here)
-    also, apart = there.copy(), [here != there]
-    for position, token in enumerate(after.T):
-        also = task.table[also, token]
-        apart.append(followed[:, position] != also)
+    also = task.states(np.concatenate([second[chosen], after], axis=1))[:, length - 1 :]
+    apart = np.concatenate([here[:, None], followed], axis=1) != also
     returning = tuple(_returning(task, int(a), int(b), rng) for a, b in zip(here, there, strict=True))
-    return Pairs(first[chosen], second[chosen], after, np.stack(apart, axis=1), returning)
+    return Pairs(first[chosen], second[chosen], after, apart, returning)
 
 
 def common_ending(task: WordProblem, candidates: int = 64) -> tuple[IntArray, IntArray]:
@@ -95,10 +93,10 @@ def _returning(task: WordProblem, here: int, there: int, rng: np.random.Generato
     """A power of a random word that leads both states back to themselves, through no avoided state."""
     for _ in range(50):
         word = rng.integers(0, task.vocabulary_size, 4)
-        periods = [_period(task, state, word) for state in (here, there)]
-        if None in periods:
+        periods = [p for state in (here, there) if (p := _period(task, state, word)) is not None]
+        if len(periods) < 2:
             continue
-        times = math.lcm(*(period for period in periods if period is not None))
+        times = math.lcm(*periods)
         if times * len(word) <= LONGEST_RETURN:
             return np.tile(word, times)
     return np.zeros(0, np.int64)

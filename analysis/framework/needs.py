@@ -71,7 +71,7 @@ def as_implicit(run: Run) -> FixedPointModel:
 def word_problem_of(run: Run) -> WordProblem:
     """Return the task of a run as a word problem: a finite machine whose states are the answers.
 
-    A file of stored words has that of its words.
+    For a file of stored words it is the word problem that its words come from.
     """
     if isinstance(run.task, SequenceFile):
         return run.task.word_problem

@@ -159,14 +159,10 @@ def swap_parts(model: SequenceModel, task: WordProblem, pairs: Pairs) -> dict[st
     words = [torch.from_numpy(word) for word in (pairs.first, pairs.second)]
     mine, theirs = (model.run(word).state for word in words)
     after = torch.from_numpy(pairs.after)
-    expected = []
-    for word in (pairs.first, pairs.second):
-        state, states = task.states(word)[:, -1], []
-        for token in pairs.after.T:
-            state = task.table[state, token]
-            states.append(state)
-        expected.append(np.stack(states, axis=1))
-    receiver, giver = expected
+    receiver, giver = (
+        task.states(np.concatenate([word, pairs.after], axis=1))[:, word.shape[1] :]
+        for word in (pairs.first, pairs.second)
+    )
     found = {}
     for kind in dict.fromkeys(name.partition(".")[0] for name in mine):
         if not sum(entry[0].numel() for name, entry in mine.items() if name.partition(".")[0] == kind):

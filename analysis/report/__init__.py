@@ -267,8 +267,8 @@ def shortcut_paragraphs(tasks: Mapping[str, Any]) -> list[str]:
         return []
     windows = [entry["tokens"] for entry in next(iter(tasks.values()))["windows"]]
     return [
-        "What accuracy is no evidence of tracking: the share of right answers, in the last tokens, of the "
-        "best classifier that sees only the last k tokens and, where that helps, the position.",
+        "An accuracy up to these is no evidence of tracking. Each is the share of right answers in the last "
+        "tokens by the best classifier that sees only the last k tokens and, where that helps, the position.",
         Rows(
             ["task", "length", "most frequent answer", *(f"k = {window}" for window in windows), "figures"],
             [[name, str(audit["length"]), *_shares(audit), audit["method"]] for name, audit in tasks.items()],

@@ -52,7 +52,7 @@ def run_program(source: str, limit: int = LIMIT) -> tuple[str, ...]:
     r"""Return the lines that a program prints: Python itself executes it, with ``range`` and ``print`` only.
 
     A program that may execute more lines than the limit is refused. InputError if the text is no program of
-    the kind that is sure to end, it may exceed the limit, or it fails, such as by a variable that has no
+    the kind that is sure to end, or the program fails, such as by a variable that has no
     value yet.
 
     Example:

@@ -250,7 +250,7 @@ class Task(ABC):
     def specification(self) -> Specification:
         """Return JSON that ``automata.tasks.specification.task_from`` rebuilds this task from.
 
-        InputError if the task holds code of one's own, be it of a subclass, and nobody said what to import.
+        InputError if the task holds code of your own, or is of your own subclass, and no import was named.
         """
         if self._specification is not None:
             return copy.deepcopy(self._specification)

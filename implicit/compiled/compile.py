@@ -104,8 +104,6 @@ def compile_run(
     model = compile_automaton(described.build_task(), gains, damping=damping)
     sizes = model.config.model_dump(exclude={"vocabulary_size", "output_size"})
     config = described.updated(sizes=sizes, compiled=asdict(gains))
-    if folder.begun:
-        raise InputError(f"out is {folder.path}, which holds a run; give a new folder")
     with folder.held():
         folder.begin(config)
         folder.finish(model)

@@ -78,7 +78,7 @@ class Wiring:
         more answers, or the tables do not fit into memory.
 
         Example:
-            The answer says whether the state has changed, so there are four outcomes:
+            State 0 is reached with either answer and state 1 with answer 1 only, so there are three outcomes:
 
             >>> Wiring.one_hot(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 1]])).latent
             3

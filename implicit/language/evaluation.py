@@ -24,7 +24,7 @@ class TextEvaluation:
     Attributes:
         nats: mean negative log-likelihood per predicted token.
         tokens: predicted tokens.
-        iterations: mean self-iterations per token; None for an explicit model, like the next.
+        iterations: mean self-iterations per token; None for an explicit model, as is the next.
         share_converged: share of the tokens with a fixed point.
 
     Example:

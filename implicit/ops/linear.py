@@ -1,7 +1,7 @@
 """The linear map x Wᵀ, through oneDNN where that is the faster library.
 
-PyTorch multiplies float32 matrices on a CPU with MKL. On processors of other makers than Intel, oneDNN takes
-half the time; on Intel's, MKL takes a tenth less.
+PyTorch multiplies float32 matrices on a CPU with MKL. On processors of other makers than Intel, oneDNN is
+faster; on Intel's, MKL is.
 """
 
 import functools

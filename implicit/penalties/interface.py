@@ -58,7 +58,7 @@ class Penalty(CheckedConfig):
         """Return the penalty of a batch, a scalar with gradient, without its weight."""
 
     def check(self, model: SequenceModel) -> None:
-        """Refuse a model that it is not for, before training.
+        """Refuse a model that the penalty is not for, before training.
 
-        InputError if it does not fit, with the model and the remedy.
+        The InputError names the model and the remedy.
         """

@@ -49,7 +49,7 @@ GRIDS = families.seeds_of(
 )
 NOT_LINEAR = ("LSTM", "implicit Mamba-2", "Transformer")
 """Models whose layers are not each affine in their own state before, given what the layer reads."""
-RIVALS = NOT_LINEAR[:2]  # RNNs among them; the Transformer is told of and not judged by
+RIVALS = NOT_LINEAR[:2]  # the RNNs; the verdict leaves the Transformer out
 
 
 def _nats(estimate: Mapping[str, Any]) -> float:

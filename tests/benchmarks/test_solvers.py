@@ -1,4 +1,4 @@
-"""What stands for a long solve while memory is watched holds as much as the solve; the check of the modes."""
+"""The stand-in for a long solve holds as much memory as the solve; the check of the modes."""
 
 from functools import partial
 

@@ -53,8 +53,8 @@ def mean_transition(automaton: ProbabilisticAutomaton, source: TokenSource) -> F
 def stationary_state(automaton: ProbabilisticAutomaton, source: TokenSource) -> FloatArray:
     """Return the stationary distribution of the hidden state at the beginning of a cycle, ``[states]``.
 
-    InputError if the source is none of this automaton's; or there are several, and rates may depend on the
-    start.
+    InputError if the source is none of this automaton's, or there are several stationary
+    distributions: rates may then depend on the start.
 
     Example:
         >>> from automata.probabilistic.named_pfsas import noisy_parity

@@ -20,7 +20,7 @@ from theory.belief.filters import BayesFilter
 def word_spectrum(belief: BayesFilter, observations: Tensor) -> Tensor:
     """Return the eigenvalues of N_{y_L} ⋯ N_{y_1}, the largest modulus first, complex128, ``[states]``.
 
-    InputError if the observations are not a sequence of numbers of operators.
+    InputError unless the observations are one sequence of indices of operators.
 
     Example:
         A coin that a flip turns over with probability 0.9 shows heads twice in a row with probability 0.1:

@@ -30,8 +30,8 @@ sections 2.2 and 3.1), with u the unit roundoff, 2⁻²⁴ for float32:
   2⁻¹⁰⁰ may be anything between the exact one and 0, or 2⁻¹²⁶ off: silu of −89 is 0 in PyTorch, because e⁸⁹
   overflows, and denormal results are rounded to the nearest of few.
 
-All of this is said of numbers that do not overflow, and that errors of functions are a share of their results
-of results of at least 2⁻¹⁰⁰: who proves something with it shows that the numbers are such.
+All of this assumes that no number overflows and that functions return at least 2⁻¹⁰⁰. A proof that uses it
+has to show both.
 
 Not of this kind are TF32, products accumulated in a shorter format
 (``torch.set_float32_matmul_precision`` below "highest"), and Strassen's method.

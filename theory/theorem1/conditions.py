@@ -55,7 +55,7 @@ STATEMENTS = {
     "C3": "the damped iteration converges locally: the spectral radius of (1−τ)I + τ∂zΦ is below 1",
     "C4": "coupling: the second term of the Jacobian is not diagonal",
 }
-"""The demand of each condition."""
+"""The conditions as statements, by name."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Condition:
 
     @property
     def statement(self) -> str:
-        """The demand of the condition."""
+        """The condition as a statement."""
         return STATEMENTS[self.name]
 
     def as_dict(self) -> dict[str, str | float | None]:

@@ -23,7 +23,7 @@ from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
 
 @dataclass(frozen=True)
 class Sight:
-    """The view of another state h̃."""
+    """The first, cheap measurements at another state h̃."""
 
     # ‖F(h̃) − F(h) − J(h) (h̃ − h)‖ / (‖J(h)‖_F ‖h̃ − h‖); infinite where F(h̃) is not finite, NaN where
     # nothing was looked at
@@ -34,7 +34,7 @@ class Sight:
 
     @property
     def clearness(self) -> tuple[bool, float]:
-        """The order of secants: whether the defect exceeds its error, and by how much rounding.
+        """The key that orders secants: whether the defect exceeds its error, and by how much rounding.
 
         One whose error hides everything, between states that are nearly the same, says nothing.
         """

@@ -1,6 +1,6 @@
 """Theorem 1 at visited states: existence, attraction, and what ∂h'/∂h is; of explicit models the opposite.
 
-Float64 gives the states again (`analysis.certificates.replay`). Their claims are proved anew from the weights.
+Float64 gives the states again (`analysis.certificates.replay`). Their claims are proved anew from weights.
 The theorems are those of `theory.rigorous.enclosure`. Arithmetic and evaluation of the model are others, the
 inverse is computed anew, and a Cholesky decomposition bounds the singular value in place of a norm.
 

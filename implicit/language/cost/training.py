@@ -104,7 +104,7 @@ def _of_mamba2(config: Mamba2Layers, length: int) -> tuple[Flops, Flops, Flops]:
     """Projections, scan and convolution of a layer."""
     inner = config.expand * config.hidden_size
     into, out = (2 * length * width * config.hidden_size for width in (injection_size(config), inner))
-    # Recomputing stops at the last tensor that the gradient needs, which is what out_proj multiplies.
+    # Checkpointing computes again up to the last tensor that the gradient needs: the input of out_proj.
     projections = Flops(into + out, 2 * (into + out), into)
     chunks = [min(CHUNK_SIZE, length - start) for start in range(0, length, CHUNK_SIZE)]
     forward = backward = 0

@@ -1,4 +1,4 @@
-"""What every task has to keep, on registered ones of each kind and on one of each other kind."""
+"""The contract of every task, on registered ones of each kind and on one of each other kind."""
 
 import numpy as np
 import pytest

@@ -201,7 +201,7 @@ def test_what_needs_a_constant_state_refuses_one_that_grows(model: SequenceModel
 
 @torch.no_grad()
 def test_the_transition_is_that_of_step(model: SequenceModel, tokens: Tensor) -> None:
-    """Of one token, and of many at once."""
+    """The transitions of one token, and of many at once."""
     if model.state_grows:
         return
     _, states = scan(model, tokens)
