@@ -1,6 +1,7 @@
 """Checks of what callers give: kinds of objects, whole numbers and memory, each fault in one sentence."""
 
 import inspect
+import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -84,14 +85,16 @@ def _has_axes(value: object) -> bool:
     return getattr(value, "ndim", 0) > 0
 
 
-def check_number(field: str, value: object) -> float:
-    """Return a value as a float."""
+def check_number(field: str, value: object, *, finite: bool = False) -> float:
+    """Return a value as a float; with ``finite``, refuse NaN and infinity."""
     if not isinstance(value, str | bytes) and not _has_axes(value):
         try:
-            return float(value)  # type: ignore[arg-type]
+            number = float(value)  # type: ignore[arg-type]
+            if math.isfinite(number) or not finite:
+                return number
         except (TypeError, ValueError, OverflowError):
             pass
-    raise InputError(f"{field} is {shown(value)}; give a number")
+    raise InputError(f"{field} is {shown(value)}; give a {'finite ' if finite else ''}number")
 
 
 def checked(function: Callable[Given, Result]) -> Callable[Given, Result]:

@@ -49,13 +49,20 @@ def is_checked(module: nn.Module) -> bool:
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluate with the graph, in the weights' own precision, and without dropout, which differs by call."""
-    training = {part: part.training for part in module.modules()}
     device = like(module).device.type
     known = torch.amp.is_autocast_available(device)
+    full = torch.autocast(device, enabled=False) if known else nullcontext()
+    with evaluation_mode(module), torch.enable_grad(), full:
+        yield
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode, and each of its parts back into its own, which may be frozen."""
+    training = {part: part.training for part in module.modules()}
     module.eval()
     try:
-        with torch.enable_grad(), torch.autocast(device, enabled=False) if known else nullcontext():
-            yield
+        yield
     finally:
         for part, mode in training.items():
             part.training = mode

@@ -13,6 +13,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import shutil
 import warnings
@@ -149,6 +150,11 @@ class RunFolder:
             raise InputError(f"{self.config_file} does not hold a JSON object; restore it or train again")
         return values
 
+    @property
+    def identity(self) -> str:
+        """The SHA-256 of the configuration as stored, by which a checkpoint knows its run."""
+        return hashlib.sha256(json.dumps(self.read_values(), sort_keys=True).encode()).hexdigest()
+
     def read_config(
         self, *, allow_code: bool | Collection[str] = False, task: TaskSource | None = None
     ) -> TrainConfig:
@@ -222,10 +228,10 @@ class RunFolder:
     def check_same(self, config: TrainConfig, own: str = "") -> None:
         """Refuse to go on with another configuration, or other own parts, than the run was begun with."""
         before = read_json(self.environment_file).get("own", "") if self.environment_file.is_file() else ""
-        if before != own and not self.finished:
+        if before != own:
             raise InputError(
                 f"{before or 'no part'} of training was given as a function when {self.path} was begun, and "
-                f"{own or 'none'} now; give the same"
+                f"{own or 'none'} now; give the same, or another folder for a new run"
             )
         stored = self.read_config(allow_code=named_code(config.as_json()))
         if stored.compiled is not None and config.compiled is None:

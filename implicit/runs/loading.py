@@ -210,11 +210,18 @@ def untrained_run(config: TrainConfig) -> Run:
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give a model the floating dtype of a file's tensors, which the default dtype of this process is not.
 
-    Nothing happens where the tensors have several.
+    Nothing happens where the tensors have several, or the model has it. Complex tensors get that of their
+    parts: ``nn.Module.to`` would drop the imaginary ones.
     """
-    dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
-    if len(dtypes) == 1:
-        model.to(dtypes.pop())
+    stored, own = (
+        {tensor.dtype for tensor in named.values() if tensor.is_floating_point()}
+        for named in (tensors, model.state_dict())
+    )
+    if len(stored) == 1 and stored != own:
+        (real,) = stored
+        for tensor in (*model.parameters(), *model.buffers()):
+            if tensor.is_floating_point() or tensor.is_complex():
+                tensor.data = tensor.data.to(real.to_complex() if tensor.is_complex() else real)
 
 
 def find_run(path_or_name: str | os.PathLike[str]) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from automata.checks import check_memory
 from automata.errors import InputError
 from implicit.config.curriculum import Growth
 from implicit.models.interface import SequenceModel
@@ -30,8 +31,6 @@ _REMEDY = "delete the run folder and train again"
 
 
 _MODEL, _CARRIED = "model.", "carried."
-_MOST_STATE = 256
-"""Numbers of the optimiser for each weight; the most in torch are the 200 of LBFGS and its history."""
 _AT_THE_BEGINNING = Growth()
 
 
@@ -64,34 +63,44 @@ def save_checkpoint(
     optimizer: Optimizer,
     progress: Progress,
     passed: PassedState | None = None,
+    run: str = "",
 ) -> None:
-    """Write the state of training in one stroke; of an optimiser of any class, before or after a step."""
+    """Write the state of training in one stroke; of an optimiser of any class, before or after a step.
+
+    ``run`` is the identity of the run, without which the checkpoint is that of any.
+    """
     tensors = _named(model)
     of_optimizer, description = describe_optimizer(model, optimizer)
+    _refuse_nan(path, of_optimizer)
     tensors.update(of_optimizer)
     if passed is not None:
         tensors.update({f"{_CARRIED}{name}": tensor for name, tensor in passed.tensors().items()})
     path.parent.mkdir(exist_ok=True)
-    metadata = {"format_version": FORMAT_VERSION, "progress": asdict(progress), "optimizer": description}
+    metadata = {
+        "format_version": FORMAT_VERSION,
+        "progress": asdict(progress),
+        "optimizer": description,
+        "run": run,
+    }
     write_tensors(path, tensors, {name: json.dumps(value) for name, value in metadata.items()})
 
 
 def load_checkpoint(
-    path: Path, model: SequenceModel, optimizer: Optimizer, batch_size: int | None = None
+    path: Path, model: SequenceModel, optimizer: Optimizer, batch_size: int | None = None, run: str = ""
 ) -> tuple[Progress, PassedState | None]:
     """Put model and optimiser back into the state that was saved; return the progress and what was passed.
 
     The optimiser is of the class that was saved; what was passed has any size of batch if that is None.
     """
-    _check_header(path, model, batch_size)
+    _check_header(path, model, batch_size, run)
     tensors, metadata = read_tensors(path)
     parts = _parts(path, tensors)
     check_tensors(path, parts[_MODEL], _named(model))
-    check_tensors(path, parts[PREFIX], parts[PREFIX])  # no NaN, no infinity
     try:
         progress = Progress.of(**_read(path, metadata, "progress"))
     except TypeError:
         raise InputError(f"{path} does not tell the step; {_REMEDY}") from None
+    _refuse_nan(path, parts[PREFIX])
     # Copied into storage that torch aligned, for the bits of a matrix product may depend on the alignment.
     model.load_state_dict({name.removeprefix(_MODEL): tensor for name, tensor in parts[_MODEL].items()})
     try:
@@ -106,8 +115,33 @@ def load_checkpoint(
     return progress, PassedState.from_tensors(passed) if passed else None
 
 
+class StoredWeights:
+    """What a run stores of its model; one that could not load it again is refused before the first step."""
+
+    def __init__(self, model: SequenceModel) -> None:
+        self.model = model
+        state = model.state_dict()
+        for name, value in state.items():
+            if not isinstance(value, torch.Tensor):
+                raise InputError(f"model stores {name}, which is no tensor; register it as a buffer")
+        try:
+            model.load_state_dict({name: tensor.clone() for name, tensor in state.items()})
+        except RuntimeError as error:
+            raise InputError(
+                f"model cannot load what it stores ({str(error).splitlines()[-1].strip()})"
+            ) from None
+        self.finite = [name for name, tensor in state.items() if bool(tensor.isfinite().all())]
+
+    def check(self, step: int) -> None:
+        """Refuse weights that became NaN or infinite, which no run holds; a checkpoint before stays."""
+        state = self.model.state_dict()
+        for name in self.finite:
+            if not bool(state[name].isfinite().all()):
+                raise InputError(f"{name} is not finite after step {step}; lower the learning rate")
+
+
 @torch.no_grad()
-def _check_header(path: Path, model: SequenceModel, batch_size: int | None) -> None:
+def _check_header(path: Path, model: SequenceModel, batch_size: int | None, run: str) -> None:
     """Refuse a file that does not fit, before anything of its size is read; the model takes its dtype."""
     tensors, metadata = declared_tensors(path)
     version = _read(path, metadata, "format_version", 1)
@@ -116,18 +150,23 @@ def _check_header(path: Path, model: SequenceModel, batch_size: int | None) -> N
             f"{path} was written by another version of implicit-ssm (format {version}, this version reads "
             f"{FORMAT_VERSION}); finish the run with that version, or {_REMEDY}"
         )
+    if _read(path, metadata, "run", "") not in ("", run):
+        raise InputError(f"{path} is the checkpoint of another run; move it away, or train again")
     declared = _parts(path, tensors)
     take_dtype(model, declared[_MODEL])
-    check_tensors(path, declared[_MODEL], own := _named(model))
-    sizes = [sum(tensor.numel() for tensor in tensors.values()) for tensors in (own, declared[PREFIX])]
-    if sizes[1] > _MOST_STATE * (sizes[0] + 1):
-        raise InputError(
-            f"{path} holds {sizes[1]} numbers of the optimiser for {sizes[0]} weights; {_REMEDY}"
-        )
+    check_tensors(path, declared[_MODEL], _named(model))
+    check_memory(f"{path}", 2 * sum(tensor.nbytes for tensor in tensors.values()), _REMEDY)
     if (found := declared[_CARRIED]) and batch_size is not None:
         end = torch.empty(batch_size, dtype=torch.long, device="meta")
         expected = PassedState(model.init_state(batch_size), end, end.bool()).tensors()
         check_tensors(path, found, {f"{_CARRIED}{name}": tensor for name, tensor in expected.items()})
+
+
+def _refuse_nan(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """Refuse a state of the optimiser with NaN; infinity may stand for a best value so far."""
+    for name, tensor in tensors.items():
+        if bool(tensor.isnan().any()):
+            raise InputError(f"{path}: tensor {name!r} holds NaN; {_REMEDY}")
 
 
 def _named(model: SequenceModel) -> dict[str, torch.Tensor]:

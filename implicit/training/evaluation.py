@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from automata.checks import check_integer, check_type
 from automata.errors import InputError, warn_caller
 from automata.tasks.interface import Task
+from implicit.cells.contract import evaluation_mode
 from implicit.fixed_point import NotConvergedWarning, Solution
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
@@ -143,9 +144,7 @@ def evaluate(
             f"model knows {known[0]} and {known[1]}; give the task that it was trained on"
         )
     correct, counted, solutions = [], [], []
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
+    with evaluation_mode(model), torch.no_grad():
         for index, first in enumerate(range(0, sequences, batch_size)):
             size = min(batch_size, sequences - first)
             drawn = draw_batch(task, size, length, seed, stream, *number, length, index)
@@ -155,7 +154,6 @@ def evaluate(
                 solutions.append(output.solution)
             correct.append((output.logits.argmax(dim=-1) == batch.targets).cpu().numpy())
             counted.append(batch.counted.cpu().numpy())
-    model.train(was_training)
     if warn and (message := _unconverged(solutions)):
         warn_caller(message, NotConvergedWarning)
     asked = np.concatenate(counted)

@@ -24,10 +24,10 @@ from implicit.models.registry import MODELS
 from implicit.modes import Solve
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import seeded_code
-from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from implicit.training.checkpoint import Progress, StoredWeights, load_checkpoint, save_checkpoint
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Loss, Objective, objective
-from implicit.training.optimizers import make_optimizer
+from implicit.training.optimizers import describe_optimizer, make_optimizer
 from implicit.training.progress import ProgressLines, TensorBoard, TrainingStep
 from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator, step_seed
@@ -67,7 +67,7 @@ class OwnParts:
         """Return the learning rate of a step."""
         if self.schedule is None:
             return config.learning_rate_at(step, growth)
-        return check_number("what schedule returns", self.schedule(step))
+        return check_number("what schedule returns", self.schedule(step), finite=True)
 
 
 _DRAWS = 64
@@ -94,10 +94,11 @@ def take_steps(
     """
     own = own or OwnParts()
     optimizer = own.make_optimizer(config, model)
-    done, passed = Progress(), None
+    stored = StoredWeights(model)
+    done, passed, run = Progress(), None, folder.identity
     if folder.checkpoint_file.is_file():
         sequences = config.sequences(config.length)
-        done, passed = load_checkpoint(folder.checkpoint_file, model, optimizer, sequences)
+        done, passed = load_checkpoint(folder.checkpoint_file, model, optimizer, sequences, run)
     baselines = majority_baselines(config, task) if baselines is None else baselines
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
@@ -115,6 +116,8 @@ def take_steps(
             draws = config.model not in MODELS or own.given  # models and parts of ours draw nothing in a step
             with seeded_code(step_seed(config.seed, step)) if draws else nullcontext():
                 result, passed = _step(config, task, model, optimizer, phase, rate, step, passed, own.loss)
+            if step == 1 and own.optimizer is not None:
+                describe_optimizer(model, optimizer)  # refused before there is work to lose
             bar.update()
             growth = config.curriculum.grown(
                 done.growth, step, result.late_accuracy, config.length, config.steps
@@ -141,10 +144,12 @@ def take_steps(
                 bar.set_postfix(loss=metrics[-1]["loss"], accuracy=metrics[-1]["accuracy"])
                 done = replace(done, target_met=_target_met(config, model, phase, evaluations, done))
             if ends or done.target_met == config.evaluation.patience or step == last:
+                stored.check(step)
                 break
             stopped = asked_to_stop is not None and asked_to_stop()
             if stopped or step % config.checkpoint_every == 0:
-                save_checkpoint(folder.checkpoint_file, model, optimizer, done, passed)
+                stored.check(step)
+                save_checkpoint(folder.checkpoint_file, model, optimizer, done, passed, run)
             if stopped:
                 raise SystemExit(EXIT_CODE)
 

@@ -89,8 +89,10 @@ def objective(
         accuracy = float(right[batch.counted].double().mean())
         late_accuracy = float(right[late].double().mean()) if bool(late.any()) else accuracy
     loss = (own_loss or weighted_cross_entropy)(output.logits, batch.targets, weights)
-    if own_loss is not None and not (isinstance(loss, Tensor) and loss.ndim == 0):
-        raise InputError(f"loss returns {shown(loss)}; return a tensor without axes, with its gradient")
+    if own_loss is not None and not (
+        isinstance(loss, Tensor) and loss.ndim == 0 and loss.is_floating_point() and loss.requires_grad
+    ):
+        raise InputError(f"loss returns {shown(loss)}; return a real tensor without axes, with its gradient")
     everywhere = (right | ~late).all(dim=1)
     return Objective(loss, penalties, accuracy, late_accuracy, everywhere, output.state, solution)
 

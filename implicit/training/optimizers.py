@@ -106,15 +106,20 @@ def describe_optimizer(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str
         }
         for number, group in enumerate(whole["param_groups"])
     ]
-    return tensors, {"class": type(optimizer).__qualname__, "state": state, "param_groups": groups}
+    further = {
+        key: _as_json(value, f"{PREFIX}{key}", tensors)
+        for key, value in whole.items()
+        if key not in ("state", "param_groups")
+    }
+    return tensors, {"class": _class(optimizer), "state": state, "param_groups": groups, "further": further}
 
 
 def restore_optimizer(
     model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], description: Mapping[str, Any]
 ) -> None:
     """Undo `describe_optimizer`, for an optimiser of the same class on a model with the same parameters."""
-    if description["class"] != type(optimizer).__qualname__:
-        raise InputError(f"the optimiser was {description['class']}, not {type(optimizer).__qualname__}")
+    if description["class"] not in (_class(optimizer), type(optimizer).__qualname__):  # as it was stored once
+        raise InputError(f"the optimiser was {description['class']}, not {_class(optimizer)}")
     names = _parameter_names(model, optimizer)
     numbers = {name: number for number, name in enumerate(names)}
     present = [
@@ -125,22 +130,33 @@ def restore_optimizer(
         held, wanted = ("; ".join(", ".join(group) for group in groups) for groups in (stored, present))
         raise InputError(f"the optimiser's groups hold the parameters {held}, not {wanted}")
 
+    unread = set(tensors)
+
     def tensor(name: str) -> Tensor:
         if name not in tensors:
             raise InputError(f"tensor {name!r} is missing")
+        unread.discard(name)
         return tensors[name].clone()
 
-    optimizer.load_state_dict(
-        {
-            "state": {
-                numbers[name]: _from_json(values, tensor) for name, values in description["state"].items()
-            },
-            "param_groups": [
-                {**_from_json(group, tensor), "params": [numbers[name] for name in group["params"]]}
-                for group in description["param_groups"]
-            ],
-        }
-    )
+    state = {numbers[name]: _from_json(values, tensor) for name, values in description["state"].items()}
+    groups = [
+        {**_from_json(group, tensor), "params": [numbers[name] for name in group["params"]]}
+        for group in description["param_groups"]
+    ]
+    further = _from_json(description.get("further", {}), tensor)
+    if unread:
+        raise InputError(f"tensor {min(unread)!r} is unexpected")
+    optimizer.load_state_dict({"state": state, "param_groups": groups, **further})
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, values in state.items():  # torch casts them to the dtype of their parameter
+        for key, value in values.items():
+            held = optimizer.state[parameters[number]]
+            if isinstance(value, Tensor) and isinstance(held.get(key), Tensor):
+                held[key] = value.to(held[key].device)
+
+
+def _class(optimizer: Optimizer) -> str:
+    return f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
 
 
 def _parameter_names(model: nn.Module, optimizer: Optimizer) -> list[str]:

@@ -1,6 +1,7 @@
 """The folder of a pretraining run: what it was made of, how it went, checkpoints, the model in the end."""
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -68,6 +69,11 @@ class PretrainFolder:
     def finished(self) -> bool:
         """Return whether nothing is left to do."""
         return self.result.exists()
+
+    @property
+    def identity(self) -> str:
+        """The SHA-256 of the configuration as stored, by which a checkpoint knows its run."""
+        return hashlib.sha256(json.dumps(read_json(self.config), sort_keys=True).encode()).hexdigest()
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of the checkpoint after a step."""

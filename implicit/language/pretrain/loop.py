@@ -250,6 +250,8 @@ class _Run:
         with reading(times):
             if before.get("step", done) != done:
                 raise InputError(f"{times.parent} holds step {before['step']}; move this copy away")
+            if before.get("run", folder.identity) != folder.identity:
+                raise InputError(f"{times.parent} is the checkpoint of another run; move it away")
             self.began, self.before = time.monotonic(), float(before["seconds"])
             self.training_seconds = float(before["training_seconds"])
         self.asked_to_stop, self.stopped = asked_to_stop, False
@@ -353,7 +355,12 @@ class _Run:
                 self.accelerator.save_state(str(temporary))
             self.accelerator.wait_for_everyone()
             if self.accelerator.is_main_process:
-                times = {"step": step, "training_seconds": self.training_seconds, "seconds": self.seconds}
+                times = {
+                    "step": step,
+                    "run": self.folder.identity,
+                    "training_seconds": self.training_seconds,
+                    "seconds": self.seconds,
+                }
                 write_json(temporary / TIMES, times)
                 self.folder.put_in_place(temporary, step)
         except (InputError, OSError):

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
+from implicit.cells.contract import evaluation_mode
 from implicit.fixed_point import Stopping
 from implicit.language.configuration import FixedPoints
 from implicit.language.evaluation import TextEvaluation
@@ -43,15 +44,13 @@ class Validation:
     @torch.no_grad()
     def measure(self, model: nn.Module, *, implicit: bool) -> TextEvaluation:
         """Measure a model, prepared by the accelerator; all processes return the same."""
-        settings, was_training = self.settings, model.training
+        settings = self.settings
         stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
         solve = Solve(settings.mode, stopping=stopping) if implicit else None
-        model.eval()
-        with _telling_nothing(self.accelerator.unwrap_model(model).config):
+        with evaluation_mode(model), _telling_nothing(self.accelerator.unwrap_model(model).config):
             sums = [
                 self._of_batch(model(batch, use_cache=False, solve=solve), batch) for batch in self.loader
             ]
-        model.train(was_training)
         nats, iterations, converged, windows = np.sum(sums, axis=0).tolist()
         predicted, read = int(windows) * (self.windows.length - 1), int(windows) * self.windows.length
         found = (iterations / read, converged / read) if implicit else (None, None)

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from automata.errors import InputError
 from implicit import TrainConfig, load_run, recipe, train
+from implicit.runs.folder import RunFolder
 from implicit.training import TrainingStep, progress
 from implicit.training.train import run_ending
 
@@ -164,6 +165,8 @@ def test_an_interrupted_run_with_own_parts_goes_on_and_asks_for_the_same(
     again = train(plain_config, tmp_path / "run", progress=False, **own_parts())
     for name, weights in whole.model.state_dict().items():
         assert torch.equal(weights, again.model.state_dict()[name])
+    with pytest.raises(InputError, match=r"loss of training was given .* another folder"):
+        train(plain_config, tmp_path / "run", progress=False)  # finished, with those parts
 
 
 @pytest.mark.parametrize(
@@ -177,7 +180,9 @@ def test_an_interrupted_run_with_own_parts_goes_on_and_asks_for_the_same(
         ({"optimizer": lambda model: torch.optim.LBFGS(model.parameters())}, "LBFGS"),
         ({"optimizer": lambda _: None}, "what optimizer returns is None; return a torch.optim.Optimizer"),
         ({"schedule": lambda _: "fast"}, "what schedule returns is 'fast'"),
-        ({"loss": lambda logits, *_: logits}, "loss returns .*; return a tensor without axes"),
+        ({"schedule": lambda _: float("nan")}, "what schedule returns is nan; give a finite number"),
+        ({"loss": lambda logits, *_: logits}, "loss returns .*; return a real tensor without axes"),
+        ({"loss": lambda logits, *_: logits.detach().sum()}, "loss returns .*; return a real tensor"),
         ({"loss": 0.1}, "loss is 0.1; give a function"),
         ({"callback": [1]}, r"callback is \[1\]; give a function"),
     ],
@@ -187,6 +192,57 @@ def test_what_is_wrong_is_said_in_one_sentence(
 ) -> None:
     with pytest.raises(InputError, match=message):
         train(plain_config, tmp_path / "run", progress=False, **parts)
+
+
+class Unstorable(torch.optim.SGD):
+    """Its state has a key that JSON cannot have."""
+
+    def step(self, closure: Any = None) -> Any:
+        for weight in self.param_groups[0]["params"]:
+            self.state[weight]["history"] = {1: 2}
+        return super().step(closure)
+
+
+class Diverging(torch.optim.SGD):
+    """Its third step ends in NaN, whatever the gradient is."""
+
+    taken = 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.taken += 1
+        with torch.no_grad():
+            self.param_groups[0]["params"][0].mul_(torch.nan if self.taken == 3 else 1.0)
+        return super().step(closure)
+
+
+def test_what_no_checkpoint_can_hold_is_refused_before_there_is_work_to_lose(
+    plain_config: TrainConfig, tmp_path: Path
+) -> None:
+    steps: list[TrainingStep] = []
+    with pytest.raises(InputError, match="which a checkpoint does not hold"):
+        train(
+            plain_config,
+            tmp_path / "run",
+            progress=False,
+            callback=steps.append,
+            optimizer=lambda model: Unstorable(model.parameters()),
+        )
+    assert steps == []
+
+
+def test_weights_that_are_not_finite_replace_no_checkpoint_and_finish_no_run(
+    plain_config: TrainConfig, tmp_path: Path
+) -> None:
+    made = RunFolder(tmp_path / "run")
+    with pytest.raises(InputError, match=r"embedding\.weight is not finite after step 3"):
+        train(
+            plain_config.updated(steps=3),
+            made.path,
+            progress=False,
+            optimizer=lambda model: Diverging(model.parameters()),
+        )
+    assert made.stored_step == 2
+    assert not made.finished
 
 
 def test_gradients_are_those_of_the_step_also_where_the_optimizer_leaves_parameters_out(

@@ -183,3 +183,11 @@ def test_an_evaluation_counts_what_the_task_asks_for() -> None:
     np.testing.assert_array_equal(evaluation.counted, asked)
     assert evaluation.token_accuracy == evaluation.correct[asked].mean()
     assert evaluate(model, make_task("parity"), 3, sequences=2).counted is None
+
+
+def test_every_part_of_a_model_keeps_its_own_mode() -> None:
+    model = ExactParity(right=20).train()
+    model.frozen = torch.nn.Dropout(0.5).eval()
+    evaluate(model, make_task("parity"), length=5, sequences=4)
+    assert model.training
+    assert not model.frozen.training

@@ -1,6 +1,7 @@
 """The folder of a pretraining run: one process at a time, files of the user stay, faults in a sentence."""
 
 import contextlib
+import json
 import resource
 import shutil
 import signal
@@ -16,6 +17,7 @@ from safetensors.torch import load_file
 from automata.errors import InputError
 from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.stored_models import load_model
+from implicit.runs.files import write_hashes
 from tests.implicit.language.pretrain.small_runs import small_run, stop_at, train
 
 
@@ -97,6 +99,12 @@ def test_a_copy_of_a_checkpoint_under_another_number_is_not_taken_for_progress(
     with pytest.raises(InputError, match="checkpoint-4000 holds step 3; move this copy away"):
         train(small_run(stopped), tmp_path / "run")
     assert (tmp_path / "run" / "checkpoint-4000").is_dir()
+    shutil.rmtree(tmp_path / "run" / "checkpoint-4000")
+    times = tmp_path / "run" / "checkpoint-3" / "times.json"
+    times.write_text(json.dumps({**json.loads(times.read_text()), "run": "another"}))
+    write_hashes(times.parent)
+    with pytest.raises(InputError, match="checkpoint-3 is the checkpoint of another run; move it away"):
+        train(small_run(stopped), tmp_path / "run")
 
 
 def test_a_flipped_bit_of_a_checkpoint_or_a_model_is_told(stopped: Path, tmp_path: Path) -> None:
