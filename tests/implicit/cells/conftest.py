@@ -1,6 +1,7 @@
 """The table of cells that the contract is tested on, with weights drawn for tests."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,13 +27,17 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "deltanet": (DeltaNetCell, {**SMALL, "d_conv": 4}),
     "deltanet-no-convolution": (DeltaNetCell, {**SMALL, "d_conv": 1}),
     "deltanet-negative": (DeltaNetCell, {**SMALL, "negative_eigenvalues": True}),
-    "gated-deltanet": (GatedDeltaNetCell, {**SMALL, "d_conv": 2, "negative_eigenvalues": True}),
-    "gated-deltaproduct": (GatedDeltaProductCell, {**SMALL, "negative_eigenvalues": True}),
-    "gated-deltaproduct-3": (GatedDeltaProductCell, {**SMALL, "d_conv": 1, "householder_steps": 3}),
+    "gated-deltanet": (GatedDeltaNetCell, {**SMALL, "value_size": 5, "d_conv": 2}),
+    "gated-deltaproduct": (GatedDeltaProductCell, {**SMALL, "d_conv": 1, "negative_eigenvalues": True}),
+    "gated-deltaproduct-3": (GatedDeltaProductCell, {**SMALL, "d_conv": 3, "householder_steps": 3}),
     "attention": (AttentionCell, {"heads": 4, "key_value_heads": 2, "head_size": 4}),
     "attention-one-group": (AttentionCell, {"heads": 2, "key_value_heads": 1, "head_size": 6}),
     "mamba2": (Mamba2Cell, {"d_state": 4, "head_size": 3, "d_conv": 3}),
     "mamba2-no-convolution": (Mamba2Cell, {"d_state": 4, "head_size": 3, "groups": 2, "d_conv": 1}),
+    "mamba2-a-group-a-head": (
+        Mamba2Cell,
+        {"d_state": 1, "head_size": 2, "groups": 3, "d_conv": 2, "expand": 1},
+    ),
     "mamba3": (Mamba3Cell, {"d_state": 8, "head_size": 3}),
     "pd-ssm": (PDSSMCell, {"heads": 2, "d_state": 3, "dictionary_size": 4}),
 }
@@ -40,19 +45,19 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
 D_MODEL = 6
 
 
-@pytest.fixture(params=CELLS.values(), ids=list(CELLS))
-def make_cell(request: pytest.FixtureRequest) -> Callable[[torch.dtype], Cell]:
+def build(name: str, dtype: torch.dtype = torch.float64, **more: Any) -> Any:
     """Build the cell with random parameters only: initial ones and zeros would hide an error."""
+    kind, sizes = CELLS[name]
+    return with_random_weights(kind(D_MODEL, **sizes, **more).to(dtype))
 
-    def make(dtype: torch.dtype = torch.float64) -> Cell:
-        cell_class, sizes = request.param
-        return with_random_weights(cell_class(D_MODEL, **sizes).to(dtype))
 
-    return make
+@pytest.fixture(params=CELLS)
+def make_cell(request: pytest.FixtureRequest) -> Callable[..., Cell]:
+    return partial(build, request.param)
 
 
 @pytest.fixture
-def cell(make_cell: Callable[[], Cell]) -> Cell:
+def cell(make_cell: Callable[..., Cell]) -> Cell:
     return make_cell()
 
 

@@ -1,4 +1,4 @@
-"""Each cell against NumPy written from its paper, and what only one of them does."""
+"""Each cell against NumPy written from its paper or `transformers`, and what only one of them does."""
 
 import math
 from itertools import cycle
@@ -11,23 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.cells import (
-    Cell,
-    DeltaNetCell,
-    GatedDeltaNetCell,
-    GatedDeltaProductCell,
-    Mamba2Cell,
-    Mamba3Cell,
-    PDSSMCell,
-)
-from tests.implicit.cells.conftest import D_MODEL, random_tensor, silu, with_random_weights
+from benchmarks.cells import olmo_hybrid_layer
+from implicit.cells import Cell, GatedDeltaNetCell, Mamba2Cell, Mamba3Cell, PDSSMCell, RMSNorm
+from implicit.cells.delta_rule import DeltaRuleCell
+from tests.implicit.cells.conftest import CELLS, D_MODEL, build, random_tensor, silu, with_random_weights
 
 Array = NDArray[np.float64]
 
 
 def delta_rule(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array) -> Array:
     """Run one sequence from a zero state, one head, token and step at a time, with explicit matrices."""
-    n, negative = sizes.get("householder_steps", 1), sizes.get("negative_eigenvalues", False)
+    n, negative = cell.householder_steps, sizes.get("negative_eigenvalues", False)
     weights = {name: parameter.detach().numpy() for name, parameter in cell.named_parameters()}
     heads, d_k, d_v = cell.heads, cell.key_size, cell.value_size
     gated = "decay.A_log" in weights
@@ -152,41 +146,10 @@ def pd_ssm(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array) ->
     return np.array(outputs)
 
 
-SMALL = {"heads": 2, "key_size": 4, "value_size": 3}
-NEGATIVE: dict[str, Any] = {**SMALL, "negative_eigenvalues": True}
-CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
-    "deltanet": (DeltaNetCell, {**SMALL, "d_conv": 1}, delta_rule),
-    "deltanet-convolution-negative": (DeltaNetCell, {**NEGATIVE, "d_conv": 4}, delta_rule),
-    "gated": (GatedDeltaNetCell, {**SMALL, "d_conv": 3}, delta_rule),
-    "gated-negative": (GatedDeltaNetCell, {**NEGATIVE, "d_conv": 1}, delta_rule),
-    "product": (GatedDeltaProductCell, {**SMALL, "d_conv": 2, "householder_steps": 2}, delta_rule),
-    "product-negative": (
-        GatedDeltaProductCell,
-        {**NEGATIVE, "d_conv": 4, "householder_steps": 3},
-        delta_rule,
-    ),
-    "mamba2": (Mamba2Cell, {"d_state": 5, "d_conv": 4, "head_size": 4}, mamba2),
-    "mamba2-two-groups": (Mamba2Cell, {"d_state": 6, "d_conv": 3, "head_size": 3, "groups": 2}, mamba2),
-    "mamba2-a-group-a-head": (
-        Mamba2Cell,
-        {"d_state": 1, "d_conv": 2, "expand": 1, "head_size": 2, "groups": 3},
-        mamba2,
-    ),
-    "mamba2-no-convolution": (Mamba2Cell, {"d_state": 16, "d_conv": 1, "expand": 3, "head_size": 18}, mamba2),
-    "mamba3": (Mamba3Cell, {"d_state": 8, "head_size": 4}, mamba3),
-    "pd-ssm": (PDSSMCell, {"heads": 2, "d_state": 4, "dictionary_size": 5}, pd_ssm),
-}
-DELTA = [name for name, (_, _, reference) in CASES.items() if reference is delta_rule]
+REFERENCES: dict[type[Cell], Any] = {Mamba2Cell: mamba2, Mamba3Cell: mamba3, PDSSMCell: pd_ssm}
+DELTA = [name for name, (kind, _) in CELLS.items() if issubclass(kind, DeltaRuleCell)]
+OTHERS = [name for name, (kind, _) in CELLS.items() if kind in REFERENCES]
 LENGTHS = (1, 63, 64, 65, 130)
-
-
-def built(name: str, **more: Any) -> Any:
-    kind, sizes, _ = CASES[name]
-    cell: Cell = with_random_weights(kind(D_MODEL, **sizes, **more).double())
-    if isinstance(cell, Mamba2Cell):
-        with torch.no_grad():
-            cell.A_log.sub_(2)  # so that the decay is seen over several tokens
-    return cell
 
 
 # Every case with every length or some of them in turn; the delta rule with both backends.
@@ -194,20 +157,58 @@ def built(name: str, **more: Any) -> Any:
     ("name", "length", "more"),
     [
         *zip(DELTA + DELTA, cycle(LENGTHS), [{"backend": "chunked"}] * 6 + [{"backend": "reference"}] * 6),
-        *((name, length, {}) for name in CASES if name not in DELTA for length in LENGTHS),
+        *((name, length, {}) for name in OTHERS for length in LENGTHS),
     ],
     ids=str,
 )
 @torch.no_grad()
 def test_equals_the_paper_in_numpy(name: str, length: int, more: dict[str, Any]) -> None:
-    cell, (_, sizes, reference) = built(name, **more), CASES[name]
+    cell, (kind, sizes) = build(name, **more), CELLS[name]
+    if kind is Mamba2Cell:
+        cell.A_log.sub_(2)  # so that the decay is seen over several tokens
     inputs = (3 if name == "pd-ssm" else 1) * random_tensor(2, length, D_MODEL)
     injection = random_tensor(2, length, cell.injection_size, seed=2)
     outputs, _ = cell(inputs, cell.init_state(2), injection)
     for row in range(2):
-        expected = reference(cell, sizes, inputs[row].numpy(), injection[row].numpy())
+        expected = REFERENCES.get(kind, delta_rule)(cell, sizes, inputs[row].numpy(), injection[row].numpy())
         # float64 sums of at most 130 terms; outputs of order ten.
         np.testing.assert_allclose(outputs[row].numpy(), expected, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_gated_deltanet_equals_the_layer_of_transformers_in_outputs_and_gradients(negative: bool) -> None:
+    cell = with_random_weights(GatedDeltaNetCell(12, 3, 4, 6, d_conv=4, negative_eigenvalues=negative))
+    inputs = random_tensor(2, 70, 12, dtype=torch.float32)  # more than a chunk of 64
+    weights = random_tensor(2, 70, 12, seed=2, dtype=torch.float32) / 70
+    found = []
+    for run in (lambda x: cell(x, cell.init_state(2))[0], olmo_hybrid_layer(cell)[0]):
+        leaf = inputs.clone().requires_grad_()
+        outputs = run(leaf)
+        found.append((outputs, *torch.autograd.grad((outputs * weights).sum(), leaf)))
+    assert found[0][0].abs().max() > 0.5
+    for ours, theirs in zip(*found, strict=True):
+        # float32, in which the layers compute whatever their dtype: 80 roundings of the largest entry, since
+        # the terms of a sum are as large; 26 were seen, in the gradient, over 64 tokens and 12 channels
+        atol = 80 * torch.finfo(torch.float32).eps * float(theirs.detach().abs().max())
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", [*DELTA, *(name for name in OTHERS if name.startswith("mamba2"))])
+def test_the_written_out_derivative_is_that_of_the_step(name: str) -> None:
+    cell = build(name)
+    inputs, injection = random_tensor(5, D_MODEL), random_tensor(5, cell.injection_size, seed=2)
+    state = {part: random_tensor(5, *zero.shape[1:]) for part, zero in cell.init_state(1).items()}
+    pair = cell.output_with_derivative(inputs, state, injection)
+    torch.testing.assert_close(pair[0], cell.step(inputs, state, injection)[0], rtol=1e-12, atol=1e-13)
+    # Outputs of a token depend on its own input only, so the sum over tokens keeps every derivative.
+    expected = torch.func.jacrev(lambda u: cell.step(u, state, injection)[0].sum(0))(inputs)
+    torch.testing.assert_close(pair[1], expected.transpose(0, 1), rtol=1e-11, atol=1e-12)  # float64, order 1
+
+
+def test_the_norm_pushes_columns_forward() -> None:
+    norm, x, columns = with_random_weights(RMSNorm(7).double()), random_tensor(7), random_tensor(7, 3, seed=2)
+    expected: Tensor = torch.autograd.functional.jacobian(norm, x) @ columns
+    torch.testing.assert_close(norm.push_forward(x, columns), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_initial_steps_and_decays_are_those_of_mamba_ssm() -> None:
@@ -262,7 +263,7 @@ def dense_straight_through(cell: PDSSMCell, inputs: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("form", ["sequence", "steps"])
 def test_the_choice_learns_by_the_straight_through_estimator(form: str) -> None:
-    cell = built("pd-ssm")
+    cell = build("pd-ssm")
     inputs, weights = random_tensor(2, 7, D_MODEL), random_tensor(2, 7, D_MODEL, seed=5)
 
     def outputs() -> Tensor:
@@ -284,7 +285,7 @@ def test_the_choice_learns_by_the_straight_through_estimator(form: str) -> None:
 
 def test_what_is_read_has_the_true_derivative() -> None:
     """That of the map with the choice as it is: the estimator's would not pass finite differences."""
-    cell = built("pd-ssm")
+    cell = build("pd-ssm")
     assert torch.autograd.gradcheck(
         lambda inputs: cell(inputs, cell.init_state(1))[0], random_tensor(1, 4, D_MODEL).requires_grad_()
     )

@@ -1,6 +1,7 @@
 """A cell of a user's is evaluated once where it is made: what would train silently and wrongly is refused."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -68,123 +69,6 @@ class Right(Cell):
         return torch.stack(outputs, 1), state
 
 
-class NoSizes(Right):
-    sizes_class = None
-
-
-class OtherSizes(Right):
-    def __init__(self, d_model: int, width: int = 4) -> None:
-        super().__init__(d_model, width)
-
-
-class NoInjectionSize(Right):
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        del self.injection_size
-
-
-class UnknownPart(Right):
-    recurrent_parts = ("ssm",)
-
-
-class NameInPlaceOfNames(Right):
-    recurrent_parts = "h"
-
-
-class NoPart(Right):
-    recurrent_parts = ()
-
-
-class Ignores(Right):
-    injected = False
-
-
-class IgnoresInForward(Right):
-    def forward(self, inputs: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
-        return super().forward(inputs, state, None, *given[1:])
-
-
-class NotAffine(Right):
-    def write(self, h: Tensor, value: Tensor) -> Tensor:
-        return torch.tanh(0.5 * h + value)
-
-
-class NotRead(Right):
-    def write(self, h: Tensor, value: Tensor) -> Tensor:
-        return value
-
-
-class IgnoresTheMask(Right):
-    def forward(self, inputs: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
-        return super().forward(inputs, state, given[0])
-
-
-class AnotherScan(Right):
-    def forward(self, *given: Any) -> tuple[Tensor, State]:
-        outputs, state = super().forward(*given)
-        return outputs + outputs.cumsum(1), state
-
-
-class IgnoresTheState(Right):
-    def forward(self, inputs: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
-        return super().forward(inputs, {"h": 0 * state["h"]}, *given)
-
-
-class ResetsAtEveryFourthToken(Right):
-    def forward(
-        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
-    ) -> tuple[Tensor, State]:
-        outputs = []
-        for t in range(0, inputs.shape[1], 4):
-            part = [None if given is None else given[:, t : t + 4] for given in (injection, mask)]
-            output, state = super().forward(
-                inputs[:, t : t + 4], state if t == 0 else {"h": 0 * state["h"]}, *part
-            )
-            outputs.append(output)
-        return torch.cat(outputs, 1), state
-
-
-class MixesSequences(Right):
-    def write(self, h: Tensor, value: Tensor) -> Tensor:
-        return 0.5 * (h - 0.5 * h.mean(0)) + value
-
-
-class AnotherScanOfSmallOutputs(AnotherScan):
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        with torch.no_grad():
-            for weight in self.out_proj.parameters():
-                weight.mul_(1e-5)
-
-
-class WrongInjection(Right):
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.in_proj = nn.Linear(d_model, 10)
-
-
-class WrongOutput(Right):
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.out_proj = nn.Linear(4, D + 1)
-
-
-class WrongState(Right):
-    def step(self, *given: Any) -> tuple[Tensor, State]:
-        outputs, after = super().step(*given)
-        return outputs, {"h": after["h"].repeat(1, 2)[:, :5]}
-
-
-class NoBatch(Right):
-    def init_state(self, batch_size: int) -> State:
-        return {"h": torch.zeros(4)}
-
-
-class NeedsInjection(Right):
-    def step(self, inputs: Tensor, state: State, injection: Any = None) -> tuple[Tensor, State]:
-        return super().step(inputs, state, injection + 0)
-
-
 class Pair(Right):
     """An LSTM's state, of which only c is named: h acts on it and follows from it."""
 
@@ -199,38 +83,91 @@ class Pair(Right):
         return outputs, {"c": after["h"], "h": after["h"].tanh()}
 
 
-class NormalisesOverTheBatch(Right):
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.norm = nn.BatchNorm1d(d_model)
+def wrong(changed: Callable[[Any], object] = id, **members: Any) -> Any:
+    """A cell with other members, which is changed where it is made."""
+
+    def made(self: Any, d_model: int, d_inner: int = 4) -> None:
+        Right.__init__(self, d_model, d_inner)
+        changed(self)
+
+    return type("Wrong", (Right,), {"__init__": made, **members})
 
 
-@pytest.mark.parametrize(
-    ("cell", "sentence"),
-    [
-        (NormalisesOverTheBatch, "NormalisesOverTheBatch holds BatchNorm1d, which mixes sequences"),
-        (NoInjectionSize, "NoInjectionSize has no injection_size; set it in the constructor"),
-        (UnknownPart, "recurrent_parts of UnknownPart is ('ssm',); name parts of its state: h"),
-        (NameInPlaceOfNames, "recurrent_parts of NameInPlaceOfNames is 'h'; name parts of its state: h"),
-        (NoPart, "recurrent_parts of NoPart is (); name parts of its state: h"),
-        (Pair, "recurrent_parts of Pair is ('c',), and 'h' depends on them and acts on them; name it too"),
-        (NotRead, "recurrent_parts of NotRead is ('h',), and step does not read them to write them;"),
-        (Ignores, "step of Ignores ignores the injection; add it to the input projection"),
-        (IgnoresInForward, "forward of IgnoresInForward ignores the injection"),
-        (NotAffine, "linear_in_state of NotAffine is True, and its step is not affine; set False"),
-        (IgnoresTheMask, "forward of IgnoresTheMask is not the scan of its step: state part 'h' of 9 tokens"),
-        (AnotherScan, "forward of AnotherScan is not the scan of its step: outputs of 9 tokens, one of them"),
-        (IgnoresTheState, "forward of IgnoresTheState is not the scan of its step: outputs behind 5 tokens"),
-        (ResetsAtEveryFourthToken, "forward of ResetsAtEveryFourthToken is not the scan of its step:"),
-        (MixesSequences, "forward of MixesSequences gives a sequence other outputs in a batch than alone;"),
-        (AnotherScanOfSmallOutputs, "forward of AnotherScanOfSmallOutputs is not the scan of its step"),
-        (WrongInjection, "step of WrongInjection raises RuntimeError (The size of tensor a (10) must match"),
-        (WrongOutput, "step of WrongOutput returns outputs of shape [2, 7]; return [2, 6], as of its inputs"),
-        (WrongState, "step of WrongState returns the state {'h': [2, 5]}; return {'h': [2, 4]}, as it is"),
-        (NoBatch, "state part 'h' of init_state of NoBatch has shape [4]; return the batch in front"),
-        (NeedsInjection, "step of NeedsInjection raises TypeError (unsupported operand"),
-    ],
-)
+def another_scan(self: Any, *given: Any) -> tuple[Tensor, State]:
+    outputs, state = Right.forward(self, *given)
+    return outputs + outputs.cumsum(1), state
+
+
+def reset_at_every_fourth_token(
+    self: Any, inputs: Any, state: State, injection: Any = None, mask: Any = None
+) -> tuple[Tensor, State]:
+    outputs = []
+    for t in range(0, inputs.shape[1], 4):
+        given: list[Any] = [
+            part if part is None else part[:, t : t + 4] for part in (inputs, injection, mask)
+        ]
+        given.insert(1, state if t == 0 else {"h": 0 * state["h"]})
+        output, state = Right.forward(self, *given)
+        outputs.append(output)
+    return torch.cat(outputs, 1), state
+
+
+def state_of_another_shape(self: Any, *given: Any) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, *given)
+    return outputs, {"h": after["h"].repeat(1, 2)[:, :5]}
+
+
+def shrink(cell: Any) -> None:
+    with torch.no_grad():
+        for weight in cell.out_proj.parameters():
+            weight.mul_(1e-5)
+
+
+NO_SCAN = "forward of Wrong is not the scan of its step: "
+WRONG: list[tuple[Any, str]] = [
+    (wrong(lambda cell: setattr(cell, "norm", nn.BatchNorm1d(D))), "Wrong holds BatchNorm1d, which mixes"),
+    (wrong(lambda cell: delattr(cell, "injection_size")), "Wrong has no injection_size; set it in the con"),
+    (wrong(recurrent_parts=("ssm",)), "recurrent_parts of Wrong is ('ssm',); name parts of its state: h"),
+    (wrong(recurrent_parts="h"), "recurrent_parts of Wrong is 'h'; name parts of its state: h"),
+    (wrong(recurrent_parts=()), "recurrent_parts of Wrong is (); name parts of its state: h"),
+    (Pair, "recurrent_parts of Pair is ('c',), and 'h' depends on them and acts on them; name it too"),
+    (wrong(write=lambda self, h, x: x), "recurrent_parts of Wrong is ('h',), and step does not read them to"),
+    (wrong(injected=False), "step of Wrong ignores the injection; add it to the input projection"),
+    (
+        wrong(forward=lambda self, x, h, *given: Right.forward(self, x, h, None, *given[1:])),
+        "forward of Wrong ignores the injection",
+    ),
+    (wrong(write=lambda self, h, x: torch.tanh(h + x)), "linear_in_state of Wrong is True, and its step is"),
+    (wrong(forward=lambda self, x, h, *given: Right.forward(self, x, h, given[0])), f"{NO_SCAN}state part"),
+    (wrong(forward=another_scan), f"{NO_SCAN}outputs of 9 tokens, one of them"),
+    (
+        wrong(forward=lambda self, x, state, *given: Right.forward(self, x, {"h": 0 * state["h"]}, *given)),
+        f"{NO_SCAN}outputs behind 5 tokens",
+    ),
+    (wrong(forward=reset_at_every_fourth_token), NO_SCAN),
+    (wrong(shrink, forward=another_scan), NO_SCAN),
+    (wrong(write=lambda self, h, x: h - 0.5 * h.mean(0) + x), "forward of Wrong gives a sequence other outp"),
+    (
+        wrong(lambda cell: setattr(cell, "in_proj", nn.Linear(D, 10))),
+        "step of Wrong raises RuntimeError (The",
+    ),
+    (wrong(lambda cell: setattr(cell, "out_proj", nn.Linear(4, D + 1))), "step of Wrong returns outputs of"),
+    (
+        wrong(step=state_of_another_shape),
+        "step of Wrong returns the state {'h': [2, 5]}; return {'h': [2, 4]}",
+    ),
+    (
+        wrong(init_state=lambda *_: {"h": torch.zeros(4)}),
+        "state part 'h' of init_state of Wrong has shape [4]",
+    ),
+    (
+        wrong(step=lambda self, x, state, injection=None: Right.step(self, x, state, injection + 0)),
+        "step of Wrong raises TypeError (unsupported operand",
+    ),
+]
+
+
+@pytest.mark.parametrize(("cell", "sentence"), WRONG)
 def test_a_wrong_cell_is_refused_in_a_sentence(cell: type[Cell], sentence: str) -> None:
     for layer in (ImplicitLayer, ExplicitLayer):
         with pytest.raises(InputError) as caught:
@@ -240,8 +177,8 @@ def test_a_wrong_cell_is_refused_in_a_sentence(cell: type[Cell], sentence: str) 
 
 
 def test_models_of_a_cell_check_it_too() -> None:
-    model: Any = explicit_model("own", Ignores, "wrong")
-    with pytest.raises(InputError, match=r"^step of Ignores ignores the injection"):
+    model: Any = explicit_model("own", wrong(injected=False), "wrong")
+    with pytest.raises(InputError, match=r"^step of Wrong ignores the injection"):
         model(vocabulary_size=2, output_size=2)
 
 
@@ -258,7 +195,7 @@ def test_a_right_cell_passes_and_stays_as_it_is() -> None:
     assert cell.training
     assert not cell.dropout.training
     with torch.device("meta"):
-        ImplicitLayer(Ignores(D))  # nothing to evaluate
+        ImplicitLayer(wrong(injected=False)(D))  # nothing to evaluate
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -270,6 +207,15 @@ def test_a_right_cell_of_few_digits_passes(kind: Any, dtype: torch.dtype) -> Non
     with torch.autocast("cpu", dtype):
         check_cell(own, 32)
     check_cell(own.to(dtype), 32)
+
+
+class NoSizes(Right):
+    sizes_class = None
+
+
+class OtherSizes(Right):
+    def __init__(self, d_model: int, width: int = 4) -> None:
+        super().__init__(d_model, width)
 
 
 class NoStep(Cell):

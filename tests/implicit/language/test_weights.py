@@ -184,7 +184,7 @@ def test_published_explicit_weights_give_the_outputs_of_the_formulas(family: str
     assert np.abs(logits - features @ w["word_emb.emb.weight"].T).max() < 1e-12
 
 
-def theirs_of(family: str) -> tuple[Any, dict[str, Any]]:
+def theirs_of(family: str, key_value_heads: int = 2) -> tuple[Any, dict[str, Any]]:
     import transformers
 
     torch.manual_seed(1)
@@ -193,19 +193,31 @@ def theirs_of(family: str) -> tuple[Any, dict[str, Any]]:
         given = {**sizes, "head_dim": 8, "state_size": 4, "n_groups": 2, "conv_kernel": 3}
         config = transformers.Mamba2Config(**given, num_heads=4, tie_word_embeddings=True)
         return transformers.Mamba2ForCausalLM(config).eval(), given
-    given = {**sizes, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 12}
-    rope = {"rope_type": "default", "rope_theta": 10_000.0}
+    given = {
+        **sizes,
+        "num_attention_heads": 4,
+        "num_key_value_heads": key_value_heads,
+        "intermediate_size": 12,
+    }
+    rope = {"rope_type": "default", "rope_theta": 500.0}
     config = transformers.LlamaConfig(
         **given, rope_parameters=rope, tie_word_embeddings=False, rms_norm_eps=1e-5
     )
     model = transformers.LlamaForCausalLM(config).eval()
-    return model, {**given, "rope_theta": 10_000.0, "tie_word_embeddings": False}
+    with torch.no_grad():
+        for parameter in model.parameters():  # at the initial ones attention would hardly count
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model, {**given, "rope_theta": 500.0, "tie_word_embeddings": False}
 
 
-@pytest.mark.parametrize("family", ["mamba2", "llama"])
+@pytest.mark.parametrize(
+    ("family", "key_value_heads"), [("mamba2", 0), ("llama", 1), ("llama", 2), ("llama", 4)]
+)
 @torch.no_grad()
-def test_weights_of_transformers_give_its_logits_and_its_generation(family: str) -> None:
-    theirs, sizes = theirs_of(family)
+def test_weights_of_transformers_give_its_logits_and_its_generation(
+    family: str, key_value_heads: int
+) -> None:
+    theirs, sizes = theirs_of(family, key_value_heads)
     name = f"Explicit{family.capitalize()}ForCausalLM"
     ours = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict(), theirs.config)
     tokens = tokens_of(2, 9) % VOCABULARY
