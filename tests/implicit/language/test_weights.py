@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any, cast
 
 import numpy as np
@@ -10,9 +11,12 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.cells import Mamba2Cell
 from implicit.fixed_point import Stopping
 from implicit.language.weights import load_weights
 from implicit.modes import Mode, Solve
+from tests.implicit.cells.conftest import silu
+from tests.implicit.cells.test_each_cell import mamba2 as mamba2_in_numpy
 from tests.implicit.language.small_language_models import MODELS, config_of, small_model, tokens_of
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[np.float64]]]
@@ -20,10 +24,6 @@ WIDTH, HEADS, HEAD, STATES, TAPS, INNER, VOCABULARY = 8, 4, 4, 3, 4, 6, 11
 """Of the made-up published models: 4 heads of 4 channels in Mamba-2, 4 heads of 2 in Llama."""
 GAIN = 0.35
 """Of the rows of matrices, with which the self-map contracts."""
-
-
-def silu(x: Any) -> Any:
-    return x / (1 + np.exp(-x))
 
 
 def rms(x: Any, weight: Any) -> Any:
@@ -88,21 +88,9 @@ def plain(weights: dict[str, Tensor]) -> Arrays:
 
 
 def mamba2(w: Arrays, at: str, u: Any, injection: Any) -> Any:
-    """One Mamba-2 mixer over a sequence ``[length, width]``, token by token."""
-    inner, outputs = HEADS * HEAD, []
-    taps = w[f"{at}.conv1d.weight"][:, 0]
-    window, h = np.zeros((len(taps), TAPS)), np.zeros((HEADS, HEAD, STATES))
-    for x in u @ w[f"{at}.in_proj.weight"].T + injection:
-        gate, channels, raw = x[:inner], x[inner:-HEADS], x[-HEADS:]
-        window = np.concatenate([window[:, 1:], channels[:, None]], 1)
-        read = silu((window * taps).sum(1) + w[f"{at}.conv1d.bias"])
-        value, b, c = read[:inner].reshape(HEADS, HEAD), read[inner : inner + STATES], read[inner + STATES :]
-        dt = np.log1p(np.exp(raw + w[f"{at}.dt_bias"]))
-        decay = np.exp(-dt * np.exp(w[f"{at}.A_log"]))
-        h = decay[:, None, None] * h + (dt[:, None] * value)[..., None] * b
-        y = (h @ c + w[f"{at}.D"][:, None] * value).ravel()
-        outputs.append(rms(y * silu(gate), w[f"{at}.norm.weight"]))
-    return np.array(outputs) @ w[f"{at}.out_proj.weight"].T
+    cell = Mamba2Cell(WIDTH, d_state=STATES, head_size=HEAD, d_conv=TAPS).double()
+    cell.load_state_dict({name: torch.from_numpy(w[f"{at}.{name}"]) for name in cell.state_dict()})
+    return mamba2_in_numpy(cell, {}, u, injection)
 
 
 def attention(w: Arrays, at: str, u: Any, injection: Any) -> Any:
@@ -318,25 +306,23 @@ def test_weights_of_a_model_that_computes_something_else_are_refused(
         load_weights(model, theirs.state_dict())
 
 
-def test_what_a_written_configuration_leaves_out_has_the_defaults_of_its_class() -> None:
-    theirs, sizes = theirs_of("llama")
-    content = {**theirs.config.to_dict(), "rms_norm_eps": 1e-5}
-    model = MODELS["ExplicitLlamaForCausalLM"](config_of("ExplicitLlamaForCausalLM", **sizes))
-    del content["rms_norm_eps"]
-    with pytest.raises(InputError, match="1e-06"):
-        load_weights(model, theirs.state_dict(), content)
-
-
-def test_the_content_of_a_written_configuration_is_read() -> None:
+def test_a_written_configuration_is_read_and_what_it_leaves_out_has_the_defaults_of_its_class() -> None:
     """`transformers` writes the limit of time steps, which is infinite, as ``{"__float__": "Infinity"}``."""
-    theirs, sizes = theirs_of("mamba2")
-    content = json.loads(theirs.config.to_json_string(use_diff=False))
-    assert content["time_step_limit"] == [0.0, {"__float__": "Infinity"}]
-    model = MODELS["ExplicitMamba2ForCausalLM"](config_of("ExplicitMamba2ForCausalLM", **sizes))
-    load_weights(model, theirs.state_dict(), content)
-    content["time_step_limit"] = [{"__float__": "-Infinity"}, {"__float__": "Infinity"}]
-    with pytest.raises(InputError, match=r"time_step_limit is \(-inf, inf\)"):
+    for family, without, sentence in (("llama", "rms_norm_eps", "1e-06"), ("mamba2", None, "(-inf, inf)")):
+        theirs, sizes = theirs_of(family)
+        name = f"Explicit{family.capitalize()}ForCausalLM"
+        model, content = (
+            MODELS[name](config_of(name, **sizes)),
+            json.loads(theirs.config.to_json_string(False)),
+        )
         load_weights(model, theirs.state_dict(), content)
+        if without is None:
+            assert content["time_step_limit"] == [0.0, {"__float__": "Infinity"}]
+            content["time_step_limit"][0] = {"__float__": "-Infinity"}
+        else:
+            del content[without]
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            load_weights(model, theirs.state_dict(), content)
 
 
 def test_a_model_of_another_depth_is_told() -> None:

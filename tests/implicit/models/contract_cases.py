@@ -71,3 +71,14 @@ def build_case(case: str) -> SequenceModel:
                 elif name.startswith("mixers") and name.endswith("out_proj.weight"):
                     parameter.mul_(100)
     return built
+
+
+@torch.no_grad()
+def scan(model: SequenceModel, tokens: Tensor) -> tuple[Tensor, list[State]]:
+    """Run `step` over the tokens; return logits and the states before every token and after the last."""
+    states, logits = [model.init_state(len(tokens))], []
+    for token in tokens.unbind(1):
+        state, scores = model.step(states[-1], token)
+        states.append(state)
+        logits.append(scores)
+    return torch.stack(logits, 1), states

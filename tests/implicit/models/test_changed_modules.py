@@ -4,7 +4,8 @@ The oracle is the same change made in the weights themselves.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -12,11 +13,13 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from automata.errors import InputError
+from implicit.cells import Mamba2Cell
 from implicit.enclosed.mamba2 import enclosable
 from implicit.gradients import FactoredImplicit, Implicit
 from implicit.models import GRU, ImplicitMamba2, Mamba2, SequenceModel
+from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve
-from tests.implicit.models.contract_cases import BATCH, LENGTH, VOCABULARY, build_case
+from tests.implicit.models.contract_cases import build_case, scan
 
 NAMES = (
     "implicit-mamba2, 2 layers",
@@ -37,22 +40,13 @@ NAMES = (
 RECURRENT = nn.LSTM | nn.GRU | nn.RNN
 
 
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 @pytest.fixture(params=NAMES)
 def model(request: pytest.FixtureRequest) -> SequenceModel:
     torch.manual_seed(0)
     return build_case(request.param).eval()
-
-
-@pytest.fixture
-def tokens() -> Tensor:
-    return torch.randint(VOCABULARY, (BATCH, LENGTH), generator=torch.Generator().manual_seed(2))
 
 
 class Adapted(nn.Module):
@@ -80,18 +74,10 @@ def adapted(model: SequenceModel) -> tuple[SequenceModel, SequenceModel]:
     return with_adapters, merged
 
 
-def scan(model: SequenceModel, tokens: Tensor) -> Tensor:
-    state, logits = model.init_state(len(tokens)), []
-    for token in tokens.unbind(1):
-        state, scores = model.step(state, token)
-        logits.append(scores)
-    return torch.stack(logits, 1)
-
-
 def test_adapters_do_what_they_do_once_merged(model: SequenceModel, tokens: Tensor) -> None:
     with_adapters, merged = adapted(model)
     expected = merged(tokens)
-    for form in (with_adapters.forward, lambda tokens: scan(with_adapters, tokens)):
+    for form in (with_adapters.forward, lambda tokens: scan(with_adapters, tokens)[0]):
         torch.testing.assert_close(form(tokens), expected, rtol=1e-8, atol=1e-8)
     if not model.state_grows:
         torch.testing.assert_close(with_adapters.states(tokens), merged.states(tokens), rtol=1e-8, atol=1e-8)
@@ -111,7 +97,7 @@ def test_weights_that_hooks_renew_are_not_stale(model: SequenceModel, tokens: Te
                 renewed.get_parameter(f"{name}.{weight}_g").mul_(1.2)
                 scaled.get_parameter(f"{name}.{weight}").mul_(1.2)
     expected = scaled(tokens)
-    torch.testing.assert_close(scan(renewed, tokens), expected, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(scan(renewed, tokens)[0], expected, rtol=1e-8, atol=1e-8)
     torch.testing.assert_close(renewed(tokens), expected, rtol=1e-8, atol=1e-8)
 
 
@@ -119,7 +105,7 @@ def test_hooks_of_all_modules_fire(model: SequenceModel, tokens: Tensor) -> None
     """Their own, and one for all modules."""
     lists = nn.ModuleList | nn.Sequential
     parts = {part for part in model.modules() if part is not model and not isinstance(part, lists)}
-    for form in (lambda: model(tokens), lambda: scan(model, tokens)):
+    for form in (lambda: model(tokens), lambda: scan(model, tokens)[0]):
         for everywhere in (False, True):
             fired: set[nn.Module] = set()
 
@@ -137,7 +123,7 @@ def test_hooks_of_all_modules_fire(model: SequenceModel, tokens: Tensor) -> None
 def test_a_hook_on_a_cell_changes_its_single_tokens_and_states_too(tokens: Tensor) -> None:
     model = build_case("mamba2, 2 layers")
     model.get_submodule("mixers.0").register_forward_pre_hook(lambda _, given: (2 * given[0], *given[1:]))
-    torch.testing.assert_close(scan(model, tokens), model(tokens))
+    torch.testing.assert_close(scan(model, tokens)[0], model(tokens))
     after = model.run(tokens).state
     assert {name: part[:, -1] for name, part in model.states(tokens).items()}.keys() == after.keys()
     for name, part in model.states(tokens).items():
@@ -183,16 +169,34 @@ def change_forward(model: SequenceModel) -> None:
     vars(norm)["forward"] = lambda *given: 1 + forward(*given)
 
 
-@pytest.mark.parametrize("change", [change_bias, change_forward])
+class NegatedCell(Mamba2Cell):
+    def step(self, *given: Any) -> Any:
+        output, state = super().step(*given)
+        return -output, state
+
+    def forward(self, *given: Any) -> Any:
+        output, state = super().forward(*given)
+        return -output, state
+
+
+def change_class(model: SequenceModel) -> None:
+    model.get_submodule("mixers.0").__class__ = NegatedCell
+
+
+@pytest.mark.parametrize("change", [change_bias, change_forward, change_class])
 @pytest.mark.parametrize("kind", [Mamba2, ImplicitMamba2])
-def test_a_bias_or_another_forward_counts(
+def test_a_bias_or_another_forward_or_class_counts(
     kind: type[SequenceModel], change: Callable[[SequenceModel], None], tokens: Tensor
 ) -> None:
     model = build_case(kind.name)
     before = model(tokens)
     change(model)
     assert not torch.allclose(model(tokens), before)
-    torch.testing.assert_close(scan(model, tokens), model(tokens), rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(scan(model, tokens)[0], model(tokens), rtol=1e-8, atol=1e-8)
+    if isinstance(model, ImplicitModel):
+        model.sequential_backend = "numba"
+        with torch.no_grad(), pytest.raises(InputError, match="without MLP, adapters and hooks"):
+            model.run(tokens, solve=Solve("sequential"))
 
 
 def test_transitions_of_a_network_that_does_something_else_are_refused(tokens: Tensor) -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from automata import make_task
-from implicit import build_model, load_run
+from implicit import load_run
+from implicit.models.interface import SequenceModel
 from tests.implicit.models.contract_cases import build_case
 
 # Dynamo itself reads the gradient of what is no leaf where it breaks its graph.
@@ -19,36 +19,23 @@ def _fresh_compiler() -> None:
     torch._dynamo.reset()
 
 
-def test_a_compiled_implicit_model_answers_and_learns_as_the_model() -> None:
-    model = load_run("parity-small").model
-    compiled = torch.compile(model, backend="eager")
-    plain, answer = model(TOKENS), compiled(TOKENS)
+def same(plain: Tensor, answer: Tensor, model: SequenceModel) -> None:
+    """Equal answers and gradients."""
     assert torch.equal(plain, answer)
-    weight = model.get_parameter("head.weight")
-    gradients = [torch.autograd.grad(logits.square().sum(), weight)[0] for logits in (plain, answer)]
-    assert torch.equal(*gradients)
+    gradients = [torch.autograd.grad(y.square().sum(), list(model.parameters())) for y in (plain, answer)]
+    assert all(map(torch.equal, *gradients))
 
 
-def test_a_compiled_explicit_model_and_a_function_around_an_implicit_one() -> None:
-    implicit, explicit = (
-        load_run("parity-small").model,
-        build_model("gru", {"d_model": 4}, make_task("parity")),
-    )
+@pytest.mark.parametrize("name", ["parity-small", "mamba2", "mamba3", "gru"])
+def test_a_compiled_model_answers_and_learns_as_the_model(name: str) -> None:
+    model = load_run(name).model if name == "parity-small" else build_case(name)
+    same(model(TOKENS), torch.compile(model, backend="eager")(TOKENS), model)
+
+
+def test_a_compiled_function_around_an_implicit_model() -> None:
+    model = load_run("parity-small").model
 
     def chances(tokens: Tensor) -> Tensor:
-        return implicit.run(tokens).logits.softmax(-1)
+        return model.run(tokens).logits.softmax(-1)
 
-    for function in (chances, explicit.eval()):
-        assert torch.equal(torch.compile(function, backend="eager")(TOKENS), function(TOKENS))
-
-
-@pytest.mark.parametrize("name", ["mamba2", "mamba3"])
-def test_kernels_run_as_they_are_within_a_compiled_model(name: str) -> None:
-    model = build_case(name)
-    compiled = torch.compile(model, backend="eager")
-    plain, answer = model(TOKENS), compiled(TOKENS)
-    assert torch.equal(plain, answer)
-    weights = list(model.parameters())
-    gradients = [torch.autograd.grad(logits.square().sum(), weights) for logits in (plain, answer)]
-    for one, other in zip(*gradients, strict=True):
-        assert torch.equal(one, other)
+    same(chances(TOKENS), torch.compile(chances, backend="eager")(TOKENS), model)

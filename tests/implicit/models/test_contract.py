@@ -7,7 +7,10 @@ cells is made weak beside the injection (in_proj times 0.02) and their output st
 20 to 32 iterations; damping alone takes 19.
 """
 
-from collections.abc import Callable, Iterator
+import copy
+import io
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,21 +19,28 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
+from implicit.gradients import Phantom
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
 from implicit.modes import Solve, Windowed
-from tests.implicit.models.contract_cases import BATCH, CASES, CLASSES, LENGTH, TIGHT, VOCABULARY, build_case
+from tests.implicit.models.contract_cases import (
+    BATCH,
+    CASES,
+    CLASSES,
+    LENGTH,
+    TIGHT,
+    VOCABULARY,
+    WRAPPED,
+    build_case,
+    scan,
+)
 from theory.transition import State
 
 # Float64. Explicit models differ by rounding only; implicit ones are solved to 1e-13, over a contraction.
 AGREE = 1e-10
 
 
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 registered = pytest.mark.parametrize("build", MODELS, indirect=True)
@@ -48,24 +58,8 @@ def model(build: Callable[[], SequenceModel]) -> SequenceModel:
     return build().eval()
 
 
-@pytest.fixture
-def tokens() -> Tensor:
-    return torch.randint(VOCABULARY, (BATCH, LENGTH), generator=torch.Generator().manual_seed(2))
-
-
 def assert_agree(one: Any, other: Any, what: str = "they") -> None:
     torch.testing.assert_close(one, other, rtol=AGREE, atol=AGREE, msg=lambda message: f"{what}: {message}")
-
-
-@torch.no_grad()
-def scan(model: SequenceModel, tokens: Tensor) -> tuple[Tensor, list[State]]:
-    """Run `step` over the tokens; return logits and the states before every token and after the last."""
-    states, logits = [model.init_state(len(tokens))], []
-    for token in tokens.unbind(1):
-        state, scores = model.step(states[-1], token)
-        states.append(state)
-        logits.append(scores)
-    return torch.stack(logits, 1), states
 
 
 @torch.no_grad()
@@ -256,6 +250,54 @@ def test_gradients_reach_every_parameter_and_all_are_counted(model: SequenceMode
     *_, last = model.parameters()
     last.requires_grad_(False)
     assert model.parameter_count() == count - last.numel()
+
+
+@pytest.mark.parametrize("build", [name for name in MODELS if name.startswith("implicit-")], indirect=True)
+def test_the_default_gradient_is_exact(model: SequenceModel) -> None:
+    tokens = torch.tensor([[1, 0, 2], [0, 2, 1]])
+    names, weights = zip(*model.named_parameters(), strict=True)
+    with torch.no_grad():
+        solution = model.run(tokens).solution
+    assert solution is not None
+    assert solution.share_converged == 1
+
+    def logits(*parameters: Tensor) -> Tensor:
+        return torch.func.functional_call(model, dict(zip(names, parameters, strict=True)), (tokens,))
+
+    # Central differences of 1e-6 of solutions exact to 1e-13, within gradcheck's own tolerances, in random
+    # directions of parameters and logits.
+    leaves = [weight.detach().clone().requires_grad_() for weight in weights]
+    assert torch.autograd.gradcheck(logits, leaves, fast_mode=True)
+    found, biased = (
+        torch.cat([part.flatten() for part in torch.autograd.grad(output.square().sum(), weights)])
+        for output in (model(tokens), model.run(tokens, solve=Solve(gradient=Phantom(1))).logits)
+    )
+    assert (found - biased).norm() > 0.01 * found.norm()  # or little would be tested
+
+
+@pytest.mark.parametrize("build", [*MODELS, WRAPPED], indirect=True)
+def test_models_and_transitions_can_be_copied_pickled_and_saved(model: SequenceModel, tokens: Tensor) -> None:
+    given: list[tuple[Any, Callable[[Any], Any]]] = []
+    if isinstance(model, tuple(MODELS.values())):  # a wrapped network's step may be any function
+        given.append((model, lambda model: model(tokens)))
+    if not model.state_grows:
+        batch = model.transitions(torch.tensor([1, 2]))
+        state = {part: entry[0] + 0.5 for part, entry in model.init_state(1).items()}
+        latent = torch.full((batch.latent_size,), 0.25)
+        images = lambda one: (one.self_map(latent, state), one.state_update(latent, state))  # noqa: E731
+        given += [(model.transition(1), images), (batch[0], images), (batch, lambda batch: images(batch[0]))]
+    for value, used in given:
+        torch.save(value, file := io.BytesIO())
+        file.seek(0)
+        copies = (
+            pickle.loads(pickle.dumps(value)),
+            copy.deepcopy(value),
+            torch.load(file, weights_only=False),
+        )
+        for again in copies:
+            assert type(again) is type(value)
+            assert value is not model or again.config == model.config
+            torch.testing.assert_close(used(again), used(value), rtol=0, atol=0)
 
 
 BAD_TOKENS = [

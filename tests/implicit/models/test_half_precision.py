@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-import implicit
-from implicit import Anderson, FactoredImplicit, Solve
+from implicit import Anderson, FactoredImplicit, Solve, train
 from implicit.models.interface import SequenceModel
 from tests.implicit.models.contract_cases import build_case
+from tests.small_models import small_config
 
 # half precision does not resolve the tolerances
 pytestmark = pytest.mark.filterwarnings(
@@ -42,16 +42,9 @@ def test_the_gradient_is_that_of_single_precision(dtype: torch.dtype, solve: Sol
 def test_training_goes_under_bfloat16(tmp_path: Path) -> None:
     torch.set_default_dtype(torch.bfloat16)
     try:
-        config = implicit.recipe(
-            "parity",
-            "implicit-mamba2",
-            steps=2,
-            warmup_steps=1,
-            length=8,
-            batch_size=4,
-            image_ball_weight=0.1,
-        )
-        run = implicit.train(config, tmp_path / "run")
+        sizes = {"d_model": 8, "head_size": 4, "d_state": 4}
+        config = small_config(model="implicit-mamba2", sizes=sizes, image_ball_weight=0.1)
+        run = train(config, tmp_path / "run", progress=False)
     finally:
         torch.set_default_dtype(torch.float32)
     assert all(weight.isfinite().all() for weight in run.model.parameters())

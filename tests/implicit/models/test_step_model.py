@@ -32,32 +32,6 @@ class Right(StepModel):
         return self.head(state["h"])
 
 
-class OverTheBatch(Right):
-    def update(self, state: State, inputs: Tensor) -> State:
-        return {"h": super().update(state, inputs)["h"].softmax(0)}
-
-
-class WideHead(Right):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.head = nn.Linear(4, 5)
-
-
-class WideEmbedding(Right):
-    def embed(self, tokens: Tensor) -> Tensor:
-        return self.embedding(tokens).repeat(1, 2)
-
-
-class Renamed(Right):
-    def update(self, state: State, inputs: Tensor) -> State:
-        return {"g": super().update(state, inputs)["h"]}
-
-
-class NoDictionary(Right):
-    def update(self, state: State, inputs: Tensor) -> Any:
-        return super().update(state, inputs)["h"]
-
-
 class Noisy(Right):
     """Random on purpose, which is no fault."""
 
@@ -65,30 +39,41 @@ class Noisy(Right):
         return {"h": super().update(state, inputs)["h"] + torch.randn_like(inputs)}
 
 
-class NoBatch(Right):
-    def init_state(self, batch_size: int) -> State:
-        return {"h": torch.zeros(4)}
+UPDATED = Right.update
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (
+        {"update": lambda self, *given: {"h": UPDATED(self, *given)["h"].softmax(0)}},
+        "update of Wrong is another map of one state than of a batch, in 'h'; use the",
+    ),
+    (
+        {"read": lambda self, state: torch.zeros(2, 5)},
+        "read of Wrong returns shape [2, 5]; return [batch, 2]",
+    ),
+    (
+        {"embed": lambda self, tokens: torch.zeros(len(tokens), 8)},
+        "update of Wrong raises RuntimeError (The size of tensor a (4) must match",
+    ),
+    (
+        {"update": lambda self, *given: {"g": UPDATED(self, *given)["h"]}},
+        "update of Wrong returns the state {'g': [2, 4]}; return {'h': [2, 4]}, as it is given",
+    ),
+    (
+        {"update": lambda self, *given: UPDATED(self, *given)["h"]},
+        "update of Wrong returns of type Tensor; return a state, named tensors",
+    ),
+    (
+        {"init_state": lambda self, batch_size: {"h": torch.zeros(4)}},
+        "state part 'h' of init_state of Wrong has shape [4]; return the batch in front",
+    ),
+    ({"layer_states": (("x",),)}, "layer_states of Wrong names 'x'; name entries of h"),
+]
 
 
-class UnknownLayer(Right):
-    layer_states = (("x",),)
-
-
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
-        (OverTheBatch, "update of OverTheBatch is another map of one state than of a batch, in 'h'; use the"),
-        (WideHead, "read of WideHead returns shape [2, 5]; return [batch, 2]"),
-        (WideEmbedding, "update of WideEmbedding raises RuntimeError (The size of tensor a (4) must match"),
-        (Renamed, "update of Renamed returns the state {'g': [2, 4]}; return {'h': [2, 4]}, as it is given"),
-        (NoDictionary, "update of NoDictionary returns of type Tensor; return a state, named tensors"),
-        (NoBatch, "state part 'h' of init_state of NoBatch has shape [4]; return the batch in front"),
-        (UnknownLayer, "layer_states of UnknownLayer names 'x'; name entries of h"),
-    ],
-)
-def test_methods_that_do_not_fit_are_refused_in_a_sentence(model: type[Right], sentence: str) -> None:
+@pytest.mark.parametrize(("members", "sentence"), WRONG, ids=lambda value: str(value)[:20])
+def test_methods_that_do_not_fit_are_refused_in_a_sentence(members: dict[str, Any], sentence: str) -> None:
+    model: Any = type("Wrong", (Right,), members)
     with pytest.raises(InputError) as caught:
-        model(ModelConfig(vocabulary_size=3, output_size=2))
+        model(vocabulary_size=3, output_size=2)
     assert str(caught.value).startswith(sentence)
 
 

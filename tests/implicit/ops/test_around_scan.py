@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.ops import explain_around_scan
 from implicit.ops.gated_norm import dispatch, gated_norm
 from implicit.ops.short_convolution import short_convolution
 from tests.implicit.ops.conftest import (
@@ -344,9 +343,3 @@ def test_the_norm_on_a_gpu_takes_mixed_dtypes_and_up_to_8192_features() -> None:
     for features, chosen in ((8192, "triton"), (8193, "torch")):
         request = dispatch.Request("cuda", (torch.float32, torch.bfloat16), features=features)
         assert dispatch.BACKENDS.choose(request) == chosen
-
-
-def test_on_a_cpu_the_mixer_has_kernels_for_float32_and_float64() -> None:
-    pytest.importorskip("numba")
-    for dtype, chosen in ((torch.float32, "numba"), (torch.float64, "numba"), (torch.bfloat16, "ops")):
-        assert explain_around_scan("cpu", dtype)["mamba2_mixer"].chosen == chosen

@@ -27,7 +27,6 @@ VALUES = (torch.nan, torch.inf, -torch.inf)
 SIZES = (3, 16)
 """Channels of a head: filled up to a register, and whole registers."""
 FLOATS = (torch.float32, torch.float64)
-"""Channels of a head: filled up to a register, and whole registers."""
 
 Scan = Callable[..., tuple[Tensor, Tensor]]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from implicit.language.harness import TRACKING_TASKS, TrackingDocument, tracking_documents
 from tests.implicit.language.harness.small_harness_models import DATA, needs_data
@@ -81,12 +82,8 @@ def answer(document: TrackingDocument) -> str:
     return document.choices[document.answer]
 
 
-def test_every_task_is_read_anew() -> None:
-    assert set(READERS) == set(TRACKING_TASKS)
-
-
 @pytest.mark.parametrize("length", [1, 7])
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", TRACKING_TASKS)
 def test_the_answer_is_what_the_text_says(name: str, length: int) -> None:
     documents = tracking_documents(name, length, documents=60, seed=3)
     assert len(documents) == 60
@@ -107,35 +104,28 @@ def test_every_choice_is_the_answer_about_as_often_and_documents_are_those_of_th
     assert first != tracking_documents(name, 5, documents=10, seed=2)
 
 
-@pytest.mark.parametrize("name", [name for name in READERS if name != "programs"])
+@pytest.mark.parametrize("name", READERS)
 def test_what_would_be_right_at_first_is_what_the_text_says_without_its_steps(name: str) -> None:
     lines = r"The switch is.*|The cat visits.*|New order.*|>>> \w, \w = .*"
     step = rf"({lines}|swap ball.*?(, |\. )(?=swap|Where))\n?"
     for document in tracking_documents(name, 6, documents=20):
-        still = re.sub(step, "", document.text)
-        assert len(still) < len(document.text)
-        assert document.choices[document.at_first] == READERS[name](still)
-
-
-def test_a_program_holds_its_first_values_at_first() -> None:
-    for document in tracking_documents("programs", 6, documents=20):
-        variable = re.findall(r"Final (\w):$", document.text)[0]
-        first = re.findall(rf"^{variable} = (\d)$", document.text, flags=re.MULTILINE)[0]
-        assert document.choices[document.at_first] == first
+        if name == "programs":
+            variable = re.findall(r"Final (\w):$", document.text)[0]
+            still = re.findall(rf"^{variable} = (\d)$", document.text, flags=re.MULTILINE)[0]
+        else:
+            rest = re.sub(step, "", document.text)
+            assert len(rest) < len(document.text)
+            still = READERS[name](rest)
+        assert document.choices[document.at_first] == still
 
 
 def neox() -> Any:
-    from tokenizers import Tokenizer
-
     return Tokenizer.from_file(str(DATA / "tokenizers" / "gpt-neox-20b" / "20B_tokenizer.json"))
 
 
 def gpt2() -> Any:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
     folder = DATA / "tokenizers" / "gpt2"
-    model = models.BPE.from_file(str(folder / "encoder.json"), str(folder / "vocab.bpe"))
-    tokenizer = Tokenizer(model)
+    tokenizer = Tokenizer(models.BPE.from_file(str(folder / "encoder.json"), str(folder / "vocab.bpe")))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     return tokenizer
 

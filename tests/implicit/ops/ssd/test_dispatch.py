@@ -1,4 +1,4 @@
-"""Which backend runs, what is said about it, and what is refused before any of them runs."""
+"""The choice of the backend, and what is refused before any of them runs."""
 
 import re
 import subprocess
@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from implicit.cells import Mamba2Cell
 from implicit.ops import explain
-from implicit.ops.ssd import BACKENDS, Request, ssd
+from implicit.ops.ssd import BACKENDS, ssd
 
 ARGUMENTS: dict[str, Any] = {
     "x": torch.ones(2, 3, 4, 16),
@@ -22,26 +21,6 @@ ARGUMENTS: dict[str, Any] = {
     "C": torch.ones(2, 3, 1, 16),
     "initial_state": torch.ones(2, 4, 16, 16),
 }
-
-
-def request(device: str = "cuda", dtype: torch.dtype = torch.float32, size: int = 64) -> Request:
-    return Request(device, (dtype, dtype, dtype), size, size)
-
-
-@pytest.mark.parametrize("installed", [True, False])
-def test_on_a_cpu_auto_is_numba_where_it_is_installed(
-    installed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if installed:
-        pytest.importorskip("numba")
-    else:
-        monkeypatch.setattr("implicit.ops.backends.find_spec", lambda name: None)
-    explanation = explain("cpu")
-    assert explanation.chosen == ("numba" if installed else "chunked")
-    assert "on a CPU" in explanation.reason or "numba is not installed" in explanation.reason
-    for result, expected in zip(ssd(**ARGUMENTS), ssd(**ARGUMENTS, backend=explanation.chosen), strict=True):
-        assert torch.equal(result, expected)
-    assert Mamba2Cell(d_model=16, d_state=16, head_size=16).backend == "auto"
 
 
 @pytest.mark.triton
