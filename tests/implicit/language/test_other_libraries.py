@@ -99,13 +99,6 @@ def test_tied_adapters_of_the_embedding_stay_tied_in_a_file(targets: list[str], 
     assert torch.equal(again(tokens).logits, adapted.eval()(tokens).logits)
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
-def test_an_adapter_of_a_tied_embedding_has_the_warning_of_peft() -> None:
-    """Merged, it changes the head too."""
-    with pytest.warns(UserWarning, match="tied layer is part of the adapter"):
-        get_peft_model(small_model("ExplicitLlamaForCausalLM"), LoraConfig(target_modules=["embedding"]))
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_a_hook_of_the_stack_is_refused_and_those_around_it_fire(name: str) -> None:
     model = small_model(name)

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
-from implicit.fixed_point import DampedPicard, NotConvergedWarning, Status, Stopping
+from implicit.fixed_point import NotConvergedWarning, Status, Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Mode
 from tests.small_models import contracting_mamba2 as contracting
@@ -84,15 +84,6 @@ def test_outputs_without_a_fixed_point_are_warned_about() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not solved(model, TOKENS).converged.any()  # solve tells it in the status
-
-
-@torch.no_grad()
-def test_options_of_solve_go_before_those_of_the_configuration() -> None:
-    model = contracting()
-    loose = solved(model, TOKENS, stopping=Stopping(rtol=1e-2))
-    damped = solved(model, TOKENS, solver=DampedPicard(0.2))
-    configured = solved(model, TOKENS)
-    assert loose.iterations.max() < configured.iterations.max() < damped.iterations.max()
 
 
 def test_bad_arguments_of_solve_are_refused() -> None:

@@ -42,8 +42,10 @@ LAYERS: dict[str, Callable[[], FeatureLayer]] = {
     "implicit, attention": lambda: ImplicitLayer(
         AttentionCell(D, heads=2, key_value_heads=1, head_size=4), solve=TIGHT
     ),
+    "implicit, a cell of a user's": lambda: ImplicitLayer(LeakyCell(D), solve=TIGHT),
     "explicit": lambda: ExplicitLayer([mamba(), mamba()]),
 }
+KINDS = [name for name in LAYERS if name != "explicit"]
 
 
 @pytest.fixture(params=LAYERS)
@@ -88,13 +90,9 @@ def test_gradients_in_features_state_and_weights_are_exact(layer: FeatureLayer) 
     )
 
 
-KINDS = {name: build for name, build in LAYERS.items() if name != "explicit"}
-KINDS["implicit, a cell of a user's"] = lambda: ImplicitLayer(LeakyCell(D), solve=TIGHT)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_the_weights_of_the_forward_pass(kind: str) -> None:
-    layer, x = KINDS[kind](), features()
+    layer, x = LAYERS[kind](), features()
     other = copy.deepcopy(layer)
     with torch.no_grad():
         for weight in other.parameters():
@@ -116,7 +114,7 @@ def test_gradients_are_those_of_the_weights_of_the_forward_pass(kind: str) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_the_hooks_and_attributes_of_the_forward_pass(kind: str) -> None:
-    layer, x = KINDS[kind](), features()
+    layer, x = LAYERS[kind](), features()
     (cell, *_) = layer.cells
     gradients = []
     for changes in (False, True):

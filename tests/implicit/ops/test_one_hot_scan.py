@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implicit.ops.one_hot_scan import one_hot_scan, one_hot_step
+from implicit.ops.one_hot_scan import one_hot_scan
 
 SIZE = 5
 
@@ -48,21 +48,3 @@ def test_permutations_are_carried_for_ever() -> None:
     states = one_hot_scan(target, one, 0 * one, initial)
     assert torch.equal(states[:, ::6], initial[:, None].expand(1, 171, 1, 5))
     assert not torch.equal(states[:, 3], initial)
-
-
-def test_gradients_by_finite_differences() -> None:
-    target, factor, written, initial = material(3)
-    target, factor, written, initial = (
-        target[:1, :, :1],
-        factor[:1, :, :1],
-        written[:1, :, :1],
-        initial[:1, :1],
-    )
-    leaves = tuple(tensor.requires_grad_() for tensor in (factor, written, initial))
-    assert torch.autograd.gradcheck(lambda *arguments: one_hot_scan(target, *arguments), leaves)
-
-
-def test_a_step_equals_the_scan_of_one_token() -> None:
-    target, factor, written, initial = material(1)
-    step = one_hot_step(target[:, 0], factor[:, 0], written[:, 0], initial)
-    assert torch.equal(step, one_hot_scan(target, factor, written, initial)[:, 1])

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from automata.errors import InputError
 from implicit.language import ExplicitLlamaLMConfig, ExplicitMamba2LMConfig
 from implicit.language.configuration import Mamba2Layers
-from implicit.language.cost import Evaluation, TrainingCost, outside_layers
+from implicit.language.cost import Evaluation, TrainingCost
 from tests.implicit.language.cost.small_steps import EVALUATIONS, PHANTOM_STEPS, PHASE, small_training
 from tests.implicit.language.small_language_models import IMPLICIT, MODELS, tokens_of
 
@@ -58,18 +58,31 @@ def counted(name: str, length: int, checkpointing: bool, **changes: Any) -> tupl
     return model.config, sum(found.values()), convolutions
 
 
+OTHER_SIZES: list[dict[str, Any]] = [
+    {"n_groups": 2, "expand": 3, "num_hidden_layers": 1, "state_size": 5},
+    {"num_key_value_heads": 1, "intermediate_size": 20},
+    {"head_dim": 16, "conv_kernel": 2, "vocab_size": 40},
+    {"num_key_value_heads": 4, "hidden_size": 24, "num_hidden_layers": 3},
+]
+
+
 # One chunk of the scan, one that is cut short, chunks that fit, and two with a rest: every model at two of
-# these lengths, with checkpointing at one.
+# these lengths, with checkpointing at one and other sizes at the other.
 @pytest.mark.parametrize(
-    ("name", "checkpointing", "length"),
+    ("name", "checkpointing", "length", "changes"),
     [
-        (name, checkpointing, length)
-        for name, lengths in zip(MODELS, ((70, 130), (5, 70), (64, 130), (5, 64)), strict=True)
-        for checkpointing, length in zip((False, True), lengths, strict=True)
+        case
+        for name, (plain, other), sizes in zip(
+            MODELS, ((70, 130), (5, 70), (64, 130), (5, 64)), OTHER_SIZES, strict=True
+        )
+        for case in ((name, False, plain, sizes), (name, True, other, {}))
     ],
+    ids=str,
 )
-def test_products_of_a_step_are_counted_exactly(name: str, checkpointing: bool, length: int) -> None:
-    config, products, convolutions = counted(name, length, checkpointing)
+def test_products_of_a_step_are_counted_exactly(
+    name: str, checkpointing: bool, length: int, changes: dict[str, Any]
+) -> None:
+    config, products, convolutions = counted(name, length, checkpointing, **changes)
     cost = TrainingCost(config, length, checkpointing)
     expected = BATCH * length * cost.per_token(PHASE if name in IMPLICIT else None)
     convolution = Evaluation.of(config, length).convolution
@@ -84,25 +97,6 @@ def test_products_of_a_step_are_counted_exactly(name: str, checkpointing: bool, 
         assert convolutions == BATCH * (forward * taps + steps * (back - unseen + edge))
     else:
         assert convolutions == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        ("ImplicitMamba2ForCausalLM", {"n_groups": 2, "expand": 3, "num_hidden_layers": 1, "state_size": 5}),
-        ("ExplicitMamba2ForCausalLM", {"head_dim": 16, "conv_kernel": 2, "vocab_size": 40}),
-        ("ImplicitLlamaForCausalLM", {"num_key_value_heads": 1, "intermediate_size": 20}),
-        ("ExplicitLlamaForCausalLM", {"num_key_value_heads": 4, "hidden_size": 24, "num_hidden_layers": 3}),
-    ],
-)
-def test_every_size_counts(name: str, changes: dict[str, Any]) -> None:
-    config, products, _ = counted(name, 66, False, **changes)
-    found = Evaluation.of(config, 66)
-    part = found.projections + found.mixing
-    forward, steps = (EVALUATIONS + PHANTOM_STEPS, PHANTOM_STEPS) if name in IMPLICIT else (1, 1)
-    around = outside_layers(config, 66)
-    layers = forward * part.forward + steps * part.backward
-    assert products == BATCH * (layers + around.forward + around.backward)
 
 
 @pytest.mark.parametrize("config", [ExplicitLlamaLMConfig(), ExplicitMamba2LMConfig()])

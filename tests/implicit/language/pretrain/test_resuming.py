@@ -5,56 +5,57 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file
 from transformers import ByT5Tokenizer
 
 from automata.errors import InputError
 from implicit.language.pretrain.folder import PretrainFolder
 from tests.implicit.language.pretrain.small_runs import lines_of, small_run, stop_at, train
 
+TIMES = {"seconds", "training_seconds", "tokens_per_second"}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing ended, beside its texts."""
+    folder = tmp_path_factory.mktemp("whole")
+    train(small_run(folder), folder / "run")
+    return folder / "run"
+
+
+def told(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name not in TIMES}
+
+
+def assert_same_model(one: Path, other: Path) -> None:
+    for file in sorted((one / "model").iterdir()):
+        assert (other / "model" / file.name).read_bytes() == file.read_bytes(), file.name
+
 
 @pytest.mark.parametrize("stopped", [2, 3, 7])
-def test_a_killed_run_goes_on_to_the_same_weights(stopped: int, tmp_path: Path) -> None:
-    config = small_run(tmp_path)
-    train(config, tmp_path / "whole")
+def test_a_killed_run_goes_on_to_the_same_weights(stopped: int, whole: Path, tmp_path: Path) -> None:
+    config, run = small_run(whole.parent), tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "killed", watch=stop_at(stopped))
-    partial = tmp_path / "killed" / "checkpoint.new"  # as a kill leaves it while a checkpoint is written
+        train(config, run, watch=stop_at(stopped))
+    partial = run / "checkpoint.new"  # as a kill leaves it while a checkpoint is written
     partial.mkdir()
     (partial / "model.safetensors").write_bytes(b"half")
-    train(config, tmp_path / "killed")
-    one, other = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "killed"))
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    times = ("seconds", "training_seconds", "tokens_per_second")
-    told = [
-        [
-            {name: value for name, value in line.items() if name not in times}
-            for line in lines_of(tmp_path / run)
-        ]
-        for run in ("whole", "killed")
-    ]
-    assert told[0] == told[1]
-    assert not list((tmp_path / "killed").glob("checkpoint*"))
+    train(config, run)
+    assert_same_model(whole, run)
+    assert [told(line) for line in lines_of(run)] == [told(line) for line in lines_of(whole)]
+    assert not list(run.glob("checkpoint*"))
 
 
-def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
-    config = small_run(tmp_path, steps=2)
-    first = train(config, tmp_path / "run")
-    assert train(config, tmp_path / "run", watch=stop_at(1)) == first
-
-
-def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
-    config = small_run(tmp_path, steps=2)
-    train(config, tmp_path / "run")
-    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+def test_a_finished_run_is_not_trained_again_and_that_of_another_left_alone(tmp_path: Path) -> None:
+    config, run = small_run(tmp_path, steps=2), tmp_path / "run"
+    first = train(config, run)
+    assert train(config, run, watch=stop_at(1)) == first
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     with pytest.raises(InputError, match="holds a run whose steps is 2, not 3; give another --out"):
-        train(small_run(tmp_path, steps=3), tmp_path / "run")
+        train(small_run(tmp_path, steps=3), run)
     (tmp_path / "train.txt").write_text("other words than those " * 50)
     with pytest.raises(InputError, match="holds a run whose sha256 is"):
-        train(config, tmp_path / "run")
-    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+        train(config, run)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").touch()
     with pytest.raises(InputError, match="is not empty and holds no run"):
@@ -73,26 +74,18 @@ def test_what_is_not_finite_ends_the_run_and_reaches_no_checkpoint(steps: int, t
 
 
 def test_a_run_killed_while_it_is_stored_ends_with_the_same_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = small_run(tmp_path)
-    train(config, tmp_path / "whole")
-
     def killed(folder: PretrainFolder, result: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
+    config, run = small_run(whole.parent), tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(PretrainFolder, "finish", killed)
         with pytest.raises(KeyboardInterrupt):
-            train(config, tmp_path / "killed")
-    found = train(config, tmp_path / "killed")
-    whole = json.loads((tmp_path / "whole" / "result.json").read_text())
-    times = ("seconds", "training_seconds")
-    assert {name: found[name] for name in found if name not in times} == {
-        name: whole[name] for name in whole if name not in times
-    }
-    for file in sorted((tmp_path / "whole" / "model").iterdir()):
-        assert (tmp_path / "killed" / "model" / file.name).read_bytes() == file.read_bytes(), file.name
+            train(config, run)
+    assert told(train(config, run)) == told(json.loads((whole / "result.json").read_text()))
+    assert_same_model(whole, run)
 
 
 def test_a_kill_before_the_configuration_is_written_costs_nothing(tmp_path: Path) -> None:

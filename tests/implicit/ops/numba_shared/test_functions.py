@@ -1,5 +1,5 @@
 # mypy: allow-untyped-decorators
-"""The elementary functions of the kernels against extended precision, and products against NumPy."""
+"""The elementary functions of the kernels against extended precision."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ numba = pytest.importorskip("numba")
 
 from implicit.ops.numba_shared import functions  # noqa: E402
 from implicit.ops.numba_shared.jit import OPTIONS  # noqa: E402
-from implicit.ops.numba_shared.matrices import MOST_VECTORS, add_products, pack, padded  # noqa: E402
+from implicit.ops.numba_shared.matrices import memory  # noqa: E402
 
 DTYPES = [np.float32, np.float64]
 MOST_ULPS = 4
@@ -73,14 +73,8 @@ def test_the_exponential_at_and_beyond_its_ends(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 3), (37, 5), (300, 17)])
-def test_products_are_those_of_numpy_and_do_not_depend_on_their_number(
-    rows: int, columns: int, dtype: Any
-) -> None:
-    generator = np.random.default_rng(0)
-    matrices = generator.integers(-8, 9, (2, rows, columns)).astype(dtype)  # whole numbers: sums are exact
-    vectors = generator.integers(-8, 9, (MOST_VECTORS, columns)).astype(dtype)
-    for count in range(1, MOST_VECTORS + 1):
-        out = np.ones((MOST_VECTORS, padded(rows, dtype)), dtype)
-        add_products(pack(matrices), 1, vectors, 0, out, 0, count)
-        assert np.array_equal(out[:count, :rows], 1 + vectors[:count] @ matrices[1].T)
+def test_memory_is_zero_and_begins_with_a_line_of_the_cache(dtype: Any) -> None:
+    room = memory(1000, dtype)
+    assert (room.shape, room.dtype) == ((1000,), dtype)
+    assert not room.any()
+    assert room.ctypes.data % 64 == 0

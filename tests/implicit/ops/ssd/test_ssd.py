@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference, ssd_states
+from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference
 
 LENGTHS = (1, 63, 64, 65, 500)
 # Any float64 on a CPU; the kernels for GPUs have a test of their own.
@@ -232,17 +232,6 @@ def test_resets_do_not_cost_the_precision_of_the_gradients(backend: str) -> None
             error = ((result[:, where] if by_token else result) - part).abs().max()
             # Float32 rounding of sums of 24 tokens; the state before 8 resets has a gradient of e^-2560 = 0.
             assert error <= 2e-6 * part.abs().max() + 1e-30, f"gradient of {name}"
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-def test_the_state_after_every_token_is_the_final_state_of_its_prefix(groups: int) -> None:
-    x, dt, A, B, C, initial = random_arguments(9, groups=groups)
-    states = ssd_states(x, dt, A, B, initial)
-    assert states.shape == (2, 10, 4, 3, 5)
-    assert torch.equal(states[:, 0], initial)
-    for t in range(1, 10):
-        _, expected = ssd_reference(x[:, :t], dt[:, :t], A, B[:, :t], C[:, :t], initial)
-        torch.testing.assert_close(states[:, t], expected, rtol=1e-12, atol=1e-13)  # float64 rounding
 
 
 def test_an_unknown_backend_and_an_empty_chunk_are_refused() -> None:
