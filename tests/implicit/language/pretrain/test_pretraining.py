@@ -16,7 +16,6 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from automata.errors import InputError
-from implicit import threads
 from implicit.language.pretrain import Phase, make_accelerator
 from implicit.language.pretrain.__main__ import main
 from implicit.language.pretrain.config import Evaluation, Source, read_config
@@ -156,35 +155,21 @@ steps: 2
 """
 
 
-def test_the_command_trains_and_says_what_came_of_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    small_run(tmp_path)
-    (tmp_path / "config.yaml").write_text(YAML.format(folder=tmp_path))
-    arguments = [str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", "--tensorboard"]
-    taken = torch.get_num_threads() + 1
-    main([*arguments, "--set", "evaluation.tokens=100", "--threads", str(taken)])
-    said = capsys.readouterr()
-    assert "128 tokens, " in said.out
-    assert said.err.startswith(f"threads: {taken}, as --threads says\n")
-    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["validation_tokens"] == 90
-
-
-def test_a_small_language_model_takes_one_thread(
+def test_the_command_trains_on_one_thread_and_says_what_came_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small_run(tmp_path)
     (tmp_path / "config.yaml").write_text(YAML.format(folder=tmp_path))
-    arguments = [str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu"]
+    arguments = [str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", "--tensorboard"]
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     with threads_taken(2):
-        main(arguments)
-        assert "threads: 1, enough for a small model; --threads takes more\n" in capsys.readouterr().err
-        monkeypatch.setattr(threads, "MOST_PARAMETERS", 100)
-        main(arguments)
-        assert "threads" not in capsys.readouterr().err
+        main([*arguments, "--set", "evaluation.tokens=100"])
+    said = capsys.readouterr()
+    assert "128 tokens, " in said.out
+    assert said.err.startswith("threads: 1, enough for a small model; --threads takes more\n")
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["validation_tokens"] == 90
 
 
 @pytest.mark.parametrize(
