@@ -112,19 +112,6 @@ def test_padded_sequences_give_what_each_gives_alone(cell: Cell, cut: int | None
             close_states(of_sequence(after, index), end)
 
 
-def test_padding_leaves_the_state_bitwise_and_a_full_mask_is_none(cell: Cell) -> None:
-    inputs, injection, state = material(cell, 7)
-    _, after = cell(inputs, state, injection, torch.zeros(BATCH, 7, dtype=torch.bool))
-    outputs, end = cell(inputs, state, injection, torch.ones(BATCH, 7, dtype=torch.bool))
-    expected, unmasked = cell(inputs, state, injection)
-    close(outputs, expected)
-    if cell.state_grows:
-        close(cell.step(inputs[:, 0], after)[0], cell.step(inputs[:, 0], state)[0])
-        return
-    assert all(torch.equal(after[name], part) for name, part in state.items())
-    close_states(end, unmasked)
-
-
 def test_states_under_a_mask_stay_behind_the_last_real_token(cell: Cell) -> None:
     if cell.state_grows:
         return
@@ -142,8 +129,6 @@ def test_states_under_a_mask_stay_behind_the_last_real_token(cell: Cell) -> None
 
 
 def test_gradients_of_both_forms_are_equal(cell: Cell) -> None:
-    """In inputs, injection, parameters and the state before."""
-
     def gradients(run: Callable[[Tensor, State, Tensor], Tensor]) -> list[Tensor]:
         inputs, injection, state = material(cell, 9)
         inputs.requires_grad_()

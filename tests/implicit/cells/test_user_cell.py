@@ -183,7 +183,6 @@ def test_models_of_a_cell_check_it_too() -> None:
 
 
 def test_a_right_cell_passes_and_stays_as_it_is() -> None:
-    """Weights of 0 are no fault, and dropout is neither drawn nor switched off."""
     cell = Right(D)
     nn.init.zeros_(cell.out_proj.weight)
     cell.dropout.eval()

@@ -374,7 +374,6 @@ def test_theorem_1_is_asked_of_the_stack_inside() -> None:
 
 @pytest.mark.parametrize(("name", "inside"), list(zip(MODELS, (True, False, False, True), strict=True)))
 def test_bfloat16_autocast_has_nearly_the_same_gradient_and_answer(name: str, inside: bool) -> None:
-    """Whether the backward pass is called under autocast, too, or behind it."""
     tokens = tokens_of(2, 40)
     gradients: list[torch.Tensor] = []
     for enabled in (True, False):
@@ -412,7 +411,6 @@ def test_evaluation_in_bfloat16_raises_a_tolerance_out_of_reach_and_says_so(auto
 
 
 def test_packed_documents_in_half_precision_warn_once() -> None:
-    """Before: once for every group of documents of like lengths."""
     model = small_model("ImplicitLlamaForCausalLM").to(torch.bfloat16)
     places = torch.tensor([[0, 1, 0, 1, 2, 3, 4, 5, 6, 0, 0, 1]])
     with pytest.warns(UserWarning, match="bfloat16 cannot resolve") as told:

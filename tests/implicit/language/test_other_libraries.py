@@ -37,7 +37,6 @@ def test_label_smoothing_is_of_the_next_token(name: str, tmp_path: Path) -> None
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
 def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path) -> None:
-    """Before: `Trainer` knew it as an OptimizedModule, and trained it to copy."""
     model = small_model("ExplicitMamba2ForCausalLM")
     lora = LoraConfig(target_modules="all-linear")
     for whole in (model, get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)):
@@ -89,7 +88,6 @@ def test_adapters_of_peft_are_applied_trained_and_merged(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`:UserWarning")
 @pytest.mark.parametrize("targets", [["embedding"], ["embedding", "lm_head"]], ids=str)
 def test_tied_adapters_of_the_embedding_stay_tied_in_a_file(targets: list[str], tmp_path: Path) -> None:
-    """Before: peft knew no embedding of this name, and read the adapter back without its half at the head."""
     torch.manual_seed(0)
     lora = LoraConfig(target_modules=targets, ensure_weight_tying=True, init_lora_weights=False)
     adapted = get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)

@@ -140,7 +140,6 @@ def of_family(family: str, *, implicit: bool, layers: int, **changes: Any) -> An
 @pytest.mark.parametrize("layers", [1, 2])
 @torch.no_grad()
 def test_published_weights_give_the_fixed_point_of_a_plain_loop(family: str, layers: int) -> None:
-    """To 1e-8, in both modes: the loop goes on for all tokens together until nothing changes."""
     weights = published(family, layers, implicit=True)
     w, tokens = plain(weights), np.array([3, 1, 4, 1, 5, 9, 2])
     embedded = rms(w["word_emb.emb.weight"][tokens], w["backbone.injection_norm.weight"])
@@ -350,7 +349,6 @@ def test_weights_without_a_first_layer_and_beyond_a_type_are_refused() -> None:
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("family", ["mamba2", "llama"])
 def test_norms_in_float16_are_those_of_transformers(family: str, scale: float) -> None:
-    """Before: features beyond 256 had logits that are NaN, and initial weights infinite gradients."""
     from transformers import LlamaConfig, LlamaForCausalLM, Mamba2Config, Mamba2ForCausalLM
 
     torch.manual_seed(0)

@@ -11,7 +11,6 @@ from tests.implicit.models.contract_cases import BATCH, LENGTH, VOCABULARY
 
 @pytest.fixture
 def float64() -> Iterator[None]:
-    """Build everything in float64, from a seed."""
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
     yield

@@ -102,7 +102,6 @@ def test_weights_that_hooks_renew_are_not_stale(model: SequenceModel, tokens: Te
 
 
 def test_hooks_of_all_modules_fire(model: SequenceModel, tokens: Tensor) -> None:
-    """Their own, and one for all modules."""
     lists = nn.ModuleList | nn.Sequential
     parts = {part for part in model.modules() if part is not model and not isinstance(part, lists)}
     for form in (lambda: model(tokens), lambda: scan(model, tokens)[0]):

@@ -20,7 +20,6 @@ def _fresh_compiler() -> None:
 
 
 def same(plain: Tensor, answer: Tensor, model: SequenceModel) -> None:
-    """Equal answers and gradients."""
     assert torch.equal(plain, answer)
     gradients = [torch.autograd.grad(y.square().sum(), list(model.parameters())) for y in (plain, answer)]
     assert all(map(torch.equal, *gradients))

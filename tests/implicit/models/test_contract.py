@@ -19,9 +19,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
+from automata.tasks.registry import make_task
 from implicit.gradients import Phantom
-from implicit.models.interface import SequenceModel
-from implicit.models.registry import MODELS
+from implicit.models.interface import ALPHABETS, SequenceModel
+from implicit.models.registry import MODELS, build_model, complete_sizes, size_names
 from implicit.modes import Solve, Windowed
 from tests.implicit.models.contract_cases import (
     BATCH,
@@ -99,7 +100,6 @@ def test_a_sequence_cut_anywhere_gives_what_it_gives_in_one(model: SequenceModel
 
 @torch.no_grad()
 def test_padded_sequences_give_what_each_gives_alone(model: SequenceModel, tokens: Tensor) -> None:
-    """Whether what is real is told by lengths or by a mask."""
     lengths = torch.tensor([2, LENGTH, 4])
     padded = tokens.clone()
     real = torch.arange(LENGTH) < lengths[:, None]
@@ -195,7 +195,6 @@ def test_what_needs_a_constant_state_refuses_one_that_grows(model: SequenceModel
 
 @torch.no_grad()
 def test_the_transition_is_that_of_step(model: SequenceModel, tokens: Tensor) -> None:
-    """The transitions of one token, and of many at once."""
     if model.state_grows:
         return
     _, states = scan(model, tokens)
@@ -353,3 +352,18 @@ def test_a_state_that_is_none_of_the_model_is_refused(model: SequenceModel, toke
         model.step({"foreign": own[first]}, tokens[:, 0])
     with pytest.raises(InputError, match=f"state holds {first} of shape"):
         model.run(tokens, model.init_state(BATCH + 1))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_completed_sizes_build_the_same_model_as_the_defaults(name: str) -> None:
+    """The content of a run folder does not change when a default does, for it holds every size."""
+    task = make_task("parity")
+    sizes = complete_sizes(name, {})
+    assert tuple(sizes) == size_names(name)
+    assert build_model(name, sizes, task).config == build_model(name, {}, task).config
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+def test_alphabets_follow_from_the_task(alphabet: str) -> None:
+    with pytest.raises(InputError, match=f"{alphabet} is 3; leave it out"):
+        build_model("lstm", {alphabet: 3}, make_task("parity"))

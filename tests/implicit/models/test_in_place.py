@@ -51,8 +51,6 @@ class LeakyCell(Cell):
 
 
 class LeakyInPlace(LeakyCell):
-    """The same, written into the injection and the state."""
-
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
         h = state["h"]
         injection = torch.zeros_like(h) if injection is None else injection
@@ -97,8 +95,6 @@ class Leaky(StepModel):
 
 
 class LeakyModelInPlace(Leaky):
-    """The same, written into the state and the inputs."""
-
     def update(self, state: State, inputs: Tensor) -> State:
         h = state["h"]
         h *= 0.9

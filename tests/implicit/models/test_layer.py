@@ -223,8 +223,6 @@ def test_features_are_nan_from_a_token_of_nan_on(mode: Mode) -> None:
 
 
 class NoProjection(Cell):
-    """A cell that does not tell its width."""
-
     injection_size = D
     recurrent_parts = ()
 

@@ -9,7 +9,7 @@ from implicit.models.registry import MODELS, build_model, complete_sizes, size_n
 
 @pytest.mark.parametrize("name", MODELS)
 def test_completed_sizes_build_the_same_model_as_the_defaults(name: str) -> None:
-    """What a run folder stores does not change when a default does, for it holds every size."""
+    """The content of a run folder does not change when a default does, for it holds every size."""
     task = make_task("parity")
     sizes = complete_sizes(name, {})
     assert tuple(sizes) == size_names(name)

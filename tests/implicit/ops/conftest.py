@@ -1,6 +1,5 @@
-"""What the tests of kernels share."""
+"""Fixtures and comparisons of the tests of kernels."""
 
-import functools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -42,16 +41,3 @@ def assert_kernels_equal(kernels: Op, exact: Op, inputs: list[Tensor], tolerance
         assert result.shape == reference.shape
         error = (result.cpu().double() - reference).abs().max() / reference.abs().max()
         assert error <= tolerance, f"result {number}: {error:.1e}"
-
-
-def assert_second_derivatives_equal(loss: Callable[..., Tensor], first_input: Tensor) -> None:
-    """Second derivatives and transforms of a loss by the kernels against those by PyTorch's operations."""
-    found = []
-    for backend in ("triton", "torch"):
-        of = functools.partial(loss, backend=backend)
-        leaf = first_input.detach().requires_grad_()
-        (first,) = torch.autograd.grad(of(leaf), leaf, create_graph=True)
-        found.append((torch.autograd.grad(first.square().sum(), leaf)[0], torch.func.grad(of)(first_input)))
-    # The first derivative inside comes from different code; the rest is the same.
-    for result, reference in zip(*found, strict=True):
-        torch.testing.assert_close(result, reference, rtol=1e-4, atol=1e-5 * reference.abs().max().item())

@@ -71,7 +71,7 @@ def test_other_dtypes_are_left_to_pytorch(dtype: torch.dtype) -> None:
 
 
 class RightFactors(TorchDispatchMode):
-    """Whether each right factor that oneDNN is given lies in memory without gaps, in either order."""
+    """Records if each right factor that oneDNN is given lies in memory without gaps, in either order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What an infinity or NaN in one token does to the others: nothing to earlier tokens or other sequences.
+"""An infinity or NaN in one token reaches no earlier tokens and no other sequences.
 
 Every other sequence of a batch has a number that is not finite; those between them are computed by the same
 thread in the same memory. The oracles go token by token, so that no later token can
@@ -142,7 +142,6 @@ def test_the_mixer_is_causal(
 @pytest.mark.parametrize("value", VALUES, ids=str)
 @pytest.mark.parametrize("scan", ["ssd", "delta rule"])
 def test_chunks_are_causal(scan: str, value: float, part: int) -> None:
-    """Against the definition, with and without a gradient."""
     vectors = [normal(seed, 2, LENGTH, HEADS, STATE_SIZE) for seed in range(3)]
     numbers = normal(4, 2, LENGTH, HEADS).abs()
     chunked: Scan = ssd_chunked

@@ -26,7 +26,7 @@ KERNELS = {
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What the quick selection of sizes compiles to, in a process that does not interpret."""
+    """The quick selection of sizes, compiled in a process that does not interpret."""
     path = tmp_path_factory.mktemp("compilation") / "report.json"
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     subprocess.run(

@@ -82,7 +82,6 @@ class Living(TorchDispatchMode):
 
 
 def most_alive(model: LanguageModel, batch: int, length: int) -> int:
-    """Bytes that are alive at once in a forward pass, at most."""
     tokens = tokens_of(batch, length)
     with Living() as living:
         model(tokens, labels=tokens)

@@ -46,7 +46,6 @@ UNKNOWN_TO_IT = {
 
 
 def counted(name: str, length: int, checkpointing: bool, **changes: Any) -> tuple[Any, int, int]:
-    """The configuration, products and convolutions of a training step."""
     model = small_training(name, checkpointing, **changes)
     tokens = tokens_of(BATCH, length)
     counter = FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_IT)

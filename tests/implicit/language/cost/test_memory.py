@@ -57,10 +57,7 @@ def test_activations_are_what_autograd_saves(name: str, precision: Any) -> None:
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_layer_more_takes_as_much_memory_as_the_formula_says(name: str, checkpointing: bool) -> None:
-    """Of all that is alive at once, saved or not: what one layer writes and drops cancels in the difference.
-
-    Equal to the byte, but for what is listed here.
-    """
+    """All that is alive at once, saved or not: what one layer writes and drops cancels in the difference."""
     alive, expected, sweeps = [], [], PHANTOM_STEPS if name in IMPLICIT else 1
     options: Any = {
         "phantom_steps": PHANTOM_STEPS,

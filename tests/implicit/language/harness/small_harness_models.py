@@ -36,13 +36,11 @@ def byte_tokenizer() -> Any:
 
 
 def small_byte_model(name: str, **changes: Any) -> LanguageModel:
-    """A small model of this toolkit that reads bytes."""
     sizes = {"vocab_size": BYTES + 1, "pad_token_id": END, "eos_token_id": END, "num_hidden_layers": 1}
     return small_model(name, **{**sizes, **changes})
 
 
 def other_model() -> Any:
-    """A small causal language model that is not of this toolkit."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -60,7 +58,6 @@ def other_model() -> Any:
 
 
 def write_model(model: Any, folder: Path) -> Path:
-    """A folder with a model and its tokenizer."""
     model.save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     return folder

@@ -33,7 +33,6 @@ Folders = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    """Folders of models, each written when it is first asked for."""
     written: dict[str, Path] = {}
 
     def folder(name: str) -> Path:
@@ -125,7 +124,6 @@ def test_texts_that_are_cut_are_told(
 def test_the_table_tells_by_task_and_group_what_was_cut(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Sessions of 32 steps have more than 500 bytes; the tokenizer warns of no indexing errors."""
     tokenizer = byte_tokenizer()
     tokenizer.model_max_length = 500
     other_model().save_pretrained(tmp_path)

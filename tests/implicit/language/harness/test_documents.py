@@ -1,4 +1,4 @@
-"""What the documents of state tracking ask: read anew from their text, by other means than they were made."""
+"""Documents of state tracking, read anew from their text, by other means than they were made."""
 
 import contextlib
 import io

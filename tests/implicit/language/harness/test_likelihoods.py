@@ -68,7 +68,6 @@ def test_log_likelihoods_are_those_of_a_forward_pass(name: str, batch_size: int)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_backend_as_it_is_pads_and_says_the_same(name: str) -> None:
-    """What the plain command of `lm-eval` does with our models: right padding, and no mask."""
     from lm_eval.models.huggingface import HFLM
 
     model = exact_model(name)
@@ -119,10 +118,7 @@ def test_an_implicit_model_reads_no_padding_and_its_tokens_are_counted() -> None
 
 
 def test_likelihoods_that_are_not_numbers_are_refused() -> None:
-    """Before: the first answer was taken for the likeliest, and its accuracy written down.
-
-    An implicit model has no NaN: its tokens without a fixed point are counted.
-    """
+    """An implicit model has no NaN: its tokens without a fixed point are counted."""
     from implicit.language.harness.adapter import HarnessModel
 
     model = small_byte_model("ExplicitMamba2ForCausalLM")

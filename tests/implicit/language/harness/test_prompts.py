@@ -66,7 +66,6 @@ def hub_records(name: str) -> Iterator[dict[str, Any]]:
 
 
 def their_task(name: str) -> Any:
-    """The task of `lm-eval`, with the local documents."""
     import lm_eval.tasks
     from datasets import Dataset
     from lm_eval.api.task import ConfigurableTask
@@ -87,7 +86,6 @@ def our_task(name: str) -> Any:
 
 
 def requests(task: Any) -> list[Any]:
-    """What a model is asked about every seventh document, and the right answer."""
     documents = task.eval_docs
     answers = "doc_to_text" if task.multiple_input else "doc_to_target"
     found = []

@@ -69,7 +69,6 @@ TOLD += [("ring", pairs_of_the_pages, 280), ("ring", pairs_over_spaces, 400)]
 def test_the_number_of_byte_pairs_tells_nothing(
     name: str, encoding: Callable[[int], Callable[[str], int]], size: int
 ) -> None:
-    """Before: parity 1.00 with 900 tokens, and with 400 across spaces; the ring 0.37 with 280."""
     found = measured_shortcuts(name, 4, documents=1000, tokens=encoding(size))
     deviation = (found.chance * (1 - found.chance) / 1000) ** 0.5
     assert abs(found.length_alone - found.chance) < 3.5 * deviation

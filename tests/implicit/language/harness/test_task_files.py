@@ -61,7 +61,6 @@ def test_documents_reach_lm_eval_as_they_are_drawn() -> None:
 
 @needs_data
 def test_the_backend_of_lm_eval_takes_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `lm_eval --model hf --include_path` does, without reading the thousands of tasks of its own."""
     from lm_eval.evaluator import simple_evaluate
     from lm_eval.tasks import TaskManager
 

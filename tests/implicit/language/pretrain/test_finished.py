@@ -27,7 +27,6 @@ TEXTS = {"words": "3 plus 4 is 7, says line 12\n", "bytes": "né\r\n\t→ 𝄞\x
 
 @pytest.fixture(scope="module", params=[("mamba2", True), ("llama", False)], ids=["implicit", "explicit"])
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of a few steps."""
     family, implicit = request.param
     folder = tmp_path_factory.mktemp(family)
     train(small_run(folder, family, implicit, steps=STEPS, tokenizer=300, seed=7), folder / "run")

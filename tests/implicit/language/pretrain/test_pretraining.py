@@ -53,7 +53,6 @@ def test_training_lowers_the_perplexity_and_stores_a_model(
 
 
 def test_a_step_is_that_of_a_plain_loop(tmp_path: Path) -> None:
-    """The oracle: windows, phases, clipping, decay and rates written out."""
     config = small_run(
         tmp_path,
         steps=4,

@@ -16,7 +16,6 @@ TIMES = {"seconds", "training_seconds", "tokens_per_second"}
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nothing ended, beside its texts."""
     folder = tmp_path_factory.mktemp("whole")
     train(small_run(folder), folder / "run")
     return folder / "run"

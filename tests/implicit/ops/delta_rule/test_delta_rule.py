@@ -17,8 +17,6 @@ BACKENDS = ("reference", "chunked")
 
 
 class Arguments(NamedTuple):
-    """The tensor arguments of the delta rule, in its order."""
-
     q: Tensor
     k: Tensor
     v: Tensor
@@ -212,7 +210,7 @@ def test_refuses_an_unknown_backend_and_an_empty_chunk() -> None:
 
 @pytest.mark.parametrize("steps_per_token", [1, 2])
 def test_the_gradient_of_decays_that_erase_the_memory_is_not_rounding(steps_per_token: int) -> None:
-    """What lies across such a step is e^-200, whatever float32 makes of the sums on either side."""
+    """Across such a step lies e^-200, whatever float32 makes of the sums on either side."""
 
     def gradient(dtype: torch.dtype, backend: str) -> Tensor:
         given = random_arguments(24, steps_per_token=steps_per_token, dtype=dtype)

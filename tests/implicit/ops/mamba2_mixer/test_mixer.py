@@ -17,8 +17,6 @@ EPSILON = 1e-5
 
 
 class Arguments(NamedTuple):
-    """The tensors of the mixer that have gradients, in its order."""
-
     projected: Tensor
     window: Tensor
     taps: Tensor

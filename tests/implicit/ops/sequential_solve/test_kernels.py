@@ -61,7 +61,6 @@ def in_float64(model: ImplicitModel) -> ImplicitModel:
 
 
 def arguments(batch: int = 2, length: int = 3, backend: str = "triton") -> dict[str, Any]:
-    """Everything that `sequential_solve` takes."""
     model = random_model(backend)
     device = model.latent_norm.weight.device
     cells, state = model.cells, model.init_state(batch)
@@ -143,7 +142,6 @@ def test_in_float32_they_equal_the_loop_in_float64(backend: str, sizes: dict[str
 @NUMBA
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_numba_equals_the_loop_in_float64(sizes: dict[str, Any]) -> None:
-    """For more sequences than it works on at a time."""
     model = random_model("numba", torch.float64, **sizes)
     found, expected = solved_by_both(model, 11, 5, rtol=1e-6, atol=3e-6, max_iterations=60)
     assert expected.solution.share_converged > 0.3
@@ -152,7 +150,7 @@ def test_numba_equals_the_loop_in_float64(sizes: dict[str, Any]) -> None:
 
 @TRITON
 def test_matrices_of_several_tiles_and_an_absolute_tolerance() -> None:
-    """Of 128 rows by 128 columns: d_in_proj is 434, d_inner 144, d_state 65."""
+    """Tiles have 128 rows and columns: d_in_proj is 434, d_inner 144, d_state 65."""
     model = random_model(d_model=72, head_size=9, d_state=65)
     assert_equal(*solved_by_both(model, batch=1, length=2, rtol=0.1), FLOAT32)
     found, expected = solved_by_both(random_model(), batch=1, length=2, rtol=1e-3, atol=0.05)
@@ -250,31 +248,6 @@ def test_a_sequence_does_not_see_the_others_of_its_batch(backend: str, batch: in
         assert torch.equal(result, expected[kept])
     for result, expected in zip(alone[4:], together[4:], strict=True):
         assert torch.equal(result, expected[:, kept])
-
-
-@pytest.mark.parametrize(
-    ("backend", "sizes"),
-    [
-        *map(by_triton, ({"layers": 1}, {"layers": 2})),
-        *map(by_numba, ({"d_conv": 2, "d_state": 1}, {"d_conv": 1})),
-    ],
-)
-@torch.no_grad()
-def test_steps_continue_the_sequence_and_leave_what_they_are_given(
-    backend: str, sizes: dict[str, Any]
-) -> None:
-    model = random_model(backend, **sizes)
-    tokens, state = random_tokens(2, 2, backend), random_state(model, 2)
-    kept = {name: tensor.clone() for name, tensor in state.items()}
-    whole = solved(model, tokens, "sequential", state=state)
-    for name, tensor in kept.items():
-        assert torch.equal(state[name], tensor)
-    for t in range(2):
-        state, logits = model.step(state, tokens[:, t])
-        # The injections of one token are another matrix product than those of two.
-        torch.testing.assert_close(logits, whole.logits[:, t], rtol=1e-5, atol=1e-5)
-    for name, tensor in state.items():
-        torch.testing.assert_close(tensor, whole.state[name], rtol=1e-5, atol=1e-5)
 
 
 @TRITON

@@ -20,8 +20,6 @@ PORTABLE = ("reference", "chunked", *(["numba"] if find_spec("numba") else []))
 
 
 class Arguments(NamedTuple):
-    """The tensor arguments of the scan, in its order."""
-
     x: Tensor
     dt: Tensor
     A: Tensor
