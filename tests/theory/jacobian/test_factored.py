@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from tests.theory.transitions import explicit, implicit, random
 from theory import (
     FactoredJacobian,
     State,
@@ -18,14 +19,10 @@ from theory import (
 from theory.pure_maps import validate_maps
 
 
-def random_matrix(rows: int, columns: int, seed: int) -> Tensor:
-    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 @pytest.fixture(params=["diagonal", "dense"])
 def factored(request: pytest.FixtureRequest) -> FactoredJacobian:
-    direct = random_matrix(7, 7, 0) if request.param == "dense" else random_matrix(7, 1, 0)[:, 0]
-    return FactoredJacobian(direct, random_matrix(7, 3, 1), random_matrix(3, 7, 2))
+    direct = random(7, 7, seed=0) if request.param == "dense" else random(7, seed=0)
+    return FactoredJacobian(direct, random(7, 3, seed=1), random(3, 7, seed=2))
 
 
 def as_dense(jacobian: FactoredJacobian) -> Tensor:
@@ -38,7 +35,7 @@ def test_every_method_equals_the_dense_matrix(
 ) -> None:
     monkeypatch.setattr("theory.jacobian.factored.MAX_CHUNK_ENTRIES", 14)  # two rows a chunk
     dense = as_dense(factored)
-    vector = random_matrix(7, 1, 3)[:, 0]
+    vector = random(7, seed=3)
     off_diagonal = dense - dense.diag().diag()
     # Sums of at most 49 products of numbers of order one: 1e-14 covers their rounding.
     assert_close = partial(torch.testing.assert_close, rtol=1e-14, atol=1e-14)
@@ -55,7 +52,7 @@ def test_every_method_equals_the_dense_matrix(
 
 
 def test_difference_of_diagonal_and_dense(factored: FactoredJacobian) -> None:
-    other = FactoredJacobian(random_matrix(7, 1, 4)[:, 0], random_matrix(7, 2, 5), random_matrix(2, 7, 6))
+    other = FactoredJacobian(random(7, seed=4), random(7, 2, seed=5), random(2, 7, seed=6))
     for difference in (factored - other, other - factored):
         expected = (as_dense(factored) - as_dense(other)).norm().item()
         assert difference.frobenius_norm() == pytest.approx(expected, rel=1e-14)  # rounding of 49 sums
@@ -79,26 +76,23 @@ def test_zero_matrix_counts_as_diagonal() -> None:
 def test_one_weak_off_diagonal_entry_is_not_overlooked() -> None:
     mix = torch.eye(20, dtype=torch.float64)
     mix[3, 4] = 1e-10
-    transition = Transition(lambda z, s: z, lambda z, s: {"h": mix @ s["h"]}, 0, (("h",),))
-    state = {"h": torch.ones(20, dtype=torch.float64)}
-    jacobian = layer_jacobians(transition, state, torch.zeros(0, dtype=torch.float64))[0]
+    ones = torch.ones(20, dtype=torch.float64)
+    (jacobian,) = layer_jacobians(explicit(lambda h: mix @ h), {"h": ones}, ones[:0])
     # One entry over ‖J‖ = sqrt(20), exact to rounding.
     assert jacobian.off_diagonal_mass() == pytest.approx(1e-10 / 20**0.5, rel=1e-6)
 
 
 def test_singular_latent_system_is_refused() -> None:
-    transition = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] + z}, 1, (("h",),))
     one = torch.ones(1, dtype=torch.float64)
     with pytest.raises(InputError, match="singular"):
-        layer_jacobians(transition, {"h": one}, one)
+        layer_jacobians(implicit(lambda z, h: z, lambda z, h: h + z, 1), {"h": one}, one)
 
 
 @pytest.mark.parametrize("size", [2049, 3000])
 def test_norms_from_factors_are_those_of_the_entries(size: int) -> None:
     """A block of more than 2,048 states takes them from the factors; the oracle is the dense matrix."""
-    generator = torch.Generator().manual_seed(size)
-    direct = torch.rand(size, generator=generator, dtype=torch.float64)
-    left, right = torch.randn(2, size, 3, generator=generator, dtype=torch.float64)
+    direct = random(size, seed=size).sigmoid()
+    left, right = random(2, size, 3, seed=size + 1)
     # Rows of very different sizes, as of heads that forget at different rates.
     jacobian = FactoredJacobian(direct, left * torch.logspace(-6, 0, size).double()[:, None], right.mT)
     assert jacobian._off_diagonal_norm_from_factors() is not None
@@ -123,14 +117,14 @@ def test_where_much_cancels_between_the_factors_norms_are_those_of_the_entries()
     assert small.off_diagonal_norm() == 1e-9
 
 
-def _halved_in_place(z: Tensor, s: State) -> State:
-    s["h"].mul_(0.5)
-    return {"h": s["h"] + z, "w": s["w"]}
+def _written(entry: str) -> Callable[[Tensor, State], State]:
+    """An update that writes into an entry; nothing is differentiated by w, which is no entry of a layer."""
 
+    def update(z: Tensor, s: State) -> State:
+        s[entry].mul_(0.5)
+        return {"h": s["h"] + z, "w": s["w"]}
 
-def _held_in_place(z: Tensor, s: State) -> State:
-    s["w"] += 1  # no entry of a layer: nothing is differentiated by it
-    return {"h": s["h"] / 2 + z, "w": s["w"]}
+    return update
 
 
 def _raises(z: Tensor, s: State) -> Tensor:
@@ -146,36 +140,34 @@ def _update(z: Tensor, s: State) -> State:
 
 
 IMPURE: dict[str, tuple[Callable[..., Tensor], Callable[..., State], str]] = {
-    "G in place": (_phi, _halved_in_place, "state_update changes its state entry 'h' in place"),
-    "G in place, elsewhere": (_phi, _held_in_place, "state_update changes its state entry 'w' in place"),
-    "through NumPy": (
+    "G in place": (_phi, _written("h"), "state_update changes its state entry 'h' in place"),
+    "G in place, elsewhere": (_phi, _written("w"), "state_update changes its state entry 'w' in place"),
+    "G through NumPy": (
         _phi,
         lambda z, s: {**s, "h": torch.from_numpy(s["h"].numpy() / 2)},
         "state_update cannot be differentiated",
     ),
     "shape of G": (_phi, lambda z, s: {**s, "h": s["h"][:1]}, "state_update returns entry 'h'"),
     "name of G": (_phi, lambda z, s: {"g": z}, "state entry 'h' is unknown"),
-}
-IMPURE_SELF_MAP: dict[str, tuple[Callable[..., Tensor], str]] = {
-    "in place": (lambda z, s: z.mul_(0.1).add_(s["h"]), "self_map changes its latent in place"),
-    "raises": (_raises, "self_map raised KeyError"),
-    "shape": (lambda z, s: z[:1], "self_map returns torch.float64 of shape"),
-    "through NumPy": (lambda z, s: torch.from_numpy(z.numpy() / 2), "self_map cannot be differentiated"),
+    "Φ in place": (lambda z, s: z.mul_(0.1).add_(s["h"]), _update, "self_map changes its latent in place"),
+    "Φ raises": (_raises, _update, "self_map raised KeyError"),
+    "shape of Φ": (lambda z, s: z[:1], _update, "self_map returns torch.float64 of shape"),
+    "Φ through NumPy": (
+        lambda z, s: torch.from_numpy(z.numpy() / 2),
+        _update,
+        "self_map cannot be differentiated",
+    ),
 }
 
 
-@pytest.mark.parametrize("name", [*IMPURE, *(f"Φ: {name}" for name in IMPURE_SELF_MAP)])
-def test_code_without_a_jacobian_is_named_in_one_sentence(name: str) -> None:
+@pytest.mark.parametrize(("self_map", "update", "sentence"), IMPURE.values(), ids=IMPURE)
+def test_code_without_a_jacobian_is_named_in_one_sentence(
+    self_map: Callable[..., Tensor], update: Callable[..., State], sentence: str
+) -> None:
     state = {name: torch.ones(2, dtype=torch.float64) for name in ("h", "w")}
     latent = torch.zeros(2, dtype=torch.float64)
-    functions: list[Callable[..., object]] = [layer_jacobians, full_state_jacobian]
-    if name in IMPURE:
-        self_map, update, sentence = IMPURE[name]
-    else:
-        self_map, sentence = IMPURE_SELF_MAP[name.removeprefix("Φ: ")]
-        update, functions = _update, [*functions, latent_jacobian]
     transition = Transition(self_map, update, 2, (("h",),))
-    for function in functions:
+    for function in (layer_jacobians, full_state_jacobian, *([latent_jacobian] if update is _update else [])):
         with pytest.raises(InputError, match=sentence):
             function(transition, state, latent)
     assert not latent.any()

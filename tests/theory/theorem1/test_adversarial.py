@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.theory.theorem1.adversarial import (
+from tests.theory.transitions import (
     BOTH,
     HALF,
     MIXED,

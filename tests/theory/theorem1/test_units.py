@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from automata.errors import InputError
-from tests.theory.theorem1.adversarial import (
+from tests.theory.transitions import (
     BOTH,
     MIXED,
     OWN,

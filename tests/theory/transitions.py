@@ -1,4 +1,4 @@
-"""Transitions made to mislead `check_theorem1`, each by somebody who knows how it measures."""
+"""Hand-made transitions, and functions whose derivatives are claimed to be what they are not."""
 
 import math
 from collections.abc import Callable
@@ -24,16 +24,17 @@ WIDE = 12
 """More entries than are differentiated column by column."""
 
 
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def random(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def states_of(*vectors: Tensor) -> list[State]:
     return [{"h": vector} for vector in vectors]
 
 
-def random_states(size: int = SIZE, count: int = 4) -> list[State]:
-    return states_of(*(random(size, seed=seed) for seed in range(count)))
+def random_states(*shape: int, count: int = 4, name: str = "h") -> list[State]:
+    return [{name: random(*(shape or (SIZE,)), seed=seed)} for seed in range(count)]
 
 
 def along(direction: Tensor, *factors: float) -> list[State]:
