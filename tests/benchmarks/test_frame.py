@@ -1,30 +1,25 @@
 """The frame of the benchmarks: correctness before speed, turns, ratios, files. Nothing here tests timing."""
 
+import contextlib
 import dataclasses
+import doctest
 import functools
 import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
-import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from torch import Tensor
 
-from automata import WordProblem, make_task
 from benchmarks import __main__ as command
-from benchmarks import mamba2_cell, ssd_scan, word_problem_throughput
+from benchmarks import compiled_automata, imports
 from benchmarks.frame import Benchmark, Case, Contender, IncorrectError, run_case
 from benchmarks.summary import table
-from implicit.ops.backends import Backend
-from implicit.ops.ssd import BACKENDS, dispatch, ssd_reference
-
-Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
 
 def wrong() -> None:
@@ -45,9 +40,15 @@ def case_of(log: list[str], check: Callable[[], None] = lambda: None) -> Case:
     )
 
 
-def test_an_incorrect_case_is_never_timed() -> None:
+@pytest.mark.parametrize(("of_case", "of_first"), [(wrong, None), (lambda: None, wrong)])
+def test_what_is_incorrect_is_never_timed(
+    of_case: Callable[[], None], of_first: Callable[[], None] | None
+) -> None:
+    """The case, or what ratios are taken to."""
     log: list[str] = []
-    record = run_case(case_of(log, wrong))
+    case = case_of(log, of_case)
+    first = dataclasses.replace(case.contenders[0], check=of_first)
+    record = run_case(dataclasses.replace(case, contenders=(first, case.contenders[1])))
     assert record == {"parameters": {"n": 3}, "correct": False, "fault": "two and two are five"}
     assert log == []
 
@@ -80,15 +81,6 @@ def test_a_wrong_rival_is_shown_as_wrong_and_the_case_stands() -> None:
     assert "not correct, no speed: two and two are five, 2 steps" in printed.getvalue()
 
 
-def test_what_ratios_are_taken_to_must_be_right() -> None:
-    log: list[str] = []
-    case = case_of(log)
-    first = dataclasses.replace(case.contenders[0], check=wrong)
-    record = run_case(dataclasses.replace(case, contenders=(first, case.contenders[1])))
-    assert record == {"parameters": {"n": 3}, "correct": False, "fault": "two and two are five"}
-    assert log == []
-
-
 def test_memory_is_that_of_the_watched_work_or_not_measured() -> None:
     contenders = (
         Contender("itself", lambda: torch.zeros(1000)),
@@ -114,12 +106,8 @@ def test_the_command_writes_raw_numbers_and_tells_of_faults(
 ) -> None:
     case = case_of([]) if correct else case_of([], wrong)
     monkeypatch.setitem(command.BENCHMARKS, "sums", Benchmark("sums", "Adding up", lambda: [case]))
-    if correct:
+    with contextlib.nullcontext() if correct else pytest.raises(SystemExit, match="1"):
         command.main(["sums", "--out", str(tmp_path)])
-    else:
-        with pytest.raises(SystemExit) as ended:
-            command.main(["sums", "--out", str(tmp_path)])
-        assert ended.value.code == 1
     record = json.loads((tmp_path / "sums.json").read_text())
     assert record["benchmark"] == "sums"
     (run,) = record["runs"]
@@ -160,7 +148,7 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize(("argv", "sentence"), BAD_INPUT.values(), ids=BAD_INPUT)
-def test_refuses_bad_input(argv: list[str], sentence: str, refuses: Refuses) -> None:
+def test_refuses_bad_input(argv: list[str], sentence: str, refuses: Callable[..., str]) -> None:
     assert sentence in refuses(command.main, argv)
 
 
@@ -172,34 +160,8 @@ def test_the_page_shows_the_stored_results(capsys: pytest.CaptureFixture[str]) -
     assert section[1].strip() == capsys.readouterr().out.strip()
 
 
-def test_the_check_of_the_scan_notices_a_wrong_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ssd_scan.random_arguments(batch=1, length=5, heads=2, head_size=3, state_size=2)
-    ssd_scan.check(arguments)
-
-    def doubled(*scan: Any) -> tuple[Tensor, Tensor]:
-        y, state = ssd_reference(*scan)
-        return 2 * y, 2 * state
-
-    changed = dataclasses.replace(BACKENDS, table={**BACKENDS, "chunked": Backend(doubled)})
-    monkeypatch.setattr(dispatch, "BACKENDS", changed)
-    with pytest.raises(IncorrectError, match="outputs of the two backends differ"):
-        ssd_scan.check(arguments)
-
-
-def test_the_check_of_the_cell_notices_another_weight() -> None:
-    cell, mixer, inputs = mamba2_cell.contenders(1, 5, d_model=8, expand=2, d_state=4, head_size=4)
-    mamba2_cell.check(cell, mixer, inputs)
-    with torch.no_grad():
-        cell.D.add_(0.1)
-    with pytest.raises(IncorrectError, match="outputs differs from that of transformers"):
-        mamba2_cell.check(cell, mixer, inputs)
-
-
-def test_the_check_of_the_word_problem_notices_a_wrong_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = make_task("parity")
-    word_problem_throughput.check(problem)
-    tokens, labels = problem.sample(64, 32, np.random.default_rng(0))
-    labels[5, 7] = 1 - labels[5, 7]
-    monkeypatch.setattr(WordProblem, "sample", lambda *arguments: (tokens, labels))
-    with pytest.raises(IncorrectError, match="label of token 7 in sequence 5 is wrong"):
-        word_problem_throughput.check(problem)
+@pytest.mark.parametrize("module", [compiled_automata, imports], ids=lambda module: module.__name__)
+def test_examples(module: ModuleType) -> None:
+    """Pytest does not collect the folder of the benchmarks, where scripts lie."""
+    found = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert found.failed == 0 < found.attempted
