@@ -29,11 +29,6 @@ def commands_in(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[2:] for line in lines]
 
 
-def is_quoted(title: str, file: str) -> bool:
-    """Whether a section shows a file of docs/examples as it is."""
-    return quoted(file) in section(title)
-
-
 def quoted(file: str) -> str:
     """A file of docs/examples as a page shows it."""
     kind = {"py": "python"}.get(file.rpartition(".")[2], "json")
@@ -43,6 +38,11 @@ def quoted(file: str) -> str:
 def page(name: str) -> str:
     """The text of a page."""
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def python_in(name: str) -> list[str]:
+    """The Python code of a page, block by block."""
+    return re.findall(r"^```python\n(.*?)^```", page(name), flags=re.DOTALL | re.MULTILINE)
 
 
 def run_module(arguments: Sequence[str]) -> int:

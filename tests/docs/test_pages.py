@@ -1,0 +1,235 @@
+"""The pages of docs/: their example files and code, their tables, and what they say of stored runs."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from automata import ReplLanguage, task_from
+from automata.repl import check_with_interpreter, sample_sessions
+from automata.tasks.audit import last_reveal_audit
+from implicit.fixed_point import Anderson, DampedPicard
+from implicit.gradients import Phantom, Unrolled
+from implicit.language.harness import LOCAL_SETS, tracking_documents
+from implicit.language.pretrain.__main__ import main as pretrain
+from implicit.modes import Solve, chosen_mode
+from implicit.modes.solve import MOST_IN_WINDOWS, SHORTEST_IN_WINDOWS
+from implicit.runs.loading import load_run
+from paper_figures.published_tables import read_table
+from paper_figures.registry import all_figures, summary
+from tests.docs.page import EXAMPLES, ROOT, page, python_in, quoted
+from tests.implicit.language.pretrain.small_runs import write_texts
+from theory.belief import report
+from theory.belief.__main__ import main as belief
+from theory.belief.report import decay_report, rescaling_report, underflow_report, worst_report
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    "file", [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.json")], ids=lambda file: file.name
+)
+def test_every_example_is_shown_as_it_is(file: Path) -> None:
+    assert any(quoted(file.name) in page(name.name) for name in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_code_on_language_models_runs_in_its_order(tmp_path: Path, capsys: Captured) -> None:
+    blocks = python_in("language_models.md")
+    assert len(blocks) == 3
+    names: dict[str, Any] = {"folder": tmp_path / "model"}
+    for block in blocks:
+        exec(block, names)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "torch.Size([1, 14])"
+    assert 200 < float(printed[-2]) < 330
+    assert 0 <= float(printed[-1]) <= 1
+
+
+@pytest.mark.filterwarnings("ignore:outputs without a fixed point:implicit.NotConvergedWarning")
+def test_the_network_with_a_layer_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    network = import_module("layer_network").train(steps=120)
+    bits = torch.randint(2, (64, 2), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(network(bits).argmax(-1), bits.cumsum(1) % 2)
+
+
+def test_the_function_of_the_page_is_solved_and_differentiated() -> None:
+    (_, code) = python_in("use_a_layer.md")
+    names: dict[str, torch.nn.Linear] = {}
+    exec(code, names)
+    assert names["mix"].weight.grad is not None
+
+
+@pytest.mark.parametrize("code", python_in("solvers.md"))
+def test_the_code_on_solvers_runs(code: str) -> None:
+    exec(code, {})
+
+
+@pytest.mark.parametrize(
+    ("batch", "length", "gradient", "one_launch", "expected"),
+    [
+        (1, 1, False, False, "sequential"),
+        (1, 64, False, True, "sequential"),
+        (MOST_IN_WINDOWS, SHORTEST_IN_WINDOWS, False, False, "windowed"),
+        (MOST_IN_WINDOWS + 1, 4096, False, False, "sequential"),
+        (1, SHORTEST_IN_WINDOWS - 1, False, False, "sequential"),
+        (64, 8, True, False, "sequential"),
+    ],
+)
+def test_the_choice_of_a_mode_is_that_of_the_list(
+    batch: int, length: int, gradient: bool, one_launch: bool, expected: str
+) -> None:
+    start = torch.zeros(batch, length, 4)
+    with torch.set_grad_enabled(gradient):
+        mode = chosen_mode(Solve(gradient=Phantom()), DampedPicard(), start, one_launch=one_launch)
+    assert mode == expected
+
+
+def test_unrolling_and_memory_are_simultaneous() -> None:
+    start = torch.zeros(1, 64, 4)
+    unrolled = Solve(gradient=Unrolled(4))
+    assert chosen_mode(unrolled, DampedPicard(), start, one_launch=False) == "simultaneous"
+    assert chosen_mode(Solve(), Anderson(), start, one_launch=False) == "simultaneous"
+
+
+def test_the_example_on_modes_that_agree_runs(capsys: Captured) -> None:
+    (example,) = python_in("when_modes_agree.md")
+    exec(example, {})
+    assert capsys.readouterr().out.startswith("True 0.088")
+
+
+def test_what_it_says_of_the_run_of_which_every_start_is_proved() -> None:
+    config, (*_, last) = load_run("parity-attracted").config, load_run("parity-attracted").metrics
+    small = load_run("parity-small").config
+    assert {name: config.sizes[name] for name in small.sizes} == small.sizes
+    assert (config.initial.run, config.curriculum.image_ball_weight) == ("parity-small", 0.2)  # type: ignore[union-attr]
+    assert (config.steps, config.length, config.batch_size) == (1000, 16, 48)
+    assert [last["validation"][length]["accuracy"] for length in ("64", "512")] == [1.0, 1.0]
+
+
+def test_the_example_of_pretraining_trains_on_another_text(tmp_path: Path, capsys: Captured) -> None:
+    write_texts(tmp_path)
+    changes = {
+        "train.files": f"[{tmp_path}/train.txt]",
+        "validation.files": f"[{tmp_path}/valid.txt]",
+        "tokenizer": "280",
+        "length": "32",
+        "steps": "4",
+        "evaluation.tokens": "100",
+    }
+    given = [flag for name, value in changes.items() for flag in ("--set", f"{name}={value}")]
+    example = EXAMPLES / "pretraining" / "wikitext2.yaml"
+    pretrain([str(example), "--out", str(tmp_path / "run"), "--cpu", *given])
+    assert "perplexity" in capsys.readouterr().out
+
+
+MEASURED = {"measured", "difference", "observed", "best gain, observed", "5% off from", "off before, mean"}
+
+
+def predicted(text: str) -> list[list[list[str]]]:
+    """The tables of a text without the columns of what is measured."""
+    blocks = re.findall(r"(?:^\|.*(?:\n|\Z))+", text, flags=re.MULTILINE)
+    found = [[row.strip("| ").split(" | ") for row in block.splitlines()] for block in blocks]
+    kept = [[column for column, head in enumerate(table[0]) if head not in MEASURED] for table in found]
+    return [[[row[c] for c in columns] for row in table] for table, columns in zip(found, kept, strict=True)]
+
+
+def test_what_is_predicted_of_beliefs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    # two sequences are enough for columns that do not depend on them, and none has to be followed to its end
+    monkeypatch.setattr(report, "exit_lengths", lambda *given: np.ones(2))
+    printed = [
+        decay_report(sequences=2, length=8),
+        underflow_report(sequences=2),
+        rescaling_report(sequences=2),
+        worst_report(),
+    ]
+    shown = predicted(page("belief.md"))
+    assert shown == [table for text in printed for table in predicted(text)]
+    assert len(shown) == 5
+
+
+@pytest.mark.parametrize(
+    ("seed", "sentence"),
+    [
+        ("-1", "error: seed is -1; give a number of at least 0\n"),
+        ("x", "error: argument --seed: invalid int value: 'x'; --help shows all flags\n"),
+    ],
+)
+def test_bad_input_is_one_sentence(seed: str, sentence: str, capsys: Captured) -> None:
+    assert belief(["--seed", seed]) == 2
+    assert capsys.readouterr().err == sentence
+
+
+LENGTHS = {"parity": 3, "ring": 3, "s5": 2, "balls": 3, "programs": 3, "repl": 3}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_examples_of_tasks_are_documents(name: str) -> None:
+    (document,) = tracking_documents(name, LENGTHS[name], documents=1)
+    _, _, section = page("evaluation.md").partition("\n## State tracking in plain text\n")
+    _, _, after = section.partition(f"`tracking_{name}`")
+    assert after.partition("```text\n")[2].partition("\n```")[0] == document.text
+
+
+def test_published_figures_are_those_of_the_table_and_named_as_such() -> None:
+    _, title, rest = page("evaluation.md").partition("\n### Published, not measured here\n")
+    assert title
+    table = read_table("downstream")
+    text = rest.partition("\n## ")[0]
+    assert table.source["arxiv"] in text
+    assert "Schöne et al. 2025" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "published model" not in line]
+    assert rows == [
+        f"| {row['printed']}, {row['size']}, {row['data']} | "
+        + " | ".join(
+            "–" if row[column] is None else f"{row[column]:g}"
+            for column in ("lambada_perplexity", *LOCAL_SETS, "average")
+        )
+        + " |"
+        for row in table.rows
+    ]
+
+
+def test_experiments_are_listed_as_the_command_prints_them() -> None:
+    assert f"\n\n{summary(list(all_figures().values()))}\n\n" in page("experiments.md")
+
+
+REPL = page("repl_traces.md")
+SESSIONS = re.findall(r"```text\n(.*?)\n```", REPL, re.DOTALL)
+SEED = 3441447623
+
+
+def test_the_sessions_are_true_and_drawn_by_the_task_with_the_named_fields() -> None:
+    assert f"seeded with {SEED}" in REPL
+    wanted = re.findall(r"\(`(\"[^`]*)`\)", REPL)
+    assert len(wanted) == len(SESSIONS) == 4
+    for fields, session in zip(wanted, SESSIONS, strict=True):
+        assert check_with_interpreter(session, SEED) is None
+        task = task_from(f'{{"repl": {{{" ".join(fields.split())}}}}}')
+        assert isinstance(task, ReplLanguage)
+        assert task.tokenizer.decode(task.tokenizer.encode(session)) == session
+        task.beliefs([task.tokenizer.encode(session)])
+    form = ReplLanguage(hidden="if", reveal_every=1).form
+    drawn = sample_sessions(form, 1, np.random.default_rng(3), commands=2).trace(0)
+    assert (drawn.text, drawn.seed) == (SESSIONS[2], SEED)
+
+
+@pytest.mark.parametrize(
+    ("name", "last_reveal", "ceiling"),
+    re.findall(r"^\| `(repl-[\w-]+)` \| ([\d.]+) \| ([\d.]+) \|", REPL, re.M),
+)
+def test_the_figures_are_those_of_the_audit(name: str, last_reveal: str, ceiling: str) -> None:
+    task = task_from(name)
+    assert isinstance(task, ReplLanguage)
+    found = last_reveal_audit(task, 512, 64, 64, np.random.default_rng(0))
+    assert found is not None
+    assert f"{found.accuracy:.4f}" == last_reveal
+    best = task.ceiling(512, last=64, sequences=64)
+    assert best is not None
+    # of hidden swaps from a sample of 64 sessions: some 280 answers, whose best ones are right with 1/3 to 1
+    assert best.accuracy == pytest.approx(float(ceiling), abs=0.05 if task.form.hidden else 0)
