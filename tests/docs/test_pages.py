@@ -142,6 +142,10 @@ def predicted(text: str) -> list[list[list[str]]]:
 def test_what_is_predicted_of_beliefs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     # two sequences are enough for columns that do not depend on them, and none has to be followed to its end
     monkeypatch.setattr(report, "exit_lengths", lambda *given: np.ones(2))
+    observed = report.observed_underflow
+    monkeypatch.setattr(
+        report, "observed_underflow", lambda *given: observed(*given[:4], longest=8, rng=given[-1])
+    )
     printed = [
         decay_report(sequences=2, length=8),
         underflow_report(sequences=2),

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
-from theory import Transition, prove_theorem1
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import enclose
 from theory.rigorous.orbits import LONGEST_ORBIT, enclose_orbits, orbits_into_basin
-from theory.transition import State
 
 Array = NDArray[np.float64]
 NO_ENTRIES: Any = []
@@ -172,32 +169,3 @@ def test_positions_do_not_touch_each_other(damping: float) -> None:
         alone = enclose_orbits(system, {}, latents[[index]], within[[index]])
         assert alone.iterations[0] == together.iterations[index]
         assert alone.distance[0] == pytest.approx(together.distance[index], rel=1e-9)
-
-
-DOUBLE = torch.float64
-
-
-def test_a_kink_at_the_start_is_no_obstacle() -> None:
-    """z₀ = 0 is exact: only its image is asked for, where |z| has no derivative."""
-    transition = Transition(
-        lambda z, s: torch.abs(z) / 4 + z / 8 + s["h"],
-        lambda z, s: {"h": s["h"] * z.flip(0)},
-        2,
-        layer_states=(("h",),),
-    )
-    proof = prove_theorem1(transition, [{"h": torch.tensor([1.0, 2.0], dtype=DOUBLE)}])
-    assert proof.summary()["orbit"] == 1
-
-
-def test_non_linear_is_not_proved_from_two_branches_of_fixed_points() -> None:
-    """Φ(z) = z² + 3/16 whatever h is: the iteration finds 1/4, and so h' is linear; 3/4 repels."""
-
-    def update(z: Any, s: Any) -> Any:
-        return {"h": s["h"] / 2 + z.flip(0) * s["h"].flip(0)}
-
-    transition = Transition(lambda z, s: z * z + 3 / 16 + 0 * s["h"], update, 2, layer_states=(("h",),))
-    states: list[State] = [{"h": torch.tensor(h, dtype=DOUBLE)} for h in ([1.0, 2.0], [-3.0, 0.5])]
-    proof = prove_theorem1(transition, states)
-    assert proof.summary()["orbit"] == 2
-    assert proof.summary()["non_diagonal"] == 2
-    assert proof.summary()["non_linear"] == 0
