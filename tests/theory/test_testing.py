@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from tests.theory.transitions import explicit, implicit, self_map_only, states_of
 from theory import State, Transition, TransitionKind, solve_fixed_point
 from theory.testing import (
     NotApplicableError,
@@ -19,20 +20,14 @@ from theory.testing import (
 
 MakeSSM = Callable[..., Transition]
 MakeStates = Callable[[int, int], list[State]]
-
-
-def test_good_model_passes_everything(make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    transition, states = make_ssm(), make_states(6, 3)
-    latents = [solve_fixed_point(transition, state).latent for state in states]
-    assert_fixed_point(transition, states)
-    assert_fixed_point(transition, states, latents)
-    assert_contractive(transition, states)
-    assert len(assert_theorem1(transition, states).checks) == 3
+STATES = states_of(*torch.tensor([[1.0, 0.5], [0.0, 0.0]], dtype=torch.float64))
 
 
 def test_fixed_point_names_the_worst_state(make_ssm: MakeSSM, make_states: MakeStates) -> None:
     transition, states = make_ssm(), make_states(6, 3)
     latents = [solve_fixed_point(transition, state).latent for state in states]
+    assert_fixed_point(transition, states)
+    assert_fixed_point(transition, states, latents)
     latents[1] = latents[1] + 1e-3
     latents[2] = latents[2] + 1e-6
     pattern = (
@@ -43,66 +38,62 @@ def test_fixed_point_names_the_worst_state(make_ssm: MakeSSM, make_states: MakeS
     assert_fixed_point(transition, states, latents, tolerance=0.1)
 
 
-def test_fixed_point_fails_where_the_iteration_does_not_converge(
-    make_ssm: MakeSSM, make_states: MakeStates
+@pytest.mark.parametrize(
+    ("assertion", "sentence"),
+    [
+        (assert_fixed_point, "the iteration limit was reached first.* raise max_iterations"),
+        (assert_contractive, "not measured, since no fixed point was reached"),
+    ],
+)
+def test_an_iteration_that_does_not_converge_fails(
+    assertion: Callable[..., None], sentence: str, make_ssm: MakeSSM, make_states: MakeStates
 ) -> None:
-    with pytest.raises(AssertionError, match=r"the iteration limit was reached first.* raise max_iterations"):
-        assert_fixed_point(make_ssm(), make_states(6, 2), max_iterations=2)
+    with pytest.raises(AssertionError, match=sentence):
+        assertion(make_ssm(), make_states(6, 2), max_iterations=2)
 
 
-def test_contraction_names_radius_and_norm(make_states: MakeStates) -> None:
+def test_contraction_names_radius_and_norm() -> None:
     slope = torch.tensor([[0.5, 3.0], [0.0, -0.25]], dtype=torch.float64)
-    states = make_states(3, 2)
-    shear = Transition(lambda z, s: slope @ z, lambda z, s: s, 2, (("h",),))
-    assert_contractive(shear, states)
+    shear = self_map_only(lambda z, s: slope @ z, 2)
+    assert_contractive(shear, STATES)
     with pytest.raises(
         AssertionError, match=r"C3 .* worst is state 0: value 3\.\d+, threshold .*: the 2-norm"
     ):
-        assert_contractive(shear, states, norm=True)
-    repelling = Transition(lambda z, s: 4 * slope @ z, lambda z, s: s, 2, (("h",),))
+        assert_contractive(shear, STATES, norm=True)
     with pytest.raises(AssertionError, match=r"value 2, threshold 1: the spectral radius"):
-        assert_contractive(repelling, states)
+        assert_contractive(self_map_only(lambda z, s: 4 * slope @ z, 2), STATES)
 
 
-def test_a_norm_that_its_error_cannot_tell_from_one_is_no_contraction(make_states: MakeStates) -> None:
+def test_a_norm_that_its_error_cannot_tell_from_one_is_no_contraction() -> None:
     """Differences of a cubic map leave its derivative open by 1e-11: a norm of 1 − 1e-14 may be above 1."""
     angle = torch.tensor(0.7, dtype=torch.float64)
-    turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
-    states = make_states(3, 2)
-    for factor, contracts in ((1 - 1e-14, False), (1 - 1e-6, True)):
-        almost = Transition(lambda z, s, f=factor: f * turn @ z + z**3, lambda z, s: s, 2, (("h",),))  # type: ignore[misc]
-        if contracts:
-            assert_contractive(almost, states, norm=True)
-        else:
-            with pytest.raises(AssertionError, match=r"value 1, threshold 1: the 2-norm"):
-                assert_contractive(almost, states, norm=True)
-
-
-def test_contraction_without_a_fixed_point_fails(make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    with pytest.raises(AssertionError, match="not measured, since no fixed point was reached"):
-        assert_contractive(make_ssm(), make_states(6, 2), max_iterations=2)
+    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()]).reshape(2, 2)
+    assert_contractive(self_map_only(lambda z, s: (1 - 1e-6) * turn @ z + z**3, 2), STATES, norm=True)
+    almost = self_map_only(lambda z, s: (1 - 1e-14) * turn @ z + z**3, 2)
+    with pytest.raises(AssertionError, match=r"value 1, threshold 1: the 2-norm"):
+        assert_contractive(almost, STATES, norm=True)
 
 
 def test_theorem1_tells_value_and_threshold_of_the_worst_state(
     make_ssm: MakeSSM, make_states: MakeStates
 ) -> None:
+    states = make_states(6, 2)
+    assert len(assert_theorem1(make_ssm(), states).checks) == 2
     control = make_ssm(latent_to_update=False)
-    assert_theorem1(control, make_states(6, 2), expected="fails")
+    assert_theorem1(control, states, expected="fails")
     pattern = (
         r"the verdict is not 'holds' at 2 of 2 states; the worst is token 1\[0\]: fails: the transition is "
         r"diagonal and linear.*C2 value 0\.\d+, threshold .*; "
         r"off-diagonal mass of h value 0, threshold \d.*e-\d+"
     )
     with pytest.raises(AssertionError, match=pattern):
-        assert_theorem1(control, make_states(6, 2), label="token 1")
+        assert_theorem1(control, states, label="token 1")
 
 
 def test_a_state_that_contradicts_is_worse_than_one_that_decides_nothing() -> None:
     """At the first state Φ has no fixed point; at the others the transition is linear."""
-    control = Transition(
-        lambda z, s: torch.where(s["h"][:1] > 1, z + 1, z / 2), lambda z, s: {"h": s["h"] / 2}, 1, (("h",),)
-    )
-    states = [{"h": torch.tensor([first, 0.5], dtype=torch.float64)} for first in (2.0, 0.0, 0.5)]
+    control = implicit(lambda z, h: torch.where(h[:1] > 1, z + 1, z / 2), lambda z, h: h / 2, 1)
+    states = states_of(*torch.tensor([[2.0, 0.5], [0.0, 0.5], [0.5, 0.5]], dtype=torch.float64))
     with pytest.raises(AssertionError, match=r"at 3 of 3 states; the worst is \[1\]: fails: "):
         assert_theorem1(control, states)
 
@@ -113,15 +104,8 @@ def test_a_state_that_contradicts_is_worse_than_one_that_decides_nothing() -> No
 )
 def test_beside_a_jump_a_latent_is_no_fixed_point(jumping: Callable[..., Tensor]) -> None:
     """Φ(½) is ¼ or 0; one unit in the last place away it is another number, which is no rounding."""
-    transition = Transition(jumping, lambda z, s: s, 1, (("h",),))
     with pytest.raises(AssertionError, match=r"the residual is [25]\.[05]e-01"):
-        assert_fixed_point(transition, [{"h": torch.zeros(1).double()}], [torch.tensor([0.5]).double()])
-
-
-def test_states_are_required(make_ssm: MakeSSM) -> None:
-    for assertion in (assert_fixed_point, assert_contractive, assert_theorem1):
-        with pytest.raises(InputError, match="states is empty"):
-            assertion(make_ssm(), [])
+        assert_fixed_point(self_map_only(jumping), STATES[:1], [torch.tensor([0.5]).double()])
 
 
 @dataclass
@@ -197,59 +181,52 @@ def test_latents_are_compared_relative_to_their_norm_above_one(size: float, scal
         assert_modes_agree(model, tokens, 0.0, 1.01 * bound, tolerance=1e-3)
 
 
-def tanh_rnn() -> Transition:
-    """Without a latent, non-diagonal and non-linear: a model of which Theorem 1 does not speak."""
-    weights = torch.tensor([[0.5, 1.0], [-1.0, 0.5]], dtype=torch.float64)
-    return Transition(lambda z, s: z, lambda z, s: {"h": torch.tanh(weights @ s["h"])}, 0, (("h",),))
-
-
-PLAIN_STATES = [{"h": torch.tensor(values, dtype=torch.float64)} for values in ([1.0, 0.5], [0.0, 0.0])]
+WEIGHTS = torch.tensor([[0.5, 1.0], [-1.0, 0.5]], dtype=torch.float64)
+RNN = explicit(lambda h: torch.tanh(WEIGHTS @ h))
+"""Without a latent, non-diagonal and non-linear: a model of which Theorem 1 does not speak."""
 
 
 @pytest.mark.parametrize("assertion", [assert_fixed_point, assert_contractive, assert_theorem1])
-def test_what_says_nothing_of_a_model_without_a_latent_neither_passes_nor_fails(
-    assertion: Callable[[Transition, list[State]], object],
+def test_states_and_a_latent_are_required(
+    assertion: Callable[[Transition, list[State]], object], make_ssm: MakeSSM
 ) -> None:
+    with pytest.raises(InputError, match="states is empty"):
+        assertion(make_ssm(), [])
     with pytest.raises(NotApplicableError, match=r"^not applicable: .*latent_size is 0.*; use assert_kind$"):
-        assertion(tanh_rnn(), PLAIN_STATES)
+        assertion(RNN, STATES)
     assert issubclass(NotApplicableError, InputError)
 
 
 def test_a_negative_control_may_have_no_latent() -> None:
-    linear = Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2}, 0, (("h",),))
-    assert_theorem1(linear, PLAIN_STATES, expected="fails")
-    for transition, expected in ((linear, "holds"), (tanh_rnn(), "fails"), (tanh_rnn(), "holds")):
+    linear = explicit(lambda h: h / 2)
+    assert_theorem1(linear, STATES, expected="fails")
+    for transition, expected in ((linear, "holds"), (RNN, "fails"), (RNN, "holds")):
         with pytest.raises(NotApplicableError, match="no fixed point that Theorem 1 could speak of"):
-            assert_theorem1(transition, PLAIN_STATES, expected=expected)
+            assert_theorem1(transition, STATES, expected=expected)
 
 
 def test_conclusions_that_do_not_come_from_the_fixed_point_do_not_pass() -> None:
     """A latent that nothing reads: the RNN alone is non-diagonal and non-linear."""
-    rnn = tanh_rnn()
-    idle = Transition(lambda z, s: z / 2 + s["h"], lambda z, s: rnn.state_update(z, s), 2, (("h",),))
+    idle = Transition(lambda z, s: z / 2 + s["h"], RNN.state_update, 2, (("h",),))
     with pytest.raises(
         AssertionError, match=r"at 2 of 2 states.*holds: .*not by a fixed point \(C4 does not"
     ):
-        assert_theorem1(idle, PLAIN_STATES)
+        assert_theorem1(idle, STATES)
 
 
 def test_kind_is_asserted_of_every_model(make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    assert_kind(tanh_rnn(), PLAIN_STATES, "non-diagonal and non-linear")
+    assert_kind(RNN, STATES, "non-diagonal and non-linear")
     assert_kind(make_ssm(), make_states(6, 2), TransitionKind.NON_DIAGONAL_NON_LINEAR)
     sentence = "^expected 'diagonal and linear': The transition is non-diagonal and non-linear: "
     with pytest.raises(AssertionError, match=sentence):
-        assert_kind(tanh_rnn(), PLAIN_STATES, "diagonal and linear")
+        assert_kind(RNN, STATES, "diagonal and linear")
     with pytest.raises(InputError, match="expected 'diagonal' is unknown; known: diagonal and linear, "):
-        assert_kind(tanh_rnn(), PLAIN_STATES, "diagonal")
+        assert_kind(RNN, STATES, "diagonal")
 
 
 def test_a_model_with_one_mode_of_evaluation_has_no_modes_that_agree() -> None:
     with pytest.raises(NotApplicableError, match=r"^not applicable: GRU offers no run"):
         assert_modes_agree(torch.nn.GRU(2, 2), TOKENS, *MODES)  # type: ignore[arg-type]
-
-    class Explicit:
-        def run(self, tokens: Tensor, state: None = None, solve: str = "") -> Answered:
-            return Answered(tokens[..., None].double(), None)
-
-    with pytest.raises(NotApplicableError, match=r"^not applicable: Explicit seeks no fixed points"):
-        assert_modes_agree(Explicit(), TOKENS, *MODES)
+    explicit = SimpleNamespace(run=lambda tokens, state=None, solve="": Answered(tokens[..., None], None))
+    with pytest.raises(NotApplicableError, match=r"^not applicable: SimpleNamespace seeks no fixed points"):
+        assert_modes_agree(explicit, TOKENS, *MODES)

@@ -55,6 +55,13 @@ def implicit(
     )
 
 
+def self_map_only(
+    self_map: Callable[[Tensor, State], Tensor], size: int = 1, damping: float = 1.0
+) -> Transition:
+    """Φ alone: the state stays as it is."""
+    return Transition(self_map, lambda z, s: s, size, (("h",),), damping)
+
+
 def case(
     made: Transition | Callable[[Tensor], Tensor],
     kind: str,

@@ -3,6 +3,7 @@ from itertools import product as words_of
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
+from scipy.stats import binom
 
 from automata.errors import InputError
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity, unknown_coin
@@ -48,12 +49,8 @@ def test_closed_form_of_noisy_parity() -> None:
     """k actions, each "1" with probability ½: the entropy of whether an odd number of them flipped."""
     automaton, failure = noisy_parity(0.1), 0.1
     for actions in (1, 2, 3, 4):
-        expected = np.mean(
-            [
-                binary_entropy((1 - (2 * failure - 1) ** sum(word)) / 2)
-                for word in words_of((0, 1), repeat=actions)
-            ]
-        )
+        words = words_of((0, 1), repeat=actions)
+        expected = np.mean([binary_entropy((1 - (2 * failure - 1) ** sum(word)) / 2) for word in words])
         found = decay_rate(automaton, TokenSource.fixed_period(automaton, actions))
         assert (found.lower, found.upper) == (found.rate, found.rate)
         assert found.rate == pytest.approx(expected, rel=1e-12)  # a few roundings
@@ -63,15 +60,9 @@ def test_independent_tokens_with_full_reveals_have_the_series_of_geometric_lengt
     automaton = noisy_parity(0.1)
     source = TokenSource.independent(automaton, 0.25)
     # between two reveals k actions with probability ¼ (¾)^k, of which j are "1": binomial
-    expected = sum(
-        0.25
-        * 0.75**k
-        * sum(
-            np.exp(log_choose(k, j)) / 2**k * binary_entropy((1 - (2 * 0.1 - 1) ** j) / 2)
-            for j in range(k + 1)
-        )
-        for k in range(150)
-    )
+    flipped = np.array([binary_entropy((1 - (2 * 0.1 - 1) ** j) / 2) for j in range(150)])
+    given = [float(binom.pmf(np.arange(k + 1), k, 0.5) @ flipped[: k + 1]) for k in range(150)]
+    expected = sum(0.25 * 0.75**k * entropy for k, entropy in enumerate(given))
     joined = decay_rate(automaton, source)  # beliefs tend to ½, and are joined there
     assert joined.method == "joined beliefs"
     assert joined.rate == pytest.approx(expected, rel=1e-9)
@@ -100,10 +91,6 @@ def test_two_different_words_between_reveals_in_one_cycle() -> None:
     assert abs(pi @ np.mean(entropies, axis=0) - expected) > 0.1
 
 
-def log_choose(n: int, k: int) -> float:
-    return float(np.log(np.arange(n - k + 1, n + 1)).sum() - np.log(np.arange(1, k + 1)).sum())
-
-
 def test_bounds_are_those_of_enumeration() -> None:
     """k = 2 for one action and one partial reveal: H(Y₁ Y₂ | X) − H(Y₁ | X), over all words and values."""
     automaton = lazy_swaps(3, 0.3)
@@ -113,14 +100,12 @@ def test_bounds_are_those_of_enumeration() -> None:
         name: [state[i] for state in automaton.states] for i, name in enumerate(automaton.reveals[1:])
     }
     uniform = ProbabilisticAutomaton(automaton.states, np.full(6, 1 / 6), matrices, shown)
-    cycles = list(words_of(range(3), range(3, 6)))
-    one = np.mean([values_entropy(uniform, [*first]) for first in cycles])
-    two = np.mean([values_entropy(uniform, [*first, *second]) for first in cycles for second in cycles])
+    cycles = [[*cycle] for cycle in words_of(range(3), range(3, 6))]
     # the start is known: all six are alike, by renaming values
-    known_automaton = ProbabilisticAutomaton(uniform.states, np.eye(6)[0], matrices, shown)
-    known_one = np.mean([values_entropy(known_automaton, [*first]) for first in cycles])
-    known_two = np.mean(
-        [values_entropy(known_automaton, [*first, *second]) for first in cycles for second in cycles]
+    known = ProbabilisticAutomaton(uniform.states, np.eye(6)[0], matrices, shown)
+    (one, known_one), (two, known_two) = (
+        [np.mean([values_entropy(start, word) for word in words]) for start in (uniform, known)]
+        for words in (cycles, [first + second for first in cycles for second in cycles])
     )
     found = entropy_bounds(automaton, source, 2)
     np.testing.assert_allclose(found, [(known_one, one), (known_two - known_one, two - one)], rtol=1e-10)
@@ -194,6 +179,7 @@ def test_classes_that_the_start_falls_into() -> None:
 
 PARITY = noisy_parity(0.1)
 LOOKED = TokenSource.fixed_period(PARITY, 3)
+RNG = np.random.default_rng(0)
 OTHER = "^source has 3 tokens and the automaton 2; give"
 NO_REVEAL = "^source draws no reveal, so that there is no rate per reveal; give"
 
@@ -208,31 +194,19 @@ test_wrong_python_inputs_end_in_one_sentence = refusals(
     (lambda: TokenSource([[np.nan] * 3]), r"phases has shape \[1, 3\]; give"),
     (lambda: TokenSource([[1.0], [0.5, 0.5]]), r"phases is \[\[1\.0\], \[0\.5, 0\.5\]\]; give"),
     (lambda: TokenSource("ab"), "phases is 'ab'; give rows of numbers"),
-    (
-        lambda: TokenSource.independent(PARITY, "x"),  # type: ignore[arg-type]
-        "reveal_probability is 'x'; give a number",
-    ),
+    (lambda: TokenSource.independent(PARITY, "x"), "reveal_probability is 'x'; give a number"),  # type: ignore[arg-type]
     (lambda: TokenSource.independent(PARITY, np.nan), "reveal_probability is nan; give"),
-    (
-        lambda: decay_rate(PARITY, None),  # type: ignore[arg-type]
-        "source is None; give one such as TokenSource",
-    ),
-    (
-        lambda: decay_rate(None, LOOKED),  # type: ignore[arg-type]
-        "automaton is None; give a ProbabilisticAutomaton",
-    ),
+    (lambda: decay_rate(PARITY, None), "source is None; give one such as TokenSource"),  # type: ignore[arg-type]
+    (lambda: decay_rate(None, LOOKED), "automaton is None; give a ProbabilisticAutomaton"),  # type: ignore[arg-type]
     (lambda: decay_rate(PARITY, TokenSource([[0.5, 0.5, 0]])), NO_REVEAL),
     (lambda: entropy_bounds(PARITY, TokenSource([[0.5, 0.5, 0]]), 1), NO_REVEAL),
     (lambda: decay_rate(unknown_coin(), LOOKED), OTHER),
     (lambda: entropy_bounds(unknown_coin(), LOOKED, 1), OTHER),
     (lambda: stationary_state(unknown_coin(), LOOKED), OTHER),
-    (lambda: measured_decay(unknown_coin(), LOOKED, 2, 8, np.random.default_rng(0)), OTHER),
-    (lambda: measured_decay(PARITY, TokenSource([[1, 0, 0]]), 2, 8, np.random.default_rng(0)), NO_REVEAL),
-    (
-        lambda: measured_decay(PARITY, LOOKED, 2, 3, np.random.default_rng(0)),
-        "length is 3, and no token drawn is a reveal; give",
-    ),
-    (lambda: measured_decay(PARITY, LOOKED, 1, 8, np.random.default_rng(0)), "sequences is 1; give"),
+    (lambda: measured_decay(unknown_coin(), LOOKED, 2, 8, RNG), OTHER),
+    (lambda: measured_decay(PARITY, TokenSource([[1, 0, 0]]), 2, 8, RNG), NO_REVEAL),
+    (lambda: measured_decay(PARITY, LOOKED, 2, 3, RNG), "length is 3, and no token drawn is a reveal; give"),
+    (lambda: measured_decay(PARITY, LOOKED, 1, 8, RNG), "sequences is 1; give"),
     (lambda: BayesFilter("x", [[[1.0]]], [[0]]), "initial is 'x'; give numbers"),
     (lambda: BayesFilter([1.0], [[[1.0], [1.0, 2.0]]], [[0]]), "matrices is .*; give numbers"),
 )

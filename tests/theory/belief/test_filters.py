@@ -27,20 +27,21 @@ AUTOMATA: dict[str, Callable[[], ProbabilisticAutomaton]] = {
 }
 
 
+def filter_of(automaton: ProbabilisticAutomaton) -> BayesFilter:
+    return BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+
+
 def trace(
-    automaton: ProbabilisticAutomaton, length: int, *, full_reveals: bool, batch: int = 2
+    automaton: ProbabilisticAutomaton, length: int, *, full_reveals: bool
 ) -> tuple[BayesFilter, IntArray, IntArray, Tensor]:
     """Random tokens with the values they show; every third token on average is a reveal."""
     rng = np.random.default_rng(0)
-    allowed = [
-        number + len(automaton.actions)
-        for number, reveal in enumerate(automaton.reveals)
-        if full_reveals or not automaton.is_full(reveal)
-    ]
-    actions = rng.integers(len(automaton.actions), size=(batch, length))
-    tokens = np.where(rng.random((batch, length)) < 1 / 3, rng.choice(allowed, size=(batch, length)), actions)
+    reveals = [reveal for reveal in automaton.reveals if full_reveals or not automaton.is_full(reveal)]
+    actions = rng.integers(len(automaton.actions), size=(2, length))
+    shown = rng.choice(automaton.encode(reveals), size=(2, length))
+    tokens = np.where(rng.random((2, length)) < 1 / 3, shown, actions)
     _, values = automaton.sample(tokens, rng)
-    belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    belief = filter_of(automaton)
     return belief, tokens, values, belief.observations(tokens, values)
 
 
@@ -115,7 +116,7 @@ def test_all_filters_agree_with_enumeration_on_random_automata() -> None:
         expected = masses / likelihood
         log_beliefs, evidence = automaton.log_beliefs(tokens, values)
 
-        belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+        belief = filter_of(automaton)
         observations = belief.observations(tokens[None], values[None])
         updated = belief.initial
         for observation in observations[0]:
@@ -138,7 +139,7 @@ def test_the_affine_map_is_exact_with_full_reveals_and_does_not_decay() -> None:
     rng = np.random.default_rng(0)
     tokens = np.where(rng.random((3, 400)) < 0.1, 6, rng.integers(6, size=(3, 400)))
     _, values = automaton.sample(tokens, rng)
-    belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    belief = filter_of(automaton)
     states = linear.states(belief.observations(tokens, values))
     found = states.reshape(3, 400, 4, 4)
     # sums and products of non-negative numbers, begun anew at each full reveal
@@ -150,7 +151,7 @@ def test_the_affine_map_is_exact_with_full_reveals_and_does_not_decay() -> None:
 def test_partial_reveals_make_it_wrong() -> None:
     automaton = lazy_swaps(3, 0.25)
     linear = LinearMarginals(MarginalFilter(automaton, automaton.reveals[1:]))
-    belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    belief = filter_of(automaton)
     tokens, values = [[0, 1, 4, 2]], [[-1, -1, 0, -1]]
     found = linear.read(linear.states(belief.observations(tokens, values)))[0]
     arrangements = [[int(digit) - 1 for digit in state] for state in automaton.states]
