@@ -2,7 +2,6 @@
 
 import re
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,41 +18,31 @@ from theory.constructions.tracking_limits import (
     eventual_cycle,
 )
 
-
-def small_floats() -> tuple[list[Fraction], dict[Fraction, int]]:
-    """A floating-point format with two bits after the leading one, three exponents and zero: 25 numbers."""
-    positive = [
-        Fraction(4 + bits, 4) * Fraction(2) ** exponent for exponent in (-2, -1, 0) for bits in range(4)
-    ]
-    numbers = sorted([-value for value in positive] + [Fraction(0)] + positive)
-    return numbers, {value: index for index, value in enumerate(numbers)}
+POSITIVE = [Fraction(4 + bits, 4) * Fraction(2) ** exponent for exponent in (-2, -1, 0) for bits in range(4)]
+SMALL_FLOATS = sorted([-value for value in POSITIVE] + [Fraction(0)] + POSITIVE)
+"""A floating-point format with two bits after the leading one, three exponents and zero: 25 numbers."""
 
 
-def rounded(value: Fraction, numbers: list[Fraction]) -> Fraction:
+def rounded(value: Fraction) -> int:
     """Round to nearest, ties to the smaller; beyond the ends to the end. Monotone, like hardware."""
-    return min(numbers, key=lambda number: (abs(number - value), number))
+    return min(range(25), key=lambda index: (abs(SMALL_FLOATS[index] - value), index))
 
 
 def test_no_real_diagonal_counts_modulo_three_in_a_small_format_by_exhaustion() -> None:
     """All λ, beyond 1 too, all u and all h₀ of the format: periods 1 for λ ≥ 0, and 1 or 2 for λ < 0."""
-    numbers, index = small_floats()
-    product_of = {
-        (decay, value): rounded(decay * value, numbers) for decay, value in product(numbers, numbers)
-    }
-    total_of = np.array([[index[rounded(a + b, numbers)] for b in numbers] for a in numbers])
+    total_of = np.array([[rounded(a + b) for b in SMALL_FLOATS] for a in SMALL_FLOATS])
     longest = 0
-    for decay in numbers:
-        scaled = np.array([index[product_of[decay, value]] for value in numbers])
-        for drive in range(len(numbers)):
+    for decay in SMALL_FLOATS:
+        scaled = np.array([rounded(decay * value) for value in SMALL_FLOATS])
+        for drive in range(25):
             step = total_of[scaled, drive]
-            orbit = np.arange(len(numbers))
-            for _ in range(len(numbers)):  # every orbit has met its cycle by then
+            orbit = np.arange(25)
+            for _ in range(25):  # every orbit has met its cycle by then
                 orbit = step[orbit]
-            if decay >= 0:
-                assert (step[orbit] == orbit).all()
-            else:
-                assert (step[step[orbit]] == orbit).all()
-                longest = max(longest, 1 + int((step[orbit] != orbit).any()))
+            period = 1 + int((step[orbit] != orbit).any())
+            assert (step[step[orbit]] == orbit).all()
+            assert period == 1 or decay < 0
+            longest = max(longest, period)
     assert longest == 2  # parity is possible, so the bound is attained
 
 
@@ -148,6 +137,8 @@ def test_period_of_real_diagonals_doubles_with_every_layer() -> None:
         return 1 - state[0], state[1] * (1 - 2 * state[0]) + state[0]
 
     assert eventual_cycle(step, (0, 0)) == (0, 4)
+    with pytest.raises(InputError, match="limit is 10 steps"):
+        eventual_cycle(lambda n: n + 1, 0, limit=10)
 
 
 def test_the_gap_of_commuted_tokens_for_all_parameters() -> None:
@@ -220,11 +211,6 @@ def test_a_memory_is_tracked_by_a_diagonal_in_zero_one() -> None:
         held = held if token == "keep" else int(token[-1])
         state = diagonal_state([token], decays, drives, state)
         assert state == held
-
-
-def test_an_orbit_without_return_is_reported() -> None:
-    with pytest.raises(InputError, match="limit is 10 steps"):
-        eventual_cycle(lambda n: n + 1, 0, limit=10)
 
 
 ROOT = Path(__file__).parents[3]
