@@ -6,7 +6,7 @@ arithmetic. A bound that lacks any of its terms (the tail κ² / (1 − κ), the
 upward) is below what that system does, at some of the positions that are drawn here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -45,188 +45,145 @@ class Update:
         return self.decay.at(rows), self.drive.at(rows)
 
 
-def _seeded(state: Ball, directions: Mapping[str, Ball], columns: int, column: int) -> Dual:
-    """h with its derivative in one column."""
-    if not directions:
-        return Dual.constant(state, columns)
-    seed = np.zeros(columns)
-    seed[column] = 1.0
-    return Dual(state, directions["h"][..., None] * Ball.exact(seed))
-
-
 @dataclass
-class Affine:
-    """Φ = A z + C h and h' = λ h + B z."""
+class System:
+    """Φ and G of one layer: functions of z, and of h with its derivative in the last column."""
 
-    A: Array
-    C: Array
-    B: Array
-    decay: Array
+    latent_size: int
+    maps: Callable[[Dual, Dual], tuple[Dual, Update]]
     damping: float = 1.0
     blocks: tuple[str, ...] = ("h",)
 
-    @property
-    def latent_size(self) -> int:
-        return len(self.A)
-
     def advance(
         self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
     ) -> tuple[Dual, Sequence[Update]]:
-        h = _seeded(state["h"], directions, latent.columns, self.latent_size)
-        decay = Dual.constant(Ball.exact(np.broadcast_to(self.decay, state["h"].shape)), latent.columns)
-        image = latent.mapped(Ball.exact(self.A)) + h.mapped(Ball.exact(self.C))
-        return image, [Update(decay, latent.mapped(Ball.exact(self.B)))]
+        h = Dual.constant(state["h"], latent.columns)
+        if directions:
+            last = Ball.exact(np.eye(1, latent.columns, k=self.latent_size)[0])
+            h = Dual(state["h"], directions["h"][..., None] * last)
+        image, update = self.maps(latent, h)
+        return image, [update]
 
 
-@dataclass
-class Bistable:
-    """Φ = σ(8 z − 4 + h): at h = 0 a repelling fixed point 1/2 between two attracting ones; h' = z h."""
+def affine_system(A: Array, C: Array, B: Array, decay: Array) -> System:
+    """Φ = A z + C h and h' = λ h + B z."""
 
-    latent_size: int = 1
-    damping: float = 0.5
-    blocks: tuple[str, ...] = ("h",)
+    def maps(z: Dual, h: Dual) -> tuple[Dual, Update]:
+        rates = Dual.constant(Ball.exact(np.broadcast_to(decay, h.value.shape)), z.columns)
+        return z.mapped(Ball.exact(A)) + h.mapped(Ball.exact(C)), Update(rates, z.mapped(Ball.exact(B)))
 
-    def advance(
-        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
-    ) -> tuple[Dual, Sequence[Update]]:
-        h = _seeded(state["h"], directions, latent.columns, 1)
-        argument = latent.scaled(Ball.exact(8.0)).shifted(Ball.exact(-4.0)) + h
-        growth = (argument.scaled(Ball.exact(-1.0))).exp().shifted(Ball.exact(1.0))
-        root = growth.rsqrt()  # σ(x) = 1 / (1 + e^{−x})
-        return root * root, [Update(latent, Dual.constant(Ball.exact(np.zeros((1, 1))), latent.columns))]
+    return System(len(A), maps)
 
 
-@pytest.fixture
-def affine() -> Affine:
-    generator = np.random.default_rng(0)
-    A = generator.normal(size=(4, 4)) / 5
-    return Affine(A, generator.normal(size=(4, 6)), generator.normal(size=(6, 4)), np.linspace(0.1, 0.9, 6))
+def _bistable(z: Dual, h: Dual) -> tuple[Dual, Update]:
+    argument = z.scaled(Ball.exact(8.0)).shifted(Ball.exact(-4.0)) + h
+    growth = (argument.scaled(Ball.exact(-1.0))).exp().shifted(Ball.exact(1.0))
+    root = growth.rsqrt()  # σ(x) = 1 / (1 + e^{−x})
+    return root * root, Update(z, Dual.constant(Ball.exact(np.zeros((1, 1))), z.columns))
 
 
-def _solution(affine: Affine, h: Array) -> Array:
-    return np.asarray(np.linalg.solve(np.eye(4) - affine.A, affine.C @ h), dtype=np.float64)
+BISTABLE = System(1, _bistable, damping=0.5)
+"""Φ = σ(8 z − 4 + h): at h = 0 a repelling fixed point 1/2 between two attracting ones; h' = z h."""
+ORIGIN = {"h": Ball.exact(np.zeros((1, 1)))}
 
 
-def test_all_statements_of_an_affine_system(affine: Affine) -> None:
+GENERATOR = np.random.default_rng(0)
+A = GENERATOR.normal(size=(4, 4)) / 5
+C, B, DECAY = GENERATOR.normal(size=(4, 6)), GENERATOR.normal(size=(6, 4)), np.linspace(0.1, 0.9, 6)
+AFFINE = affine_system(A, C, B, DECAY)
+
+
+def _solution(h: Array) -> Array:
+    return np.asarray(np.linalg.solve(np.eye(4) - A, C @ h), dtype=np.float64)
+
+
+def test_all_statements_of_an_affine_system() -> None:
     h = np.arange(6.0)
-    z = _solution(affine, h)
-    J = np.diag(affine.decay) + affine.B @ np.linalg.solve(np.eye(4) - affine.A, affine.C)
+    z = _solution(h)
+    J = np.diag(DECAY) + B @ np.linalg.solve(np.eye(4) - A, C)
     for row, column in [(2, 5), (3, 3)]:
         places = (np.array([row]), np.array([column]))
-        bounds = enclose(affine, {"h": Ball.exact(h[None])}, z[None], np.array([1.0]), [places])
+        bounds = enclose(AFFINE, {"h": Ball.exact(h[None])}, z[None], np.array([1.0]), [places])
         assert bounds.exists[0]
         assert bounds.contracts[0]
         assert bounds.error[0] < 1e-12  # the rounding of z
-        singular = np.linalg.svd(np.eye(4) - affine.A, compute_uv=False)[-1]
+        singular = np.linalg.svd(np.eye(4) - A, compute_uv=False)[-1]
         # the norm bound may be 4^{1/64} = 1.03 too large
         assert singular / 1.03 <= bounds.singular_value[0] <= singular * (1 + 1e-12)
-        radius = np.abs(np.linalg.eigvals(affine.A)).max()
+        radius = np.abs(np.linalg.eigvals(A)).max()
         assert radius <= bounds.power_norm[0] ** (1 / bounds.power[0]) < 1
         assert bounds.entries[0].contains(J[row, column])
         assert bounds.entries[0].radius[0] < 1e-12
 
 
-def test_a_box_of_states_holds_the_fixed_points_of_all_of_them(affine: Affine) -> None:
+def test_a_box_of_states_holds_the_fixed_points_of_all_of_them() -> None:
     h, radius = np.arange(6.0), 0.25
-    z = _solution(affine, h)
+    z = _solution(h)
     box = {"h": Ball.around(h[None], radius)}
-    bounds = enclose(affine, box, z[None], np.array([10.0]), [FIRST])
+    bounds = enclose(AFFINE, box, z[None], np.array([10.0]), [FIRST])
     assert bounds.exists[0]
-    response = np.abs(np.linalg.solve(np.eye(4) - affine.A, affine.C)).sum(1).max() * radius
+    response = np.abs(np.linalg.solve(np.eye(4) - A, C)).sum(1).max() * radius
     # for an affine map only the wrapping of P C h in two products is lost
     assert response <= bounds.error[0] <= np.sqrt(6) * 2 * response
-    assert newton_step_bound(affine, box, z[None])[0] == pytest.approx(bounds.error[0], rel=1e-9)
+    assert newton_step_bound(AFFINE, box, z[None])[0] == pytest.approx(bounds.error[0], rel=1e-9)
     for corner in np.random.default_rng(1).choice([-1, 1], (30, 6)):
-        moved = _solution(affine, h + radius * corner)
+        moved = _solution(h + radius * corner)
         assert np.abs(moved - z).max() <= bounds.error[0]
 
 
 def test_a_repelling_fixed_point_exists_but_does_not_attract() -> None:
-    state = {"h": Ball.exact(np.zeros((1, 1)))}
-    middle = enclose(Bistable(), state, np.array([[0.5]]), np.array([0.02]), [FIRST])
-    assert middle.exists[0]
-    assert not middle.contracts[0]
-    assert middle.power[0] == 0
-    outer = refine(Bistable(), state, np.array([[0.97]]))
-    attracting = enclose(Bistable(), state, outer, np.array([0.005]), [FIRST])
+    middle = enclose(BISTABLE, ORIGIN, np.array([[0.5]]), np.array([0.02]), [FIRST])
+    assert (middle.exists[0], middle.contracts[0], middle.power[0]) == (True, False, 0)
+    outer = refine(BISTABLE, ORIGIN, np.array([[0.97]]))
+    attracting = enclose(BISTABLE, ORIGIN, outer, np.array([0.005]), [FIRST])
     assert attracting.contracts[0]
     # Φ' = 8 z (1 − z), so I − Φ' and J = 0 at h = 0 (h' = z h, with dz/dh times h = 0, plus z)
     z = outer[0, 0]
     assert attracting.singular_value[0] <= 1 - 8 * z * (1 - z)
     assert attracting.entries[0].contains(z)
+    # Newton steps reach the fixed point
+    residual, _ = approximate_slopes(BISTABLE, ORIGIN, refine(BISTABLE, ORIGIN, np.array([[0.9]])))
+    assert np.abs(residual).max() < 1e-15
 
 
 def test_a_ball_around_three_fixed_points_is_refused() -> None:
-    bounds = enclose(
-        Bistable(), {"h": Ball.exact(np.zeros((1, 1)))}, np.array([[0.5]]), np.array([0.6]), [FIRST]
-    )
+    bounds = enclose(BISTABLE, ORIGIN, np.array([[0.5]]), np.array([0.6]), [FIRST])
     assert not bounds.exists[0]
     assert not bounds.newton_factor[0] < 1
 
 
 def test_a_non_normal_step_contracts_in_a_high_power() -> None:
-    A = np.array([[0.5, 100.0], [0.0, 0.5]])
-    system = Affine(A, np.zeros((2, 1)), np.zeros((1, 2)), np.array([0.5]))
+    shear = np.array([[0.5, 100.0], [0.0, 0.5]])
+    system = affine_system(shear, np.zeros((2, 1)), np.zeros((1, 2)), np.array([0.5]))
     bounds = enclose(system, {"h": Ball.exact(np.ones((1, 1)))}, np.zeros((1, 2)), np.array([1.0]), [FIRST])
     k = int(bounds.power[0])
     assert k == 16  # ‖A^8‖_∞ = 2^-8 + 800 · 2^-7 is above 1, ‖A^16‖_∞ = 2^-16 + 1600 · 2^-15 is not
-    assert bounds.power_norm[0] == pytest.approx(np.abs(np.linalg.matrix_power(A, k)).sum(1).max(), rel=1e-9)
+    norm = np.abs(np.linalg.matrix_power(shear, k)).sum(1).max()
+    assert bounds.power_norm[0] == pytest.approx(norm, rel=1e-9)
 
 
-def test_newton_steps_reach_the_fixed_point() -> None:
-    state = {"h": Ball.exact(np.zeros((1, 1)))}
-    residual, _ = approximate_slopes(Bistable(), state, refine(Bistable(), state, np.array([[0.9]])))
-    assert np.abs(residual).max() < 1e-15
+def _reading(weight: float) -> System:
+    """h' = λ ⊙ h + u without a latent; λ reads h, times ``weight``."""
 
+    def maps(z: Dual, h: Dual) -> tuple[Dual, Update]:
+        constant = Dual.constant(Ball.exact(np.full((1, 2), 0.5)), z.columns)
+        return z, Update(constant + h.scaled(Ball.exact(weight)) if weight else constant, constant)
 
-@dataclass
-class Explicit:
-    """h' = λ ⊙ h + u without a latent; ``reads`` lets λ read h, times ``weight``."""
-
-    weight: float = 0.0
-    latent_size: int = 0
-    damping: float = 1.0
-    blocks: tuple[str, ...] = ("h",)
-
-    def advance(
-        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
-    ) -> tuple[Dual, Sequence[Update]]:
-        h = _seeded(state["h"], directions, latent.columns, 0)
-        constant = Dual.constant(Ball.exact(np.full((1, 2), 0.5)), latent.columns)
-        decay = constant + h.scaled(Ball.exact(self.weight)) if self.weight else constant
-        return latent, [Update(decay, constant)]
+    return System(0, maps)
 
 
 def test_independence_of_all_real_h_is_proved_only_where_it_holds() -> None:
     anywhere = {"h": Ball.around(np.zeros((1, 2)), np.inf)}
     somewhere = {"h": Ball.around(np.zeros((1, 2)), 1.0)}
-    assert independent_of_state(Explicit(), anywhere)[0].tolist() == [True]
+    assert independent_of_state(_reading(0.0), anywhere)[0].tolist() == [True]
     # However weak the dependence is, the enclosure of the derivative is not exactly zero.
     for weight in (1.0, 1e-300):
-        assert independent_of_state(Explicit(weight), somewhere)[0].tolist() == [False]
-
-
-def test_a_model_with_a_latent_is_not_asked_for_independence() -> None:
+        assert independent_of_state(_reading(weight), somewhere)[0].tolist() == [False]
     with pytest.raises(InputError, match="latent_size is 1"):
-        independent_of_state(Bistable(), {"h": Ball.exact(np.zeros((1, 1)))})
+        independent_of_state(BISTABLE, ORIGIN)
 
 
 POSITIONS = 80
-
-
-@dataclass
-class Gain:
-    """h' = k h + g z."""
-
-    keep: Dual
-    gain: Dual
-
-    @property
-    def coefficients(self) -> Dual:
-        return self.gain
-
-    def entries(self, rows: NDArray[np.int64]) -> tuple[Dual, Dual]:
-        return self.keep, self.gain
 
 
 @dataclass
@@ -239,22 +196,18 @@ class Family:
     E: Array
     g: Array
     k: Array
-    damping: float = 1.0
-    latent_size: int = 1
-    blocks: tuple[str, ...] = ("h",)
 
-    def advance(
-        self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
-    ) -> tuple[Dual, Sequence[Gain]]:
-        slope = Ball.around(self.a[:, None], self.r[:, None])
-        tangent = latent.tangent * slope[..., None]
-        if directions:
-            seed = Ball.exact(np.eye(1, latent.columns, k=1))
-            tangent = tangent + seed * Ball.exact(self.b[:, None, None]) * directions["h"][..., None]
-        # only the value at z = 0, s = 0 is asked for
-        image = Dual(Ball.around(np.zeros((len(self.a), 1)), self.E[:, None]), tangent)
-        keep = Dual.constant(Ball.exact(self.k[:, None]), latent.columns)
-        return image, [Gain(keep, latent.scaled(Ball.exact(self.g[:, None])))]
+    def system(self, damping: float = 1.0) -> System:
+        """Only its value at z = 0, s = 0 is asked for."""
+
+        def maps(z: Dual, h: Dual) -> tuple[Dual, Update]:
+            slope = Ball.around(self.a[:, None, None], self.r[:, None, None])
+            tangent = z.tangent * slope + h.tangent * Ball.exact(self.b[:, None, None])
+            keep = Dual.constant(Ball.exact(self.k[:, None]), z.columns)
+            image = Dual(Ball.around(np.zeros((len(self.a), 1)), self.E[:, None]), tangent)
+            return image, Update(keep, z.scaled(Ball.exact(self.g[:, None])))
+
+        return System(1, maps, damping)
 
 
 def drawn(seed: int) -> Family:
@@ -265,11 +218,11 @@ def drawn(seed: int) -> Family:
     return Family(a, r, b, E, rng.choice([-1.0, 1.0], POSITIONS) * rng.uniform(0.1, 2, POSITIONS), k)
 
 
-def bounds_of(family: Family, radius: float = 1e6) -> Enclosures:
+def bounds_of(family: Family, radius: float = 1e6, damping: float = 1.0) -> Enclosures:
     count = len(family.a)
-    first = np.zeros(count, dtype=np.int64)
-    state = {"h": Ball.exact(np.zeros((count, 1)))}
-    return enclose(family, state, np.zeros((count, 1)), np.full(count, radius), [(first, first)])
+    zeros, first = np.zeros((count, 1)), np.zeros(count, dtype=np.int64)
+    radii = np.full(count, radius)
+    return enclose(family.system(damping), {"h": Ball.exact(zeros)}, zeros, radii, [(first, first)])
 
 
 def exact(numbers: Array) -> list[Fraction]:
@@ -299,16 +252,9 @@ def test_a_radius_that_just_holds_the_fixed_points_is_accepted_and_a_smaller_one
     family = drawn(1)
     farthest = family.E / (1 - family.a - family.r)
     for factor, exists in ((1 - 1e-9, False), (1 + 1e-9, True)):
-        one_by_one = [
-            bounds_of(
-                replace(
-                    family, **{name: getattr(family, name)[[i]] for name in ("a", "r", "b", "E", "g", "k")}
-                ),
-                radius=float(factor * farthest[i]),
-            ).exists[0]
-            for i in range(20)
-        ]
-        assert one_by_one == [exists] * 20
+        for i in range(20):
+            alone = Family(*(numbers[[i]] for numbers in vars(family).values()))
+            assert bounds_of(alone, radius=float(factor * farthest[i])).exists[0] == exists
 
 
 def test_the_entry_of_the_worst_system_is_the_end_of_its_interval() -> None:
@@ -329,8 +275,8 @@ def test_the_entry_of_the_worst_system_is_the_end_of_its_interval() -> None:
 @pytest.mark.parametrize("damping", [1.0, 0.5])
 def test_contraction_is_that_of_the_slowest_system(damping: float) -> None:
     """|1 − τ + τ A| ≤ q^{1/k}, with the power at which the bound first falls to one half."""
-    family = replace(drawn(3), damping=damping)
-    bounds = bounds_of(family)
+    family = drawn(3)
+    bounds = bounds_of(family, damping=damping)
     tau = Fraction(damping)
     for a, r, power, norm in zip(
         exact(family.a), exact(family.r), bounds.power.tolist(), bounds.power_norm.tolist(), strict=True
@@ -346,8 +292,8 @@ def test_contraction_is_that_of_the_slowest_system(damping: float) -> None:
 def test_a_newton_step_is_bounded_over_the_whole_box_of_states() -> None:
     """Where the slope is known, P is 1 / (1 − a) up to rounding, and the step E / (1 − a)."""
     family = replace(drawn(4), r=np.zeros(POSITIONS))
-    state = {"h": Ball.exact(np.zeros((POSITIONS, 1)))}
-    step = newton_step_bound(family, state, np.zeros((POSITIONS, 1)))
+    zeros = np.zeros((POSITIONS, 1))
+    step = newton_step_bound(family.system(), {"h": Ball.exact(zeros)}, zeros)
     np.testing.assert_allclose(step, family.E / (1 - family.a), rtol=1e-12)
 
 
