@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from operator import add, mul, sub, truediv
 
 import numpy as np
@@ -33,14 +34,14 @@ def test_an_operation_holds_the_exact_results_at_the_ends(
     left, right = Ball.around(a, relative * np.abs(a)), Ball.around(b, relative * np.abs(b))
     result = operation(left, right)
     assert isinstance(result, Ball)
-    for index in range(len(a)):
-        for left_sign in (-1, 0, 1):
-            for right_sign in (-1, 0, 1):
-                x = Fraction(a[index]) + left_sign * Fraction(left.radius[index])
-                y = Fraction(b[index]) + right_sign * Fraction(right.radius[index])
-                exact = operation(x, y)
-                assert isinstance(exact, Fraction)
-                assert _holds(result, (index,), exact)
+    for index, *signs in product(range(len(a)), (-1, 0, 1), (-1, 0, 1)):
+        x, y = (
+            Fraction(ball.midpoint[index]) + sign * Fraction(ball.radius[index])
+            for ball, sign in zip((left, right), signs, strict=True)
+        )
+        exact = operation(x, y)
+        assert isinstance(exact, Fraction)
+        assert _holds(result, (index,), exact)
 
 
 def test_an_operation_on_exact_numbers_errs_by_rounding_only() -> None:
@@ -56,17 +57,15 @@ def test_a_matrix_product_holds_the_exact_one(radius: float) -> None:
     # Entries of mixed size cancel badly: the result is far smaller than its terms.
     A = generator.normal(size=(4, 50)) * 10.0 ** generator.uniform(-8, 8, (4, 50))
     B = generator.normal(size=(50, 3)) * 10.0 ** generator.uniform(-8, 8, (50, 3))
-    product = Ball.around(A, radius) @ Ball.around(B, radius)
-    signs = generator.choice([-1, 1], (2, 4, 50)), generator.choice([-1, 1], (2, 50, 3))
-    for trial in range(2):
-        for i in range(4):
-            for j in range(3):
-                exact = sum(
-                    (Fraction(A[i, k]) + int(signs[0][trial, i, k]) * Fraction(radius))
-                    * (Fraction(B[k, j]) + int(signs[1][trial, k, j]) * Fraction(radius))
-                    for k in range(50)
-                )
-                assert _holds(product, (i, j), Fraction(exact))
+    found = Ball.around(A, radius) @ Ball.around(B, radius)
+    to_fraction = np.frompyfunc(Fraction, 1, 1)
+    for _ in range(2):
+        left, right = (
+            to_fraction(M) + to_fraction(generator.choice([-1, 1], M.shape)) * Fraction(radius)
+            for M in (A, B)
+        )
+        for index, exact in np.ndenumerate(left @ right):
+            assert _holds(found, index, exact)
 
 
 def test_sums_hold_the_exact_ones() -> None:
@@ -85,10 +84,10 @@ def test_zero_stays_exactly_zero() -> None:
 
 def test_denormal_products_are_not_taken_for_zero() -> None:
     tiny = Ball.exact([1e-200])
-    product = tiny * tiny
-    assert product.midpoint[0] == 0
-    assert product.radius[0] > 0
-    assert not product.is_zero.any()
+    square = tiny * tiny
+    assert square.midpoint[0] == 0
+    assert square.radius[0] > 0
+    assert not square.is_zero.any()
 
 
 def test_division_by_a_ball_around_zero_proves_nothing() -> None:
@@ -100,12 +99,12 @@ def test_division_by_a_ball_around_zero_proves_nothing() -> None:
 
 def test_bounds_of_a_ball_are_outside_of_it() -> None:
     ball = Ball.around(_numbers(80, 4), 0.1)
-    for index in range(80):
-        m, r = Fraction(float(ball.midpoint[index])), Fraction(0.1)
-        assert Fraction(float(ball.lower[index])) <= m - r
-        assert Fraction(float(ball.upper[index])) >= m + r
-        assert Fraction(float(ball.mignitude[index])) <= max(abs(m) - r, Fraction(0))
-        assert Fraction(float(ball.magnitude[index])) >= abs(m) + r
+    parts = np.stack([ball.midpoint, ball.lower, ball.upper, ball.mignitude, ball.magnitude], axis=1)
+    for m, lower, upper, mignitude, magnitude in (map(Fraction, row) for row in parts.tolist()):
+        r = Fraction(0.1)
+        assert lower <= m - r <= m + r <= upper
+        assert mignitude <= max(abs(m) - r, Fraction(0))
+        assert magnitude >= abs(m) + r
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])

@@ -6,6 +6,7 @@ has to be made up for. The bounds of `theory.rigorous.covers.invariant_cover` ar
 a + r, in exact arithmetic: a bound that lacks any of its terms is below what that loop does.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -28,30 +29,32 @@ IntArray = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 
-class Linear:
+HALF = Ball.exact(0.5)
+
+
+@dataclass
+class Loop:
+    advance: Callable[..., tuple[Dual, Dual]]
+    logits: Callable[..., Dual]
+
+
+def linear(keep: Array, through: Array, drive: Array) -> Loop:
     """Φ(z; s, x) = z/2 + M s / 2, so that z* = M s, and G(z; s, x) = K s + z + b_x: s' = (K + M) s + b_x."""
 
-    def __init__(self, keep: Array, through: Array, drive: Array) -> None:
-        self.keep, self.through, self.drive = (Ball.exact(part) for part in (keep, through, drive))
+    def advance(z: Dual, s: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        image = z.scaled(HALF) + s.mapped(Ball.exact(through)).scaled(HALF)
+        return image, (s.mapped(Ball.exact(keep)) + z).shifted(Ball.exact(drive[np.asarray(tokens)]))
 
-    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
-        half = Ball.exact(0.5)
-        image = latent.scaled(half) + state.mapped(self.through).scaled(half)
-        return image, (state.mapped(self.keep) + latent).shifted(self.drive[np.asarray(tokens)])
-
-    def logits(self, latent: Dual) -> Dual:
-        return latent.mapped(Ball.exact([[1.0, 0.0], [0.0, 1.0]]))
+    return Loop(advance, lambda z: z.mapped(Ball.exact(np.eye(2))))
 
 
-class Square:
-    """Φ(z; s) = z/2 + s/2 and G(z; s) = z²: s' = s² in one dimension, with the logits (z, 1)."""
+def _first(z: Dual) -> Dual:
+    """The logits (z, 1)."""
+    return z.mapped(Ball.exact([[1.0], [0.0]])).shifted(Ball.exact([0.0, 1.0]))
 
-    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
-        half = Ball.exact(0.5)
-        return latent.scaled(half) + state.scaled(half), latent * latent
 
-    def logits(self, latent: Dual) -> Dual:
-        return latent.mapped(Ball.exact([[1.0], [0.0]])).shifted(Ball.exact([0.0, 1.0]))
+SQUARE = Loop(lambda z, s, _: (z.scaled(HALF) + s.scaled(HALF), z * z), _first)
+"""Φ(z; s) = z/2 + s/2 and G(z; s) = z²: s' = s² in one dimension."""
 
 
 def one_set(centre: Array, metric: Array, radius: float, latents: Array, answers: IntArray) -> Cover:
@@ -76,7 +79,7 @@ def test_bounds_of_a_linear_loop_are_its_norms(seed: int) -> None:
     metric = np.asarray(np.eye(2) + 0.3 * rng.standard_normal((2, 2)), dtype=np.float64)
     latents = np.repeat((through @ centre)[None], 2, axis=0)
     cover = one_set(centre, metric, 0.5, latents, np.array([0, 1]))
-    bounds = enclose_steps(Linear(keep, through, drive), cover, [0, 0], [0, 1])
+    bounds = enclose_steps(linear(keep, through, drive), cover, [0, 0], [0, 1])
     whole = metric @ (keep + through) @ np.linalg.inv(metric)
     gain = np.linalg.norm(whole, 2)
     offset = np.linalg.norm((metric @ ((keep + through) @ centre + drive - centre).T), axis=0)
@@ -96,41 +99,33 @@ def test_bounds_of_a_linear_loop_are_its_norms(seed: int) -> None:
 
 def test_nothing_is_proved_where_something_is_wrong() -> None:
     good = one_set(np.array([0.1]), np.eye(1), 0.2, np.array([[0.1]]), np.array([1]))
-    far_latent = replace(good, latents=np.array([[[np.nan]]]))
-    singular = replace(good, axes=np.zeros((1, 1, 1)))
-    wrong_answer = replace(good, answers=np.array([[0]]))
-    endless = replace(good, radii=np.array([np.inf]))
-    for cover in (far_latent, singular, wrong_answer, endless):
-        bounds = enclose_steps(Square(), cover, [0], [0])
-        assert not bounds.maps_into(np.array([1e6])).any()
-
-
-def test_a_box_that_never_fits_is_given_up() -> None:
+    for wrong in (
+        replace(good, latents=np.array([[[np.nan]]])),
+        replace(good, axes=np.zeros((1, 1, 1))),
+        replace(good, answers=np.array([[0]])),
+        replace(good, radii=np.array([np.inf])),
+    ):
+        assert not enclose_steps(SQUARE, wrong, [0], [0]).maps_into(np.array([1e6])).any()
     # The affine Φ has a fixed point for every state of a large set, in a box that is wide enough. With a
     # self-map of slope 1 there is none at any width.
-    class Drifting(Square):
-        def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
-            return latent + state, latent * latent
-
-    cover = one_set(np.array([0.1]), np.eye(1), 0.2, np.array([[0.1]]), np.array([1]))
-    assert enclose_steps(Square(), replace(cover, radii=np.array([50.0])), [0], [0]).exists.all()
-    bounds = enclose_steps(Drifting(), cover, [0], [0])
+    assert enclose_steps(SQUARE, replace(good, radii=np.array([50.0])), [0], [0]).exists.all()
+    bounds = enclose_steps(Loop(lambda z, s, _: (z + s, z * z), _first), good, [0], [0])
     assert not bounds.exists.any()
     assert np.isinf(bounds.image).all()
 
 
-class Shrinking:
-    """s' = rate · s + x / 10 on numbers, the logits (1, s)."""
+def _second(z: Dual) -> Dual:
+    """The logits (1, s)."""
+    return z.mapped(Ball.exact([[0.0], [1.0]])).shifted(Ball.exact([1.0, 0.0]))
 
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
 
-    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
-        shift = Ball.exact(np.asarray(tokens)[:, None] / 10)
-        return state, state.scaled(Ball.exact(self.rate)).shifted(shift)
+def shrinking(rate: float) -> Loop:
+    """s' = rate · s + x / 10 on numbers."""
 
-    def logits(self, latent: Dual) -> Dual:
-        return latent.mapped(Ball.exact([[0.0], [1.0]])).shifted(Ball.exact([1.0, 0.0]))
+    def advance(z: Dual, s: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        return s, s.scaled(Ball.exact(rate)).shifted(Ball.exact(np.asarray(tokens)[:, None] / 10))
+
+    return Loop(advance, _second)
 
 
 def chain(targets: list[list[int]], centres: list[float]) -> Cover:
@@ -145,7 +140,7 @@ def chain(targets: list[list[int]], centres: list[float]) -> Cover:
 
 def test_radii_are_just_above_the_least_ones() -> None:
     # s' = s/2 or s/2 + 0.1 keeps [0, 0.2]: around 0.1 the radius 0.1
-    found = close_cover(Shrinking(0.5), chain([[0, 0]], [0.1]))
+    found = close_cover(shrinking(0.5), chain([[0, 0]], [0.1]))
     assert found.closed.all()
     assert 0.1 <= found.cover.radii[0] < 0.1 * 1.25
     # the answer is right by 1 − s at least
@@ -155,65 +150,53 @@ def test_radii_are_just_above_the_least_ones() -> None:
 def test_two_sets_that_lead_into_each_other() -> None:
     # [0, 0.2] as halves around 0.05 and 0.15; token 0 leads from both into the first, token 1 into the second
     cover = chain([[0, 1], [0, 1]], [0.05, 0.15])
-    found = close_cover(Shrinking(0.5), cover)
+    found = close_cover(shrinking(0.5), cover)
     assert found.closed.all()
     assert (found.cover.radii >= 0.05).all()
     # for a checker in other arithmetic images leave one part in a hundred of their targets
     assert (found.bounds.image <= 0.99 * found.cover.radii[cover.targets.ravel()]).all()
-    again = bound_all(Shrinking(0.5), found.cover)
+    again = bound_all(shrinking(0.5), found.cover)
     np.testing.assert_array_equal(again.image, found.bounds.image)
-    some = bound_all(Shrinking(0.5), found.cover, np.array([3, 0]))
+    some = bound_all(shrinking(0.5), found.cover, np.array([3, 0]))
     np.testing.assert_array_equal(some.image, found.bounds.image[[3, 0]])
 
 
-def test_what_does_not_contract_is_not_closed() -> None:
-    found = close_cover(Shrinking(1.01), chain([[0, 0]], [0.1]), attempts=3)
-    assert not found.closed.any()
-
-
-def test_sets_are_not_closed_where_the_answer_changes() -> None:
-    # s/2 + x/10 + … stays near 1.9 only in a loop that adds: here the set around 2 answers 1, not 0
-    found = close_cover(Shrinking(0.5), chain([[0, 0]], [2.0]))
-    assert not found.closed.any()
+def test_what_does_not_contract_or_changes_its_answer_is_not_closed() -> None:
+    assert not close_cover(shrinking(1.01), chain([[0, 0]], [0.1]), attempts=3).closed.any()
+    # the set around 2 answers 1, not 0
+    assert not close_cover(shrinking(0.5), chain([[0, 0]], [2.0])).closed.any()
 
 
 def test_radii_that_suffice_are_not_grown() -> None:
     """s' = s/2: the first radii are 5% above what is needed, more than the slack of 1%."""
     cover = chain([[0, 0]], [0.1])
-    found, first = (close_cover(Shrinking(0.5), cover, attempts=count) for count in (40, 0))
+    found, first = (close_cover(shrinking(0.5), cover, attempts=count) for count in (40, 0))
     assert first.closed.all()
     np.testing.assert_array_equal(found.cover.radii, first.cover.radii)
 
 
-class Curved(Shrinking):
-    """s' = s² + s/2 on numbers, both tokens alike: the gain over a set grows with its radius."""
-
-    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
-        shift = Ball.exact(np.full((len(tokens), 1), 0.01))
-        return state, (state * state + state.scaled(Ball.exact(self.rate))).shifted(shift)
-
-
 def test_radii_that_curvature_makes_too_small_are_grown_until_images_leave_the_slack() -> None:
-    """Around 0 with radius r the image is r² + r/2 + 0.01; the first radius is 1.05 times that for r² = 0."""
+    """s' = s² + s/2 + 0.01: the first radius around 0 is 1.05 times that without s²."""
+
+    def advance(z: Dual, s: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        return s, (s * s + s.scaled(HALF)).shifted(Ball.exact(np.full((len(tokens), 1), 0.01)))
+
     cover = chain([[0, 0]], [0.0])
-    first, found = (close_cover(Curved(0.5), cover, attempts=count) for count in (0, 40))
+    first, found = (close_cover(Loop(advance, _second), cover, attempts=count) for count in (0, 40))
     assert first.bounds.image[0] > 0.99 * first.cover.radii[0]
     assert found.closed.all()
     assert (found.bounds.image <= 0.99 * found.cover.radii[0]).all()
 
 
-class Lost(Shrinking):
-    """`Shrinking` that knows nothing of what token 1 does."""
-
-    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
-        unknown = np.where(np.asarray(tokens)[:, None] == 1, np.nan, 0.0)
-        fixed, following = super().advance(latent, state, tokens)
-        return fixed.shifted(Ball.exact(unknown)), following.shifted(Ball.exact(unknown))
-
-
 def test_a_step_of_which_nothing_is_known_does_not_spoil_others() -> None:
     """Token 1 leads from both sets into the second, whose own steps with token 0 close all the same."""
-    found = close_cover(Lost(0.5), chain([[0, 1], [0, 1]], [0.05, 0.15]))
+
+    def advance(z: Dual, s: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
+        unknown = Ball.exact(np.where(np.asarray(tokens)[:, None] == 1, np.nan, 0.0))
+        fixed, following = shrinking(0.5).advance(z, s, tokens)
+        return fixed.shifted(unknown), following.shifted(unknown)
+
+    found = close_cover(Loop(advance, _second), chain([[0, 1], [0, 1]], [0.05, 0.15]))
     assert np.isfinite(found.cover.radii).all()
     assert found.closed.reshape(2, 2).tolist() == [[True, False], [True, False]]
 
@@ -234,22 +217,25 @@ class Family:
     v: Array
     d: Array
 
-    def _of(self, numbers: Array, latent: Dual) -> Ball:
-        return Ball.exact(numbers[self.tokens][:, None])
-
     def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
         self.tokens = tokens
+
+        def of(numbers: Array) -> Ball:
+            return Ball.exact(numbers[tokens][:, None])
+
         slope = Ball.around(self.a[tokens][:, None], self.r[tokens][:, None])
-        tangent = latent.tangent * slope[..., None] + state.tangent * self._of(self.b, latent)[..., None]
+        tangent = latent.tangent * slope[..., None] + state.tangent * of(self.b)[..., None]
         centre = latent.value.midpoint  # the latents are fixed points up to E
         image = Dual(Ball.around(centre, self.E[tokens][:, None]), tangent)
-        return image, latent.scaled(self._of(self.g, latent)) + state.scaled(self._of(self.k, latent))
+        return image, latent.scaled(of(self.g)) + state.scaled(of(self.k))
 
     def logits(self, latent: Dual) -> Dual:
         """(v z + d, 0)."""
-        both = Ball.exact(np.stack([self.v[self.tokens], 0 * self.v[self.tokens]], axis=1))
-        terms = Ball.exact(np.stack([self.d[self.tokens], 0 * self.d[self.tokens]], axis=1))
-        return Dual(latent.value * both, latent.tangent * both[..., None]).shifted(terms)
+        slopes, terms = (
+            Ball.exact(np.stack([numbers[self.tokens], 0 * self.tokens], axis=1))
+            for numbers in (self.v, self.d)
+        )
+        return Dual(latent.value * slopes, latent.tangent * slopes[..., None]).shifted(terms)
 
 
 def drawn(seed: int) -> tuple[Family, Cover]:
@@ -257,36 +243,47 @@ def drawn(seed: int) -> tuple[Family, Cover]:
     rng = np.random.default_rng(seed)
     a = rng.uniform(-0.4, 0.6, COUNT)
     r = rng.uniform(0.01, 0.9, COUNT) * (1 - a)
-    b, E, g, k, v, d = rng.uniform(0.1, 2, (6, COUNT))
-    metrics = rng.uniform(0.5, 2, COUNT)
-    centres = rng.uniform(-1, 1, COUNT)
-    targets = np.tile((np.arange(COUNT) + 1) % COUNT, (COUNT, 1)).T.copy()
+    family = Family(a, r, *rng.uniform(0.1, 2, (6, COUNT)))
+    metrics = rng.uniform(0.5, 2, (COUNT, 1, 1))
     cover = Cover(
-        centres[:, None],
-        metrics[:, None, None],
-        0.75 / metrics[:, None, None],
+        rng.uniform(-1, 1, (COUNT, 1)),
+        metrics,
+        0.75 / metrics,
         rng.uniform(0.1, 1, COUNT),
-        targets,
+        np.tile((np.arange(COUNT) + 1) % COUNT, (COUNT, 1)).T.copy(),
         np.zeros((COUNT, COUNT), dtype=np.int64),
         rng.uniform(-1, 1, (COUNT, COUNT, 1)),
     )
-    return Family(a, r, b, E, g, k, v, d), cover
+    return family, cover
 
 
-def bounds_of(family: EnclosedLoop, cover: Cover) -> StepBounds:
+def bounds_of(family: EnclosedLoop, cover: Cover, errors: StepErrors | None = None) -> StepBounds:
     steps = np.arange(COUNT)
-    return enclose_steps(family, cover, steps, steps)
+    return enclose_steps(family, cover, steps, steps, *([errors] if errors else []))
+
+
+def exact(number: float) -> Fraction:
+    return Fraction(float(number))
+
+
+def ends_of(cover: Cover, i: int) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    """How far set i reaches from its centre, that centre, and the metric and the centre of its target."""
+    target = (i + 1) % COUNT
+    radius = exact(cover.radii[i]) / exact(cover.metrics[i, 0, 0])
+    return (
+        radius,
+        exact(cover.centres[i, 0]),
+        exact(cover.metrics[target, 0, 0]),
+        exact(cover.centres[target, 0]),
+    )
 
 
 def truth(family: Family, cover: Cover, i: int) -> dict[str, Fraction]:
     """What the loop with A = a + r does to the ends of set i, in exact arithmetic."""
-    a, r, b, E, g, k, v, d = (
-        Fraction(float(getattr(family, name)[i])) for name in ("a", "r", "b", "E", "g", "k", "v", "d")
-    )
-    target = (i + 1) % COUNT
-    radius = Fraction(float(cover.radii[i])) / Fraction(float(cover.metrics[i, 0, 0]))
-    latent, centre = Fraction(float(cover.latents[i, i, 0])), Fraction(float(cover.centres[i, 0]))
-    metric, end = Fraction(float(cover.metrics[target, 0, 0])), Fraction(float(cover.centres[target, 0]))
+    names = ("a", "r", "b", "E", "g", "k", "v", "d")
+    a, r, b, E, g, k, v, d = (exact(getattr(family, name)[i]) for name in names)
+    radius, centre, metric, end = ends_of(cover, i)
+    latent = exact(cover.latents[i, i, 0])
     slope = 1 - a - r
     offset = metric * (abs(g * latent + k * centre - end) + g * E / slope)
     gain = k + g * b / slope
@@ -298,50 +295,34 @@ def truth(family: Family, cover: Cover, i: int) -> dict[str, Fraction]:
     }
 
 
-def test_bounds_are_what_the_worst_loop_does() -> None:
+@pytest.mark.parametrize("errors", [None, StepErrors(latent=0.0625, state=0.03125)], ids=["exact", "inexact"])
+def test_bounds_are_what_the_worst_loop_does(errors: StepErrors | None) -> None:
+    """With a latent off by δ and a next state off by η, both outward, as much farther."""
     family, cover = drawn(0)
-    bounds = bounds_of(family, cover)
+    bounds = bounds_of(family, cover, errors)
     assert bounds.exists.all()
+    strayed, off = (exact(errors.latent), exact(errors.state)) if errors else (Fraction(0), Fraction(0))
     for i in range(COUNT):
-        exact = truth(family, cover, i)
-        for name in ("offset", "image"):
-            bound = Fraction(float(getattr(bounds, name)[i]))
+        true = truth(family, cover, i)
+        further = ends_of(cover, i)[2] * (exact(family.g[i]) * strayed + off)
+        reached = [(bounds.image[i], true["image"] + further)]
+        reached += [] if errors else [(bounds.offset[i], true["offset"])]
+        for bound, least in reached:
             # a few dozen roundings; the spectral norm of one number is that number
-            assert exact[name] <= bound <= exact[name] * (1 + Fraction(1, 10**11)), name
-        margin = Fraction(float(bounds.margin[i]))
-        slack = Fraction(1, 10**10) * (abs(exact["margin"]) + 10)
-        assert exact["margin"] - slack <= margin <= exact["margin"]
-
-
-def test_inexact_steps_reach_as_much_farther_as_the_worst_loop_does() -> None:
-    """A latent off by δ and a next state off by η, both outward."""
-    family, cover = drawn(0)
-    errors = StepErrors(latent=0.0625, state=0.03125)
-    steps = np.arange(COUNT)
-    bounds = enclose_steps(family, cover, steps, steps, errors)
-    assert bounds.exists.all()
-    strayed, off = Fraction(errors.latent), Fraction(errors.state)
-    for i in range(COUNT):
-        exact = truth(family, cover, i)
-        metric = Fraction(float(cover.metrics[(i + 1) % COUNT, 0, 0]))
-        image = exact["image"] + metric * (Fraction(float(family.g[i])) * strayed + off)
-        assert image <= Fraction(float(bounds.image[i])) <= image * (1 + Fraction(1, 10**11))
-        margin = exact["margin"] - Fraction(float(family.v[i])) * strayed
+            assert least <= exact(bound) <= least * (1 + Fraction(1, 10**11))
+        margin = true["margin"] - exact(family.v[i]) * strayed
         slack = Fraction(1, 10**10) * (abs(margin) + 10)
-        assert margin - slack <= Fraction(float(bounds.margin[i])) <= margin
-        assert Fraction(float(bounds.latent_radius[i])) >= exact["farthest"] + strayed
+        assert margin - slack <= exact(bounds.margin[i]) <= margin
+        assert exact(bounds.latent_radius[i]) >= true["farthest"] + strayed
 
 
 def test_the_box_of_a_latent_holds_the_fixed_points_of_the_worst_loop() -> None:
     """The first box is too small for most; the next one is half as wide again as what is then needed."""
     family, cover = drawn(1)
     radius = bounds_of(family, cover).latent_radius
-    widened = 0
-    for i in range(COUNT):
-        needed = truth(family, cover, i)["farthest"]
-        assert Fraction(float(radius[i])) >= needed
-        widened += abs(float(radius[i]) / float(needed) - 1.5) < 1e-9
-    assert widened > COUNT / 2
+    needed = [truth(family, cover, i)["farthest"] for i in range(COUNT)]
+    assert all(exact(bound) >= least for bound, least in zip(radius, needed, strict=True))
+    assert (np.abs(radius / np.array(needed, dtype=float) - 1.5) < 1e-9).mean() > 0.5
 
 
 def test_a_target_that_just_holds_the_image_is_accepted_and_a_smaller_one_is_not() -> None:
@@ -354,30 +335,19 @@ def test_a_target_that_just_holds_the_image_is_accepted_and_a_smaller_one_is_not
     assert not bounds.maps_into(images * (1 - 1e-9)).any()
 
 
-class Squares:
-    """G = s²: its derivative 2 s is largest at the edge of the box of states, which has to hold the set."""
-
-    def advance(self, latent: Dual, state: Dual, tokens: IntArray) -> tuple[Dual, Dual]:
-        return latent.scaled(Ball.exact(0.0)), state * state
-
-    def logits(self, latent: Dual) -> Dual:
-        return latent.mapped(Ball.exact(np.zeros((2, 1)))).shifted(Ball.exact([1.0, 0.0]))
-
-
 def test_the_box_of_states_holds_the_whole_set() -> None:
-    """|s² − c²| ≤ 2 (|c| + δ) δ on the set, δ = ρ / W; the derivative is taken at |c| + δ, and not beyond."""
+    """G = s²: |s² − c²| ≤ 2 (|c| + δ) δ on the set, δ = ρ / W; its derivative is taken at |c| + δ."""
     _, cover = drawn(3)
     cover = replace(cover, latents=np.zeros_like(cover.latents))
-    bounds = bounds_of(Squares(), cover)
+    nothing = Ball.exact(0.0)
+    squares = Loop(lambda z, s, _: (z.scaled(nothing), s * s), lambda z: _second(z.scaled(nothing)))
+    bounds = bounds_of(squares, cover)
     assert bounds.exists.all()
     assert not bounds.latent_radius.max() > 1e-11
     for i in range(COUNT):
-        target = (i + 1) % COUNT
-        radius = Fraction(float(cover.radii[i])) / Fraction(float(cover.metrics[i, 0, 0]))
-        centre, end = (Fraction(float(cover.centres[j, 0])) for j in (i, target))
-        metric = Fraction(float(cover.metrics[target, 0, 0]))
+        radius, centre, metric, end = ends_of(cover, i)
         image = metric * (abs(centre**2 - end) + 2 * (abs(centre) + radius) * radius)
-        assert image <= Fraction(float(bounds.image[i])) <= image * (1 + Fraction(1, 10**10))
+        assert image <= exact(bounds.image[i]) <= image * (1 + Fraction(1, 10**10))
 
 
 def test_an_image_may_be_as_large_as_its_target_and_a_margin_must_be_positive() -> None:
