@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from tests.theory.transitions import explicit, implicit, self_map_only, states_of
+from tests.theory.transitions import explicit, implicit, make_ssm, make_states, self_map_only, states_of
 from theory import State, Transition, TransitionKind, solve_fixed_point
 from theory.testing import (
     NotApplicableError,
@@ -18,12 +18,10 @@ from theory.testing import (
     assert_theorem1,
 )
 
-MakeSSM = Callable[..., Transition]
-MakeStates = Callable[[int, int], list[State]]
 STATES = states_of(*torch.tensor([[1.0, 0.5], [0.0, 0.0]], dtype=torch.float64))
 
 
-def test_fixed_point_names_the_worst_state(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+def test_fixed_point_names_the_worst_state() -> None:
     transition, states = make_ssm(), make_states(6, 3)
     latents = [solve_fixed_point(transition, state).latent for state in states]
     assert_fixed_point(transition, states)
@@ -45,9 +43,7 @@ def test_fixed_point_names_the_worst_state(make_ssm: MakeSSM, make_states: MakeS
         (assert_contractive, "not measured, since no fixed point was reached"),
     ],
 )
-def test_an_iteration_that_does_not_converge_fails(
-    assertion: Callable[..., None], sentence: str, make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
+def test_an_iteration_that_does_not_converge_fails(assertion: Callable[..., None], sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
         assertion(make_ssm(), make_states(6, 2), max_iterations=2)
 
@@ -74,9 +70,7 @@ def test_a_norm_that_its_error_cannot_tell_from_one_is_no_contraction() -> None:
         assert_contractive(almost, STATES, norm=True)
 
 
-def test_theorem1_tells_value_and_threshold_of_the_worst_state(
-    make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
+def test_theorem1_tells_value_and_threshold_of_the_worst_state() -> None:
     states = make_states(6, 2)
     assert len(assert_theorem1(make_ssm(), states).checks) == 2
     control = make_ssm(latent_to_update=False)
@@ -187,9 +181,7 @@ RNN = explicit(lambda h: torch.tanh(WEIGHTS @ h))
 
 
 @pytest.mark.parametrize("assertion", [assert_fixed_point, assert_contractive, assert_theorem1])
-def test_states_and_a_latent_are_required(
-    assertion: Callable[[Transition, list[State]], object], make_ssm: MakeSSM
-) -> None:
+def test_states_and_a_latent_are_required(assertion: Callable[[Transition, list[State]], object]) -> None:
     with pytest.raises(InputError, match="states is empty"):
         assertion(make_ssm(), [])
     with pytest.raises(NotApplicableError, match=r"^not applicable: .*latent_size is 0.*; use assert_kind$"):
@@ -214,7 +206,7 @@ def test_conclusions_that_do_not_come_from_the_fixed_point_do_not_pass() -> None
         assert_theorem1(idle, STATES)
 
 
-def test_kind_is_asserted_of_every_model(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+def test_kind_is_asserted_of_every_model() -> None:
     assert_kind(RNN, STATES, "non-diagonal and non-linear")
     assert_kind(make_ssm(), make_states(6, 2), TransitionKind.NON_DIAGONAL_NON_LINEAR)
     sentence = "^expected 'diagonal and linear': The transition is non-diagonal and non-linear: "

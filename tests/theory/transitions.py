@@ -1,6 +1,5 @@
 """Hand-made transitions, and functions whose derivatives are claimed to be what they are not."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +7,6 @@ import torch
 from torch import Tensor
 
 from theory import State, Transition
-
-Case = tuple[Transition, list[State], str, str]
 
 BOTH, MIXED, OWN, PLAIN, OPEN = (
     "non-diagonal and non-linear",
@@ -62,18 +59,6 @@ def self_map_only(
     return Transition(self_map, lambda z, s: s, size, (("h",),), damping)
 
 
-def case(
-    made: Transition | Callable[[Tensor], Tensor],
-    kind: str,
-    states: list[State] | None = None,
-    verdict: str = "",
-) -> Case:
-    """A transition, or the update of one without a latent; random states and the verdict of its kind."""
-    transition = made if isinstance(made, Transition) else explicit(made)
-    expected = verdict or {BOTH: "holds", OPEN: "inconclusive"}.get(kind, "fails")
-    return transition, random_states() if states is None else states, expected, kind
-
-
 def claiming(value: Callable[[Tensor], Tensor], slope: Tensor) -> Callable[[Tensor], Tensor]:
     """The function ``value`` with a matrix for its derivative that it need not have."""
 
@@ -121,49 +106,58 @@ def entry(row: int, column: int, minus: int | None = None, size: int = SIZE) -> 
     return matrix
 
 
-def equal_columns(directions: Tensor) -> tuple[int, int]:
-    """Two entries that are the same in every direction, so that their difference is not seen."""
-    columns = directions.mT.tolist()
-    return next(
-        (first, second)
-        for second in range(len(columns))
-        for first in range(second)
-        if columns[first] == columns[second]
-    )
-
-
-def bumps(centres: list[Tensor], slopes: list[float], radius: float = 1e-2) -> Transition:
-    """h/2 with another slope within a radius around each centre, and h/2 at every centre."""
-
-    def update(h: Tensor) -> Tensor:
-        result = h / 2
-        for centre, slope in zip(centres, slopes, strict=True):
-            off = h - centre
-            result = result + slope * off * torch.exp(-((off / radius) ** 2).sum())
-        return result
-
-    return explicit(update)
-
-
 def two_layers(first: Callable[[Tensor], Tensor], second: Callable[[Tensor], Tensor]) -> Transition:
     return Transition(
         lambda z, s: z, lambda z, s: {"h": first(s["h"]), "g": second(s["g"])}, 0, (("h",), ("g",))
     )
 
 
-def pairs(count: int = 4) -> list[State]:
-    return [{"h": random(SIZE, seed=s), "g": random(SIZE, seed=s + 50)} for s in range(count)]
-
-
 W = random(SIZE, SIZE, seed=9)
 WIDE_W = random(WIDE, WIDE, seed=9) / WIDE**0.5
-HALF = torch.eye(SIZE, dtype=torch.float64) / 2
-TURN = 2 * math.pi * torch.ones(SIZE, dtype=torch.float64)
-ROTATION = torch.block_diag(*(torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64) for _ in range(2)))
-PERMUTATION = torch.eye(SIZE, dtype=torch.float64)[[1, 2, 3, 0]]
 
 
-def fixed_signs(seed: int, count: int, size: int) -> Tensor:
-    """The ±1 directions that a generator with a known seed gives."""
+def make_ssm(
+    seed: int = 0,
+    *,
+    size: int = 6,
+    latent_size: int = 4,
+    gain: float = 0.5,
+    damping: float = 1.0,
+    latent_to_update: bool = True,
+    state_to_latent: bool = True,
+) -> Transition:
+    """Design Eq. 1-2 with small networks: Λ(z, x) ⊙ h + u(z, x) and f(z, h', x), x in a window too."""
     generator = torch.Generator().manual_seed(seed)
-    return (torch.randint(2, (count, size), generator=generator) * 2 - 1).double()
+
+    def matrix(rows: int, columns: int, scale: float = 1.0) -> Tensor:
+        entries = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+        return scale * entries / columns**0.5
+
+    forget, write, from_window = (matrix(size, columns) for columns in (latent_size, latent_size, 2))
+    recur, read = matrix(latent_size, latent_size, gain), matrix(latent_size, size, gain)
+    token = matrix(latent_size, 1)[:, 0]
+
+    def state_update(z: Tensor, state: State) -> State:
+        z = z if latent_to_update else torch.zeros_like(z)
+        drive = from_window @ state["window"]
+        decay = torch.sigmoid(1 + forget @ z + drive)
+        h = decay * state["h"] + torch.tanh(write @ z + drive)
+        return {"h": h, "window": torch.cat([state["window"][1:], token[:1]])}
+
+    def self_map(z: Tensor, state: State) -> Tensor:
+        h = state_update(z, state)["h"]
+        return torch.tanh(recur @ z + (read @ h if state_to_latent else 0.0) + token)
+
+    return Transition(self_map, state_update, latent_size, (("h",),), damping)
+
+
+def make_states(size: int, count: int) -> list[State]:
+    """States for `make_ssm`."""
+    generator = torch.Generator().manual_seed(size)
+    return [
+        {
+            name: torch.randn(entries, generator=generator, dtype=torch.float64)
+            for name, entries in (("h", size), ("window", 2))
+        }
+        for _ in range(count)
+    ]

@@ -4,6 +4,7 @@ Of each: whether it is said to hold, to fail, or left open; and the kind. What n
 can decide is among them, with the word that is right for what was evaluated.
 """
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -12,35 +13,80 @@ from torch import Tensor
 
 from tests.theory.transitions import (
     BOTH,
-    HALF,
     MIXED,
     OPEN,
     OWN,
-    PERMUTATION,
     PLAIN,
-    ROTATION,
     SIZE,
-    TURN,
     WIDE,
     WIDE_W,
-    Case,
     W,
     along,
-    bumps,
-    case,
     claiming,
     entry,
-    equal_columns,
-    fixed_signs,
+    explicit,
     hidden_from,
     implicit,
-    pairs,
     random,
     random_states,
     states_of,
     two_layers,
 )
 from theory import State, Transition, check_theorem1
+
+Case = tuple[Transition, list[State], str, str]
+
+
+def case(
+    made: Transition | Callable[[Tensor], Tensor],
+    kind: str,
+    states: list[State] | None = None,
+    verdict: str = "",
+) -> Case:
+    """A transition, or the update of one without a latent; random states and the verdict of its kind."""
+    transition = made if isinstance(made, Transition) else explicit(made)
+    expected = verdict or {BOTH: "holds", OPEN: "inconclusive"}.get(kind, "fails")
+    return transition, random_states() if states is None else states, expected, kind
+
+
+def bumps(centres: list[Tensor], slopes: list[float], radius: float = 1e-2) -> Transition:
+    """h/2 with another slope within a radius around each centre, and h/2 at every centre."""
+
+    def update(h: Tensor) -> Tensor:
+        result = h / 2
+        for centre, slope in zip(centres, slopes, strict=True):
+            off = h - centre
+            result = result + slope * off * torch.exp(-((off / radius) ** 2).sum())
+        return result
+
+    return explicit(update)
+
+
+def pairs(count: int = 4) -> list[State]:
+    return [{"h": random(SIZE, seed=s), "g": random(SIZE, seed=s + 50)} for s in range(count)]
+
+
+def fixed_signs(seed: int, count: int, size: int) -> Tensor:
+    """The ±1 directions that a generator with a known seed gives."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randint(2, (count, size), generator=generator) * 2 - 1).double()
+
+
+def equal_columns(directions: Tensor) -> tuple[int, int]:
+    """Two entries that are the same in every direction, so that their difference is not seen."""
+    columns = directions.mT.tolist()
+    return next(
+        (first, second)
+        for second in range(len(columns))
+        for first in range(second)
+        if columns[first] == columns[second]
+    )
+
+
+TURN = 2 * math.pi * torch.ones(SIZE, dtype=torch.float64)
+HALF = torch.eye(SIZE, dtype=torch.float64) / 2
+ROTATION = torch.block_diag(*(torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64) for _ in range(2)))
+PERMUTATION = torch.eye(SIZE, dtype=torch.float64)[[1, 2, 3, 0]]
 
 
 def wavy(h: Tensor) -> Tensor:

@@ -8,12 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.refusals import refusals
-from tests.theory.transitions import implicit
+from tests.theory.transitions import implicit, make_ssm, make_states
 from theory import State, Status, Theorem1Report, Transition, Verdict, check, check_theorem1
 from theory.theorem1.report import QUANTITIES
-
-MakeSSM = Callable[..., Transition]
-MakeStates = Callable[[int, int], list[State]]
 
 
 def explicit_with_window(decay: Callable[[Tensor], Tensor]) -> Transition:
@@ -26,26 +23,20 @@ def explicit_with_window(decay: Callable[[Tensor], Tensor]) -> Transition:
     )
 
 
-def random_initialisations(
-    make_ssm: MakeSSM, states: list[State], gain: float, seeds: range
-) -> list[Theorem1Report]:
-    return [
-        check_theorem1(make_ssm(seed, gain=gain, damping=0.8), states, max_iterations=500) for seed in seeds
-    ]
+def random_initialisations(states: list[State], gain: float, seeds: range) -> Theorem1Report:
+    models = (make_ssm(seed, gain=gain, damping=0.8) for seed in seeds)
+    return Theorem1Report.merge(check_theorem1(model, states, max_iterations=500) for model in models)
 
 
-def test_holds_at_random_initialisations_that_contract(make_ssm: MakeSSM, make_states: MakeStates) -> None:
-    merged = Theorem1Report.merge(random_initialisations(make_ssm, make_states(6, 2), 0.5, range(6)))
+def test_holds_at_random_initialisations_that_contract() -> None:
+    merged = random_initialisations(make_states(6, 2), 0.5, range(6))
     assert merged.reasons == {"holds: the transition is non-diagonal and non-linear": 12}
     conditions = [condition.verdict for one in merged.checks for condition in one.conditions]
     assert conditions == [Verdict.HOLDS] * 4 * 12
 
 
-def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_elsewhere(
-    make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
-    states = make_states(6, 2)
-    merged = Theorem1Report.merge(random_initialisations(make_ssm, states, 3.0, range(100, 116)))
+def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_elsewhere() -> None:
+    merged = random_initialisations(make_states(6, 2), 3.0, range(100, 116))
     without = [check for check in merged.checks if check.status is not Status.CONVERGED]
     assert 4 < len(without) < 28  # both cases occur often at this gain
     for found in merged.checks:
@@ -61,7 +52,7 @@ def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_e
 
 
 @pytest.mark.parametrize("ignored", ["latent_to_update", "state_to_latent"])
-def test_implicit_negative_controls_fail(ignored: str, make_ssm: MakeSSM, make_states: MakeStates) -> None:
+def test_implicit_negative_controls_fail(ignored: str) -> None:
     report = check_theorem1(make_ssm(**{ignored: False}), make_states(6, 2))
     assert report.verdict is Verdict.FAILS
     assert report.reasons == {"fails: the transition is diagonal and linear, to within the measured error": 2}
@@ -69,7 +60,7 @@ def test_implicit_negative_controls_fail(ignored: str, make_ssm: MakeSSM, make_s
     assert verdicts == ["holds", "holds", "holds", "fails"]
 
 
-def test_explicit_selective_ssm_fails(make_states: MakeStates) -> None:
+def test_explicit_selective_ssm_fails() -> None:
     """Its decay depends on the window alone: J changes between the states, but not with h."""
     decay = torch.linspace(0.1, 0.9, 6, dtype=torch.float64)
     explicit = explicit_with_window(lambda window: decay * window.exp().sum())
@@ -90,15 +81,13 @@ def test_scalar_case_is_non_linear_but_diagonal() -> None:
     assert layer.nonlinearity == pytest.approx(np.tanh(2.0) ** 2, abs=1e-14)
 
 
-def test_singular_system_is_inconclusive_by_c2(make_states: MakeStates) -> None:
+def test_singular_system_is_inconclusive_by_c2() -> None:
     report = check_theorem1(implicit(lambda z, h: z, lambda z, h: h + z.sum(), 2), make_states(3, 2))
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "(C2)" in report.checks[0].reason
 
 
-def test_summary_is_json_and_ignores_what_was_not_measured(
-    make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
+def test_summary_is_json_and_ignores_what_was_not_measured() -> None:
     states = make_states(6, 3)
     good = check_theorem1(make_ssm(0), states, label="a")
     unreached = check_theorem1(make_ssm(0), states, max_iterations=1, label="b")
@@ -114,9 +103,7 @@ def test_summary_is_json_and_ignores_what_was_not_measured(
     assert merged.checks[4].label == "b[1]"
 
 
-def test_damping_belongs_to_the_iteration_and_not_to_the_jacobian(
-    make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
+def test_damping_belongs_to_the_iteration_and_not_to_the_jacobian() -> None:
     states = make_states(6, 2)
     plain, damped = (check_theorem1(replace(make_ssm(0), damping=damping), states) for damping in (1.0, 0.5))
     # The same fixed point, reached to rounding level over 1 − rate.

@@ -1,5 +1,4 @@
 import math
-from collections.abc import Callable
 
 import pytest
 import scipy.stats
@@ -14,6 +13,8 @@ from tests.theory.transitions import (
     entry,
     explicit,
     hidden_from,
+    make_ssm,
+    make_states,
     random_states,
 )
 from theory import (
@@ -41,9 +42,6 @@ from theory.theorem1.cross_checks import (
     resolved_differences,
     root_mean_square,
 )
-
-MakeSSM = Callable[..., Transition]
-MakeStates = Callable[[int, int], list[State]]
 
 
 def solved(transition: Transition, state: State) -> tuple[BlockMap, Tensor, FactoredJacobian]:
@@ -74,9 +72,7 @@ def test_central_differences_of_a_parabola_are_exact_up_to_rounding() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_three_computations_of_the_jacobian_agree(
-    seed: int, make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
+def test_three_computations_of_the_jacobian_agree(seed: int) -> None:
     block, latent, jacobian = solved(make_ssm(seed, damping=0.8), make_states(6, seed + 1)[seed])
     directions = random_signs(3, 6, latent, seed=seed)
     implicit = torch.stack([jacobian.matvec(direction) for direction in directions])
@@ -86,9 +82,7 @@ def test_three_computations_of_the_jacobian_agree(
     torch.testing.assert_close(resolved_differences(block, latent, directions), implicit, rtol=0, atol=1e-8)
 
 
-def test_error_of_a_right_jacobian_is_small_and_of_a_wrong_one_is_its_distance(
-    make_ssm: MakeSSM, make_states: MakeStates
-) -> None:
+def test_error_of_a_right_jacobian_is_small_and_of_a_wrong_one_is_its_distance() -> None:
     block, latent, jacobian = solved(make_ssm(), make_states(6, 1)[0])
     assert jacobian_errors(jacobian, block, latent)[0] < 1e-9 * jacobian.frobenius_norm()  # ε^⅔ and a decade
     shift = torch.zeros_like(jacobian.direct)
@@ -98,7 +92,7 @@ def test_error_of_a_right_jacobian_is_small_and_of_a_wrong_one_is_its_distance(
     assert jacobian_errors(wrong, block, latent)[0] == pytest.approx(0.25, abs=1e-8)
 
 
-def test_error_shows_a_latent_that_is_no_fixed_point(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+def test_error_shows_a_latent_that_is_no_fixed_point() -> None:
     block, latent, _ = solved(make_ssm(), make_states(6, 1)[0])
     elsewhere = latent + 0.1
     jacobian = layer_jacobians(block.transition, block.state, elsewhere)[0]
@@ -114,7 +108,7 @@ def test_vanished_fixed_point_gives_no_number() -> None:
     assert resolved_differences(block, zero, torch.ones(1, 1, dtype=torch.float64)).isnan().all()
 
 
-def test_error_of_the_latent_jacobian(make_ssm: MakeSSM, make_states: MakeStates) -> None:
+def test_error_of_the_latent_jacobian() -> None:
     block, latent, _ = solved(make_ssm(), make_states(6, 1)[0])
     slope = latent_jacobian(block.transition, block.state, latent)
     assert latent_jacobian_error(slope, block, latent) < 1e-9  # ε^⅔ and a decade

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -19,6 +18,8 @@ from tests.theory.transitions import (
     along,
     explicit,
     implicit,
+    make_ssm,
+    make_states,
     random,
     random_states,
 )
@@ -189,9 +190,7 @@ def test_one_state_decides_the_diagonal_but_not_the_linear() -> None:
     assert report.headline.startswith("of undetermined kind (it is non-diagonal, whether it is linear")
 
 
-def test_states_without_a_fixed_point_leave_the_negative_claims_open(
-    make_ssm: Callable[..., Transition], make_states: Callable[[int, int], list[State]]
-) -> None:
+def test_states_without_a_fixed_point_leave_the_negative_claims_open() -> None:
     states = make_states(6, 2)
     control = make_ssm(latent_to_update=False)
     unreached = check_theorem1(control, states, max_iterations=1)
