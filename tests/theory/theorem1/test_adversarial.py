@@ -302,6 +302,13 @@ DERIVATIVES: dict[str, Case] = {
 
 TABLE = NON_LINEARITY | KINDS | DERIVATIVES
 
+SAID = {
+    "a coupling of 4 % that the derivative denies": "finite differences contradict J at 4",
+    "W h with a kink that no visited state is near": "linear wherever it was evaluated: what no evaluation met",
+    "W h + a ReLU that only states between the visited ones reach": "by a state that was not visited",
+    "NaN at one visited state, affine elsewhere": "not a finite number",
+}
+
 
 @pytest.mark.parametrize("name", TABLE)
 def test_the_word_for(name: str) -> None:
@@ -309,6 +316,7 @@ def test_the_word_for(name: str) -> None:
     for seed in range(1 if name in DERIVATIVES else 2):
         report = check_theorem1(transition, states, seed=seed)
         assert (report.conclusions.value, report.kind.value) == (verdict, kind), (seed, report.kind_sentence)
+        assert SAID.get(name, "") in report.kind_sentence
 
 
 @pytest.mark.parametrize(("radius", "through_a_latent"), [(1e-2, False), (1e-3, False), (1e-3, True)])
@@ -321,25 +329,9 @@ def test_a_coupling_around_the_states_alone_is_found_by_every_seed(
     if through_a_latent:
         update = transition.state_update
         transition = implicit(lambda z, h: z / 2 + update(z, {"h": h})["h"] / 2, lambda z, _: z, SIZE)
-    reports = [check_theorem1(transition, states_of(*states), seed=seed) for seed in range(seeds)]
-    assert {(report.conclusions.value, report.kind.value) for report in reports} == {("holds", BOTH)}
-
-
-def test_a_derivative_that_differences_deny_is_named() -> None:
-    denied = check_theorem1(*TABLE["a coupling of 4 % that the derivative denies"][:2])
-    assert "finite differences contradict J at 4" in denied.kind_sentence
-
-
-def test_what_finitely_many_evaluations_leave_open_is_said() -> None:
-    sentence = check_theorem1(*TABLE["W h with a kink that no visited state is near"][:2]).kind_sentence
-    assert sentence.endswith("linear wherever it was evaluated: what no evaluation met is not decided.")
-    between = check_theorem1(*TABLE["W h + a ReLU that only states between the visited ones reach"][:2])
-    assert "by a state that was not visited" in between.kind_sentence
-    assert "the latter shown at a state that was not visited" in between.checks[0].reason
-    assert (
-        "not a finite number"
-        in check_theorem1(*TABLE["NaN at one visited state, affine elsewhere"][:2]).kind_sentence
-    )
+    for seed in range(seeds):
+        report = check_theorem1(transition, states_of(*states), seed=seed)
+        assert (report.conclusions.value, report.kind.value) == ("holds", BOTH)
 
 
 def _switch(
@@ -371,10 +363,8 @@ def test_a_joint_condition_on_other_entries_couples_by_every_seed(
     size: int, others: tuple[int, ...], how: Callable[..., Tensor]
 ) -> None:
     transition, state, other = _switch(size, tuple(dict.fromkeys(i % size for i in others)), how)
-    kinds = {
-        check_theorem1(transition, [state], alternatives=[other], seed=seed).kind.value for seed in range(3)
-    }
-    assert kinds == {"non-diagonal and non-linear"}
+    for seed in range(3):
+        assert check_theorem1(transition, [state], alternatives=[other], seed=seed).kind.value == BOTH
 
 
 def test_a_way_without_fixed_points_leaves_diagonal_open() -> None:
@@ -386,4 +376,5 @@ def test_a_way_without_fixed_points_leaves_diagonal_open() -> None:
     pair = Transition(self_map, lambda z, s: {"h": s["h"] / 2 + 0.1 * z}, 6, (("h",),))
     a, b = random(6, seed=5), random(6, seed=6)
     a[2:4], b[2:4] = -1.0, 1.0
-    assert check_theorem1(pair, [{"h": a}], alternatives=[{"h": b}]).kind.value == "undetermined"
+    found = check_theorem1(pair, [{"h": a}], alternatives=[{"h": b}], max_iterations=200)
+    assert found.kind.value == "undetermined"

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from tests.theory.transitions import random
 from theory import (
     Condition,
     FactoredJacobian,
@@ -65,20 +66,18 @@ def test_fixed_point_condition_follows_the_measured_rounding_level() -> None:
 
 
 def test_invertibility_of_a_matrix_with_known_singular_values() -> None:
-    generator = torch.Generator().manual_seed(0)
-    left, right = (
-        torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))[0] for _ in range(2)
-    )
-    matrix = left @ torch.diag(torch.tensor([2.0, 1.0, 1e-3], dtype=torch.float64)) @ right
-    slope = torch.eye(3, dtype=torch.float64) - matrix
-    condition = invertibility_condition(slope, error=1e-6)
-    assert condition.value == pytest.approx(1e-3, abs=1e-14)  # Weyl: rounding of the product
-    assert condition.margin == pytest.approx(1e-3 - 1e-5, abs=1e-14)
-    assert condition.verdict is Verdict.HOLDS
-    assert invertibility_condition(slope, error=5e-4).verdict is Verdict.INCONCLUSIVE
-    assert invertibility_condition(slope, error=2e-3).verdict is Verdict.INCONCLUSIVE
-    singular = left @ torch.diag(torch.tensor([2.0, 1.0, 0.0]).double()) @ right
-    assert invertibility_condition(torch.eye(3).double() - singular, error=1e-10).verdict is Verdict.FAILS
+    left, right = (torch.linalg.qr(random(3, 3, seed=seed))[0] for seed in range(2))
+
+    def condition(least: float, error: float) -> Condition:
+        matrix = left @ torch.tensor([2.0, 1.0, least], dtype=torch.float64).diag() @ right
+        return invertibility_condition(torch.eye(3).double() - matrix, error=error)
+
+    found = condition(1e-3, 1e-6)
+    assert found.value == pytest.approx(1e-3, abs=1e-14)  # Weyl: rounding of the product
+    assert found.margin == pytest.approx(1e-3 - 1e-5, abs=1e-14)
+    assert found.verdict is Verdict.HOLDS
+    assert condition(1e-3, 5e-4).verdict is condition(1e-3, 2e-3).verdict is Verdict.INCONCLUSIVE
+    assert condition(0.0, 1e-10).verdict is Verdict.FAILS
 
 
 def test_convergence_depends_on_the_damping() -> None:
@@ -87,12 +86,10 @@ def test_convergence_depends_on_the_damping() -> None:
     damped = convergence_condition(slope, 0.5, 1e-9)
     assert (undamped.value, undamped.verdict) == (1.5, Verdict.FAILS)
     assert (damped.value, damped.verdict) == (0.6, Verdict.HOLDS)  # max(|0.5 − 0.75|, 0.5 + 0.1)
-
-
-def test_convergence_fails_only_where_it_is_known_to() -> None:
-    slope = torch.diag(torch.tensor([1.0 + 1e-10, 0.2], dtype=torch.float64))
-    assert convergence_condition(slope, 1.0, 1e-9).verdict is Verdict.INCONCLUSIVE
-    assert convergence_condition(slope, 1.0, 1e-14).verdict is Verdict.FAILS
+    # It fails only where it is known to.
+    beyond = torch.diag(torch.tensor([1.0 + 1e-10, 0.2], dtype=torch.float64))
+    assert convergence_condition(beyond, 1.0, 1e-9).verdict is Verdict.INCONCLUSIVE
+    assert convergence_condition(beyond, 1.0, 1e-14).verdict is Verdict.FAILS
 
 
 def test_convergence_knows_how_far_a_defective_eigenvalue_moves() -> None:
@@ -112,19 +109,14 @@ def test_rounding_of_the_derivative_is_an_error_of_its_radius(size: float) -> No
 
 
 def test_spectral_radius_of_a_rotation() -> None:
-    angle = torch.tensor(1.0, dtype=torch.float64)
-    rotation = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()]).reshape(2, 2)
-    assert spectral_radius(3 * rotation) == pytest.approx(3, rel=1e-15)
+    assert spectral_radius(3 * torch.tensor([[0.6, -0.8], [0.8, 0.6]]).double()) == pytest.approx(
+        3, rel=1e-15
+    )
 
 
 def test_coupling_is_that_of_the_weakest_layer() -> None:
-    zeros = torch.zeros(2, dtype=torch.float64)
-    across = FactoredJacobian(
-        zeros, torch.tensor([[1.0], [0.0]]).double(), torch.tensor([[0.0, 1.0]]).double()
-    )
-    within = FactoredJacobian(
-        zeros, torch.tensor([[1.0], [0.0]]).double(), torch.tensor([[1.0, 0.0]]).double()
-    )
+    zeros, unit = torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
+    across, within = (FactoredJacobian(zeros, unit[:, :1], unit[row : row + 1]) for row in (1, 0))
     assert coupling_condition([across], [1e-9]).verdict is Verdict.HOLDS
     condition = coupling_condition([across, within], [1e-9, 1e-9])
     assert (condition.value, condition.verdict) == (0.0, Verdict.FAILS)
@@ -153,16 +145,13 @@ def test_conclusions_do_not_count_without_their_conditions(name: str, verdict: V
 
 def test_every_layer_must_hold() -> None:
     assert state_check(CONCLUSIVE).verdict is Verdict.HOLDS
+    undecided = state_check(UNDECIDED)
+    assert undecided.verdict is Verdict.INCONCLUSIVE
+    assert "is non-linear: what was measured is below ten times its error" in undecided.reason
     check = state_check(CONCLUSIVE, DIAGONAL)
     assert check.verdict is Verdict.FAILS
     assert check.reason == "the transition is diagonal in at least one layer, to within the measured error"
     assert (check.off_diagonal_mass, check.nonlinearity) == (0.0, 0.125)
-
-
-def test_undecided_quantity_is_named() -> None:
-    check = state_check(UNDECIDED)
-    assert check.verdict is Verdict.INCONCLUSIVE
-    assert "is non-linear: what was measured is below ten times its error" in check.reason
 
 
 def test_one_failing_state_decides_over_holding_and_open_ones() -> None:
