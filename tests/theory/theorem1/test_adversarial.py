@@ -304,7 +304,7 @@ TABLE = NON_LINEARITY | KINDS | DERIVATIVES
 
 SAID = {
     "a coupling of 4 % that the derivative denies": "finite differences contradict J at 4",
-    "W h with a kink that no visited state is near": "linear wherever it was evaluated: what no evaluation met",
+    "W h with a kink that no visited state is near": "linear wherever it was evaluated: what no",
     "W h + a ReLU that only states between the visited ones reach": "by a state that was not visited",
     "NaN at one visited state, affine elsewhere": "not a finite number",
 }

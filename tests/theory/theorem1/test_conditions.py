@@ -109,9 +109,8 @@ def test_rounding_of_the_derivative_is_an_error_of_its_radius(size: float) -> No
 
 
 def test_spectral_radius_of_a_rotation() -> None:
-    assert spectral_radius(3 * torch.tensor([[0.6, -0.8], [0.8, 0.6]]).double()) == pytest.approx(
-        3, rel=1e-15
-    )
+    rotation = torch.tensor([[0.0, -3.0], [3.0, 0.0]], dtype=torch.float64)
+    assert spectral_radius(rotation) == pytest.approx(3, rel=1e-15)
 
 
 def test_coupling_is_that_of_the_weakest_layer() -> None:
