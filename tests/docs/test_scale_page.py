@@ -71,7 +71,7 @@ def test_a_run_is_of_the_published_size_and_fits_into_memory(path: Path) -> None
 
 
 def environment_of(file: str) -> dict[str, str]:
-    """What `accelerate launch` hands on to the processes."""
+    """Variables that `accelerate launch` hands on to the processes."""
     given = launch_command_parser().parse_args(["--config_file", str(FOLDER / file), "-m", "module"])
     given, _, _ = _validate_launch_command(given)
     assert given.num_processes == 8

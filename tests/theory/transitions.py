@@ -152,7 +152,6 @@ def make_ssm(
 
 
 def make_states(size: int, count: int) -> list[State]:
-    """States for `make_ssm`."""
     generator = torch.Generator().manual_seed(size)
     return [
         {

@@ -186,7 +186,7 @@ def test_the_command(tmp_path: Path, refuses: Callable[..., str], capsys: pytest
 
 
 def test_stored_results_reach_their_aim() -> None:
-    """What the repository says of itself, and that every equivalent mutant has its reason."""
+    """Every equivalent mutant has its reason."""
     stored = json.loads((ROOT / "benchmarks" / "results" / "mutation.json").read_bytes())["areas"]
     assert set(stored) == set(AREAS)
     scores = Results(ROOT / "benchmarks" / "results" / "mutation.json").scores()

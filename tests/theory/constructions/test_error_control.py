@@ -46,7 +46,6 @@ def turned(maps: dict[int, AffineMap], codes: list[tuple[int, ...]]) -> dict[int
 
 
 def moved(codes: list[tuple[int, ...]]) -> list[tuple[Fraction, ...]]:
-    """The codes of `turned`."""
     size = len(codes[0])
     shift = [3, *[1] * (size - 1)]
     return [tuple(Fraction(code[i] + sum(code[i:]) + shift[i]) for i in range(size)) for code in codes]
@@ -160,14 +159,12 @@ def test_independent_errors_add_up_like_a_random_walk_exactly() -> None:
 
 @pytest.mark.parametrize("size", [3, 4])
 def test_the_implicit_ssm_of_an_automaton_shrinks_errors_by_lambda(size: int) -> None:
-    """c(q) + e goes to c(δ(q, x)) + λe for all q and x, for entries of e below 1/2.
-
-    Then the nearest code is still c(q). The entries are multiples of 1/32, so that float64 does not round.
-    """
+    """c(q) + e goes to c(δ(q, x)) + λe for all q and x: the nearest code is c(q) while |eᵢ| < 1/2."""
     table = symmetric_group(size).table
     states, tokens = table.shape
     layer = ssm_of_automaton(table, dtype=torch.float64)
     codes = torch.eye(states, dtype=torch.float64)
+    # multiples of 1/32, so that float64 does not round
     errors = torch.from_numpy(np.random.default_rng(size).integers(-15, 16, (states, states)) / 32)
     for token in range(tokens):
         after = layer.step(codes + errors, torch.full((states,), token))

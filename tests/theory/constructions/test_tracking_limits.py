@@ -90,10 +90,7 @@ def test_the_sign_of_zero_tracks_parity_as_no_value_does() -> None:
 
 
 def test_float16_is_monotone_with_the_zeros_in_order() -> None:
-    """All 63,488 numbers, −0 before +0: multiplication by the sign bit of λ, addition always upwards.
-
-    With the signs of zeros seen, Proposition 1 holds with both zeros counted and −0.0 a negative λ.
-    """
+    """All 63,488 numbers, −0 before +0: multiplication by the sign bit of λ, addition always upwards."""
     rng = np.random.default_rng(0)
     chosen = rng.choice(FLOAT16_PATTERNS, 150)
     special = np.array([0.0, -0.0, 1.0, -1.0, 6e-8, -6e-8, 65504.0, -65504.0, 0.5, -0.5], np.float16)

@@ -272,10 +272,7 @@ def delta(S: Tensor, keys: Tensor, inputs: TokenInputs) -> Tensor:
 
 
 def delta_batch(latent_size: int = 0) -> TransitionBatch:
-    """Two layers: S with its window, then a vector c driven by S; a counter and a mask beside them.
-
-    With a latent, the keys depend on it, and it on the next S.
-    """
+    """S with its window, then c driven by S; a latent is read by the keys, and reads the next S."""
 
     def advance(z: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
         keys = inputs["keys"] + ((WRITE @ z).reshape(HEADS, D_K) if latent_size else 0)

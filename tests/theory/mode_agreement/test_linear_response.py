@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import jacfwd
 
-from automata.errors import InputError
+from tests.refusals import refusals
 from theory import State, TokenInputs, TransitionBatch
 from theory.mode_agreement import SweepInequality, linear_response, linear_speed
 
@@ -128,11 +128,13 @@ def test_circles_take_the_largest_exponent() -> None:
     np.testing.assert_allclose(np.exp(exponents), [0.5 / 1.25, 3.0])
 
 
-def test_bad_input_is_refused() -> None:
-    batch, zeros = scalar_chain(0.5, 1.0, 0.0, 1), torch.zeros(1, 1, 1)
-    with pytest.raises(InputError, match="latents has shape"):
-        linear_response(batch, {"h": zeros.double()}, zeros, [1.0], {"h": torch.ones(1).double()})
-    with pytest.raises(InputError, match="entries of integers"):
-        linear_response(batch, {"h": zeros.long()}, zeros.double(), [1.0], {"h": torch.ones(1).double()})
-    with pytest.raises(InputError, match="at least one above 1"):
-        linear_speed([0.5], [0.1])
+BATCH, ZEROS = scalar_chain(0.5, 1.0, 0.0, 1), torch.zeros(1, 1, 1)
+START: State = {"h": torch.ones(1).double()}
+test_bad_input_is_refused = refusals(
+    (lambda: linear_response(BATCH, {"h": ZEROS.double()}, ZEROS, [1.0], START), "latents has shape"),
+    (
+        lambda: linear_response(BATCH, {"h": ZEROS.long()}, ZEROS.double(), [1.0], START),
+        "entries of integers",
+    ),
+    (lambda: linear_speed([0.5], [0.1]), "at least one above 1"),
+)

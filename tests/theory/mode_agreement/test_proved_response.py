@@ -34,23 +34,18 @@ def largest_norm(metric: np.ndarray, radius: float) -> float:
     return float(max(norms))
 
 
+def bound_of(metric: np.ndarray, radius: float) -> float:
+    none, step, inverse = np.zeros((1, 1), int), np.zeros(1, int), np.linalg.inv(metric)
+    cover = Cover(np.zeros((1, 2)), metric[None], inverse[None], np.ones(1), none, none, np.zeros((1, 1, 3)))
+    return float(bound_responses(LinearLoop(), DAMPING, cover, np.ones(1), step, step, radius)[0])
+
+
 @pytest.mark.parametrize("radius", [0.5, 1.0, 1.1])
 @pytest.mark.parametrize(
     "metric", [np.eye(2), np.array([[3.0, 1.0], [0.0, 0.7]])], ids=["identity", "skewed"]
 )
 def test_bounds_hold_and_are_sharp_enough(metric: np.ndarray, radius: float) -> None:
-    none = np.zeros((1, 1), int)
-    cover = Cover(
-        np.zeros((1, 2)),
-        metric[None],
-        np.linalg.inv(metric)[None],
-        np.ones(1),
-        none,
-        none,
-        np.zeros((1, 1, 3)),
-    )
-    step = np.zeros(1, int)
-    bound = bound_responses(LinearLoop(), DAMPING, cover, np.ones(1), step, step, radius)[0]
+    bound = bound_of(metric, radius)
     expected = largest_norm(metric, radius)
     assert bound >= expected
     # the gap between points costs δ Σ k r^k ‖C_k‖ with δ = 0.05, the norms of powers 2%; else norms are added
@@ -59,11 +54,6 @@ def test_bounds_hold_and_are_sharp_enough(metric: np.ndarray, radius: float) -> 
 
 
 def test_an_iteration_that_may_not_contract_proves_nothing() -> None:
-    none = np.zeros((1, 1), int)
-    cover = Cover(
-        np.zeros((1, 2)), np.eye(2)[None], np.eye(2)[None], np.ones(1), none, none, np.zeros((1, 1, 3))
-    )
-    step = np.zeros(1, int)
-    assert not np.isfinite(bound_responses(LinearLoop(), DAMPING, cover, np.ones(1), step, step, 20.0)[0])
+    assert not np.isfinite(bound_of(np.eye(2), 20.0))
     with pytest.raises(InputError, match="radius is 0"):
-        bound_responses(LinearLoop(), DAMPING, cover, np.ones(1), step, step, 0.0)
+        bound_of(np.eye(2), 0.0)

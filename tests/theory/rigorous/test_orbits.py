@@ -53,8 +53,8 @@ def rational_orbit(system: Quadratic, iterations: int) -> list[Fraction]:
     return z
 
 
-def limit_of(system: Quadratic, start: Array, steps: int = 4000) -> Array:
-    z = start
+def limit_of(system: Quadratic, steps: int = 4000) -> Array:
+    z = np.zeros(system.latent_size)
     for _ in range(steps):
         image = system.A @ z + system.B @ (z * z) + system.c[0]
         z = z + system.damping * (image - z)
@@ -66,13 +66,12 @@ def limit_of(system: Quadratic, start: Array, steps: int = 4000) -> Array:
 def test_the_exact_orbit_is_within_the_distance_that_is_proved(size: int, damping: float) -> None:
     compared = 0
     for seed in range(4):
-        generator = np.random.default_rng(seed)
-
-        def draw(*shape: int, most: int, of: np.random.Generator = generator) -> Array:
-            return of.integers(-most, most + 1, shape) / 16  # few digits, which double at every step
-
-        system = Quadratic(draw(size, size, most=5), draw(size, size, most=2), draw(1, size, most=8), damping)
-        limit = limit_of(system, np.zeros(size))
+        draw = np.random.default_rng(seed).integers
+        # few digits, which double at every step
+        parts = ((most, (rows, size)) for most, rows in ((5, size), (2, size), (8, 1)))
+        A, B, c = (draw(-most, most + 1, shape) / 16 for most, shape in parts)
+        system = Quadratic(A, B, c, damping)
+        limit = limit_of(system)
         for within in (0.25, 0.03):
             found = enclose_orbits(system, {}, limit[None], np.array([within]))
             if not found.arrive[0] or found.iterations[0] > 8:
@@ -86,24 +85,26 @@ def test_the_exact_orbit_is_within_the_distance_that_is_proved(size: int, dampin
     assert compared >= 4
 
 
-def test_no_orbit_goes_to_a_fixed_point_that_repels_or_attracts_others_only() -> None:
-    """z = z² + 3/16 at 1/4, where the slope is 1/2, and at 3/4, where it is 3/2."""
-    system = Quadratic(np.array([[0.0]]), np.array([[1.0]]), np.array([[3 / 16]]))
-    found = enclose_orbits(system, {}, np.array([[0.25]]), np.array([1e-6]))
-    assert found.arrive[0]
-    lost = enclose_orbits(system, {}, np.array([[0.75]]), np.array([1e-6]))
-    assert not lost.arrive[0]
-    assert np.isinf(lost.distance[0])
+def on_numbers(a: float, b: float, c: float, damping: float = 1.0) -> Quadratic:
+    """z ← a z + b z² + c."""
+    return Quadratic(np.array([[a]]), np.array([[b]]), np.array([[c]]), damping)
 
 
-def test_orbits_that_escape_or_cycle_prove_nothing_and_end() -> None:
-    escaping = Quadratic(np.array([[2.0]]), np.array([[1.0]]), np.array([[1.0]]))
-    assert not enclose_orbits(escaping, {}, np.array([[-0.5]]), np.array([0.1])).arrive[0]
-    cycle = Quadratic(np.array([[-1.0]]), np.array([[0.0]]), np.array([[1.0]]))  # 0, 1, 0, 1, …
-    assert not enclose_orbits(cycle, {}, np.array([[0.5]]), np.array([0.4])).arrive[0]
+def arrives(system: Quadratic, limit: float, within: float) -> bool:
+    found = enclose_orbits(system, {}, np.array([[limit]]), np.array([within]))
+    assert found.arrive[0] or np.isinf(found.distance[0])
+    return bool(found.arrive[0])
+
+
+def test_orbits_that_go_elsewhere_escape_or_cycle_prove_nothing_and_end() -> None:
+    # z = z² + 3/16 at 1/4, where the slope is 1/2, and at 3/4, where it is 3/2
+    assert arrives(on_numbers(0.0, 1.0, 3 / 16), 0.25, 1e-6)
+    assert not arrives(on_numbers(0.0, 1.0, 3 / 16), 0.75, 1e-6)
+    assert not arrives(on_numbers(2.0, 1.0, 1.0), -0.5, 0.1)
+    cycle = on_numbers(-1.0, 0.0, 1.0)  # 0, 1, 0, 1, …
+    assert not arrives(cycle, 0.5, 0.4)
     assert enclose_orbits(cycle, {}, np.array([[0.5]]), np.array([0.6])).iterations[0] == 0
-    slow = Quadratic(np.array([[1 - 2.0**-10]]), np.array([[0.0]]), np.array([[2.0**-10]]))
-    assert not enclose_orbits(slow, {}, np.array([[1.0]]), np.array([0.1])).arrive[0]
+    assert not arrives(on_numbers(1 - 2.0**-10, 0.0, 2.0**-10), 1.0, 0.1)
     assert (1 - 2.0**-10) ** LONGEST_ORBIT > 0.1
 
 
@@ -113,7 +114,7 @@ def test_an_orbit_that_passes_by_a_saddle_is_followed() -> None:
     system = Quadratic(
         np.array([[2.0, 0.0], [0.0, 0.125]]), np.diag([-1.0, 0.0]), np.array([[2.0**-24, 1.0]])
     )
-    limit = limit_of(system, np.zeros(2), 100)
+    limit = limit_of(system, 100)
     found = enclose_orbits(system, {}, limit[None], np.array([1e-6]))
     assert found.arrive[0]
     assert 24 < found.iterations[0] < 40
@@ -134,7 +135,7 @@ def test_an_orbit_that_passes_by_a_saddle_is_followed() -> None:
 
 def test_the_condition_is_that_of_the_region_where_the_iteration_converges() -> None:
     """z/2 + 1: after n steps 2^{1−n} from 2; arrived when g (D + e) + e ≤ r."""
-    system = Quadratic(np.array([[0.5]]), np.array([[0.0]]), np.array([[1.0]]))
+    system = on_numbers(0.5, 0.0, 1.0)
     one = np.ones(1)
     for growth, error, radius in ((1.0, 0.0, 0.3), (4.0, 0.0, 0.3), (1.0, 0.1, 0.3), (1.5, 0.01, 0.05)):
         found = orbits_into_basin(system, {}, np.array([[2.0]]), radius * one, error * one, growth * one)
@@ -147,7 +148,7 @@ def test_the_condition_is_that_of_the_region_where_the_iteration_converges() -> 
 
 
 def test_the_growth_bounds_every_short_product() -> None:
-    """Of a step that stretches before it contracts, against its true powers."""
+    """A step that stretches before it contracts, against its true powers."""
     system = Quadratic(np.array([[0.5, 100.0], [0.0, 0.5]]), np.zeros((2, 2)), np.zeros((1, 2)))
     bounds = enclose(system, {}, np.zeros((1, 2)), np.array([1.0]), NO_ENTRIES)
     k = int(bounds.power[0])
@@ -160,7 +161,7 @@ def test_the_growth_bounds_every_short_product() -> None:
 
 @pytest.mark.parametrize("damping", [1.0, 0.5])
 def test_positions_do_not_touch_each_other(damping: float) -> None:
-    system = Quadratic(np.array([[0.0]]), np.array([[1.0]]), np.array([[3 / 16]]), damping)
+    system = on_numbers(0.0, 1.0, 3 / 16, damping)
     latents = np.array([[0.25], [0.75], [0.2501]])
     within = np.array([1e-6, 1e-6, 1e-3])
     together = enclose_orbits(system, {}, latents, within)

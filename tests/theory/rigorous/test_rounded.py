@@ -86,7 +86,7 @@ def test_sums_and_products_of_matrices_in_any_order() -> None:
 
 
 def test_a_norm() -> None:
-    """Of n equal numbers it is w; what comes in is divided by them, and a mean has a sum."""
+    """For n equal numbers it is w; what comes in is divided by them, and a mean has a sum."""
     found = off([100.0] * 4).rms_norm(Ball.exact([3.0] * 4), 1e-5)
     relative = OFF / 100
     # x is off by itself and through the mean of squares; the root, the mean and two products round
@@ -98,7 +98,7 @@ def test_a_norm() -> None:
 
 
 def test_the_error_holds_for_all_numbers_of_a_ball() -> None:
-    """Of a product it is largest where the other factor is."""
+    """A product has its largest error where the other factor is."""
     wide = Rounded(Ball.around([0.0], 10.0), np.array([OFF]), FORM)
     found = wide * off([2.0])
     assert found.error[0] >= 10 * OFF + 2 * OFF + U * 20

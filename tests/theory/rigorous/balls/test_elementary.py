@@ -138,7 +138,6 @@ def _within(value: arb, middle: float, bound: float) -> bool:
 
 
 def _points(case: Case, m: float, r: float, inside: float) -> list[arb]:
-    """Points of a ball, exactly."""
     middle, radius = arb(m), arb(r)
     points = [middle - radius, middle, middle + radius, middle + radius * arb(inside)]
     return points + [arb(e) for e in case.extrema if abs(e - m) < r]

@@ -41,8 +41,7 @@ def test_every_step_contracts_in_the_metrics(seed: int) -> None:
     assert found is not None
     metrics, inverses = found
     np.testing.assert_allclose(metrics @ inverses, np.broadcast_to(np.eye(size), metrics.shape), atol=1e-9)
-    source = np.arange(sets)[:, None]
-    gains = np.linalg.norm(metrics[targets] @ jacobians @ inverses[source], 2, axis=(2, 3))
+    gains = np.linalg.norm(metrics[targets] @ jacobians @ inverses[:, None], 2, axis=(2, 3))
     # the iteration ends when the squared norms change by less than 0.003
     assert gains.max() < 0.8 * 1.01
 
@@ -56,10 +55,7 @@ def test_a_cycle_that_expands_has_no_metrics() -> None:
 
 @pytest.mark.parametrize("shear", [1.0, 30.0, 1000.0])
 def test_metrics_of_a_step_that_is_far_from_normal(shear: float) -> None:
-    """Products of [[1/2, b], [0, 1/2]] decay, after a growth by b: the metric is as far from round as that.
-
-    The iteration ends when its matrices change by less than a share, whatever their size.
-    """
+    """Products of [[1/2, b], [0, 1/2]] decay, after a growth by b: so far from round is the metric."""
     step = np.array([[[[0.5, shear], [0.0, 0.5]]]])
     found = contracting_metrics(step, np.zeros((1, 1), dtype=np.int64), rate=0.7)
     assert found is not None
