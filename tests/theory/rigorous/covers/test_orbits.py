@@ -14,17 +14,7 @@ from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.functions import RULES
 from theory.rigorous.covers import orbits
 from theory.rigorous.covers.invariant_cover import EnclosedLoop
-from theory.rigorous.covers.orbits import (
-    Attraction,
-    Bundles,
-    Iteration,
-    Members,
-    _metrics,
-    _no_bundles,
-    attraction_of,
-    enclose_orbits,
-    enclose_regions,
-)
+from theory.rigorous.covers.orbits import Bundles, Iteration, Members, enclose_orbits, enclose_regions
 
 Array = NDArray[np.float64]
 JUST = 1e-9
@@ -91,13 +81,11 @@ def test_the_distance_at_which_it_stops_is_bounded_by_the_residual(off: float) -
         assert bool(enclose_regions(Line(), bundle(), iteration).contracts[0]) is holds
 
 
-def test_what_does_not_contract_has_no_region() -> None:
-    for slope, holds in ((-1.5, True), (-1.7, False), (0.9, True), (1.1, False)):
-        fixed = B * CENTRE / (1 - slope)
-        found = enclose_regions(
-            Line(slope), bundle(latent=fixed, radius=50.0), replace(ITERATION, latent_error=1e3)
-        )
-        assert bool(found.contracts[0]) is holds
+@pytest.mark.parametrize(("slope", "holds"), [(-1.5, True), (-1.7, False), (0.9, True), (1.1, False)])
+def test_what_does_not_contract_has_no_region(slope: float, holds: bool) -> None:
+    around = bundle(latent=B * CENTRE / (1 - slope), radius=50.0)
+    found = enclose_regions(Line(slope), around, replace(ITERATION, latent_error=1e3))
+    assert bool(found.contracts[0]) is holds
 
 
 def test_a_tolerance_that_may_be_met_outside_of_the_region_proves_nothing() -> None:
@@ -121,20 +109,13 @@ def test_what_is_proved_of_a_bundle_does_not_depend_on_those_beside_it() -> None
     single = [bundle(latent=fixed, radius=share * fixed, width=width) for share, width in sizes]
     iteration = replace(ITERATION, latent_error=1.0)
     alone = [int(enclose_orbits(loop, one, iteration)[0]) for one in single]
-    parts = ("tokens", "centres", "widths", "latents", "metrics", "axes", "radii")
     for order in (range(6), range(5, -1, -1)):
-        together = Bundles(*(np.concatenate([getattr(single[i], part) for i in order]) for part in parts))
+        together = Bundles(
+            *(np.concatenate(part) for part in zip(*(vars(single[i]).values() for i in order), strict=True))
+        )
         assert enclose_orbits(loop, together, iteration).tolist() == [alone[i] for i in order]
     assert alone[1] == alone[3] == 0
     assert alone[0] > alone[2] > alone[4] > alone[5] > 0
-
-
-def returned(a: float, state: float, tau: float, tolerance: float, limit: int) -> tuple[float, int, bool]:
-    """What the solver of the models returns."""
-    problem = FixedPointProblem(lambda z: a * z + B * state)
-    start = torch.zeros(1, 1, 1, dtype=torch.float64)
-    found = solve(problem, DampedPicard(tau), Stopping(rtol=tolerance, max_iterations=limit), start)
-    return found.value.item(), int(found.iterations.item()), bool(found.status.item() == 0)
 
 
 @pytest.mark.parametrize("slope", [-0.75, 0.25, 0.6])
@@ -147,11 +128,13 @@ def test_the_solver_of_the_models_stops_as_it_is_proved(slope: float) -> None:
     most = 0
     for state in np.linspace(CENTRE - WIDTH, CENTRE + WIDTH, 9):
         for tolerance in (1e-4, 1e-6, 0.0):
-            value, taken, converged = returned(slope, state, TAU, tolerance, needed)
-            assert abs(value - B * state / (1 - slope)) <= iteration.latent_error
+            stopping = Stopping(rtol=tolerance, max_iterations=needed)
+            problem = FixedPointProblem(lambda z, state=state: slope * z + B * state)  # type: ignore[misc]
+            found = solve(problem, DampedPicard(TAU), stopping, torch.zeros(1, 1, 1, dtype=torch.float64))
+            assert abs(found.value.item() - B * state / (1 - slope)) <= iteration.latent_error
             if tolerance == iteration.tolerance:
-                assert converged
-                most = max(most, taken)
+                assert found.status.item() == 0
+                most = max(most, int(found.iterations.item()))
     assert most <= needed <= most + 12  # the first bound in the region is twice its radius
 
 
@@ -205,7 +188,7 @@ def test_bundles_are_divided_until_each_is_proved_and_each_orbit_ends_near_its_f
         np.zeros(41, dtype=np.int64), states[:, None], np.full((41, 1), 1e-5), fixed, np.full(41, 1e-4)
     )
     iteration = Iteration(tau, 1e-6, 2e-5)
-    found = attraction_of(Wave(), members, iteration)
+    found = orbits.attraction_of(Wave(), members, iteration)
     assert found.holds
     assert 1 < found.bundles.count <= 41
     for state, latent, index in zip(states, fixed, found.membership, strict=True):
@@ -214,8 +197,10 @@ def test_bundles_are_divided_until_each_is_proved_and_each_orbit_ends_near_its_f
         assert np.linalg.norm(away) <= found.bundles.radii[index]
         end = orbit(damped(state), found.evaluations[index] - 1)
         assert np.linalg.norm(end - latent) <= iteration.latent_error
-    late = found.within(int(found.evaluations.max()) - 1)
-    assert not late.holds
+    assert not found.within(int(found.evaluations.max()) - 1).holds
+    # members without a bundle
+    none = orbits.Attraction(orbits._no_bundles(2, 1), np.zeros(0, dtype=np.int64), np.full(3, -1))
+    assert not none.within(100).holds
 
 
 def test_so_many_sets_without_a_proof_are_enough_to_leave_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,26 +235,15 @@ def test_boxes_are_cut_across_the_entry_that_moves_the_iteration_most() -> None:
 
 
 def test_metrics_are_found_for_those_that_need_one_and_are_plain_for_others() -> None:
-    """Short and repelling ones, and one that is no number, before one of norm 30 and spectral radius 1/2."""
+    """Short and repelling ones, one that is no number and one whose powers overflow, before two others."""
     sheared, turned = np.array([[0.5, 30.0], [0.0, 0.5]]), np.array([[0.0, -0.9], [0.9, 0.0]])
-    plain = [0.5 * np.eye(2), 1.5 * np.eye(2), np.full((2, 2), np.nan)]
-    metrics = orbits._metrics(np.stack([*plain, sheared, turned]))
-    for metric in metrics[:3]:
+    steep = np.array([[0.9, 1e200], [0.0, 0.9]])
+    plain = [0.5 * np.eye(2), 1.5 * np.eye(2), np.full((2, 2), np.nan), steep]
+    with np.errstate(all="ignore"):
+        metrics = orbits._metrics(np.stack([*plain, sheared, turned]))
+    for metric in metrics[:4]:
         np.testing.assert_array_equal(metric, np.eye(2))
-    for metric, derivative in ((metrics[3], sheared), (metrics[4], turned)):
+    for metric, derivative in ((metrics[4], sheared), (metrics[5], turned)):
         contracted = metric @ derivative @ np.linalg.inv(metric)
         # Σ (JᵀᵏJᵏ) / γ²ᵏ: a step leaves it below γ², γ = (1 + spectral radius) / 2
         assert np.linalg.norm(contracted, 2) < (1 + np.abs(np.linalg.eigvals(derivative)).max()) / 2 + 1e-6
-
-
-def test_of_members_without_a_bundle_nothing_is_proved() -> None:
-    none = Attraction(_no_bundles(2, 1), np.zeros(0, dtype=np.int64), np.full(3, -1))
-    assert not none.within(100).holds
-
-
-def test_a_derivative_whose_powers_overflow_has_the_plain_metric() -> None:
-    steep = np.array([[[0.9, 1e200], [0.0, 0.9]], [[0.5, 0.6], [0.0, 0.5]]])
-    with np.errstate(all="ignore"):
-        plain, other = _metrics(steep)
-    assert (plain == np.eye(2)).all()
-    assert np.isfinite(other).all()
