@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils import FullyShardedDataParallelPlugin
+from accelerate.utils.launch import prepare_multi_gpu_env
 
 from automata import ReplLanguage, task_from
 from automata.repl import check_with_interpreter, sample_sessions
 from automata.tasks.audit import last_reveal_audit
 from implicit.fixed_point import Anderson, DampedPicard
 from implicit.gradients import Phantom, Unrolled
+from implicit.language import parameter_count, published_config
+from implicit.language.cost import Activations, WeightMemory, published_phases
+from implicit.language.cost.__main__ import main as cost
+from implicit.language.cost.tables import RESERVED, Device
 from implicit.language.harness import LOCAL_SETS, tracking_documents
+from implicit.language.pretrain import PretrainConfig, read_config
 from implicit.language.pretrain.__main__ import main as pretrain
 from implicit.modes import Solve, chosen_mode
 from implicit.modes.solve import MOST_IN_WINDOWS, SHORTEST_IN_WINDOWS
@@ -26,6 +34,7 @@ from tests.implicit.language.pretrain.small_runs import write_texts
 from theory.belief import report
 from theory.belief.__main__ import main as belief
 from theory.belief.report import decay_report, rescaling_report, underflow_report, worst_report
+from theory.belief.underflow import observed_underflow
 
 Captured = pytest.CaptureFixture[str]
 
@@ -142,9 +151,8 @@ def predicted(text: str) -> list[list[list[str]]]:
 def test_what_is_predicted_of_beliefs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     # two sequences are enough for columns that do not depend on them, and none has to be followed to its end
     monkeypatch.setattr(report, "exit_lengths", lambda *given: np.ones(2))
-    observed = report.observed_underflow
     monkeypatch.setattr(
-        report, "observed_underflow", lambda *given: observed(*given[:4], longest=8, rng=given[-1])
+        report, "observed_underflow", lambda *given: observed_underflow(*given[:4], 8, given[-1])
     )
     printed = [
         decay_report(sequences=2, length=8),
@@ -237,3 +245,120 @@ def test_the_figures_are_those_of_the_audit(name: str, last_reveal: str, ceiling
     assert best is not None
     # of hidden swaps from a sample of 64 sessions: some 280 answers, whose best ones are right with 1/3 to 1
     assert best.accuracy == pytest.approx(float(ceiling), abs=0.05 if task.form.hidden else 0)
+
+
+FOLDER = EXAMPLES / "pretraining"
+RUNS = sorted(FOLDER.glob("pile_*.yaml"))
+VOCABULARY = 50_277
+"""Tokens of EleutherAI/gpt-neox-20b."""
+
+
+def test_the_tables_of_scale_are_what_the_command_prints(capsys: Captured) -> None:
+    table = r"<!-- python -m implicit.language.cost (.*?) -->\n(.*?)\n<!-- end -->"
+    ((arguments, shown),) = re.findall(table, page("scale.md"), re.DOTALL)
+    cost(arguments.split())
+    assert capsys.readouterr().out.strip() == shown
+
+
+def sequences_at_a_time(config: PretrainConfig, devices: int, accumulation: int) -> int:
+    """Windows that a device takes at once; the run refuses numbers that do not divide."""
+    part, rest = divmod(config.sequences, accumulation)
+    assert rest == 0
+    at_a_time, rest = divmod(part, devices)
+    assert rest == 0
+    return at_a_time
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+def test_a_run_is_of_the_published_size_and_fits_into_memory(path: Path) -> None:
+    config, text = read_config(path), path.read_text(encoding="utf-8")
+    family, size = config.model.family, str(config.model.size)
+    assert path.stem == f"pile_implicit_{family}_{size}"
+    assert config.phases == published_phases(family)
+    # Steps are whole: half of one is a millionth of them.
+    assert config.steps * config.tokens_per_step == pytest.approx(207e9, rel=1e-5)
+    assert config.optimizer.warmup_steps * config.tokens_per_step == pytest.approx(
+        375e6, rel=2e-3
+    )  # likewise
+    model = config.model.build(VOCABULARY)
+    assert parameter_count(model) == parameter_count(published_config(family, size))
+
+    on_64 = int(re.findall(r"On 64 GPUs: --set accumulation=(\d+)", text)[0])
+    weights = WeightMemory.of(model, 8, sharded=False).total
+    sequence = max(
+        Activations.of(
+            model,
+            config.length,
+            phantom_steps=phase.phantom_steps,
+            gradient_checkpointing=config.gradient_checkpointing,
+        ).total
+        for phase in config.phases
+    )
+    for devices, accumulation in ((8, config.accumulation), (64, on_64)):
+        at_a_time = sequences_at_a_time(config, devices, accumulation)
+        assert weights + at_a_time * sequence <= (1 - RESERVED) * Device().memory
+
+
+def environment_of(file: str) -> dict[str, str]:
+    """Variables that `accelerate launch` hands on to the processes."""
+    given = launch_command_parser().parse_args(["--config_file", str(FOLDER / file), "-m", "module"])
+    given, _, _ = _validate_launch_command(given)
+    assert given.num_processes == 8
+    return prepare_multi_gpu_env(given)
+
+
+def test_replicated_is_replicated() -> None:
+    assert "ACCELERATE_USE_FSDP" not in environment_of("accelerate_replicated.yaml")
+
+
+def test_sharded_is_one_unit_of_fsdp2(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = environment_of("accelerate_sharded.yaml")
+    assert environment["ACCELERATE_USE_FSDP"] == "true"
+    for name, value in environment.items():
+        if name.startswith("FSDP_"):
+            monkeypatch.setenv(name, value)
+    plugin = FullyShardedDataParallelPlugin()
+    assert plugin.fsdp_version == 2
+    assert plugin.auto_wrap_policy is None
+    assert plugin.reshard_after_forward is False
+    assert plugin.cpu_ram_efficient_loading is False
+
+
+QUOTED = set(
+    re.findall(
+        r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page("architecture.md"), flags=re.DOTALL | re.MULTILINE)
+    )
+)
+PACKAGES = ("automata", "theory", "implicit", "analysis", "paper_figures", "benchmarks")
+PATHS = sorted(name for name in QUOTED if "/" in name and re.fullmatch(r"[\w/.]+", name))
+NAMES = sorted(name for name in QUOTED if re.fullmatch(rf"({'|'.join(PACKAGES)})(\.\w+)+", name))
+IN_A_RUN_FOLDER = {"checkpoint/"}
+
+
+def resolved(name: str) -> object:
+    """The module or object of a dotted name."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: object = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def test_every_path_is_there_and_every_dotted_name_resolves() -> None:
+    assert [path for path in PATHS if path not in IN_A_RUN_FOLDER and not (ROOT / path).exists()] == []
+    assert len(PATHS) > 40
+    assert None not in [resolved(name) for name in NAMES]
+
+
+@pytest.mark.parametrize("package", PACKAGES[:5])
+def test_every_sub_package_is_explained(package: str) -> None:
+    data = {f"{package}/{name}" for name in ("stored_runs", "results")}
+    folders = {str(path.parent.relative_to(ROOT)) for path in (ROOT / package).glob("*/__init__.py")} - data
+    questions = {f"analysis/{path.name}" for path in (ROOT / "analysis").iterdir() if path.is_dir()}
+    explained = QUOTED | (questions - {"analysis/framework", "analysis/report", "analysis/certificates"})
+    assert folders <= explained

@@ -22,13 +22,10 @@ BITS = 256
 
 @dataclass(frozen=True)
 class Case:
-    """A function of balls with FLINT's, where arguments are drawn, and how much larger than least it may be.
+    """A function of balls with FLINT's, and the arguments that are drawn.
 
-    Attributes:
-        factor: how many times the least radius ours may be,
-        curvature: plus this times r², for what is bounded by its slope at the midpoint and sup|f''|,
-        floor: plus this times 1 + |x| + |f(x)|, the error at a float.
-        extrema: where the function may be largest or least inside a ball.
+    Its radius is at most ``factor`` times the least one, plus ``curvature`` · r² for what is bounded by its
+    slope at the midpoint, plus ``floor`` · (1 + |x| + |f(x)|), the error at a float.
     """
 
     ours: Callable[[Ball], Ball]
@@ -38,7 +35,7 @@ class Case:
     widest: float = 8.0
     scale: float = 5.0
     positive: bool = False
-    extrema: tuple[float, ...] = ()
+    extrema: tuple[float, ...] = ()  # where it may be largest or least inside a ball
     floor: float = 2.0**-41
 
 
