@@ -151,9 +151,8 @@ def predicted(text: str) -> list[list[list[str]]]:
 def test_what_is_predicted_of_beliefs_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     # two sequences are enough for columns that do not depend on them, and none has to be followed to its end
     monkeypatch.setattr(report, "exit_lengths", lambda *given: np.ones(2))
-    monkeypatch.setattr(
-        report, "observed_underflow", lambda *given: observed_underflow(*given[:4], 8, given[-1])
-    )
+    short = lambda a, source, dtype, count, _, rng: observed_underflow(a, source, dtype, count, 8, rng)  # noqa: E731
+    monkeypatch.setattr(report, "observed_underflow", short)
     printed = [
         decay_report(sequences=2, length=8),
         underflow_report(sequences=2),
