@@ -1,6 +1,8 @@
 """Peak memory against closed forms: tensors of known size, and a loop that keeps what its gradient needs."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,14 +14,46 @@ from benchmarks.memory import peak_bytes
 # torch's CPU allocator is asked for the exact size of a tensor, so there is no tolerance.
 
 
-def test_what_was_released_before_does_not_add_up() -> None:
-    def work() -> None:
-        x, y = torch.empty(1000, 1000), torch.empty(1000, 500)
-        del x
-        z = torch.empty(1000, 1200)
-        del y, z
+def released() -> None:
+    x, y = torch.empty(1000, 1000), torch.empty(1000, 500)
+    del x
+    z = torch.empty(1000, 1200)
+    del y, z
 
-    assert peak_bytes(work) == 4 * 1000 * (500 + 1200)
+
+def iterated(z: Tensor, steps: int) -> Tensor:
+    for _ in range(steps):
+        z = torch.sin(z)  # its gradient needs its argument
+    return z
+
+
+def differentiated(x: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(torch.sin(x).sum(), x)
+
+
+def leaf() -> Tensor:
+    return torch.ones(1000, requires_grad=True)
+
+
+WORKS: dict[str, tuple[Callable[[], object], int]] = {
+    "what was released does not add up": (released, 4 * 1000 * (500 + 1200)),
+    **{
+        f"an unrolled loop keeps an activation in each of {steps} steps": (
+            partial(iterated, leaf(), steps),
+            4000 * steps,
+        )
+        for steps in (1, 4, 16)
+    },
+    "a loop without gradient holds two iterates": (lambda: iterated(torch.ones(1000), 50), 8000),
+    # The value, 4 bytes; the gradient of the sum is expanded from a scalar of 4 bytes; then its product
+    # with the cosine, while both live.
+    "the backward pass is watched": (partial(differentiated, leaf()), 4 + 4 + 8000),
+}
+
+
+@pytest.mark.parametrize(("work", "expected"), WORKS.values(), ids=WORKS)
+def test_peak_of_tensors(work: Callable[[], object], expected: int) -> None:
+    assert peak_bytes(work) == expected
 
 
 def test_what_existed_before_does_not_count_nor_does_its_release() -> None:
@@ -30,39 +64,6 @@ def test_what_existed_before_does_not_count_nor_does_its_release() -> None:
         torch.empty(600)
 
     assert peak_bytes(work) == 2400
-
-
-@pytest.mark.parametrize("steps", [1, 4, 16])
-def test_an_unrolled_loop_keeps_one_activation_a_step(steps: int) -> None:
-    leaf = torch.ones(1000, requires_grad=True)
-
-    def unrolled() -> Tensor:
-        z = leaf
-        for _ in range(steps):
-            z = torch.sin(z)  # its gradient needs its argument
-        return z
-
-    assert peak_bytes(unrolled) == 4000 * steps
-
-
-def test_a_loop_without_gradient_holds_two_iterates_at_most() -> None:
-    def loop() -> None:
-        z = torch.ones(1000)
-        for _ in range(50):
-            z = torch.sin(z)
-
-    assert peak_bytes(loop) == 8000
-
-
-def test_the_backward_pass_is_watched_too() -> None:
-    leaf = torch.ones(1000, requires_grad=True)
-
-    def work() -> tuple[Tensor, ...]:
-        # The value, 4 bytes; the gradient of the sum is expanded from a scalar of 4 bytes; then its product
-        # with the cosine, while both live.
-        return torch.autograd.grad(torch.sin(leaf).sum(), leaf)
-
-    assert peak_bytes(work) == 4 + 4 + 8000
 
 
 def test_numpy_and_python_are_traced() -> None:

@@ -3,6 +3,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from sympy.combinatorics import Permutation
 
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
@@ -13,13 +14,7 @@ from theory.constructions import householder_product, householder_vectors, refle
 def test_every_permutation_of_five_takes_five_minus_its_number_of_cycles() -> None:
     for images in permutations(range(5)):
         vectors = householder_vectors(images)
-        seen: set[int] = set()
-        cycles = 0
-        for point in range(5):
-            cycles += point not in seen
-            while point not in seen:
-                seen.add(point)
-                point = images[point]
+        cycles = Permutation(list(images)).cycles
         matrix = householder_product(vectors)
         assert len(vectors) == reflections_needed(matrix) == 5 - cycles
         assert (matrix @ torch.arange(5)).tolist() == list(images)
