@@ -64,24 +64,6 @@ def solved(batch: TransitionBatch, states: State) -> Tensor:
     return torch.stack([solve_fixed_point(batch[t], at(states, t)).latent for t in range(len(batch))])
 
 
-@pytest.mark.parametrize("chunk_entries", [1, 3 * 18 * 4, 2**20], ids=["one", "uneven", "all"])
-def test_every_position_equals_the_single_state_computation(
-    chunk_entries: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("theory.jacobian.batched.MAX_CHUNK_ENTRIES", chunk_entries)
-    batch, states = make_batch(), make_states()
-    latents = solved(batch, states)
-    layers = batched_layer_jacobians(batch, states, latents)
-    assert [layer.size for layer in layers] == [6, 12]
-    for position in range(POSITIONS):
-        singles = layer_jacobians(batch[position], at(states, position), latents[position])
-        for batched, single in zip(layers, singles, strict=True):
-            assert batched.has_diagonal_direct_term
-            for part in ("direct", "left", "right"):
-                assert_close(getattr(batched[position], part), getattr(single, part))
-            assert batched[position].diagonality_error == pytest.approx(single.diagonality_error, abs=1e-15)
-
-
 @pytest.mark.parametrize("ignored", ["latent in G", "state in Φ", "latent in Φ"])
 def test_negative_controls_have_the_coupling_that_is_left(ignored: str) -> None:
     """Φ = z/2 + h and G = h/4 + z, each term in turn left out: J = 1/4 + 1 · (1 − ∂zΦ)^{-1} · 1."""
@@ -176,6 +158,7 @@ def test_no_square_matrix_of_the_state_is_formed() -> None:
     latents = solved(batch, states)
     with LargestTensor() as largest:
         for jacobian in batched_layer_jacobians(batch, states, latents):
+            assert jacobian.has_diagonal_direct_term
             assert jacobian.off_diagonal_masses().min() > 0
             assert jacobian.matvec(torch.ones(jacobian.size, dtype=torch.float64)).isfinite().all()
     # Every tangent counts: 2 positions × 4 latent entries × 3 entries of the state.
@@ -312,11 +295,26 @@ def unrolled(transition: Transition, state: State, names: tuple[str, ...], vecto
     return block.state_update(z, vector)
 
 
-@pytest.mark.parametrize("latent_size", [0, LATENT], ids=["explicit", "implicit"])
-@pytest.mark.parametrize("layers", [(("S",), ("c",)), (("c", "S"),), (("S", "window"), ("c",))], ids=str)
+SPLIT, JOINED, WITH_WINDOW = (("S",), ("c",)), (("c", "S"),), (("S", "window"), ("c",))
+
+
+@pytest.mark.parametrize(
+    ("latent_size", "layers", "chunk_entries"),
+    [
+        *((0, layers, 2**20) for layers in (SPLIT, JOINED, WITH_WINDOW)),
+        (LATENT, SPLIT, 1),
+        (LATENT, JOINED, 3 * (SIZE + 1) * LATENT),  # uneven
+        (LATENT, WITH_WINDOW, 2**20),
+    ],
+    ids=str,
+)
 def test_blocks_of_several_shapes_equal_reverse_autodiff(
-    latent_size: int, layers: tuple[tuple[str, ...], ...]
+    latent_size: int,
+    layers: tuple[tuple[str, ...], ...],
+    chunk_entries: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("theory.jacobian.batched.MAX_CHUNK_ENTRIES", chunk_entries)
     made = delta_batch(latent_size)
     batch = TransitionBatch(made.advance, made.inputs, latent_size, layers, made.damping)
     states = delta_states()
@@ -329,6 +327,7 @@ def test_blocks_of_several_shapes_equal_reverse_autodiff(
             expected = jacrev(partial(unrolled, batch[t], state, names))(flatten(state, names))
             assert_close(batched[t].dense(), expected)
             assert_close(single.dense(), expected)
+            assert batched[t].diagonality_error == pytest.approx(single.diagonality_error, abs=1e-15)
 
 
 def test_the_full_matrix_leaves_out_what_has_no_derivative() -> None:
