@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -104,22 +105,12 @@ def test_a_wrong_result_reports_no_speed(benchmark: ModuleType, monkeypatch: pyt
         assert gpu_sequential_solve.run(SOLVE, torch.float32, DEVICE, rounds=1)["times"] == []
 
 
-class Clock:
-    """Gives every function that is timed the next of some times, again and again."""
-
-    def __init__(self, *times: float) -> None:
-        self.times, self.calls = itertools.cycle(times), 0
-
-    def __call__(self, function: Callable[[], object]) -> float:
-        self.calls += 1
-        return next(self.times)
-
-
 @pytest.mark.triton
 def test_every_contender_is_timed_and_its_ratio_is_to_the_kernel() -> None:
-    clock, op = Clock(2, 8, 4), gpu_elementwise.ops(OPS, torch.float32, DEVICE)["short_convolution"]
+    clock = Mock(side_effect=itertools.cycle([2, 8, 4]))
+    op = gpu_elementwise.ops(OPS, torch.float32, DEVICE)["short_convolution"]
     measured = gpu_elementwise.measure(op, 2, clock)
-    assert clock.calls == 12
+    assert clock.call_count == 12
     ratios = {gpu_elementwise.KERNEL: 1, gpu_elementwise.PASSES: 4, gpu_elementwise.AUTOGRAD: 2}
     assert measured["forward"]["times_slower_than_kernel"] == ratios
     # 6 tokens of 12 channels in and out, 12 times 4 taps and 12 biases, 4 bytes each, in 2 ms.
@@ -131,8 +122,8 @@ def test_every_contender_is_timed_and_its_ratio_is_to_the_kernel() -> None:
 @pytest.mark.triton
 @torch.no_grad()
 def test_every_way_is_timed_and_its_ratio_is_to_the_loop() -> None:
-    clock, stopping = Clock(8, 4, 2), Stopping(rtol=0.5)
+    clock, stopping = Mock(side_effect=itertools.cycle([8, 4, 2])), Stopping(rtol=0.5)
     measured = gpu_sequential_solve.measure(SOLVE, torch.float32, DEVICE, 1, stopping, 2, clock)
     assert measured["times_faster_than_eager"] == {"fused, token by token": 2, "fused, whole sequence": 4}
-    assert clock.calls == 6
+    assert clock.call_count == 6
     gpu_sequential_solve.report(measured)
