@@ -61,7 +61,7 @@ SHORT = {
     "analysis.extraction": "--sequences 8 --length 8 --fresh-words 4",
     "analysis.jacobian": "--sequences 2 --length 6 --states 4",
     "analysis.check_certificate": "--processes 1",
-    "analysis.certify": "--sequences 2 --length 8 --states 2",
+    "analysis.certify": "--sequences 2 --length 8 --states 4",
     "analysis.length_generalization": "--sequences 4 --lengths 4 8",
 }
 """Flags that shorten a command: of a flag that is given twice, the last counts."""
