@@ -93,6 +93,10 @@ test_wrong_python_inputs_end_in_one_sentence = refusals(
     (lambda: predicted_underflow(0, torch.float32), "rate is 0"),
     (lambda: predicted_underflow("x", torch.float32), "rate is 'x'; give a number"),  # type: ignore[arg-type]
     (
+        lambda: observed_underflow(SWAPS, BIT, torch.int64, 2, 4, np.random.default_rng(0)),
+        r"is torch\.int64; give",
+    ),
+    (
         lambda: observed_underflow(noisy_parity(0.1), BIT, torch.float32, 2, 4, np.random.default_rng(0)),
         "source has 7 tokens and the automaton 3; give",
     ),
