@@ -11,7 +11,7 @@ from implicit.command_line import BAD_INPUT, run_command
 from implicit.runs import environment
 
 Main = Callable[[Sequence[str] | None], None]
-
+Refuses = Callable[[Main, list[str]], str]
 
 LARGE = 2**26
 """Bytes of a file that is not read, as it may be gigabytes of a hole: its size and its times tell."""
@@ -49,7 +49,7 @@ def git_is_asked_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Main, list[str]], str]:
+def refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refuses:
     """Run a command that has to refuse its input; return the sentence that it refuses it with.
 
     Exit code 2, one line on standard error, nothing on standard output, and nothing written below tmp_path.

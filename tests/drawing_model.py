@@ -35,18 +35,14 @@ class Drawing(StepModel):
         self.bias = nn.Parameter(own)
 
     def init_state(self, batch_size: int) -> State:
-        """Return zeros."""
         return {"h": self.shift.new_zeros(batch_size, 8)}
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Return the features of tokens."""
         return self.dropout(self.embedding(tokens)) * self.scale
 
     def update(self, state: State, inputs: Tensor) -> State:
-        """Add the features."""
         noise = random.random() + np.random.rand() if self.training else 0.0  # noqa: NPY002
         return {"h": torch.tanh(state["h"] + inputs + self.shift + noise)}
 
     def read(self, state: State) -> Tensor:
-        """Return the answers."""
         return self.head(state["h"]) + self.bias

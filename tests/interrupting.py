@@ -1,4 +1,4 @@
-"""Kill work with SIGKILL at every instant at which files change, and let another process go on."""
+"""Interrupt training after a step, or kill work with SIGKILL at every instant at which files change."""
 
 import os
 import signal
@@ -6,7 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+
+from implicit.config.run import TrainConfig
+from implicit.train import train
+from implicit.training.progress import TrainingStep
+
+
+def train_until(step: int, config: TrainConfig, out: Path, **parts: Any) -> None:
+    """Train up to a step, which Ctrl-C interrupts."""
+
+    def interrupt(taken: TrainingStep) -> None:
+        if taken.step == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, out, progress=False, callback=interrupt, **parts)
 
 
 def kill_at_every_instant(folder: Path, work: Callable[[Path], Any]) -> int:

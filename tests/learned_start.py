@@ -25,6 +25,5 @@ class LearnedStart(GRU):
         self.register_buffer("rotations", self.turns.detach().clone(), persistent=False)
 
     def init_state(self, batch_size: int) -> State:
-        """Return the learned state for every sequence."""
         turned = (self.start * self.rotations * self.turns).real
         return {f"hidden.{layer}": start.expand(batch_size, -1) for layer, start in enumerate(turned)}

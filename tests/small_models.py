@@ -28,7 +28,6 @@ CONSTANT_STATE = [name for name, model in MODELS.items() if not model.state_grow
 
 
 def small_sizes(name: str) -> dict[str, Any]:
-    """Return the small sizes that a model has."""
     return {size: value for size, value in SMALL.items() if size in size_names(name)}
 
 

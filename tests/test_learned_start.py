@@ -12,7 +12,7 @@ import analysis.length_generalization
 from analysis.framework.output import weights_sha256
 from implicit import Run, TrainConfig, recipe, train
 from implicit.runs.loading import initial_model
-from implicit.training import checkpoint, loop
+from tests.interrupting import train_until
 
 
 @pytest.fixture
@@ -45,19 +45,8 @@ def test_the_initial_state_is_learned_and_the_rest_is_left(config: TrainConfig, 
     assert torch.equal(after["head.weight"], after["embedding.weight"])
 
 
-def test_resumed_training_ends_with_the_same_bits(
-    config: TrainConfig, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save = checkpoint.save_checkpoint
-
-    def save_and_stop(*arguments: object, **options: object) -> None:
-        save(*arguments, **options)  # type: ignore[arg-type]
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(loop, "save_checkpoint", save_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            train(config, tmp_path / "other", progress=False)
+def test_resumed_training_ends_with_the_same_bits(config: TrainConfig, run: Run, tmp_path: Path) -> None:
+    train_until(3, config, tmp_path / "other")
     resumed = train(config, tmp_path / "other", progress=False).path / "model.safetensors"
     assert resumed.read_bytes() == (run.path / "model.safetensors").read_bytes()
 

@@ -19,6 +19,7 @@ def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_folder(stored_run: Path, tmp_path: Path) -> Path:
-    """A copy of that run, to tamper with."""
+def run_folder(stored_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that run, to tamper with: ``run`` in the current folder."""
+    monkeypatch.chdir(tmp_path)
     return shutil.copytree(stored_run, tmp_path / "run")

@@ -1,25 +1,31 @@
-"""Bad input to training and to run folders: one sentence each, exit code 2, nothing written.
-
-A case of a command names what is done beforehand in a folder that holds the finished run ``run``, the
-arguments, and what the sentence must say. The commands of analysis have their cases in tests/analysis.
-"""
+"""Bad input to training and to run folders: one sentence each, exit code 2, nothing written."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from automata.errors import InputError
 from implicit.runs.loading import load_run
 from implicit.train import main, train
-from tests.implicit.tampering import Prepare, make_unfinished, write
-
-Refuses = Callable[[Callable[..., None], list[str]], str]
-
+from tests.conftest import Refuses
+from tests.implicit.tampering import (
+    Prepare,
+    edit_config,
+    edit_weights,
+    link,
+    make_unfinished,
+    nothing,
+    pipe,
+    remove,
+    write,
+)
 
 NEW = "--task parity --model lstm --out new"
 
@@ -38,23 +44,16 @@ FLAGS = {
     "--task parity --out new": "model is missing; give one with --model",
     "--task parity --model lstm": "out is missing",
     f"{NEW} --steps 0": "steps is 0; it should be greater than 0",
-    f"{NEW} --target-accuracy 1.5": "target_accuracy is 1.5",
     "--model lstm --out new": "task is missing; give one with --task",
-    f"{NEW} --length 0": "length is 0; it should be greater than 0",
     f"{NEW} --length ten": "length is ten; it should be a valid integer",
     f"{NEW} --batch-size 1.5": "batch_size is 1.5",
     f"{NEW} --batch-size 999999999999": "a batch of 999999999999 sequences of length 32 with 2 answers",
-    f"{NEW} --learning-rate -0.1": "learning_rate is -0.1",
     f"{NEW} --betas 0.9 1": "betas holds 1.0; give two numbers",
-    f"{NEW} --hard-fraction 2": "hard_fraction is 2; it should be less than",
     f"{NEW} --task S5-transpositions --hard-fraction 0.5": "'S5-transpositions' has no identity",
-    f"{NEW} --seed -1": "seed is -1; it should be greater than or equal to 0",
     f"{NEW} --steps 10 --warmup-steps 100": "warmup_steps is 100; give at most steps, 10",
     f"{NEW} --device gpu": "device is 'gpu', which is not to be had here; choose",
-    f"{NEW} --d-model 0": "d_model is 0; it should be greater than 0",
     f"{NEW} --d-state 8": "size of lstm 'd_state' is unknown",
     f"{NEW} --model mamba2 --d-model 10": "head_size is 16; it must divide",
-    f"{NEW} --model implicit-mamba2 --damping 2": "damping is 2; it should be less",
     f"{NEW} --out /proc/new": "/proc/new: no such file or directory",
     "--resume --out new": "out is new, which holds no run to resume",
     "--resume --out run --seed 7": "seed is 7, but run holds a finished run with 0; give another folder",
@@ -88,22 +87,11 @@ PREPARED: dict[str, tuple[Prepare, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("argv", FLAGS)
-def test_flags(argv: str, run_folder: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(run_folder.parent)
-    assert FLAGS[argv] in refuses(main, argv.split())
+CASES = {argv: (nothing, argv, sentence) for argv, sentence in FLAGS.items()} | PREPARED
 
 
-@pytest.mark.parametrize(("prepare", "argv", "sentence"), PREPARED.values(), ids=PREPARED)
-def test_command(
-    prepare: Prepare,
-    argv: str,
-    sentence: str,
-    run_folder: Path,
-    refuses: Refuses,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(run_folder.parent)
+@pytest.mark.parametrize(("prepare", "argv", "sentence"), CASES.values(), ids=CASES)
+def test_command(prepare: Prepare, argv: str, sentence: str, run_folder: Path, refuses: Refuses) -> None:
     prepare(run_folder.parent)
     assert sentence in refuses(main, argv.split())
 
@@ -122,7 +110,6 @@ def test_full_disk(tmp_path: Path, refuses: Refuses, monkeypatch: pytest.MonkeyP
 def test_disk_that_fills_up_leaves_nothing_half_written(
     call: int, stored_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever file meets the full disk: the run ends with its name, and goes on once there is room."""
     config = load_run(stored_run).config
     calls = 0
     fsync = os.fsync
@@ -158,7 +145,6 @@ def test_loss_that_is_not_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_real_process(tmp_path: Path) -> None:
-    """What the table checks in this process holds for the command itself."""
     finished = subprocess.run(
         [sys.executable, "-m", "implicit.train", *NEW.split(), "--length", "0"],
         cwd=tmp_path,
@@ -171,3 +157,101 @@ def test_real_process(tmp_path: Path) -> None:
     assert finished.stderr == "error: length is 0; it should be greater than 0\n"
     assert finished.stdout == ""
     assert not list(tmp_path.iterdir())
+
+
+def widen_with_a_hole(folder: Path) -> None:
+    """Ask for 16 MiB of weights from a file that is as large by a hole, which takes no space."""
+    edit_config(sizes={"d_model": 700})(folder)
+    os.truncate(folder / "run" / "model.safetensors", 2**26)
+
+
+def widen_with_a_hole_and_a_header(folder: Path) -> None:
+    """Ask for 64 MiB of weights from a file whose header stands for its size, of a tensor of another name."""
+    edit_config(sizes={"d_model": 1400})(folder)
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**25], "data_offsets": [0, 2**27]}}).encode()
+    weights = folder / "run" / "model.safetensors"
+    weights.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(weights, 8 + len(header) + 2**27)
+
+
+WEIGHTS, CONFIG, METRICS = "run/model.safetensors", "run/config.json", "run/metrics.jsonl"
+NO_TENSORS = f"{WEIGHTS} is not valid safetensors"
+NEGATIVE = b'{"w":{"dtype":"F32","shape":[-1,-1],"data_offsets":[0,4]}}'
+RUNS: dict[str, tuple[Prepare, str]] = {
+    "no weights": (remove(WEIGHTS), f"{WEIGHTS} is missing"),
+    "no metrics": (remove(METRICS), f"{METRICS} is missing"),
+    "unfinished": (make_unfinished, "run run is not finished; finish it with python -m implicit.train"),
+    "config is not JSON": (write(CONFIG, b"{'task'"), f"{CONFIG} is not valid JSON"),
+    "config is nested too deep": (write(CONFIG, b"[" * 100_000), f"{CONFIG} is nested more"),
+    "config is a list": (write(CONFIG, b"[]"), "does not hold a JSON object"),
+    "config with an unknown field": (edit_config(stepz=3), f"{CONFIG}: field 'stepz' is unknown; did"),
+    "config with a bad value": (edit_config(length=-1), f"{CONFIG}: length is -1"),
+    "config with a bad format": (edit_config(format_version="new"), "format_version is 'new'; give"),
+    "config with an unknown task": (edit_config(task="S9"), f"{CONFIG}: task 'S9' is unknown"),
+    "config with bad sizes": (edit_config(sizes={"width": 4}), f"{CONFIG}: size of lstm 'width' is"),
+    "config of another task": (edit_config(task="S3"), "tensor 'embedding.weight' has shape (2, 4) where"),
+    "weights are not safetensors": (write(WEIGHTS, b"not a header"), WEIGHTS),
+    "weights are cut off": (lambda folder: os.truncate(folder / WEIGHTS, 500), NO_TENSORS),
+    "config is a device": (link(CONFIG, "/dev/zero"), f"{CONFIG} is not a regular file"),
+    "config of a billion lists": (
+        write(CONFIG, b"[" + b"[],"[:3] * 2 * 10**7 + b"[]]"),
+        f"{CONFIG} holds more than",
+    ),
+    "metrics are a pipe": (pipe(METRICS), f"{METRICS} is not a regular file"),
+    "weights are endless": (lambda folder: os.truncate(folder / WEIGHTS, 2**25), NO_TENSORS),
+    "weights are larger than a model of their sizes": (
+        edit_weights(lambda weights: weights.update(extra=torch.zeros(2**23))),
+        "tensor 'extra' is unexpected",
+    ),
+    "header of no tensors": (write(WEIGHTS, (15).to_bytes(8, "little") + b'{"head.bias":1}'), NO_TENSORS),
+    "a hole lets a model be larger than its weights": (widen_with_a_hole, f"{WEIGHTS} is not"),
+    "header of a negative shape": (
+        write(WEIGHTS, len(NEGATIVE).to_bytes(8, "little") + NEGATIVE + bytes(4)),
+        NO_TENSORS,
+    ),
+    "task file is a device": (edit_config(task={"file": "/dev/zero"}), "/dev/zero is not a regular"),
+    "too many layers": (edit_config(sizes={"layers": 10**5}), "layers is 100000"),
+    "too wide for its weights": (edit_config(sizes={"d_model": 10**4}), "where the configuration asks for"),
+    "text is a device": (edit_config(task={"text": "/dev/zero"}), "/dev/zero is not a regular"),
+    "a width beyond 64 bits": (edit_config(sizes={"d_model": 2**63}), "more weights than a file"),
+    "too wide for 64 bits": (edit_config(sizes={"d_model": 10**10}), "more weights than a file"),
+    "too long": (edit_config(length=10**12), "length is 1000000000000"),
+    "too many iterations": (
+        edit_config(model="implicit-mamba2", sizes={"max_iterations": 10**12}),
+        "max_iterations is 1000000000000",
+    ),
+    "metrics are not text": (write(METRICS, b"\xff"), f"{METRICS} is not text"),
+}
+
+
+def load(argv: Sequence[str] | None) -> None:
+    load_run((argv or [])[0])
+
+
+def test_no_memory_is_taken_for_weights_that_are_not_in_the_file(
+    run_folder: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widen_with_a_hole_and_a_header(run_folder.parent)
+
+    def built(*_: object) -> None:
+        pytest.fail("the model was built")
+
+    monkeypatch.setattr("implicit.runs.loading.build_model", built)
+    monkeypatch.setattr("implicit.runs.loading.read_tensors", built)
+    assert "tensor 'embedding.weight' is missing" in refuses(load, [str(run_folder)])
+
+
+@pytest.mark.parametrize(("prepare", "sentence"), RUNS.values(), ids=RUNS)
+def test_load_run(prepare: Prepare, sentence: str, run_folder: Path, refuses: Refuses) -> None:
+    prepare(run_folder.parent)
+    assert sentence in refuses(load, ["run"])
+
+
+def test_what_is_no_run_folder(run_folder: Path, refuses: Refuses) -> None:
+    (run_folder.parent / "new").mkdir()
+    for path, sentence in (
+        ("no/run", "run no/run does not exist; make one with python -m implicit.train"),
+        ("run/config.json", "run/config.json is a file; give the folder that holds it"),
+        ("new", "new/config.json is missing"),
+    ):
+        assert sentence in refuses(load, [path])

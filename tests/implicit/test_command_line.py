@@ -77,36 +77,29 @@ def test_faults_of_flags(argv: str, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
+FULL = OSError(errno.ENOSPC, "No space left on device", "out/a")
+DENIED = PermissionError(errno.EACCES, "Permission denied", "out")
+
+
 @pytest.mark.parametrize(
     ("error", "code", "sentence"),
     [
         (InputError("length is 0; give at least 1"), 2, "length is 0; give at least 1"),
         (InputError("two\nlines"), 2, "two lines"),
         (InputError("'\x1b[2J\u202e\x9b' is unknown"), 2, "'\\x1b[2J\\u202e\\x9b' is unknown"),
-        (
-            OSError(errno.ENOSPC, "No space left on device", "out/a"),
-            2,
-            "out/a: no space left on device; free some space and run the same command again",
-        ),
-        (
-            PermissionError(errno.EACCES, "Permission denied", "out"),
-            2,
-            "out: permission denied; give a place that you may write to",
-        ),
+        (FULL, 2, "out/a: no space left on device; free some space and run the same command again"),
+        (DENIED, 2, "out: permission denied; give a place that you may write to"),
         (OSError("odd"), 2, "odd; give another path or mend the file system"),
         (KeyboardInterrupt(), 130, "interrupted; run the same command again to go on"),
     ],
 )
-def test_exit_codes(
-    error: BaseException, code: int, sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_codes(error: BaseException, code: int, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     def main(argv: Sequence[str] | None) -> None:
         raise error
 
     assert run_command(main, []) == code
     captured = capsys.readouterr()
-    assert captured.err == f"error: {sentence}\n"
-    assert captured.out == ""
+    assert (captured.err, captured.out) == (f"error: {sentence}\n", "")
 
 
 @pytest.mark.filterwarnings("always:no choice")
@@ -122,8 +115,6 @@ def test_a_warning_is_one_line_and_said_once(capsys: pytest.CaptureFixture[str])
 
 
 def test_faults_of_the_program_are_not_hidden() -> None:
-    """An error that is not the caller's keeps its traceback."""
-
     def main(argv: Sequence[str] | None) -> None:
         raise ZeroDivisionError
 

@@ -16,8 +16,7 @@ from implicit import LSTM, recipe
 from implicit.command_line import run_command
 from implicit.models.registry import MODELS
 from implicit.runs.loading import load_run
-from implicit.train import main, train
-from implicit.training.train import ShortCurriculumWarning
+from implicit.train import main
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = "d_model=4, steps=2, warmup_steps=1, batch_size=2, length=4, evaluation_sequences=2"
@@ -29,16 +28,13 @@ def test_flags_overrule_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture
     argv = f"--task parity --model lstm --out {out} --gradient-clip none {SMALL}".split()
     assert run_command(main, argv) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith(f"{out} is finished: step 2, ")
     # after any number of random bits, their parity is even with probability 1/2
-    assert captured.out.count(" at length ") == 1
-    assert captured.out.endswith(" at length 4 (the most frequent answer: 0.5000)\n")
-    assert captured.out.count("\n") == 1
+    said = rf"{out} is finished: step 2, .* at length 4 \(the most frequent answer: 0.5000\)\n"
+    assert re.fullmatch(said, captured.out)
     assert captured.err == ""
     sizes = {"d_model": 4, "steps": 2, "warmup_steps": 1, "batch_size": 2, "length": 4}
-    assert load_run(out).config == recipe(
-        "parity", "lstm", **sizes, gradient_clip=None, evaluation_sequences=2
-    )
+    expected = recipe("parity", "lstm", **sizes, gradient_clip=None, evaluation_sequences=2)
+    assert load_run(out).config == expected
 
 
 def test_a_file_of_settings_stands_for_flags_which_win(tmp_path: Path) -> None:
@@ -91,17 +87,10 @@ def run_alone(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_package_is_light_and_its_names_resolve() -> None:
-    """Importing the package loads no torch."""
-    check = "import sys, implicit; assert 'torch' not in sys.modules; print(implicit.load_run.__module__)"
-    finished = run_alone(check)
-    assert (finished.returncode, finished.stderr) == (0, "")
-    assert "implicit.runs.loading" in finished.stdout
-
-
 LIST = "import runpy, sys; sys.argv.append('--list'); runpy.run_module('implicit.train', run_name='__main__')"
 ORDERS = [
-    "import implicit; first = implicit.train; from implicit.train import main, train as second",
+    "import sys, implicit; assert 'torch' not in sys.modules; first = implicit.train; "
+    "from implicit.train import main, train as second",
     "from implicit.train import main, train as first; import implicit; second = implicit.train",
 ]
 CALLS = f"""
@@ -152,14 +141,6 @@ def test_short_curriculum_is_told_once(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"; {told}" in captured.out
 
 
-def test_short_curriculum_is_a_warning_in_python(tmp_path: Path) -> None:
-    config = recipe(
-        "S3", "lstm", steps=2, warmup_steps=1, start_length=4, batch_size=2, d_model=4, evaluation_sequences=2
-    )
-    with pytest.warns(ShortCurriculumWarning, match="the curriculum ends at length 4 of 32"):
-        train(config, tmp_path / "run", progress=False)
-
-
 NEW = ["--task", "parity", "--model", "lstm"]
 
 
@@ -193,15 +174,6 @@ def test_a_model_is_made_from_its_sizes_by_name() -> None:
     by_name: Any = LSTM
     model = by_name(vocabulary_size=2, output_size=3, d_model=8)
     assert (model.config.d_model, model.config.layers, model.config.output_size) == (8, 1, 3)
-    for sizes, message in (
-        ({"d_modle": 8}, "size 'd_modle' is unknown; did you mean 'd_model'"),
-        ({"d_model": 0}, "d_model is 0; it should be greater than 0"),
-        ({"output_size": None}, "output_size is None"),
-    ):
-        with pytest.raises(InputError, match=message):
-            by_name(**{"vocabulary_size": 2, "output_size": 3, **sizes})
-    with pytest.raises(InputError, match="output_size is missing"):
-        by_name(vocabulary_size=2)
 
 
 def flags_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[set[str], str]:

@@ -10,22 +10,16 @@ from pydantic import ValidationError
 
 from automata.errors import InputError
 from implicit.config.curriculum import Curriculum, Growth
-from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.gradients import FactoredImplicit, Phantom, Unrolled
 from implicit.modes import Windowed
 from implicit.penalties.contraction import Contraction
+from tests.small_models import small_config
 
 
 def test_bounded_then_free() -> None:
-    curriculum = Curriculum(
-        bounded_steps=10,
-        bounded_iterations=3,
-        free_max_iterations=20,
-        free_rtol=0.1,
-        phantom_steps=2,
-        phantom_damping=0.5,
-    )
+    free = {"free_max_iterations": 20, "free_rtol": 0.1, "phantom_steps": 2, "phantom_damping": 0.5}
+    curriculum = Curriculum.model_validate({"bounded_steps": 10, "bounded_iterations": 3, **free})
     for step in (1, 10):
         phase = curriculum.phase(step, length=8)
         assert (phase.name, phase.length, phase.gradient) == ("bounded", 8, Unrolled(3))
@@ -77,21 +71,17 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     ("field", "allowed", "refused"),
     [
         ("phantom_damping", (1e-3, 1.0), (0.0, 1.001)),
-        ("carried_share", (0.0, 1.0), (-0.001, 1.001)),
-        ("random_starts", (0.0, 1.0), (-0.001, 1.001)),
-        ("contraction_weight", (0.0, 100.0), (-0.001,)),
+        *(
+            (f"{name}_weight", (0.0, 100.0), (-0.001,))
+            for name in ("contraction", "image_ball", "forgetting")
+        ),
+        *((name, (0.0, 1.0), (-0.001, 1.001)) for name in ("carried_share", "random_starts")),
         ("contraction_power", (1.0, 4.0), (0.999,)),
-        ("image_ball_weight", (0.0, 100.0), (-0.001,)),
-        ("forgetting_weight", (0.0, 100.0), (-0.001,)),
         ("free_rtol", (1e-12, 1.0), (0.0, -1.0)),
-        ("bounded_steps", (0, 1), (-1,)),
-        ("bounded_iterations", (1,), (0,)),
-        ("free_max_iterations", (1,), (0,)),
-        ("phantom_steps", (1,), (0,)),
-        ("carried_after", (0,), (-1,)),
+        *((name, (0, 1), (-1,)) for name in ("bounded_steps", "carried_after")),
+        *((name, (1,), (0,)) for name in ("bounded_iterations", "free_max_iterations", "phantom_steps")),
         ("start_length", (1, None), (0,)),
-        ("length_growth", (1,), (0,)),
-        ("length_growth_every", (1,), (0,)),
+        *((name, (1,), (0,)) for name in ("length_growth", "length_growth_every")),
     ],
 )
 def test_every_field_has_its_range(
@@ -120,14 +110,9 @@ def test_what_the_penalty_and_the_loss_are_told_reaches_the_phases() -> None:
     assert (bounded.penalties, free.penalties) == ({}, {"contraction": expected})
 
 
-GROWING = Curriculum(
-    bounded_steps=0,
-    bounded_length=8,
-    start_length=4,
-    length_growth=5,
-    growth_accuracy=0.9,
-    final_steps=30,
-    contraction_weight=0.25,
+GROWING = Curriculum.model_validate(
+    {"bounded_steps": 0, "bounded_length": 8, "contraction_weight": 0.25, "final_steps": 30}
+    | {"start_length": 4, "length_growth": 5, "growth_accuracy": 0.9}
 )
 
 
@@ -178,9 +163,8 @@ def test_bounded_up_to_its_length_at_any_step() -> None:
 
 
 def test_sequences_go_on_in_the_final_phase_only() -> None:
-    curriculum = GROWING.model_copy(
-        update={"carried_share": 0.5, "forgetting_weight": 0.25, "carried_after": 60}
-    )
+    later = {"carried_share": 0.5, "forgetting_weight": 0.25, "carried_after": 60}
+    curriculum = GROWING.model_copy(update=later)
     for step, final_from, share in ((100, None, 0.0), (101, 101, 0.5), (60, 51, 0.0), (61, 51, 0.5)):
         phase = curriculum.phase(step, 12, Growth(length=12, final_from=final_from))
         assert (phase.carried_share, "forgetting" in phase.penalties) == (share, share > 0)
@@ -201,17 +185,11 @@ def test_gradient_of_the_free_phase(name: str, rule: object) -> None:
     assert curriculum.phase(1, 12).gradient == rule
 
 
-COMMON: dict[str, Any] = {
-    "task": "parity",
-    "model": "lstm",
-    "steps": 500,
-    "learning_rate": 1.0,
-    "final_steps": 30,
-}
+COMMON: dict[str, Any] = {"steps": 500, "learning_rate": 1.0, "final_steps": 30}
 
 
 def test_learning_rate_falls_in_the_final_phase_only() -> None:
-    config = TrainConfig.of(**COMMON, warmup_steps=10, growth_accuracy=0.9)
+    config = small_config(**COMMON, warmup_steps=10, growth_accuracy=0.9)
     assert [config.learning_rate_at(step, Growth(length=4)) for step in (5, 10, 300)] == [0.5, 1.0, 1.0]
     growth = Growth(final_from=101)
     rates = [config.learning_rate_at(step, growth) for step in (100, 115, 130)]
@@ -221,7 +199,7 @@ def test_learning_rate_falls_in_the_final_phase_only() -> None:
 
 
 def test_a_warm_up_that_reaches_into_the_final_phase_is_kept() -> None:
-    config = TrainConfig.of(**COMMON, warmup_steps=20, growth_accuracy=0.1)
+    config = small_config(**COMMON, warmup_steps=20, growth_accuracy=0.1)
     growth = Growth(final_from=3)
     rates = [config.learning_rate_at(step, growth) for step in range(1, 33)]
     assert rates[:20] == pytest.approx([step / 20 for step in range(1, 21)])
@@ -231,4 +209,4 @@ def test_a_warm_up_that_reaches_into_the_final_phase_is_kept() -> None:
 
 def test_final_steps_have_to_fit() -> None:
     with pytest.raises(InputError, match="final_steps is 501; give at most steps, 500"):
-        TrainConfig.of(task="parity", model="lstm", steps=500, growth_accuracy=0.9, final_steps=501)
+        small_config(steps=500, growth_accuracy=0.9, final_steps=501)

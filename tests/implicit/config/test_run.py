@@ -15,10 +15,10 @@ from implicit.config.flat import flat_fields, flat_places, flatten, groups
 from implicit.config.run import EvaluationConfig, TrainConfig
 from implicit.models.registry import size_fields
 from implicit.runs.loading import STORED_RUNS
+from tests.small_models import small_config
 
 
 def of_steps(scheduler: LRScheduler, steps: int) -> list[float]:
-    """The learning rates that a scheduler of torch gives to its optimiser, step after step."""
     rates = []
     for _ in range(steps):
         rates.append(scheduler.optimizer.param_groups[0]["lr"])
@@ -29,46 +29,29 @@ def of_steps(scheduler: LRScheduler, steps: int) -> list[float]:
 
 def test_learning_rate_is_that_of_torch() -> None:
     """Warm-up as LambdaLR gives it, then CosineAnnealingLR from the peak."""
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
-        steps=50,
-        warmup_steps=10,
-        learning_rate=0.2,
-        final_learning_rate_fraction=0.25,
-    )
+    rates = {"learning_rate": 0.2, "final_learning_rate_fraction": 0.25}
+    config = small_config(steps=50, warmup_steps=10, **rates)
     weight = torch.nn.Parameter(torch.zeros(1))
     warmup = of_steps(LambdaLR(torch.optim.SGD([weight], 0.2), lambda step: (step + 1) / 10), 10)
     annealing = CosineAnnealingLR(torch.optim.SGD([weight], 0.2), T_max=40, eta_min=0.05)
     cosine = of_steps(annealing, 41)[1:]
     # torch's cosine is a recurrence over 40 steps: rounding of some 1e-16 per step.
-    assert [config.learning_rate_at(step) for step in range(1, 51)] == pytest.approx(
-        warmup + cosine, rel=1e-12
-    )
+    found = [config.learning_rate_at(step) for step in range(1, 51)]
+    assert found == pytest.approx(warmup + cosine, rel=1e-12)
 
 
 def test_warmup_of_all_steps() -> None:
-    config = TrainConfig.of(task="parity", model="lstm", steps=4, warmup_steps=4, learning_rate=1)
+    config = small_config(steps=4, warmup_steps=4, learning_rate=1)
     assert [config.learning_rate_at(step) for step in range(1, 5)] == [0.25, 0.5, 0.75, 1]
 
 
-GROWING = {
-    "task": "S3",
-    "model": "lstm",
-    "length": 8,
-    "batch_size": 2,
-    "tokens_per_update": 24,
-    "learning_rate": 0.6,
-    "warmup_steps": 0,
-    "scale_learning_rate": True,
-    "start_length": 2,
-    "growth_accuracy": 0.9,
-}
+GROWING = {"length": 8, "tokens_per_update": 24, "start_length": 2, "growth_accuracy": 0.9}
+GROWING |= {"learning_rate": 0.6, "steps": 500, "warmup_steps": 0, "scale_learning_rate": True}
 
 
 def test_learning_rate_follows_the_number_of_sequences() -> None:
     """12 sequences of 2 tokens, 6 of 4, 3 of 8."""
-    config = TrainConfig.of(**GROWING)
+    config = small_config(**GROWING)
     rates = [config.learning_rate_at(5, Growth(length=length)) for length in (None, 2, 4, 8)]
     assert rates == pytest.approx([0.6, 0.6, 0.3, 0.15], rel=1e-15)
 
@@ -76,14 +59,13 @@ def test_learning_rate_follows_the_number_of_sequences() -> None:
 @pytest.mark.parametrize("missing", ["tokens_per_update", "start_length", "growth_accuracy"])
 def test_learning_rate_that_nothing_scales_is_refused(missing: str) -> None:
     with pytest.raises(InputError, match="scale_learning_rate is True"):
-        TrainConfig.of(**{**GROWING, missing: None})
+        small_config(**GROWING | {missing: None})
 
 
 @pytest.mark.parametrize("model", ["implicit-mamba2", "mamba2", "lstm"])
 def test_json_rebuilds_the_configuration(model: str) -> None:
-    config = TrainConfig.of(
-        task="S5", model=model, hard_fraction=0.5, evaluation_lengths=(8, 16), start_length=2
-    )
+    own = {"hard_fraction": 0.5, "evaluation_lengths": (8, 16), "start_length": 2}
+    config = TrainConfig.of(task="S5", model=model, **own)
     stored = json.loads(json.dumps(config.as_json()))
     assert TrainConfig.from_json(stored) == config
     assert next(iter(stored)) == "format_version"
@@ -98,49 +80,21 @@ def test_a_field_that_was_not_there_when_it_was_stored_has_its_default() -> None
     assert (loaded.curriculum.image_ball_weight, loaded.algorithm) == (0.0, "AdamW")
 
 
-FIRST_FORMAT = {
-    "task": "parity",
-    "model": "lstm",
-    "hard_fraction": 0.5,
-    "sizes": {"d_model": 8, "layers": 1},
-    "batch_size": 48,
-    "length": 16,
-    "steps": 1200,
-    "learning_rate": 0.004,
-    "betas": [0.9, 0.99],
-    "weight_decay": 0.125,
-    "gradient_clip": None,
-    "warmup_steps": 90,
-    "final_learning_rate_fraction": 0.2,
-    "seed": 7,
-    "evaluate_every": 60,
-    "evaluation_lengths": [16, 32],
-    "evaluation_sequences": 33,
-    "evaluation_rtol": 0.01,
-    "evaluation_max_iterations": 99,
-    "target_accuracy": 0.75,
-    "patience": 4,
-    "checkpoint_every": 70,
-    "bounded_steps": 500,
-    "bounded_iterations": 5,
-    "free_max_iterations": 25,
-    "free_mode": "windowed",
-    "free_rtol": 0.0625,
-    "phantom_steps": 6,
-    "phantom_damping": 0.5,
-    "contraction_weight": 0.03,
-    "forgetting_weight": 0.25,
-    "carried_share": 0.9,
-    "carried_after": 700,
-    "start_length": 3,
-    "length_growth": 2,
-    "length_growth_every": 150,
-}
+FIRST_FORMAT = json.loads("""{
+  "task": "parity", "model": "lstm", "hard_fraction": 0.5, "sizes": {"d_model": 8, "layers": 1},
+  "batch_size": 48, "length": 16, "steps": 1200, "learning_rate": 0.004, "betas": [0.9, 0.99],
+  "weight_decay": 0.125, "gradient_clip": null, "warmup_steps": 90, "final_learning_rate_fraction": 0.2,
+  "seed": 7, "evaluate_every": 60, "evaluation_lengths": [16, 32], "evaluation_sequences": 33,
+  "evaluation_rtol": 0.01, "evaluation_max_iterations": 99, "target_accuracy": 0.75, "patience": 4,
+  "checkpoint_every": 70, "bounded_steps": 500, "bounded_iterations": 5, "free_max_iterations": 25,
+  "free_mode": "windowed", "free_rtol": 0.0625, "phantom_steps": 6, "phantom_damping": 0.5,
+  "contraction_weight": 0.03, "forgetting_weight": 0.25, "carried_share": 0.9, "carried_after": 700,
+  "start_length": 3, "length_growth": 2, "length_growth_every": 150
+}""")
 """Every field of the first format of config.json, each with a value that is not its default."""
 
 
 def test_first_format_is_read() -> None:
-    """Field by field, where each of them stands today."""
     config = TrainConfig.from_json(FIRST_FORMAT)
     evaluation = {"every": "evaluate_every"} | {name: name for name in ("target_accuracy", "patience")}
     for name, value in FIRST_FORMAT.items():
@@ -173,28 +127,20 @@ def test_stored_configuration_is_read(run: Path) -> None:
 )
 def test_other_versions_are_refused(version: object, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        TrainConfig.from_json(
-            {**TrainConfig.of(task="parity", model="lstm").as_json(), "format_version": version}
-        )
+        TrainConfig.from_json(small_config().as_json() | {"format_version": version})
 
 
 def test_flat_names_and_groups_name_the_same_fields() -> None:
-    flat = TrainConfig.of(task="parity", model="lstm", bounded_steps=3, evaluation_rtol=0.5)
-    nested = TrainConfig.of(
-        task="parity", model="lstm", curriculum={"bounded_steps": 3}, evaluation=EvaluationConfig(rtol=0.5)
-    )
-    assert flat == nested
+    flat = small_config(bounded_steps=3, evaluation_rtol=0.5)
+    assert flat == small_config(curriculum={"bounded_steps": 3}, evaluation=EvaluationConfig(rtol=0.5))
     assert TrainConfig.of(**flat.flat()) == flat
     assert flat.updated(bounded_steps=4).curriculum == Curriculum(bounded_steps=4)
 
 
 def test_flat_names_are_told_apart() -> None:
-    """No two fields have the same flat name, and none that of a group or of a model's size."""
     places = flat_places(TrainConfig)
-    count = len(flat_fields(TrainConfig)) + sum(
-        len(inner.model_fields) for inner in groups(TrainConfig).values()
-    )
-    assert len(places) == count
+    inner = sum(len(group.model_fields) for group in groups(TrainConfig).values())
+    assert len(places) == len(flat_fields(TrainConfig)) + inner
     assert not set(places) & (set(groups(TrainConfig)) | set(size_fields()))
 
 
@@ -226,24 +172,12 @@ def test_faults_are_told_by_the_name_that_was_used(values: dict[str, object], se
 def test_shortfall_names_the_fewest_steps_that_suffice(
     start: int | None, growth: int, every: int, steps: int, length: int
 ) -> None:
-    """The length is walked to step by step."""
-    config = TrainConfig.of(
-        task="parity",
-        model="lstm",
-        warmup_steps=0,
-        steps=steps,
-        length=length,
-        start_length=start,
-        length_growth=growth,
-        length_growth_every=every,
-    )
+    growing = {"start_length": start, "length_growth": growth, "length_growth_every": every}
+    config = small_config(warmup_steps=0, steps=steps, length=length, **growing)
     needed = next(step for step in range(1, 10**6) if config.curriculum.phase(step, length).length == length)
     assert config.curriculum.first_step_at(length) == needed
     assert (config.shortfall() is None) == (steps >= needed)
     if steps < needed:
         reached = config.curriculum.phase(steps, length).length
-        told = config.shortfall()
-        assert told is not None
-        assert told.startswith(
-            f"the curriculum ends at length {reached} of {length}; raise steps to at least {needed},"
-        )
+        said = f"the curriculum ends at length {reached} of {length}; raise steps to at least {needed},"
+        assert str(config.shortfall()).startswith(said)

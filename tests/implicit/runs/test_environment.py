@@ -24,7 +24,7 @@ def test_names_no_machine_or_path() -> None:
     assert "/" not in text
 
 
-def test_commit_is_that_of_the_repository_that_tracks_the_file(
+def test_commit_is_of_the_repository_that_tracks_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def git(*arguments: str) -> str:

@@ -4,6 +4,7 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -46,23 +47,16 @@ def test_file_is_old_or_new_wherever_writing_ends(
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"new")]
 
 
-def test_content_is_on_the_disk_before_it_is_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_is_on_disk_before_it_is_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    fsync, replace = os.fsync, os.replace
+    for name, function in (("fsync", os.fsync), ("replace", os.replace)):
 
-    def recorded_fsync(descriptor: int) -> None:
-        calls.append("fsync")
-        fsync(descriptor)
+        def recorded(*given: Any, name: str = name, function: Any = function) -> None:
+            assert name == "fsync" or given[0].read_bytes() == b"new"
+            calls.append(name)
+            function(*given)
 
-    def recorded_replace(source: Path, target: Path) -> None:
-        assert source.read_bytes() == b"new"
-        calls.append("replace")
-        replace(source, target)
-
-    monkeypatch.setattr(os, "fsync", recorded_fsync)
-    monkeypatch.setattr(os, "replace", recorded_replace)
+        monkeypatch.setattr(os, name, recorded)
     write_bytes(tmp_path / "file", b"new")
     assert calls == ["fsync", "replace", "fsync"]
 
@@ -139,9 +133,7 @@ def test_missing_file(read: Callable[[Path], object], tmp_path: Path) -> None:
     ],
     ids=["missing", "shape", "dtype", "not finite", "unexpected"],
 )
-def test_tensors_that_do_not_fit_are_told_with_the_remedy(
-    stored: dict[str, torch.Tensor], fault: str
-) -> None:
+def test_tensors_that_do_not_fit_are_refused(stored: dict[str, torch.Tensor], fault: str) -> None:
     with pytest.raises(InputError) as caught:
         check_tensors(Path("w.safetensors"), stored, {"w": torch.ones(2)})
     assert str(caught.value) == f"w.safetensors: {fault}; restore the file or train again"
@@ -184,9 +176,7 @@ def test_a_flipped_bit_is_told(place: str, tmp_path: Path) -> None:
         read_tensors(path)
 
 
-def test_writes_that_are_killed_leave_the_file_of_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_writes_leave_the_file_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the hash and the file: one that had no hash, and one of which the hash is kept."""
     path, replace = tmp_path / "w.safetensors", os.replace
 

@@ -1,5 +1,11 @@
-"""A run folder goes from one whole state to the next: what is removed is what nothing needs any more."""
+"""A run folder goes from one whole state to the next, and one process at a time trains in it."""
 
+import errno
+import os
+import signal
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,9 +18,11 @@ from implicit.models.registry import build_model
 from implicit.runs import folder as folder_module
 from implicit.runs.files import write_tensors
 from implicit.runs.folder import RunFolder
+from implicit.train import main, train
+from tests.conftest import Refuses
 from tests.small_models import small_config
 
-CONFIG = small_config()
+CONFIG = small_config(batch_size=4, length=6, steps=2)
 
 
 @pytest.fixture
@@ -28,13 +36,7 @@ def begun(tmp_path: Path) -> RunFolder:
     return run
 
 
-def test_a_run_may_lie_in_folders_that_are_not_there_yet(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path / "study" / "parity" / "seed-0")
-    run.begin(CONFIG)
-    assert run.read_config() == CONFIG
-
-
-def test_the_checkpoint_is_there_until_the_weights_are(
+def test_the_checkpoint_stays_until_the_weights_are(
     begun: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full when the weights are written costs no step of training."""
@@ -50,17 +52,12 @@ def test_the_checkpoint_is_there_until_the_weights_are(
     assert begun.checkpoint_file.read_bytes() == b"all steps so far"
     assert not begun.finished
 
-    order: list[str] = []
-    write = write_tensors
-
     def watched(path: Path, tensors: dict[str, torch.Tensor]) -> None:
-        assert begun.checkpoint_file.is_file()
-        order.append(path.name)
-        write(path, tensors)
+        assert (path, begun.checkpoint_file.is_file()) == (begun.weights_file, True)
+        write_tensors(path, tensors)
 
     monkeypatch.setattr(folder_module, "write_tensors", watched)
     begun.finish(model)
-    assert order == [begun.weights_file.name]
     assert begun.finished
 
 
@@ -91,4 +88,86 @@ def test_no_checkpoint_is_written_through_a_link_out_of_the_folder(tmp_path: Pat
     mine.mkdir()
     run.checkpoint_file.parent.symlink_to(mine)
     with pytest.raises(InputError, match=r"run/checkpoint is a link to .*/mine; remove it"), run.held():
+        pass
+
+
+HOLD = """
+import sys, time
+from filelock import FileLock
+lock = FileLock(sys.argv[1])
+lock.acquire()
+print("held", flush=True)
+time.sleep(60)
+"""
+ARGUMENTS = "--task parity --model lstm --d-model 4 --length 6 --steps 2 --warmup-steps 1 --out"
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> subprocess.Popen[str]:
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder.lock_file)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_the_second_process_is_told_and_may_go_on_when_the_first_is_killed(
+    holder: subprocess.Popen[str], tmp_path: Path, refuses: Refuses
+) -> None:
+    try:
+        sentence = refuses(main, [*ARGUMENTS.split(), str(tmp_path / "run")])
+        assert "where another process trains at this moment; wait until it ends, or give another" in sentence
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    assert (tmp_path / "run" / "lock").exists()  # a file that nobody holds
+    run = train(CONFIG, tmp_path / "run", progress=False)
+    assert not (run.path / "lock").exists()
+
+
+def test_a_folder_is_held_while_the_context_lasts_and_left_as_it_was(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "parent" / "run")
+    with folder.held():
+        with (
+            pytest.raises(InputError, match=r"parent/run, where another process trains"),
+            RunFolder(folder.path).held(),
+        ):
+            pass
+        assert folder.lock_file.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_training_holds_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from implicit.training import train as training
+
+    def second(*_: object) -> None:
+        with pytest.raises(InputError, match="another process trains"):
+            train(CONFIG, tmp_path / "run", progress=False)
+
+    monkeypatch.setattr(training, "take_steps", second)
+    run = train(CONFIG, tmp_path / "run", progress=False)
+    assert not (run.path / "lock").exists()
+    assert train(CONFIG, tmp_path / "run", progress=False).path == run.path  # finished: nothing to hold
+
+
+@pytest.mark.parametrize("missing", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_used_without(
+    missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(missing, os.strerror(missing))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = train(CONFIG, tmp_path / "run", progress=False)
+    assert not (run.path / "lock").exists()
+
+
+def test_a_lock_that_is_a_looping_link_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "lock")
+    with pytest.raises(InputError, match="lock is a link; remove it"), RunFolder(tmp_path).held():
         pass

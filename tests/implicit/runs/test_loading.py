@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ import torch
 import implicit
 from automata.errors import InputError
 from automata.tasks.registry import make_task
-from automata.tasks.word_problem import WordProblem
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
@@ -25,8 +25,8 @@ from implicit.runs.loading import initial_model, load_run
 from implicit.seeded import Seeded
 from implicit.train import train
 from implicit.training.initial import begin_from
-from implicit.training.progress import TrainingStep
-from tests.small_models import small_sizes
+from tests.interrupting import train_until
+from tests.small_models import small_config, small_sizes
 from tests.solving import solved
 
 
@@ -38,27 +38,18 @@ def logits(model: SequenceModel, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def small(model: str, **overrides: object) -> TrainConfig:
-    """Three steps of a small model."""
-    settings = {
-        "d_model": 8,
-        "steps": 3,
-        "warmup_steps": 1,
-        "batch_size": 2,
-        "length": 5,
-        "evaluate_every": 2,
-        "free_gradient": "phantom",  # after three steps, an exact one may not be had
-    }
-    validation = {"evaluation_sequences": 2, "evaluation_max_iterations": 4}
-    return recipe("parity", model, **settings | validation | overrides)
+    settings: dict[str, object] = {"d_model": 8, "steps": 3, "warmup_steps": 1, "batch_size": 2, "length": 5}
+    settings |= {"evaluate_every": 2, "evaluation_sequences": 2, "evaluation_max_iterations": 4}
+    settings |= {"free_gradient": "phantom"}  # after three steps, an exact one may not be had
+    return recipe("parity", model, **settings | overrides)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_loaded_run_answers_as_the_trained_model_does(model: str, tmp_path: Path) -> None:
     head = small_sizes(model)
     trained = train(small(model, hard_fraction=0.5, **head), tmp_path / "run", progress=False)
-    loaded = load_run(str(tmp_path / "run"))
+    loaded: Any = load_run(str(tmp_path / "run"))
     assert loaded.config == trained.config
-    assert isinstance(loaded.task, WordProblem)
     assert loaded.task.hard_fraction == 0.5
     assert loaded.metrics == trained.metrics
     tokens = torch.tensor([[0, 1, 1, 0, 1]])
@@ -99,35 +90,18 @@ def test_a_run_goes_on_in_its_own_dtype(tmp_path: Path, default_dtype: Callable[
     tokens = torch.tensor([[0, 1, 1, 0, 1]])
     config = small("implicit-mamba2", checkpoint_every=1, carried_share=0.5, **small_sizes("implicit-mamba2"))
     expected = train(config, tmp_path / "whole", progress=False).model(tokens)
-
-    def stop(taken: TrainingStep) -> None:
-        if taken.step == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", progress=False, callback=stop)
+    train_until(2, config, tmp_path / "run")
     default_dtype(torch.float64)
     assert torch.equal(train(config, tmp_path / "run", progress=False).model(tokens), expected)
 
 
 def test_run_by_name(stored_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stored run is found by its name, unless a folder of that name is nearer."""
     shutil.copytree(stored_run, tmp_path / "package" / "parity")
     monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path / "package")
     monkeypatch.chdir(tmp_path)
     assert implicit.load_run("parity").path == tmp_path / "package" / "parity"
     shutil.copytree(stored_run, tmp_path / "parity")
     assert implicit.load_run("parity").path == Path("parity")
-
-
-def test_folder_of_a_killed_beginning_is_taken_over(tmp_path: Path) -> None:
-    """What a process leaves that dies before the configuration is in place is no foreign file."""
-    folder = RunFolder(tmp_path)
-    folder.environment_file.write_text("{}")
-    (tmp_path / f".config.json.{'0' * 16}.tmp").write_text('{"ta')
-    run = train(small("lstm"), tmp_path, progress=False)
-    assert run.metrics[-1]["step"] == 3
-    assert not list(tmp_path.glob("*.tmp"))
 
 
 def test_other_configuration_is_refused_by_field(tmp_path: Path) -> None:
@@ -187,14 +161,7 @@ def test_models_and_draws_in_the_context_are_those_of_the_seed() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-CONFIG = TrainConfig.of(
-    task="parity",
-    model="tests.drawing_model:Drawing",
-    steps=4,
-    warmup_steps=1,
-    batch_size=2,
-    checkpoint_every=2,
-)
+CONFIG = small_config(model="tests.drawing_model:Drawing", sizes={}, steps=4, checkpoint_every=2)
 
 
 def weights(model: SequenceModel) -> dict[str, list[float]]:
@@ -208,10 +175,13 @@ def test_a_users_model_is_that_of_its_seed() -> None:
     first = made()
     for draw in (torch.rand, np.random.rand):
         draw(3)
-    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+
+    def states() -> list[object]:
+        return [torch.get_rng_state().tolist(), random.getstate(), repr(np.random.get_state())]  # noqa: NPY002
+
+    before = states()
     assert made() == first
-    assert torch.equal(torch.get_rng_state(), states[0])
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == states[1:]  # type: ignore[index]  # noqa: NPY002
+    assert states() == before
     other = made(CONFIG.updated(seed=1))
     assert all(other[name] != first[name] for name in first)
 
@@ -220,12 +190,6 @@ def test_training_with_dropout_is_that_of_its_seed(tmp_path: Path) -> None:
     first = weights(train(CONFIG, tmp_path / "one", progress=False).model)
     torch.rand(3)
     assert weights(train(CONFIG, tmp_path / "two", progress=False).model) == first
-
-    def stop(taken: TrainingStep) -> None:
-        if taken.step == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(CONFIG, tmp_path / "three", progress=False, callback=stop)
+    train_until(3, CONFIG, tmp_path / "three")
     torch.rand(3)
     assert weights(train(CONFIG, tmp_path / "three", progress=False).model) == first

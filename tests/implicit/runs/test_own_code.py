@@ -76,7 +76,14 @@ class Nested:
         """One that no name at the top level leads to."""
 '''
 
-SMALL = {"steps": 2, "warmup_steps": 1, "batch_size": 2, "length": 4, "evaluation_sequences": 2, "d_model": 4}
+SMALL: dict[str, Any] = {
+    "steps": 2,
+    "warmup_steps": 1,
+    "batch_size": 2,
+    "length": 4,
+    "evaluation_sequences": 2,
+    "d_model": 4,
+}
 FLAGS = [part for name, value in SMALL.items() for part in ("--" + name.replace("_", "-"), str(value))]
 
 
@@ -91,7 +98,6 @@ def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def in_another_process(path: Path, own_code_in: Path) -> str:
-    """What another process makes of a run: its answers on three tokens, as text."""
     program = (
         "import sys, torch, implicit; run = implicit.load_run(sys.argv[1], allow_code=True); "
         "print(run.task.name, run.model(torch.tensor([[0, 1, 1]])).tolist())"
@@ -109,9 +115,8 @@ def in_another_process(path: Path, own_code_in: Path) -> str:
 def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path) -> None:
     module = __import__(own_code)
     config = recipe("parity", "lstm", **SMALL)
-    run = implicit.train(
-        config, tmp_path / "run", progress=False, task=f"{own_code}:clock", model=module.Wider
-    )
+    own = {"task": f"{own_code}:clock", "model": module.Wider}
+    run = implicit.train(config, tmp_path / "run", progress=False, **own)
     assert run.config.task == {"object": f"{own_code}:clock"}
     assert (run.config.model, run.config.sizes["factor"]) == (f"{own_code}:Wider", 2)
     assert type(run.model) is module.Wider
@@ -119,30 +124,31 @@ def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path)
     assert in_another_process(run.path, tmp_path) == f"clock {run.model(tokens).tolist()}"
 
 
-def test_names_on_the_command_line(own_code: str, tmp_path: Path) -> None:
-    argv = ["--task", f"{own_code}:clock", "--model", f"{own_code}:Wider", "--out", str(tmp_path / "run")]
-    assert run_command(main, [*argv, *FLAGS, "--factor", "3"]) == 0
-    run = load_run(tmp_path / "run", allow_code=True)
+def test_names_on_the_command_line_and_the_same_command_again(own_code: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    argv = f"--task {own_code}:clock --model {own_code}:Wider --out {out} --quiet".split() + FLAGS
+    for _ in range(2):
+        assert run_command(main, [*argv, "--factor", "3"]) == 0
+    run = load_run(out, allow_code=True)
     assert (run.task.name, run.task.vocabulary_size, run.task.output_size) == ("clock", 2, 3)
     assert run.config.sizes["factor"] == 3
     assert dict(run.model.named_parameters())["embedding.weight"].shape == (2, 12)
+    assert run_command(main, ["--resume", "--out", str(out), "--allow-code"]) == 0
+    begun = ["--initial-weights", str(out), "--allow-code", "--out", str(tmp_path / "next")]
+    assert run_command(main, [*argv[:2], "--quiet", *FLAGS[:-2], *begun]) == 0
 
 
 @pytest.mark.parametrize("missing", ["task", "model"])
 def test_run_with_code_that_is_gone_says_what_to_import(
     missing: str, own_code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = {"task": f"{own_code}:clock", "model": f"{own_code}:Wider"}
-    named = {"task": "parity", "model": "lstm", missing: own[missing]}
-    config = recipe(named["task"], named["model"], **SMALL)
-    implicit.train(config, tmp_path / "run", progress=False)
+    own = f"{own_code}:clock" if missing == "task" else f"{own_code}:Wider"
+    named: dict[str, Any] = {"task": "parity", "model": "lstm", missing: own}
+    implicit.train(recipe(**named, **SMALL), tmp_path / "run", progress=False)
     (tmp_path / f"{own_code}.py").unlink()
     monkeypatch.delitem(sys.modules, own_code)
-    with pytest.raises(
-        InputError, match=rf"run.config\.json: .*{own[missing]}.*cannot be imported"
-    ) as caught:
+    with pytest.raises(InputError, match=rf"\A.*run.config\.json: .*{own}.*cannot be imported.*\Z"):
         load_run(tmp_path / "run", allow_code=True)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.fixture
@@ -205,15 +211,6 @@ def test_every_command_asks_before_it_calls_what_a_run_names(
     assert "--task" in error if "check_certificate" in command[0] else "--allow-code" in error
 
 
-def test_the_flag_and_the_same_command_again_need_no_more(own_code: str, tmp_path: Path) -> None:
-    argv = f"--task {own_code}:clock --model lstm --out {tmp_path / 'run'} --quiet".split() + FLAGS
-    assert run_command(main, argv) == 0
-    assert run_command(main, argv) == 0
-    assert run_command(main, ["--resume", "--out", str(tmp_path / "run"), "--allow-code"]) == 0
-    begun = ["--initial-weights", str(tmp_path / "run"), "--allow-code", "--out", str(tmp_path / "next")]
-    assert run_command(main, [*argv[:2], "--quiet", *FLAGS[:-2], *begun]) == 0
-
-
 def test_modules_in_a_run_folder_are_not_found_by_commands(run_with_code: Path) -> None:
     """Python's -m puts the current folder on the path, before anything of ours runs."""
     for name in ("pathlib", "pydantic", "flint"):
@@ -242,7 +239,6 @@ def test_class_of_ones_own_is_learnt_from(model: str, own_code: str, tmp_path: P
 
 
 def test_task_object_stands_in_the_folder(tmp_path: Path) -> None:
-    """A word problem of one's own is rebuilt from its table: nothing has to be imported."""
     task = WordProblem([[0, 1], [1, 1]], 0, ["a", "b"], ["no", "yes"], name="seen b")
     run = implicit.train(recipe(task, "lstm", **SMALL), tmp_path / "run", progress=False)
     assert run.task.specification() == task.specification()
@@ -250,19 +246,15 @@ def test_task_object_stands_in_the_folder(tmp_path: Path) -> None:
 
 
 def test_regular_expression_and_file_on_the_command_line(tmp_path: Path) -> None:
-    """The file holds the automaton of the pattern: both train the same weights."""
     argv = ["--model", "lstm", *FLAGS]
     assert run_command(main, ["--regex", "(ab|ba)*", "--out", str(tmp_path / "regex"), *argv]) == 0
-    task = load_run(tmp_path / "regex").task
-    assert isinstance(task, WordProblem)
+    task: Any = load_run(tmp_path / "regex").task
     names = task.state_names
+    rows = {name: dict(zip("ab", row, strict=True)) for name, row in zip(names, task.table, strict=True)}
     automaton = {
         "initial": names[task.initial_state],
         "avoid": [names[state] for state in task.avoid],
-        "transitions": {
-            names[state]: {token: names[following] for token, following in zip("ab", row, strict=True)}
-            for state, row in enumerate(task.table)
-        },
+        "transitions": {name: {a: names[to] for a, to in row.items()} for name, row in rows.items()},
     }
     (tmp_path / "task.json").write_text(json.dumps(automaton))
     argv += ["--out", str(tmp_path / "file"), "--task-file", str(tmp_path / "task.json")]
@@ -305,15 +297,9 @@ def test_objects_that_no_name_leads_to_are_refused(own_code: str) -> None:
 def test_code_that_no_other_process_finds_is_refused_before_training(
     given: str, own_code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The code of a script or a notebook, and a class that does not stand under its own name."""
     module = __import__(own_code)
-    task: Any
-    task, model = {
-        "class of a script": ("parity", module.Wider),
-        "name of a model": ("parity", "__main__:Wider"),
-        "name of a task": ({"object": "__main__:clock"}, "lstm"),
-        "rebound class": ("parity", module.Wider),
-    }[given]
+    task: Any = {"object": "__main__:clock"} if given == "name of a task" else "parity"
+    model = {"name of a model": "__main__:Wider", "name of a task": "lstm"}.get(given, module.Wider)
     if given == "class of a script":
         monkeypatch.setattr(module.Wider, "__module__", "__main__")
     if given == "rebound class":

@@ -5,81 +5,58 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from automata.tasks.specification import task_from
 from implicit.fixed_point import NotConvergedWarning, Solution, Status, Stopping
-from implicit.models.implicit_model import ImplicitModel
-from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
+from implicit.models.interface import ModelOutput
 from implicit.models.registry import build_model
+from implicit.models.torch_rnn import LSTM, LSTMConfig
 from implicit.modes import Solve
 from implicit.training.evaluation import Convergence, Evaluation, evaluate
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
-from theory.transition import State, TransitionBatch
+
+PARITY = make_task("parity")
 
 
-class ExactParity(SequenceModel):
+class ExactParity(LSTM):
     """Right on the first ``right`` tokens, wrong on all others."""
 
-    name = "exact-parity"
-    config_class = ModelConfig
-
     def __init__(self, right: int) -> None:
-        super().__init__(ModelConfig(vocabulary_size=2, output_size=2))
+        super().__init__(LSTMConfig(vocabulary_size=2, output_size=2, d_model=1))
         self.right = right
         self.seen: list[Tensor] = []
 
-    def run(
-        self,
-        tokens: Tensor,
-        state: State | None = None,
-        solve: Solve | None = None,
-        *,
-        lengths: Tensor | None = None,
-    ) -> ModelOutput:
+    def run(self, tokens: Tensor, *_: Any, **__: Any) -> ModelOutput:
         self.seen.append(tokens)
         wrong = torch.arange(tokens.shape[1]) >= self.right
         labels = (tokens.cumsum(dim=1) + wrong) % 2
         return ModelOutput(torch.nn.functional.one_hot(labels, 2).float(), {})
 
-    def init_state(self, batch_size: int) -> State:
-        raise NotImplementedError
-
-    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
-        raise NotImplementedError
-
-    def transitions(self, tokens: Tensor) -> TransitionBatch:
-        raise NotImplementedError
-
 
 def test_accuracy_of_a_model_that_is_right_on_the_first_tokens() -> None:
-    evaluation = evaluate(ExactParity(right=17), make_task("parity"), length=20, sequences=10, batch_size=4)
+    evaluation = evaluate(ExactParity(right=17), PARITY, length=20, sequences=10, batch_size=4)
     assert evaluation.correct.shape == (10, 20)
     assert evaluation.per_position.tolist() == [1.0] * 17 + [0.0] * 3
     assert evaluation.accuracy == 0.7  # of the last ten tokens
     assert evaluation.token_accuracy == 0.85
     assert evaluation.sequence_accuracy == 0
     assert evaluation.convergence is None
-
-
-def test_short_sequences_count_whole() -> None:
-    assert evaluate(ExactParity(right=2), make_task("parity"), length=4).accuracy == 0.5
+    assert evaluate(ExactParity(right=2), PARITY, length=4).accuracy == 0.5  # short ones count whole
 
 
 def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
-    task = make_task("parity")
+    task = PARITY
     torch.manual_seed(0)
     model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8}, task)
-    assert isinstance(model, ImplicitModel)
     stopping = Stopping(rtol=1e-3, max_iterations=30)
     solve = Solve("simultaneous", stopping=stopping)
-    part = {"sequences": 3, "batch_size": 2, "seed": 4, "stream": Stream.VALIDATION}
+    part: Any = {"sequences": 3, "batch_size": 2, "seed": 4, "stream": Stream.VALIDATION}
     with pytest.warns(NotConvergedWarning, match=r"batch 0 of 2: .* \(mode simultaneous, first at") as caught:
-        evaluation = evaluate(model, task, length=6, **part, solve=solve)  # type: ignore[arg-type]
+        evaluation: Any = evaluate(model, task, length=6, **part, solve=solve)
     assert caught[0].filename == __file__
     solutions, correct = [], []
     for index, size in enumerate((2, 1)):
@@ -88,22 +65,18 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
         correct.append((solutions[-1].logits.argmax(-1) == labels).numpy())
     assert np.array_equal(evaluation.correct, np.concatenate(correct))
     iterations = torch.cat([solution.iterations for solution in solutions]).double()
-    assert evaluation.convergence is not None
     assert evaluation.convergence.mean_iterations == float(iterations.mean())
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_model_keeps_its_mode_and_gets_no_gradient(training: bool) -> None:
-    task = make_task("parity")
-    model = build_model("lstm", {"d_model": 4}, task).train(training)
-    evaluate(model, task, length=4, sequences=2)
+    model = build_model("lstm", {"d_model": 4}, PARITY).train(training)
+    evaluate(model, PARITY, length=4, sequences=2)
     assert model.training is training
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_convergence_is_a_mean_over_tokens_not_over_batches() -> None:
-    """Three tokens in one batch and one in another, with figures that show the weights."""
-
     def solution(tokens: int, iterations: int, status: Status) -> Solution:
         value = torch.ones(1, tokens, 4)  # of norm 2
         everywhere = torch.ones(1, tokens)
@@ -114,44 +87,23 @@ def test_convergence_is_a_mean_over_tokens_not_over_batches() -> None:
 
 
 def test_reports_draw_from_the_test_stream_unless_told_otherwise() -> None:
-    """What is drawn decides: a model that answers 0 is right where the parity of the tokens is even."""
-    task, model = make_task("parity"), ExactParity(right=0)
-    drawn = {
-        stream: [
-            draw_batch(task, size, 40, 3, stream, 40, index).targets.numpy()
-            for index, size in enumerate((64, 64, 2))
-        ]
-        for stream in Stream
-    }
-
-    def targets(**options: Any) -> NDArray[np.bool_]:
-        model.seen = []
-        evaluate(model, task, 40, sequences=130, seed=3, **options)
-        return np.concatenate([(tokens.cumsum(1) % 2).numpy() for tokens in model.seen])
-
-    assert np.array_equal(targets(), np.concatenate(drawn[Stream.TEST]))
-    for stream in Stream:
-        assert np.array_equal(targets(stream=stream), np.concatenate(drawn[stream]))
+    every: list[dict[str, Any]] = [{}, *({"stream": stream} for stream in Stream)]
+    for options in every:
+        model, stream = ExactParity(right=0), options.get("stream", Stream.TEST)
+        evaluate(model, PARITY, 40, sequences=130, seed=3, **options)
+        for index, (size, seen) in enumerate(zip((64, 64, 2), model.seen, strict=True)):
+            assert torch.equal(seen, draw_batch(PARITY, size, 40, 3, stream, 40, index).tokens)
 
 
 @pytest.mark.parametrize("field", ["length", "sequences", "batch_size"])
 def test_one_is_enough_and_nothing_is_refused(field: str) -> None:
-    task, plain = make_task("parity"), {"length": 3, "sequences": 2, "batch_size": 2}
-    evaluate(ExactParity(right=0), task, **{**plain, field: 1})  # type: ignore[arg-type]
+    plain: dict[str, Any] = {"length": 3, "sequences": 2, "batch_size": 2}
+    evaluate(ExactParity(right=0), PARITY, **{**plain, field: 1})
     with pytest.raises(InputError, match=f"^{field} is 0; give at least 1$"):
-        evaluate(ExactParity(right=0), task, **{**plain, field: 0})  # type: ignore[arg-type]
-
-
-def test_what_is_neither_a_model_nor_a_task_is_named() -> None:
-    task: Any = make_task("parity")
-    with pytest.raises(InputError, match=r"^model is 'parity'; "):
-        evaluate("parity", task, length=3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^task is 'parity'; "):
-        evaluate(ExactParity(right=0), "parity", length=3)  # type: ignore[arg-type]
+        evaluate(ExactParity(right=0), PARITY, **{**plain, field: 0})
 
 
 def test_answers_that_are_not_asked_for_do_not_count() -> None:
-    """The last ten answers of each sequence, the mean over all, and the mean at a position."""
     counted = np.zeros((2, 30), bool)
     counted[0, ::2] = True  # 15 answers
     counted[1, 3:7] = True  # 4, fewer than ten
@@ -175,19 +127,18 @@ def test_an_evaluation_counts_what_the_task_asks_for() -> None:
     task = task_from("noisy-parity-reveals")
     torch.manual_seed(0)
     model = build_model("lstm", {"d_model": 4}, task)
-    evaluation = evaluate(model, task, 40, sequences=6, batch_size=4, seed=2)
+    evaluation: Any = evaluate(model, task, 40, sequences=6, batch_size=4, seed=2)
     batches = [draw_batch(task, size, 40, 2, Stream.TEST, 40, index) for index, size in enumerate((4, 2))]
     asked = torch.cat([batch.counted for batch in batches]).numpy()
     assert not asked.all()
-    assert evaluation.counted is not None
     np.testing.assert_array_equal(evaluation.counted, asked)
     assert evaluation.token_accuracy == evaluation.correct[asked].mean()
-    assert evaluate(model, make_task("parity"), 3, sequences=2).counted is None
+    assert evaluate(model, PARITY, 3, sequences=2).counted is None
 
 
 def test_every_part_of_a_model_keeps_its_own_mode() -> None:
     model = ExactParity(right=20).train()
     model.frozen = torch.nn.Dropout(0.5).eval()
-    evaluate(model, make_task("parity"), length=5, sequences=4)
+    evaluate(model, PARITY, length=5, sequences=4)
     assert model.training
     assert not model.frozen.training

@@ -18,19 +18,10 @@ from implicit.runs.files import write_tensors
 from implicit.runs.loading import initial_model
 from implicit.train import main, train
 from implicit.training import begin_from
-from implicit.training.checkpoint import save_checkpoint
 from implicit.training.initial import load_initial_weights
-
-SMALL: dict[str, Any] = {
-    "batch_size": 2,
-    "length": 4,
-    "steps": 4,
-    "warmup_steps": 1,
-    "start_length": None,
-    "bounded_steps": 1,
-    "evaluation_sequences": 2,
-    "checkpoint_every": 2,
-}
+from tests.conftest import Refuses
+from tests.interrupting import train_until
+from tests.small_models import small_config
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +29,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-s3")
 
 
-def config_of(run: Run, noise: float = 0.0, **more: Any) -> TrainConfig:
-    return begin_from(recipe("S3", "lstm", **{**SMALL, **more}), run, noise)
+def config_of(run: Run | Path, noise: float = 0.0, **more: Any) -> TrainConfig:
+    small = {"steps": 4, "bounded_steps": 1, "evaluation_sequences": 2, "checkpoint_every": 2}
+    return begin_from(small_config(task="S3", **small | more), run, noise)
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(weight, other[name]) for name, weight in one.items())
 
 
 def weights_of(config: TrainConfig) -> dict[str, torch.Tensor]:
@@ -52,8 +48,7 @@ def test_without_noise_they_are_those_of_the_run(compiled: Run) -> None:
     config = config_of(compiled)
     assert (config.model, config.sizes) == ("implicit-mamba2", compiled.config.sizes)
     assert config.compiled is None
-    expected = compiled.model.state_dict()
-    assert all(torch.equal(weight, expected[name]) for name, weight in weights_of(config).items())
+    assert equal(weights_of(config), compiled.model.state_dict())
 
 
 def test_noise_has_its_share_of_the_norm_of_every_tensor(compiled: Run) -> None:
@@ -84,26 +79,15 @@ def test_training_begins_with_them(compiled: Run, tmp_path: Path) -> None:
     assert run.config.compiled is None
 
 
-def test_run_that_was_stopped_goes_on_without_its_source(
-    compiled: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_that_was_stopped_goes_on_without_its_source(compiled: Run, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(compiled.path, source)
-    config = begin_from(recipe("S3", "lstm", **SMALL), source, 0.1)
+    config = config_of(source, 0.1)
     expected = train(config, tmp_path / "whole", progress=False)
-
-    def save_and_stop(*arguments: Any) -> None:
-        save_checkpoint(*arguments)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("implicit.training.loop.save_checkpoint", save_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            train(config, tmp_path / "stopped", progress=False)
+    train_until(3, config, tmp_path / "stopped")
     shutil.rmtree(source)
     assert run_command(main, ["--resume", "--out", str(tmp_path / "stopped"), "--quiet"]) == 0
-    found = load_run(tmp_path / "stopped").model.state_dict()
-    assert all(torch.equal(weight, found[name]) for name, weight in expected.model.state_dict().items())
+    assert equal(load_run(tmp_path / "stopped").model.state_dict(), expected.model.state_dict())
     with pytest.raises(InputError, match="source does not exist"):
         train(config, tmp_path / "new", progress=False)
     assert not (tmp_path / "new").exists()
@@ -112,13 +96,11 @@ def test_run_that_was_stopped_goes_on_without_its_source(
 def test_other_weights_under_the_same_path_are_refused(compiled: Run, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(compiled.path, source)
-    config = begin_from(recipe("S3", "lstm", **SMALL), source)
+    config = config_of(source)
     shutil.rmtree(source)
     compile_run("S3", source, damping=0.5)
-    with torch.no_grad():
-        run = load_run(source)
-        run.model.get_parameter("head.bias").add_(1)
-    write_tensors(source / "model.safetensors", run.model.state_dict())
+    weights = load_run(source).model.state_dict()
+    write_tensors(source / "model.safetensors", weights | {"head.bias": weights["head.bias"] + 1})
     with pytest.raises(InputError, match="are not those that the configuration begins with"):
         train(config, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
@@ -135,12 +117,10 @@ FLAGS = "--task S3 --batch-size 2 --length 4 --steps 2 --warmup-steps 1 --start-
 
 
 def test_command(compiled: Run, tmp_path: Path) -> None:
-    beginning = ["--initial-weights", str(compiled.path), "--initial-noise", "0.1"]
-    other = f"--evaluation-sequences 2 --out {tmp_path / 'run'} --quiet"
-    argv = [*FLAGS.split(), *other.split(), *beginning]
+    beginning = f"--initial-weights {compiled.path} --initial-noise 0.1 --out {tmp_path / 'run'} --quiet"
+    argv = f"{FLAGS} --evaluation-sequences 2 {beginning}".split()
     assert run_command(main, argv) == 0
-    run = load_run(tmp_path / "run")
-    assert run.config.initial is not None
+    run: Any = load_run(tmp_path / "run")
     assert (run.config.initial.run, run.config.initial.noise) == (str(compiled.path), 0.1)
     assert run.config.sizes == compiled.config.sizes
     assert run_command(main, argv) == 0, "a finished run is left as it is"
@@ -158,9 +138,7 @@ def test_command(compiled: Run, tmp_path: Path) -> None:
     ],
 )
 def test_faults_of_the_caller_exit_with_2_and_write_nothing(
-    flags: str, sentence: str, compiled: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flags: str, sentence: str, compiled: Run, tmp_path: Path, refuses: Refuses
 ) -> None:
     flags, sentence = (text.format(run=compiled.path) for text in (flags, sentence))
-    assert run_command(main, [*FLAGS.split(), *flags.split(), "--out", str(tmp_path / "run")]) == BAD_INPUT
-    assert sentence in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert sentence in refuses(main, [*FLAGS.split(), *flags.split(), "--out", str(tmp_path / "run")])

@@ -20,9 +20,12 @@ def network() -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
 
 
-def both(model: nn.Sequential) -> MuonAndAdamW:
-    matrices = [part for part in model.parameters() if part.ndim == 2]
-    return MuonAndAdamW(matrices, [part for part in model.parameters() if part.ndim == 1], BETAS, DECAY)
+def of_axes(model: nn.Module, axes: int) -> list[nn.Parameter]:
+    return [part for part in model.parameters() if part.ndim == axes]
+
+
+def both(model: nn.Module) -> MuonAndAdamW:
+    return MuonAndAdamW(of_axes(model, 2), of_axes(model, 1), BETAS, DECAY)
 
 
 def give_gradients(model: nn.Module, seed: int) -> None:
@@ -35,12 +38,8 @@ def test_its_steps_are_those_of_torch_apart() -> None:
     ours, theirs = network(), network()
     optimizer = both(ours)
     apart = [
-        Muon(
-            [part for part in theirs.parameters() if part.ndim == 2],
-            weight_decay=DECAY,
-            adjust_lr_fn="match_rms_adamw",
-        ),
-        AdamW([part for part in theirs.parameters() if part.ndim == 1], betas=BETAS, weight_decay=DECAY),
+        Muon(of_axes(theirs, 2), weight_decay=DECAY, adjust_lr_fn="match_rms_adamw"),
+        AdamW(of_axes(theirs, 1), betas=BETAS, weight_decay=DECAY),
     ]
     for step, rate in enumerate((0.01, 0.03, 0.002)):
         for group in [group for each in (optimizer, *apart) for group in each.param_groups]:
@@ -49,8 +48,7 @@ def test_its_steps_are_those_of_torch_apart() -> None:
             give_gradients(model, step)
         for each in (optimizer, *apart):
             each.step()
-    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert all(map(torch.equal, ours.parameters(), theirs.parameters()))
 
 
 def test_a_closure_is_called_once_before_the_steps() -> None:
@@ -68,17 +66,7 @@ def test_a_closure_is_called_once_before_the_steps() -> None:
 
 
 def of(model: str) -> TrainConfig:
-    return small_config(
-        model=model,
-        algorithm="Muon",
-        sizes={"d_model": 8},
-        steps=4,
-        length=5,
-        bounded_steps=2,
-        evaluate_every=2,
-        evaluation_sequences=2,
-        checkpoint_every=2,
-    )
+    return small_config(model=model, algorithm="Muon", sizes={"d_model": 8})
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
-from implicit.runs.loading import load_run
-from implicit.train import train
+from implicit.train import main, train
 from implicit.training.progress import TrainingStep
 from tests.small_models import small_config
 
@@ -33,39 +33,28 @@ print(kill_at_every_instant(Path(sys.argv[1]), lambda out: train(config, out, pr
 """
 
 
+EACH: dict[str, Any] = {"length": 5, "warmup_steps": 2, "carried_share": 0.9}
+EACH |= {"evaluate_every": 2, "evaluation_sequences": 2, "checkpoint_every": 3}
+
+
 @pytest.fixture
 def config() -> TrainConfig:
     """Both phases of a small implicit model, with evaluations and checkpoints out of step.
 
     The tolerance is so loose that sequences count as solved, and the checkpoint holds what is carried.
     """
-    return small_config(
-        model="implicit-mamba2",
-        sizes={"d_model": 8, "head_size": 8, "d_state": 4},
-        length=5,
-        steps=6,
-        warmup_steps=2,
-        bounded_steps=1,
-        bounded_iterations=2,
-        free_max_iterations=3,
-        free_rtol=0.9,
-        phantom_steps=1,
-        contraction_weight=0.01,
-        carried_share=0.9,
-        evaluate_every=2,
-        evaluation_sequences=2,
-        checkpoint_every=3,
-    )
+    model = {"model": "implicit-mamba2", "sizes": {"d_model": 8, "head_size": 8, "d_state": 4}}
+    bounded = {"bounded_steps": 1, "bounded_iterations": 2, "contraction_weight": 0.01}
+    free = {"free_max_iterations": 3, "free_rtol": 0.9, "phantom_steps": 1}
+    return small_config(**model, **bounded, **free, **EACH, steps=6)
 
 
 def without_seconds(folder: Path) -> list[dict[str, object]]:
-    """The metrics but for the time, which is the one thing that may differ."""
     entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [{name: value for name, value in entry.items() if name != "seconds"} for entry in entries]
 
 
 def assert_same_run(folder: Path, uninterrupted: Path) -> None:
-    """Same bits of the weights, same metrics, and no file left over."""
     # A process that was killed leaves the file of its lock, empty and not locked.
     names = sorted(path.name for path in folder.iterdir() if path.name != "lock")
     assert names == FINISHED_FILES
@@ -75,7 +64,6 @@ def assert_same_run(folder: Path, uninterrupted: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """That of this process, with the package on the path and the same number of threads."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
 
 
@@ -84,23 +72,9 @@ def listen_to_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_killed_at_every_instant(config: TrainConfig, tmp_path: Path) -> None:
-    """Of a run whose sequences grow with the accuracy, so that where its curriculum stands is needed, too."""
-    config = small_config(
-        length=5,
-        warmup_steps=2,
-        carried_share=0.9,
-        evaluate_every=2,
-        evaluation_sequences=2,
-        checkpoint_every=3,
-        steps=20,
-        start_length=3,
-        length_growth=2,
-        growth_accuracy=1e-3,
-        final_steps=1,
-        bounded_steps=0,
-        bounded_length=3,
-    )
+def test_killed_at_every_instant(tmp_path: Path) -> None:
+    growing = {"start_length": 3, "length_growth": 2, "growth_accuracy": 1e-3, "final_steps": 1}
+    config = small_config(**EACH, **growing, steps=20, bounded_steps=0, bounded_length=3)
     driver = subprocess.run(
         [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path), config.model_dump_json()],
         env=environment(),
@@ -187,7 +161,6 @@ def test_sigterm_in_the_last_step_finishes_the_run(
 def test_early_stop_counts_on_after_a_resume(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of evaluations in a row that met the target is part of what is resumed."""
     # Any accuracy meets this target; the bounded phase ends with step 3, so steps 4 and 6 are the two.
     stopping = config.updated(steps=20, target_accuracy=1e-9, patience=2, bounded_steps=3, checkpoint_every=5)
     train(stopping, tmp_path / "uninterrupted", progress=False)
@@ -213,16 +186,7 @@ def test_early_stop_counts_on_after_a_resume(
 def test_finished_run_is_not_trained_again(
     stored_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same command on a finished run says so, and takes no step."""
-    from implicit.train import main
-
-    def refuse(*arguments: object) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr("implicit.training.train.take_steps", refuse)
+    monkeypatch.setattr("implicit.training.train.take_steps", lambda *_: pytest.fail("trained again"))
     main(["--resume", "--out", str(stored_run)])
-    assert (
-        f"{stored_run} was finished before, and nothing was trained (another --out begins a new run): step 4"
-        in capsys.readouterr().out
-    )
-    assert load_run(stored_run).config.steps == 4
+    said = f"{stored_run} was finished before, and nothing was trained"
+    assert capsys.readouterr().out.startswith(said)

@@ -1,13 +1,14 @@
 """Sequences that go on from an earlier step continue the model's state and the automaton's alike."""
 
-import numpy as np
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
 from automata.tasks.registry import make_task
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.mamba2 import ImplicitMamba2
 from implicit.runs.loading import load_run
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.state_passing import PassedState
@@ -18,10 +19,8 @@ ALL = torch.Generator().manual_seed(0)
 
 
 @pytest.fixture(scope="module")
-def model() -> ImplicitModel:
-    stored = load_run("parity").model.double()
-    assert isinstance(stored, ImplicitMamba2)
-    return stored
+def model() -> Any:
+    return load_run("parity").model.double()
 
 
 def test_going_on_is_reading_the_whole_sequence(model: ImplicitModel) -> None:
@@ -70,26 +69,12 @@ def test_share_is_a_probability() -> None:
     assert torch.equal(state["h"][:, 0].long(), start)
 
 
-@pytest.mark.parametrize("name", ["S3", "dyck-4"])
-def test_labels_go_on_from_the_start(name: str) -> None:
-    task = make_task(name)
-    rng = np.random.default_rng(0)
-    tokens, states = task.sample(5, 12, rng)
-    more, after = task.sample(5, 9, rng, start=states[:, -1])
-    assert (task.states(np.concatenate([tokens, more], axis=1))[:, 12:] == after).all()
-
-
-def test_checkpoint_holds_what_is_carried(
-    model: ImplicitModel, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("checkpoint") / "state"
+def test_checkpoint_holds_what_is_carried(model: ImplicitModel, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint" / "state"
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.tensor([[0, 1]])).sum().backward()
     optimizer.step()
     passed = PassedState(model.init_state(2), torch.tensor([0, 1]), torch.tensor([True, False]))
     save_checkpoint(path, model, optimizer, Progress(step=1), passed)
-    restored = load_checkpoint(path, model, optimizer)[1]
-    assert restored is not None
-    assert {name: part.tolist() for name, part in restored.tensors().items()} == {
-        name: part.tolist() for name, part in passed.tensors().items()
-    }
+    restored: Any = load_checkpoint(path, model, optimizer)[1]
+    torch.testing.assert_close(restored.tensors(), passed.tensors(), rtol=0, atol=0)

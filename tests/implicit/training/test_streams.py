@@ -1,7 +1,8 @@
 """Data streams: exact labels, reproducible batches, no batch in two streams."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import psutil
@@ -19,7 +20,7 @@ from implicit.training.train import train
 
 
 def test_logits_of_many_answers_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One large number sets so many answers: logits of 8,192 tokens take 32 GiB, as do their gradients."""
+    """One large number sets 2²⁰ answers: logits of 8,192 tokens take 32 GiB, as do their gradients."""
     rows = "".join(f"0,{word},{word}\n" for word in (*range(10), 2**20 - 1))
     (tmp_path / "a.csv").write_text(f"seed,input,target\n{rows}")
     memory = psutil.virtual_memory()._replace(available=2**34)
@@ -32,7 +33,6 @@ def test_logits_of_many_answers_count(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_batch_is_a_function_of_its_number() -> None:
-    """Batch 5 is the same whether batches 1 to 4 were drawn before it or not."""
     task = make_task("parity")
     alone = draw_batch(task, 8, 32, 3, Stream.TRAIN, 5)[0]
     in_turn = [draw_batch(task, 8, 32, 3, Stream.TRAIN, number)[0] for number in range(1, 6)]
@@ -53,36 +53,27 @@ def test_seeds_streams_and_numbers_give_different_batches() -> None:
 
 @pytest.mark.parametrize("name", ["S3", "repl-3-reveals", "words that end"])
 def test_a_batch_keeps_all_its_parts_on_the_way_to_a_device(name: str) -> None:
-    """Every part of what the task draws is in the batch, with its own values, or is None in both."""
     task: Task = ReplLanguage(commands=1, reveal_every=1) if name == "words that end" else task_from(name)
     rng = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(int(Stream.TEST), 2)))
     given = task.part("test").batch(3, 60, rng)
     batch = draw_batch(task, 3, 60, 4, Stream.TEST, 2)
     moved = batch.to(torch.device("cpu"))
     for field in TokenBatch._fields:
-        expected, found = getattr(given, field), getattr(batch, field)
-        assert (found is None) is (expected is None), field
-        if expected is not None:
-            assert found.tolist() == expected.tolist(), field
-            assert getattr(moved, field) is not None
-            assert torch.equal(getattr(moved, field), found), field
+        expected, *found = (getattr(parts, field) for parts in (given, batch, moved))
+        for part in found:
+            assert (part is None) is (expected is None), field
+            assert part is None or part.tolist() == expected.tolist(), field
     assert (batch.end is None) is not task.continues
     assert batch.weights.dtype == torch.float32
     assert torch.equal(batch.counted, batch.weights > 0)
 
 
 def test_every_stream_reads_its_own_part_of_a_store() -> None:
-    """A task that tells which part it was asked for."""
-    asked: list[str] = []
-
-    class Store:
-        def part(self, name: str) -> Any:
-            asked.append(name)
-            return make_task("parity")
-
+    store = mock.Mock(part=mock.Mock(return_value=make_task("parity")))
     for stream in Stream:
-        draw_batch(cast(Any, Store()), 1, 2, 0, stream, 0)
-    assert asked == ["train", "validation", "test", "train"]
+        draw_batch(store, 1, 2, 0, stream, 0)
+    asked = ["train", "validation", "test", "train"]
+    assert store.part.call_args_list == [mock.call(name) for name in asked]
 
 
 def test_a_sequence_that_goes_on_begins_where_it_is_told() -> None:
@@ -101,12 +92,11 @@ def test_a_seed_below_zero_is_named() -> None:
         draw_batch(make_task("parity"), 1, 1, -1, Stream.TRAIN, 0)
 
 
-@pytest.mark.parametrize("field", ["batch_size", "length"])
-def test_sizes_are_numbers_of_at_least_one(field: str) -> None:
-    for value in (0, "many"):
-        sizes: dict[str, Any] = {"batch_size": 2, "length": 3, field: value}
+@pytest.mark.parametrize("value", [0, "many"])
+def test_sizes_are_numbers_of_at_least_one(value: Any) -> None:
+    for field, sizes in (("batch_size", (value, 3)), ("length", (2, value))):
         with pytest.raises(InputError, match=rf"^{field} is '?{value}'?; "):
-            draw_batch(make_task("parity"), sizes["batch_size"], sizes["length"], 0, Stream.TRAIN, 0)
+            draw_batch(make_task("parity"), *sizes, 0, Stream.TRAIN, 0)
 
 
 def test_noise_differs_between_seeds_and_steps_and_is_that_of_no_batch() -> None:

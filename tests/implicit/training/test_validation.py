@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -24,24 +25,14 @@ from implicit.training.evaluation import evaluate
 from implicit.training.loop import majority_baselines
 from implicit.training.objective import objective
 from implicit.training.streams import Stream
+from tests.small_models import small_config
 
-PLAIN: dict[str, Any] = {
-    "task": "parity",
-    "batch_size": 2,
-    "length": 6,
-    "steps": 3,
-    "warmup_steps": 1,
-    "bounded_steps": 2,
-    "bounded_iterations": 3,
-    "free_max_iterations": 7,
-    "free_rtol": 0.25,
-    "phantom_steps": 2,
-    "evaluate_every": 2,
-    "evaluation_sequences": 5,
-    "evaluation_lengths": (6, 12),
-    "seed": 4,
-}
-SMALL = {"d_model": 8, "head_size": 8, "d_state": 4}
+PLAIN: dict[str, Any] = {"length": 6, "bounded_steps": 2, "bounded_iterations": 3, "free_max_iterations": 7}
+PLAIN |= {"free_rtol": 0.25, "phantom_steps": 2, "evaluate_every": 2, "evaluation_sequences": 5}
+PLAIN |= {"evaluation_lengths": (6, 12), "seed": 4}
+
+
+IMPLICIT: dict[str, Any] = {"model": "implicit-mamba2", "sizes": {"d_model": 8, "head_size": 8, "d_state": 4}}
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]:
@@ -49,12 +40,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]
     calls: list[dict[str, Any]] = []
     original = getattr(loop, name)
 
-    def call(*arguments: Any, **options: Any) -> Any:
-        result = original(*arguments, **options)
-        calls.append({**options, "arguments": arguments, "result": result})
-        return result
+    def noted(*arguments: Any, **options: Any) -> Any:
+        calls.append({**options, "arguments": arguments, "result": original(*arguments, **options)})
+        return calls[-1]["result"]
 
-    monkeypatch.setattr(loop, name, call)
+    monkeypatch.setattr(loop, name, noted)
     return calls
 
 
@@ -79,7 +69,7 @@ def test_validation_asks_for_what_is_configured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = recorded(monkeypatch, "evaluate")
-    config = TrainConfig.of(model="implicit-mamba2", sizes=SMALL, free_mode=free_mode, **PLAIN, **own)
+    config = small_config(**IMPLICIT, **PLAIN, free_mode=free_mode, **own)
     run = train(config, tmp_path / "run", progress=False)
     numbers = [(call["arguments"][2], call["number"]) for call in calls]
     assert numbers == [(6, (2,)), (12, (2,)), (6, (3,)), (12, (3,))]
@@ -98,19 +88,18 @@ def test_validation_asks_for_what_is_configured(
             assert stored[name] == getattr(found.convergence, name)
 
 
-def test_metrics_are_those_of_the_step_and_of_its_objective(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last evaluation, made again with the final weights, gives the figures that are stored."""
+def test_metrics_are_of_the_step_and_its_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = recorded(monkeypatch, "objective")
     extra = {"contraction_weight": 0.1, "forgetting_weight": 0.1, "carried_share": 0.5}
-    config = TrainConfig.of(model="implicit-mamba2", sizes=SMALL, **PLAIN, **extra)
+    config = small_config(**IMPLICIT, **PLAIN, **extra)
     run = train(config, tmp_path / "run", progress=False)
-    assert [entry["step"] for entry in run.metrics] == [2, 3]
+    assert [(entry["step"], entry["phase"]) for entry in run.metrics] == [(2, "bounded"), (3, "free")]
     for entry in run.metrics:
         found = calls[entry["step"] - 1]["result"]
         assert entry["loss"] == found.loss.item()
         assert entry["accuracy"] == found.accuracy
+        assert entry["learning_rate"] == config.learning_rate_at(entry["step"])
+        assert entry["mean_iterations"] == found.solution.iterations.double().mean()
         for name in ("contraction", "forgetting"):
             part = found.penalties.get(name)
             assert entry.get(f"{name}_penalty") == (None if part is None else part.item())
@@ -133,12 +122,16 @@ def test_metrics_are_those_of_the_step_and_of_its_objective(
 
 
 def met(
-    accuracies: list[float], target: float | None = 0.9, before: int = 1, length: int = 6, phase: str = "free"
+    accuracies: list[float],
+    target: float | None = 0.9,
+    before: int = 1,
+    length: int = 6,
+    phase: str = "free",
+    implicit: object = object(),
 ) -> int:
-    """How many evaluations in a row met the target, after one more."""
     config: Any = SimpleNamespace(length=6, evaluation=SimpleNamespace(target_accuracy=target))
     evaluations: Any = {index: SimpleNamespace(accuracy=value) for index, value in enumerate(accuracies)}
-    model: Any = SimpleNamespace(implicit=object())
+    model: Any = SimpleNamespace(implicit=implicit)
     now: Any = SimpleNamespace(length=length, name=phase)
     return loop._target_met(config, model, now, evaluations, Progress(target_met=before))
 
@@ -150,49 +143,31 @@ def test_a_target_is_met_by_the_worst_length_and_in_a_row() -> None:
     assert met([1.0], target=None) == 0
     assert met([1.0], length=5) == 0
     assert met([1.0], phase="bounded") == 0
-
-
-def test_the_bounded_phase_is_one_of_implicit_models_only() -> None:
-    config: Any = SimpleNamespace(length=6, evaluation=SimpleNamespace(target_accuracy=0.5))
-    phase: Any = SimpleNamespace(length=6, name="bounded")
-    evaluations: Any = {6: SimpleNamespace(accuracy=1.0)}
-    explicit: Any = SimpleNamespace(implicit=None)
-    assert loop._target_met(config, explicit, phase, evaluations, Progress(target_met=3)) == 4
+    assert met([1.0], phase="bounded", implicit=None) == 2  # which is one of implicit models only
 
 
 def test_baselines_are_those_of_the_answers_that_count() -> None:
-    """Of the last ten where everything is asked; of all answers where not."""
     lengths = (5, 30)
     config = TrainConfig.of(task="dyck-4", model="lstm", evaluation_lengths=lengths)
     dyck = make_task("dyck-4")
     expected = {length: dyck.majority_baseline(length, last=10) for length in lengths}
     assert majority_baselines(config, dyck) == expected
     assert expected[30] != dyck.majority_baseline(30)
-    asked: list[tuple[int, object]] = []
-
-    class Rare:
-        """Asks after every third token."""
-
-        def part(self, name: str) -> "Rare":
-            assert name == "validation"
-            return self
-
-        def batch(self, size: int, length: int, rng: np.random.Generator) -> Any:
-            return SimpleNamespace(counted=np.arange(length)[None] % 3 == 0)
-
-        def majority_baseline(self, length: int, last: int | None = None) -> float:
-            asked.append((length, last))
-            return 0.25
-
-    assert majority_baselines(config, cast(Any, Rare())) == dict.fromkeys(lengths, 0.25)
-    assert asked == [(5, None), (30, None)]
+    rare: Any = mock.Mock()  # it asks after every third token
+    rare.part.return_value.batch = lambda size, length, rng: mock.Mock(
+        counted=np.arange(length)[None] % 3 == 0
+    )
+    assert set(majority_baselines(config, rare)) == set(lengths)
+    rare.part.assert_called_with("validation")
+    asked = rare.part.return_value.majority_baseline.call_args_list
+    assert asked == [mock.call(5, last=None), mock.call(30, last=None)]
 
 
 def test_steps_hand_on_where_their_sequences_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a share of one every sequence goes on: model and task alike, in the free phase."""
     drawn, taken = recorded(monkeypatch, "draw_batch"), recorded(monkeypatch, "objective")
-    settings = {**PLAIN, "task": "S3", "bounded_steps": 0, "carried_share": 1.0}
-    train(TrainConfig.of(model="lstm", sizes={"d_model": 4}, **settings), tmp_path / "run", progress=False)
+    config = small_config(**PLAIN | {"task": "S3", "bounded_steps": 0, "carried_share": 1.0})
+    train(config, tmp_path / "run", progress=False)
     assert [call["arguments"][5] for call in drawn] == [1, 2, 3]
     assert [call["arguments"][1:3] for call in drawn] == [(2, 6)] * 3
     assert drawn[0]["start"] is None
@@ -203,18 +178,13 @@ def test_steps_hand_on_where_their_sequences_ended(tmp_path: Path, monkeypatch: 
             assert not part.requires_grad
 
 
-def test_only_sequences_that_were_right_are_handed_on_if_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_right_sequences_are_handed_on_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, taken = recorded(monkeypatch, "draw_batch"), recorded(monkeypatch, "objective")
-    settings = {**PLAIN, "task": "parity", "bounded_steps": 0, "batch_size": 64, "length": 2}
+    settings = PLAIN | {"bounded_steps": 0, "batch_size": 64, "length": 2, "carried_share": 1.0}
     for asked in (True, False):
         drawn.clear()
         taken.clear()
-        config = TrainConfig.of(
-            model="lstm", sizes={"d_model": 4}, **settings, carried_share=1.0, carried_right=asked
-        )
-        train(config, tmp_path / str(asked), progress=False)
+        train(small_config(**settings, carried_right=asked), tmp_path / str(asked), progress=False)
         for number in (1, 2):
             right, end = taken[number - 1]["result"].right, drawn[number - 1]["result"].end
             assert 0 < right.sum() < 64
@@ -228,19 +198,12 @@ def test_sequences_go_on_unsolved_and_in_the_bounded_phase_only_if_asked(
 ) -> None:
     """A few evaluations to a tolerance of 1e-6 reach nothing, in either phase."""
     drawn, taken = recorded(monkeypatch, "draw_batch"), recorded(monkeypatch, "objective")
-    settings = {**PLAIN, "task": "S3", "bounded_steps": 1, "bounded_iterations": 2}
-    settings |= {"free_max_iterations": 2, "free_rtol": 1e-6}
+    settings = PLAIN | IMPLICIT | {"task": "S3", "bounded_steps": 1, "bounded_iterations": 2}
+    settings |= {"free_max_iterations": 2, "free_rtol": 1e-6, "carried_share": 1.0}
     for asked in (True, False):
         drawn.clear()
         taken.clear()
-        config = TrainConfig.of(
-            model="implicit-mamba2",
-            sizes={"d_model": 4, "d_state": 2, "head_size": 4, "expand": 1},
-            **settings,
-            carried_share=1.0,
-            carried_always=asked,
-        )
-        train(config, tmp_path / str(asked), progress=False)
+        train(small_config(**settings, carried_always=asked), tmp_path / str(asked), progress=False)
         assert not any(call["result"].solution.converged.any() for call in taken)
         first, second, third = (call["start"] for call in drawn)
         assert first is None
@@ -273,7 +236,7 @@ def test_a_gradient_that_is_not_finite_is_refused_before_the_step(
         result = original(model, *arguments)
         return replace(result, loss=result.loss * torch.inf)
 
-    config = TrainConfig.of(model="lstm", sizes={"d_model": 4}, **PLAIN)
+    config = small_config(**PLAIN)
     with monkeypatch.context() as patch:
         patch.setattr(loop, "objective", explode)
         with pytest.raises(InputError, match=r"^loss is inf at step 1 and its gradient is not finite"):
