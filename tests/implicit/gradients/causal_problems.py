@@ -52,12 +52,22 @@ def solved(
 
 
 def gradients(rule: GradientRule, build: Build, **options: Solver | Stopping) -> list[Tensor]:
-    """Differentiate a sum with irregular weights, in which the tokens of a sequence count differently."""
     leaves = parameters()
-    value = solved(rule, build, leaves, **options)  # type: ignore[arg-type]
-    weights = torch.linspace(-1, 2, value.numel(), dtype=torch.float64).view_as(value)
-    return list(torch.autograd.grad((value * weights).sum(), leaves))
+    return list(torch.autograd.grad(uneven(solved(rule, build, leaves, **options)), leaves))  # type: ignore[arg-type]
 
 
 def distance(one: list[Tensor], other: list[Tensor]) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(one, other, strict=True))
+
+
+def uneven(value: Tensor) -> Tensor:
+    """Sum with irregular weights, in which the tokens and features count differently."""
+    return (value * torch.linspace(-1, 2, value.numel(), dtype=value.dtype).view_as(value)).sum()
+
+
+def kept_for_backward(call: Callable[[], object]) -> int:
+    """Count the numbers that autograd keeps between the forward and the backward pass."""
+    kept: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):  # type: ignore[func-returns-value]
+        call()
+    return sum(tensor.numel() for tensor in kept)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,18 +10,18 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
+from implicit import load_run
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Unrolled, solve_with_gradient
 from implicit.gradients.iterated import FactoredImplicit
-from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import ModeResult, Recurrence, solve_sequentially, solve_simultaneously
 from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import Inputs
+from tests.implicit.gradients.causal_problems import TIGHT, kept_for_backward, uneven
+from tests.small_models import quick_mamba2
 from tests.solving import solved
 from theory.transition import State
 
-TIGHT = Stopping(rtol=1e-13, max_iterations=3000)
 BATCH, TOKENS, FEATURES, STATES = 2, 6, 3, 4
 
 
@@ -36,12 +37,20 @@ def parameters() -> list[Tensor]:
     return [leaf.requires_grad_() for leaf in (*scaled, draw(BATCH, TOKENS, FEATURES), draw(BATCH, STATES))]
 
 
-def recurrent(W: Tensor, U: Tensor, V: Tensor, x: Tensor, h: Tensor) -> Recurrence:
+def recurrent(
+    W: Tensor,
+    U: Tensor,
+    V: Tensor,
+    x: Tensor,
+    h: Tensor,
+    *,
+    keep: float = 0.7,
+    form: Callable[[Tensor], Tensor] = torch.tanh,
+) -> Recurrence:
     """Build Φ(z; h, x) = tanh(W z + U h + x) and G(z; h) = 0.7 h + V z."""
 
     def advance(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
-        image = torch.tanh(z @ W.T + state["h"] @ U.T + inputs[0])
-        return image, {"h": 0.7 * state["h"] + z @ V.T}
+        return form(z @ W.T + state["h"] @ U.T + inputs[0]), {"h": keep * state["h"] + z @ V.T}
 
     def states(z: Tensor, inputs: Inputs, state: State) -> State:
         visited = [state["h"]]
@@ -61,38 +70,25 @@ def value_by(rule: GradientRule, leaves: list[Tensor]) -> Tensor:
     return solve_simultaneously(recurrent(*leaves), *arguments).solution.value
 
 
-def uneven(value: Tensor) -> Tensor:
-    """Sum with irregular weights, in which the tokens and features count differently."""
-    return (value * torch.linspace(-1, 2, value.numel(), dtype=value.dtype).view_as(value)).sum()
-
-
-def small_model() -> ImplicitModel:
-    """Two layers, two groups, matrices scaled down so that the fixed point is unique."""
-    torch.manual_seed(0)
-    config = ImplicitMamba2Config(
-        vocabulary_size=3, output_size=2, d_model=6, head_size=3, d_state=3, groups=2, layers=2, damping=1.0
-    )
-    model = ImplicitMamba2(config).double()
-    with torch.no_grad():
-        for parameter in model.mixers.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(0.6)
-    return model
-
-
 def test_the_adjoint_is_that_of_dense_linear_algebra() -> None:
-    model, tokens = small_model(), torch.randint(3, (1, 7))
-    problem = model.problem(tokens)
+    sizes: dict[str, Any] = {
+        "d_model": 6,
+        "head_size": 3,
+        "d_state": 3,
+        "groups": 2,
+        "layers": 2,
+        "damping": 1.0,
+    }
+    model, tokens = quick_mamba2(**sizes, residual=True), torch.randint(3, (1, 7))
+    problem: Any = model.problem(tokens)
     latent = torch.randn(1, 7, 6, dtype=torch.float64)  # the system is solved wherever it is asked for
     g = torch.randn(1, 7, 6, dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(problem.function, latent).reshape(42, 42).numpy()
     expected = np.linalg.solve(np.eye(42) - jacobian.T, g.numpy().ravel())
-    assert problem.solve_adjoint is not None
     found = problem.solve_adjoint(latent, g).value.numpy().ravel()
     # Float64 times the condition number of I − J.
-    np.testing.assert_allclose(
-        found, expected, rtol=0, atol=1e-14 * np.linalg.cond(np.eye(42) - jacobian) * 10
-    )
+    atol = 1e-13 * np.linalg.cond(np.eye(42) - jacobian)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("solve", [solve_simultaneously, solve_sequentially])
@@ -111,8 +107,7 @@ def test_equals_iterated_and_unrolled(solve: Callable[..., ModeResult]) -> None:
 
 
 def test_single_precision_of_a_trained_model_is_as_good_as_its_rounding() -> None:
-    run = load_run("parity")
-    assert isinstance(run.model, ImplicitModel)
+    run: Any = load_run("parity")
     tokens = torch.randint(2, (4, 24), generator=torch.Generator().manual_seed(0))
     weight = run.model.get_parameter("mixers.0.in_proj.weight")
     results = []
@@ -128,24 +123,9 @@ def test_single_precision_of_a_trained_model_is_as_good_as_its_rounding() -> Non
 
 def expanding(rate: float) -> tuple[FixedPointProblem, Solution, Tensor]:
     """Build z = rate · z + h + x over three tokens with h' = h / 2 + z, at its fixed point in closed form."""
-    W = torch.full((1, 1), rate, dtype=torch.float64)
+    one = torch.ones(1, 1, dtype=torch.float64)
     x = torch.ones(1, 3, 1, dtype=torch.float64, requires_grad=True)
-    h = torch.zeros(1, 1, dtype=torch.float64)
-
-    def advance(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
-        return z @ W + state["h"] + inputs[0], {"h": state["h"] / 2 + z}
-
-    def states(z: Tensor, inputs: Inputs, state: State) -> State:
-        visited = [state["h"]]
-        for t in range(z.shape[1]):
-            visited.append(visited[-1] / 2 + z[:, t])
-        return {"h": torch.stack(visited, 1)}
-
-    def sweep(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
-        before = states(z, inputs, state)["h"]
-        return z @ W + before[:, :-1] + inputs[0], {"h": before[:, -1]}
-
-    recurrence = Recurrence([x], {"h": h}, sweep, advance, states)
+    recurrence = recurrent(rate * one, one, one, x, 0 * one, keep=0.5, form=lambda y: y)
     latent, carried = torch.zeros(1, 3, 1, dtype=torch.float64), 0.0
     for t in range(3):
         latent[0, t] = (carried + 1) / (1 - rate) if rate != 1 else 0  # then there is none
@@ -157,12 +137,9 @@ def expanding(rate: float) -> tuple[FixedPointProblem, Solution, Tensor]:
 def test_it_is_exact_where_the_iteration_does_not_contract() -> None:
     """With Φ's own slope −3 the iterated adjoint diverges; dz_t/dx_s follows from (1 − slope) z = h + x."""
     problem, solution, x = expanding(-3.0)
-    jacobian = np.eye(3)
+    jacobian = np.eye(3) / 4
     for row in range(3):
-        weights = [0.5 ** (row - 1 - s) for s in range(row)]
-        jacobian[row] = (
-            np.eye(3)[row] + sum((w * jacobian[s] for s, w in enumerate(weights)), np.zeros(3))
-        ) / 4
+        jacobian[row] += sum(0.5 ** (row - 1 - s) * jacobian[s] for s in range(row)) / 4
     value = FactoredImplicit().attach(problem, DampedPicard(), TIGHT, solution).value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -198,18 +175,8 @@ def test_refusals() -> None:
 
 def test_memory_does_not_grow_with_the_iterations() -> None:
     def kept(iterations: int) -> int:
-        """Count the numbers that autograd keeps between the forward and the backward pass."""
-        count, leaves = 0, parameters()
-
-        def pack(tensor: Tensor) -> Tensor:
-            nonlocal count
-            count += tensor.numel()
-            return tensor
-
-        stopping = Stopping(0.0, 0.0, iterations)
+        leaves, stopping = parameters(), Stopping(0.0, 0.0, iterations)
         arguments = DampedPicard(1.0), stopping, FactoredImplicit(), torch.zeros_like(leaves[3])
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            solve_simultaneously(recurrent(*leaves), *arguments)
-        return count
+        return kept_for_backward(lambda: solve_simultaneously(recurrent(*leaves), *arguments))
 
     assert kept(10) == kept(200) > 0

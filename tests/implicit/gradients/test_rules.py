@@ -1,6 +1,7 @@
-"""Gradients of the rules against each other, NumPy, finite differences, and the Neumann series."""
+"""Gradient rules against each other, NumPy, finite differences and series; what they return and keep."""
 
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -14,10 +15,19 @@ from implicit.fixed_point import (
     Dependence,
     FixedPointProblem,
     NotConvergedWarning,
+    Solution,
     Solver,
     Stopping,
+    solve,
 )
-from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled, solve_with_gradient
+from implicit.gradients import (
+    FactoredImplicit,
+    GradientRule,
+    Implicit,
+    Phantom,
+    Unrolled,
+    solve_with_gradient,
+)
 from tests.implicit.gradients.causal_problems import (
     PICARD,
     TIGHT,
@@ -27,9 +37,11 @@ from tests.implicit.gradients.causal_problems import (
     distance,
     every_problem,
     gradients,
+    kept_for_backward,
     parameters,
     solved,
 )
+from tests.refusals import refusals
 
 
 @every_problem
@@ -104,9 +116,8 @@ def test_the_adjoint_of_a_causal_problem_waits_for_the_later_tokens(solver: Solv
     before = torch.diag(torch.full((TOKENS - 1,), 1 / 3, dtype=torch.float64), -1)
     shift = torch.ones(1, TOKENS, 1, dtype=torch.float64, requires_grad=True)
     problem = FixedPointProblem(lambda z: z / 2 + before @ z + shift, Dependence.CAUSAL)
-    value = solve_with_gradient(
-        problem, solver, Stopping(rtol=1e-10), torch.zeros_like(shift), Implicit()
-    ).value
+    start = torch.zeros_like(shift)
+    value = solve_with_gradient(problem, solver, Stopping(rtol=1e-10), start, Implicit()).value
     (gradient,) = torch.autograd.grad(value[0, -1].sum(), shift)
     last = TOKENS - 1
     assert gradient[0, 0].item() == pytest.approx((1 / 3) ** last / (1 / 2) ** (last + 1), rel=1e-8)
@@ -115,9 +126,8 @@ def test_the_adjoint_of_a_causal_problem_waits_for_the_later_tokens(solver: Solv
 def test_an_adjoint_that_does_not_converge_is_warned_about() -> None:
     leaves = parameters()
     value = solved(Implicit(stopping=Stopping(rtol=1e-13, max_iterations=2)), causal_problem, leaves)
-    with pytest.warns(
-        NotConvergedWarning, match="the implicit gradient is not exact: .* raise max_iterations"
-    ):
+    said = "the implicit gradient is not exact: .* raise max_iterations"
+    with pytest.warns(NotConvergedWarning, match=said):
         value.sum().backward()
     value = solved(Implicit(solver=Anderson()), causal_problem, leaves)
     with warnings.catch_warnings():
@@ -140,10 +150,8 @@ def test_a_self_map_that_ignores_its_argument_has_a_gradient() -> None:
         value = solve_with_gradient(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1), rule).value
         (gradient,) = torch.autograd.grad(value.sum(), shift)
         assert gradient.item() == pytest.approx(1, abs=1e-6)  # float32
-    nothing = FixedPointProblem(torch.ones_like)
-    assert not solve_with_gradient(
-        nothing, PICARD, Stopping(), torch.zeros(1, 1, 1), Implicit()
-    ).value.requires_grad
+    nothing, start = FixedPointProblem(torch.ones_like), torch.zeros(1, 1, 1)
+    assert not solve_with_gradient(nothing, PICARD, Stopping(), start, Implicit()).value.requires_grad
 
 
 def test_second_derivatives_of_implicit_are_refused_and_of_unrolled_are_right() -> None:
@@ -180,3 +188,148 @@ def test_a_second_backward_pass_gives_the_same_gradient() -> None:
     first = torch.autograd.grad(loss, leaves, retain_graph=True)
     second = torch.autograd.grad(loss, leaves)
     assert distance(list(first), list(second)) == 0
+
+
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit()], ids=lambda rule: type(rule).__name__)
+def test_value_without_grad_and_the_account_of_convergence_are_those_of_the_solve(rule: GradientRule) -> None:
+    leaves = parameters()
+    start = torch.zeros_like(leaves[2])
+    for stopping in (TIGHT, Stopping(rtol=1e-13, max_iterations=5)):
+        solution = solve_with_gradient(causal_problem(*leaves), PICARD, stopping, start, rule)
+        with torch.no_grad():
+            quiet = solve_with_gradient(causal_problem(*leaves), PICARD, stopping, start, rule)
+            plain = solve(causal_problem(*leaves), PICARD, stopping, start)
+        assert not quiet.value.requires_grad
+        assert torch.equal(quiet.value, plain.value)
+        for part in ("iterations", "residual", "status"):
+            assert torch.equal(getattr(solution, part), getattr(plain, part)), part
+    assert not solution.converged.all()
+
+
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit(), Unrolled(6)], ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("limit", [5, 400])
+def test_residual_and_status_are_those_of_the_value_returned(rule: GradientRule, limit: int) -> None:
+    leaves, stopping = parameters(), Stopping(rtol=1e-2, max_iterations=limit)
+    problem = causal_problem(*leaves)
+    solution = solve_with_gradient(problem, PICARD, stopping, torch.zeros_like(leaves[2]), rule)
+    with torch.no_grad():
+        residual = (problem.function(solution.value) - solution.value).norm(dim=-1)
+        met = stopping.is_met(solution.value, residual)
+    torch.testing.assert_close(solution.residual, residual, rtol=1e-12, atol=0)
+    assert met[solution.converged].all()
+    assert solution.converged.any()
+
+
+def test_phantom_steps_at_the_limit_are_those_that_led_to_the_value() -> None:
+    """Otherwise the gradient would be that of later latents than the one that the loss is taken of."""
+    stopping = Stopping(rtol=1e-12, max_iterations=7)
+    found = []
+    for rule in (Phantom(6), Unrolled(6)):
+        leaves = parameters()
+        value = solved(rule, causal_problem, leaves, solver=DampedPicard(0.8), stopping=stopping)
+        found.append((value, *torch.autograd.grad(value.square().sum(), leaves)))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_phantom_steps_take_the_damping_of_the_solver() -> None:
+    def gradient(rule: GradientRule) -> Tensor:
+        leaves = parameters()
+        value = solved(rule, causal_problem, leaves, solver=DampedPicard(0.3))
+        return torch.autograd.grad(value.sum(), leaves[1])[0]
+
+    assert torch.equal(gradient(Phantom(2)), gradient(Phantom(2, 0.3)))
+    assert not torch.equal(gradient(Phantom(2)), gradient(Phantom(2, 0.8)))
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
+def test_phantom_gradients_of_any_mode_and_order_are_those_of_the_steps() -> None:
+    """One undamped step from z* = 3 with Φ(z) = c z / 3 + c: the derivative in c is 2, of its square 12."""
+    problem_of = lambda c: FixedPointProblem(lambda z: c * z / 3 + c)  # noqa: E731
+    start = torch.full((1, 1, 1), 3.0)
+
+    def value(c: Tensor) -> Tensor:
+        solution = Solution(start, *[torch.zeros(1, 1)] * 3)
+        return Phantom(1, 1.0).attach(problem_of(c), PICARD, TIGHT, solution).value.sum()
+
+    one = torch.tensor(1.0)
+    found = torch.func.jvp(value, (one,), (one,))
+    assert [part.item() for part in found[:2]] == [3, 2]
+    assert torch.func.grad(lambda c: value(c).square())(one).item() == 12
+    assert torch.func.grad(torch.func.grad(lambda c: value(c).square()))(one).item() == 8
+    assert torch.func.vmap(torch.func.grad(value))(torch.ones(2)).tolist() == [2, 2]
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
+@pytest.mark.parametrize("rule", [Implicit(), Implicit(solver=DampedPicard(0.7))])
+def test_the_implicit_gradient_under_transforms_of_torch(rule: GradientRule) -> None:
+    """z = c z / 3 + c has z = 3 c / (3 − c), z' = 9 / (3 − c)² and z'' = 18 / (3 − c)³."""
+
+    def value(c: Tensor) -> Tensor:
+        problem = FixedPointProblem(lambda z: c * z / 3 + c)
+        start = torch.zeros(1, 1, 1, dtype=torch.float64)
+        return solve_with_gradient(problem, PICARD, Stopping(rtol=1e-14), start, rule).value.sum()
+
+    one = torch.ones((), dtype=torch.float64)
+    found = [part.item() for part in torch.func.jvp(value, (one,), (one,))[:2]]
+    assert [*found, torch.func.grad(value)(one).item()] == pytest.approx([3 / 2, 9 / 4, 9 / 4], rel=1e-12)
+    assert torch.func.grad(torch.func.grad(value))(one).item() == pytest.approx(18 / 8, rel=1e-10)
+
+
+def test_a_phantom_step_that_overflows_leaves_the_value_and_shows_in_the_gradient() -> None:
+    c = torch.tensor(1e30, requires_grad=True)
+    problem = FixedPointProblem(lambda z: (z - 1) * c * c + 1)
+    solution = Solution(torch.full((1, 1, 1), 2.0), *[torch.zeros(1, 1)] * 3)
+    value = Phantom(2, 1.0).attach(problem, PICARD, TIGHT, solution).value
+    assert value.item() == 2
+    assert not torch.autograd.grad(value.sum(), c)[0].isfinite()
+
+
+def saved_for_backward(rule: GradientRule, iterations: int) -> int:
+    stopping = Stopping(0.0, 0.0, iterations)
+    return kept_for_backward(lambda: solved(rule, causal_problem, parameters(), stopping=stopping))
+
+
+def test_memory_does_not_grow_with_the_iterations_but_unrolled() -> None:
+    for rule in (Phantom(4), Implicit()):
+        assert saved_for_backward(rule, 10) == saved_for_backward(rule, 200) > 0
+    for few, many in ((Phantom(4), Phantom(8)), (Unrolled(10), Unrolled(20))):
+        assert 1.9 < saved_for_backward(many, 10) / saved_for_backward(few, 10) < 2.2
+
+
+def test_the_graph_of_implicit_is_freed_with_its_value() -> None:
+    images: list[weakref.ref[Tensor]] = []
+
+    def function(z: Tensor) -> Tensor:
+        image = torch.tanh(z @ weight)
+        images.append(weakref.ref(image))
+        return image
+
+    _, weight, shift = parameters()
+    value = solve_with_gradient(
+        FixedPointProblem(function), PICARD, TIGHT, torch.ones_like(shift), Implicit()
+    ).value
+    value.sum().backward()
+    del value
+    assert all(image() is None for image in images)  # by reference counts alone: no cycle keeps it
+
+
+test_bad_options_are_refused = refusals(
+    (lambda: Unrolled(0), "^iterations is 0; give at least 1$"),
+    (lambda: Phantom(steps=0), "^steps is 0; give at least 1$"),
+    (lambda: Phantom(damping=0.0), "^damping is 0.0; give a number above 0 and at most 1$"),
+    (lambda: Phantom(damping=1.01), "^damping is 1.01; give a number above 0 and at most 1$"),
+    (lambda: Unrolled(2.5), "^iterations is 2.5; give a whole number$"),  # type: ignore[arg-type]
+    (lambda: Phantom(steps=2.5), "^steps is 2.5; give a whole number$"),  # type: ignore[arg-type]
+    (lambda: Phantom(damping="0.8"), "^damping is '0.8'; give a number$"),  # type: ignore[arg-type]
+)
+
+
+def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
+    assert Unrolled(1).iterations == Phantom(1).steps == 1
+    assert Phantom(damping=1.0).damping == 1.0
+    assert FactoredImplicit(rtol=1e-300).rtol > 0

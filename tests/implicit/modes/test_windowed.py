@@ -60,7 +60,7 @@ def sequential(recurrence: Recurrence, stopping: Stopping = STOPPING) -> ModeRes
 
 
 @variants
-def test_of_several_fixed_points_it_finds_that_of_the_sequential_mode(
+def test_of_several_fixed_points_that_of_the_sequential_mode_is_found(
     latch: Latch, options: Windowed
 ) -> None:
     tokens = sequences(spins=False)
@@ -99,9 +99,7 @@ def test_tokens_without_a_fixed_point_get_the_sequential_value_and_an_honest_sta
 
 
 @variants
-def test_a_value_that_is_not_finite_is_told_and_stays_in_its_sequence(
-    latch: Latch, options: Windowed
-) -> None:
+def test_a_value_that_is_not_finite_stays_in_its_sequence(latch: Latch, options: Windowed) -> None:
     tokens = sequences(spins=False)
     recurrence = latch(tokens)
     recurrence.inputs[0][2, 13] = torch.nan
@@ -141,14 +139,16 @@ def halving(length: int) -> Recurrence:
     return Recurrence([x], {}, half, half, lambda z, x, s: s)
 
 
+def stopping_of(tolerance: str, value: float) -> Stopping:
+    options: dict[str, Any] = {"rtol": 0.0, "max_iterations": 60, tolerance: value}
+    return Stopping(**options)
+
+
 @pytest.mark.parametrize("tolerance", ["rtol", "atol"])
 def test_candidates_are_iterated_to_the_tolerance_divided_by_the_precision(tolerance: str) -> None:
-    """Unverified, so that the iterations are those of the windows."""
-
     def iterations(value: float, precision: float) -> list[int]:
-        given: dict[str, Any] = {tolerance: value}
-        stopping = replace(Stopping(rtol=0.0, max_iterations=60), **given)
         options = Windowed(width=4, sweeps=1, block=None, precision=precision)
+        stopping = stopping_of(tolerance, value)
         return windowed(halving(3), options, stopping).solution.iterations[0].tolist()
 
     # |Φ(z) − z| = 2⁻ᵏ⁻¹ at the k-th iterate, 2⁻ᵏ⁻¹ ≤ 2⁻⁶ first at k = 5, the sixth evaluation; the relative
@@ -170,20 +170,16 @@ def test_a_precision_that_floats_do_not_have_is_not_asked_for() -> None:
 @pytest.mark.parametrize("tolerance", ["rtol", "atol"])
 def test_agreement_is_counted_in_tolerances(tolerance: str, agreement: float, accepted: bool) -> None:
     """A candidate that is three tolerances away from the solution from the start."""
-    given: dict[str, Any] = {tolerance: 2.0**-10}
-    stopping = replace(Stopping(rtol=0.0, max_iterations=60), **given)
-    recurrence = halving(1)
+    stopping, recurrence = stopping_of(tolerance, 2.0**-10), halving(1)
     candidate = sequential(recurrence, stopping).solution.value + 3 * 2.0**-10  # of norm 1 up to 0.002
     everywhere = torch.ones(1, 1, dtype=torch.bool)
-    candidates = Candidates(
-        candidate, torch.zeros_like(candidate), recurrence.inputs, {}, everywhere, everywhere
-    )
+    zero = torch.zeros_like(candidate)
+    candidates = Candidates(candidate, zero, recurrence.inputs, {}, everywhere, everywhere)
     verdict = verify(recurrence, candidates, DampedPicard(1.0), stopping, agreement, burst=1)
     assert bool(verdict.replaced) is not accepted
 
 
 def test_every_option_changes_what_it_should() -> None:
-    """Evaluations of four halving tokens, one quantity an option."""
     stopping = Stopping(rtol=0.0, atol=2.0**-6, max_iterations=40)
 
     def evaluations(**options: Any) -> list[int]:
@@ -252,8 +248,6 @@ def test_auto_is_chosen_before_it_is_solved_by() -> None:
         found = solve_by(mode, halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
         assert found.solution.converged.all()
     own = solve_by(Windowed(block=None), halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
-    assert (
-        own.evaluations < found.evaluations
-    ).all()  # the options, not the default ones: nothing is verified
+    assert (own.evaluations < found.evaluations).all()  # its options: nothing is verified
     with pytest.raises(InputError, match="auto"):
         solve_by("auto", halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)

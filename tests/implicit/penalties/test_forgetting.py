@@ -1,5 +1,8 @@
 """The forgetting penalty against a disturbance followed by hand, and its place in training."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 
@@ -16,8 +19,7 @@ TOKENS = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])
 
 
 def small_model() -> ImplicitModel:
-    run = load_run("parity-small")
-    assert isinstance(run.model, ImplicitModel)
+    run: Any = load_run("parity-small")
     return run.model.double()
 
 
@@ -31,23 +33,17 @@ def test_penalty_is_what_is_left_of_the_disturbance_after_each_token() -> None:
     )
     generator = torch.Generator().manual_seed(3)
     units = {name: part.square().mean().sqrt() for name, part in solution.state.items()}
-    one, other = dict(state), {}
+    one, other, distances = dict(state), {}, []
     for name, part in state.items():
-        other[name] = part + 0.01 * units[name] * torch.randn(
-            part.shape, dtype=part.dtype, generator=generator
-        )
-    distances = []
-    for position in range(TOKENS.shape[1] + 1):
-        distances.append(
-            sum(((one[name] - other[name]) / units[name]).flatten(1).square().sum(1) for name in one)
-        )
-        if position < TOKENS.shape[1]:
-            token = TOKENS[:, position : position + 1]
-            one, other = (
-                solved(model, token, "sequential", state=there, stopping=TIGHT).state
-                for there in (one, other)
-            )
-    expected = torch.stack([torch.as_tensor(later / distances[0]) for later in distances[1:]]).sum(0).mean()
+        noise = torch.randn(part.shape, dtype=part.dtype, generator=generator)
+        other[name] = part + 0.01 * units[name] * noise
+    for token in (None, *TOKENS.split(1, dim=1)):
+        if token is not None:
+            solve = partial(solved, model, token, "sequential", stopping=TIGHT)
+            one, other = solve(state=one).state, solve(state=other).state
+        apart = [((one[name] - other[name]) / units[name]).flatten(1).square().sum(1) for name in one]
+        distances.append(torch.stack(apart).sum(0))
+    expected = torch.stack([later / distances[0] for later in distances[1:]]).sum(0).mean()
     # the fixed points are found to 1e-11, the disturbance is of order 1e-2: 1e-9 relative, with a margin
     assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     assert 0 < found.item() < LARGEST_GROWTH
@@ -66,21 +62,15 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
 
     weight: torch.Tensor = model.get_parameter("mixers.0.dt_bias")
     (slope,) = torch.autograd.grad(penalty(), weight)
-    step = 1e-5
+    step, found, plain = 1e-5, [], model.states_at
     with torch.no_grad():
-        found = []
+        # the undisturbed states follow the weight too, but carry no gradient: keep them as they were
+        undisturbed = plain(TOKENS, solution.latents, state)
         for sign in (1, -1):
             weight += sign * step
-            # the undisturbed states follow the weight too, but carry no gradient: keep them as they were
-            kept = model.states_at
-            weight -= sign * step
-            with torch.no_grad():
-                undisturbed = kept(TOKENS, solution.latents, state)
-            weight += sign * step
             calls = iter([undisturbed])
-            model.states_at = lambda *given, kept=kept, calls=calls: next(calls, None) or kept(*given)  # type: ignore[method-assign]
+            model.states_at = lambda *given, calls=calls: next(calls, None) or plain(*given)  # type: ignore[method-assign]
             found.append(penalty().item())
-            model.states_at = kept  # type: ignore[method-assign]
             weight -= sign * step
     # central differences: an error of order step² beside solves to 1e-11 / step
     assert slope.item() == pytest.approx((found[0] - found[1]) / (2 * step), rel=1e-3)
@@ -88,16 +78,14 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
 
 @torch.no_grad()
 def test_padding_counts_for_nothing() -> None:
-    """Sequences that end after three of five tokens have the penalty of their three tokens."""
     model, lengths = small_model(), torch.tensor([3, 3])
     state = model.init_state(2)
 
     def penalty(tokens: torch.Tensor, lengths: torch.Tensor | None) -> float:
-        solution = model.run(tokens, solve=Solve("simultaneous", stopping=TIGHT), lengths=lengths).solution
-        assert solution is not None
+        run: Any = model.run(tokens, solve=Solve("simultaneous", stopping=TIGHT), lengths=lengths)
         noise = torch.Generator().manual_seed(1)
         found = forgetting_penalty(
-            model, tokens, state, solution, Phantom(), TIGHT, generator=noise, lengths=lengths
+            model, tokens, state, run.solution, Phantom(), TIGHT, generator=noise, lengths=lengths
         )
         return found.item()
 

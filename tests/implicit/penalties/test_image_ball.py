@@ -101,27 +101,23 @@ def test_a_block_that_reads_nothing_costs_nothing_and_has_finite_gradients() -> 
     assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("step", [1, 2])
-def test_it_and_the_contraction_enter_in_the_free_phase_only(step: int) -> None:
+def test_it_and_the_contraction_enter_in_the_free_phase_only() -> None:
     torch.manual_seed(0)
-    model = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8, "d_state": 4}, make_task("parity"))
-    batch = draw_batch(make_task("parity"), 2, 4, 0, Stream.TRAIN, step)
-    phase = Curriculum(bounded_steps=1, image_ball_weight=0.25, contraction_weight=0.5).phase(step, length=4)
-    result = objective(model, batch, phase, noise_generator(0, step))
-    if step == 1:
-        assert result.penalties == {}
-        return
-    assert result.solution is not None
-    assert model.implicit is not None
+    task = make_task("parity")
+    model: Any = build_model("implicit-mamba2", {"d_model": 8, "head_size": 8, "d_state": 4}, task)
+    batch = draw_batch(task, 2, 4, 0, Stream.TRAIN, 2)
+    curriculum = Curriculum(bounded_steps=1, image_ball_weight=0.25, contraction_weight=0.5)
+    bounded, result = (  # type: Any, Any
+        objective(model, batch, curriculum.phase(step, length=4), noise_generator(0, 2)) for step in (1, 2)
+    )
+    assert bounded.penalties == {}
     latents = result.solution.latents.detach()
-    problem, noise = model.implicit.problem(batch.tokens), noise_generator(0, step)
+    problem, noise = model.implicit.problem(batch.tokens), noise_generator(0, 2)
     expected = {
         "image_ball": 0.25 * image_ball_penalty(model.implicit, batch.tokens, model.init_state(2), latents),
         "contraction": 0.5 * contraction_penalty(problem, latents, generator=noise),
     }
-    assert {name: found.item() for name, found in result.penalties.items()} == {
-        name: found.item() for name, found in expected.items()
-    }
+    assert result.penalties == expected
     assert result.total.item() == pytest.approx((result.loss + sum(expected.values())).item(), rel=1e-6)
 
 
@@ -144,9 +140,15 @@ def test_other_models_are_refused_before_anything_is_written(
 
 
 def test_a_few_steps_shrink_the_ball(tmp_path: Path) -> None:
-    sizes = {"d_model": 4, "head_size": 4, "d_state": 1, "d_conv": 2, "expand": 1}
-    short = {"steps": 30, "warmup_steps": 1, "batch_size": 4, "length": 8, "growth_accuracy": None}
-    config = recipe("parity", "implicit-mamba2", image_ball_weight=1.0, evaluate_every=10, **sizes, **short)
+    short: dict[str, Any] = {
+        "steps": 30,
+        "warmup_steps": 1,
+        "batch_size": 4,
+        "length": 8,
+        "growth_accuracy": None,
+    }
+    short |= SIZES["one head"] | {"image_ball_weight": 1.0, "evaluate_every": 10}
+    config = recipe("parity", "implicit-mamba2", **short)
     run = train(config, tmp_path / "run", progress=False)
     penalties = [entry["image_ball_penalty"] for entry in run.metrics]
     assert penalties[-1] < penalties[0]
