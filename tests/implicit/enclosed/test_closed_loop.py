@@ -1,17 +1,29 @@
-"""One token's step on balls against the float64 model, its derivatives against autograd."""
+"""A token's step on balls against the float64 model, and the bound of its rounding against programs."""
 
+import copy
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from automata.errors import InputError
-from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
+from benchmarks.certificate_mutations.misrounding import Misrounding
+from implicit.enclosed.closed_loop import (
+    EnclosedClosedLoop,
+    ExecutedClosedLoop,
+    flatten_state,
+    unflatten_state,
+)
+from implicit.fixed_point import DampedPicard
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from tests.rounding_models import rounding_model
 from theory import Transition
 from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.covers.invariant_cover import StepRounding
+from theory.rigorous.rounded import FLOAT32, FLOAT64, Rounded
 
 SIZES = [
     {"d_model": 4, "head_size": 4, "d_state": 2, "d_conv": 1, "expand": 1},
@@ -90,3 +102,132 @@ def test_states_near_by_stay_in_the_enclosure_of_a_box() -> None:
 def test_several_layers_are_refused() -> None:
     with pytest.raises(InputError, match="the model has 2 layers"):
         EnclosedClosedLoop(model_of(0, **{**SIZES[0], "layers": 2}))
+
+
+POSITIONS = 12
+
+
+def parts(model: ImplicitMamba2, latent: Tensor, state: Tensor, tokens: Tensor) -> tuple[Tensor, ...]:
+    """The next iterate, the residual's norm, the next state and the logits, as the sequential mode does."""
+    recurrence = model._recurrence(tokens[:, None], model.init_state(len(tokens)))
+    inputs = [part[:, 0] for part in recurrence.inputs]
+    image, after = recurrence.advance(latent, inputs, unflatten_state(model, state))
+    step, _ = DampedPicard(model.config.damping).step(latent, image - latent)
+    return step, (image - latent).norm(dim=-1), flatten_state(after), model.head(latent)
+
+
+def positions(model: ImplicitMamba2, size: float) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    numbers = sum(part[0].numel() for part in model.init_state(1).values())
+    latent = torch.randn(POSITIONS, model.latent_size, generator=generator) * size
+    state = torch.randn(POSITIONS, numbers, generator=generator) * size
+    return latent.double(), state.double(), torch.arange(POSITIONS) % 2
+
+
+def off(found: tuple[Tensor, ...], exact: tuple[Tensor, ...], damping: float) -> StepRounding:
+    away = [(a.double() - b).reshape(POSITIONS, -1) for a, b in zip(found, exact, strict=True)]
+    step, residual, state, logits = away
+    return StepRounding(
+        np.maximum(step.norm(dim=1).numpy(), damping * residual.abs()[:, 0].numpy()),
+        state.norm(dim=1).numpy(),
+        logits.abs().amax(1).numpy(),
+    )
+
+
+def shares_of(seen: StepRounding, bound: StepRounding) -> list[float]:
+    """The largest share of each bound that was seen; at most 1."""
+    return [float((getattr(seen, n) / getattr(bound, n)).max()) for n in ("step", "state", "logits")]
+
+
+def within(seen: StepRounding, bound: StepRounding) -> float:
+    """The largest of them."""
+    return max(shares_of(seen, bound))
+
+
+@pytest.mark.parametrize("kind", ["stored", "random", "plain"])
+@pytest.mark.parametrize("size", [0.2, 1.0])
+@torch.no_grad()
+def test_the_worst_rounding_that_is_allowed_is_within_the_bound(kind: str, size: float) -> None:
+    """Float64 with errors as large as float32 may have, all of one sign or random, against float64."""
+    model = copy.deepcopy(rounding_model(kind)).double()
+    latent, state, tokens = positions(model, size)
+    bound = ExecutedClosedLoop(model, FLOAT32).rounding(
+        Ball.exact(latent.numpy()), Ball.exact(state.numpy()), tokens.numpy()
+    )
+    exact, shares = parts(model, latent, state, tokens), []
+    for sign in (1.0, -1.0, None):
+        with Misrounding(sign):
+            found = parts(model, latent, state, tokens)
+        shares.append(shares_of(off(found, exact, model.config.damping), bound))
+    assert np.max(shares) <= 1
+    assert np.max(shares, axis=0).min() > 1e-2  # none of the three is so large that all would be within it
+    with Misrounding(None, times=300.0):
+        found = parts(model, latent, state, tokens)
+    assert within(off(found, exact, model.config.damping), bound) > 1
+
+
+@pytest.mark.parametrize("kind", ["stored", "random", "plain"])
+def test_the_operations_that_are_counted_make_the_model(kind: str) -> None:
+    model = rounding_model(kind)
+    latent, state, tokens = (part.numpy() for part in positions(model, 1.0))
+    counted = ExecutedClosedLoop(model, FLOAT64)._advance(
+        Rounded.given(Ball.exact(latent), FLOAT64), Rounded.given(Ball.exact(state), FLOAT64), tokens
+    )
+    still = Dual.constant(Ball.exact(latent), 0), Dual.constant(Ball.exact(state), 0)
+    for ours, theirs in zip(counted, EnclosedClosedLoop(model).advance(*still, tokens), strict=True):
+        apart = np.abs(ours.exact.midpoint - theirs.value.midpoint)
+        assert (apart <= ours.exact.radius + theirs.value.radius).all()
+        assert (ours.exact.radius <= 1e-9).all()
+
+
+@pytest.mark.parametrize("kind", ["stored", "random", "plain"])
+@torch.no_grad()
+def test_float32_is_within_its_bound(kind: str) -> None:
+    model = rounding_model(kind)
+    latent, state, tokens = positions(model, 1.0)
+    latent, state = latent.float().double(), state.float().double()
+    bound = ExecutedClosedLoop(model, FLOAT32).rounding(
+        Ball.exact(latent.numpy()), Ball.exact(state.numpy()), tokens.numpy()
+    )
+    found = parts(model, latent.float(), state.float(), tokens)
+    exact = parts(copy.deepcopy(model).double(), latent, state, tokens)
+    share = within(off(found, exact, model.config.damping), bound)
+    assert 1e-4 < share <= 1
+
+
+def test_the_bound_of_a_box_holds_for_the_points_in_it() -> None:
+    """Most of it: what rounding adds is largest where numbers are."""
+    model = rounding_model("stored")
+    program = ExecutedClosedLoop(model, FLOAT64)
+    latent, state, tokens = (part.numpy() for part in positions(model, 1.0))
+    near = 1e-3
+    whole = program.rounding(Ball.around(latent, near), Ball.around(state, near), tokens)
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        z, s = (part + near * rng.uniform(-1, 1, part.shape) for part in (latent, state))
+        assert within(program.rounding(Ball.exact(z), Ball.exact(s), tokens), whole) <= 1 + 1e-12
+
+
+def test_coarser_functions_and_formats_have_larger_bounds() -> None:
+    model = rounding_model("stored")
+    latent, state, tokens = (part.numpy() for part in positions(model, 1.0))
+    boxes = Ball.exact(latent), Ball.exact(state), tokens
+    fine, coarse = (ExecutedClosedLoop(model, form).rounding(*boxes) for form in (FLOAT64, FLOAT32))
+    # every term is a share of u, but for underflow: the ratio is that of the formats
+    np.testing.assert_allclose(coarse.step / fine.step, 2.0**29, rtol=1e-2)
+
+
+def test_a_softplus_that_is_cut_off_is_allowed_for() -> None:
+    """PyTorch returns x above 20: in float64 that is further off than any rounding."""
+    model = copy.deepcopy(rounding_model("stored")).double()
+    latent, state, tokens = (part.numpy() for part in positions(model, 1.0))
+    with torch.no_grad():
+        model.get_parameter("mixers.0.dt_bias").add_(40.0)
+    program = ExecutedClosedLoop(model, FLOAT64)
+    assert program.rounding(Ball.exact(latent), Ball.exact(state), tokens).state.max() > 1e-9
+
+
+def test_models_without_fixed_points_are_refused() -> None:
+    config = ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=4, head_size=4, layers=2)
+    with pytest.raises(InputError, match="layers; give one with a single layer"):
+        ExecutedClosedLoop(ImplicitMamba2(config), FLOAT64)
