@@ -31,7 +31,6 @@ ROUNDING = 1e-12
 def trace(
     automaton: ProbabilisticAutomaton, length: int, batch: int = 2
 ) -> tuple[BayesFilter, torch.Tensor, torch.Tensor]:
-    """The filter, observations, every third of them a partial reveal, and the beliefs of the log filter."""
     rng = np.random.default_rng(0)
     count = len(automaton.actions)
     partial = [count + i for i, name in enumerate(automaton.reveals) if not automaton.is_full(name)]
@@ -90,15 +89,11 @@ def test_they_are_what_enumeration_says_of_random_automata() -> None:
                 now, before = states[place + 1], states[place]
                 seen = now == before and reading[0, now] == shown[0, place]
                 weight *= matrices[token][now, before] if token < actions else seen
-                weights[place, now] += weight * _rest(n, 4 - place) if weight else 0
+                # every beginning of a path is met once for each of its ends
+                weights[place, now] += weight * float(n) ** (place - 4)
         expected = weights / weights.sum(axis=1, keepdims=True)
         found = latent_beliefs(compile_bayes_filter(exact), exact.observations(tokens, shown))[0]
         np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
-
-
-def _rest(n: int, places: int) -> float:
-    """Every beginning of a path is met once for each of its ends."""
-    return float(n) ** -places
 
 
 def test_after_a_contradiction_there_is_no_belief() -> None:
@@ -177,7 +172,7 @@ def test_every_entry_however_small_is_that_of_exact_rationals() -> None:
         (torch.float32, 1e-46, [0, 0, 0]),  # below the least number of the format
     ],
 )
-def test_what_is_rare_is_right_while_the_format_holds_it(
+def test_what_is_rare_is_right_within_the_format(
     dtype: torch.dtype, rare: float, belief: list[float]
 ) -> None:
     exact = BayesFilter([1 - rare, 2 * rare / 3, rare / 3], [np.eye(3)], [[0, 1, 1]])

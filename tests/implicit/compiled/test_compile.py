@@ -13,14 +13,9 @@ from implicit import ImplicitMamba2
 from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
+from tests.implicit.compiled.machines import PARITY, random_machine
 
 LENGTH = 20
-
-
-def _random(states: int, tokens: int, answers: int, seed: int) -> MealyMachine:
-    rng = np.random.default_rng(seed)
-    table = rng.integers(0, states, (states, tokens))
-    return MealyMachine(table, rng.integers(0, answers, table.shape), int(rng.integers(states)))
 
 
 def _tracked(table: np.ndarray, initial: int = 0) -> MealyMachine:
@@ -39,12 +34,12 @@ MACHINES = {
     "constant tokens": _tracked(np.tile(np.arange(6), (6, 1))),
     "unreachable states": _tracked(_UNREACHED),
     "first state not the first": _tracked(np.array([[1, 0], [0, 1]]), 1),
-    "many tokens, few states": _random(2, 25, 3, 1),
-    "30 states, 10 tokens": _random(30, 10, 2, 2),
-    "answers on transitions": _random(9, 4, 7, 3),
-    "one answer": _random(8, 3, 1, 4),
+    "many tokens, few states": random_machine(2, 25, 3, 1),
+    "30 states, 10 tokens": random_machine(30, 10, 2, 2),
+    "answers on transitions": random_machine(9, 4, 7, 3),
+    "one answer": random_machine(8, 3, 1, 4),
     "S3": _tracked(symmetric_group(3).table),
-    "parity": _tracked(np.array([[0, 1], [1, 0]])),
+    "parity": PARITY,
 }
 
 
@@ -85,7 +80,6 @@ def test_both_modes_answer_with_the_margin_that_is_proved(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["S3", "parity", "absorbing", "answers on transitions"])
 def test_token_t_is_right_from_sweep_t_on(name: str) -> None:
-    """And for groups not before, which shows that the bound is met. The last evaluation only measures."""
     machine = MACHINES[name]
     words = np.random.default_rng(1).integers(0, machine.token_count, (64, 8))
     model = compile_automaton(machine)
@@ -112,13 +106,8 @@ def test_neither_tolerance_nor_limit_nor_damping_matters(damping: float, rtol: f
 @pytest.mark.parametrize(
     "gains",
     [
-        Gains(decay=2**-12),
-        Gains(sharpness=512),
-        Gains(start=2**-8),
-        Gains(dominance=64),
-        Gains(dominance=4096),
-        Gains(2**-12, 512, 2**-8, 4096),
-        Gains(2**-12, 64, 2**-8, 64),
+        *(Gains(decay=2**-12), Gains(sharpness=512), Gains(start=2**-8), Gains(dominance=64)),
+        *(Gains(dominance=4096), Gains(2**-12, 512, 2**-8, 4096), Gains(2**-12, 64, 2**-8, 64)),
     ],
     ids=repr,
 )
@@ -167,13 +156,8 @@ def test_what_cannot_be_compiled(automaton: object, sentence: str) -> None:
 
 
 def test_numbers_outside_their_ranges_are_refused() -> None:
-    for field, value in (
-        ("decay", 0.1),
-        ("decay", 0),
-        ("sharpness", 10),
-        ("start", 1),
-        ("dominance", np.nan),
-    ):
+    wrong = (("decay", 0.1), ("decay", 0), ("sharpness", 10), ("start", 1), ("dominance", np.nan))
+    for field, value in wrong:
         with pytest.raises(InputError, match=f"^{field} is "):
             Gains(**{field: value})
     for damping in (0.05, 0.0, 1.5, float("nan")):

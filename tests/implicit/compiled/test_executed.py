@@ -1,7 +1,7 @@
 """What is proved of executed compiled models, against executions: all of it lies in the boxes."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +11,13 @@ from torch import Tensor
 from automata.machines.mealy import MealyMachine
 from automata.tasks.registry import make_task
 from benchmarks.certificate_mutations.misrounding import Misrounding
-from implicit.cells import Mamba2Cell
 from implicit.compiled import Wiring, compile_automaton
 from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
 from implicit.fixed_point import Stopping
 from implicit.models import ImplicitMamba2
-from implicit.modes import Mode, Solve
+from implicit.modes import Mode
+from tests.implicit.compiled.machines import ALL_TO_ONE, random_machine
+from tests.solving import solved
 
 
 @dataclass
@@ -42,15 +43,11 @@ class Case:
         return torch.cat([drawn, constant, turns, late])
 
     def outcomes(self, tokens: Tensor) -> Tensor:
-        """The right outcome of every token."""
-        found = torch.zeros_like(tokens)
-        reads = torch.from_numpy(self.wiring.reads.argmax(0))
-        table = torch.from_numpy(self.machine.table.copy())
-        state = torch.full((len(tokens),), self.machine.initial)
-        for t in range(tokens.shape[1]):
-            found[:, t] = reads[state, tokens[:, t]]
-            state = table[state, tokens[:, t]]
-        return found
+        found, state = [], torch.full((len(tokens),), self.machine.initial)
+        for token in tokens.T:
+            found.append(torch.from_numpy(self.wiring.reads.argmax(0))[state, token])
+            state = torch.from_numpy(self.machine.table.copy())[state, token]
+        return torch.stack(found, 1)
 
     def check(self, latents: Tensor, right: Tensor) -> dict[str, float]:
         """Hold latents against the bounds, in float64; return what was found at worst."""
@@ -66,8 +63,7 @@ class Case:
         others = unit.abs().sum(1) - own
         assert float((others - bounds.leftover * own).max()) <= bounds.off * (m**0.5 + 1)
         # What it writes.
-        cell = self.model.cells[0]
-        assert isinstance(cell, Mamba2Cell)
+        cell: Any = self.model.cells[0]
         n, tokens = self.wiring.memory, self.wiring.tokens
         with torch.no_grad():
             for dtype in (torch.float32, torch.float64):
@@ -87,18 +83,8 @@ class Case:
         return {"own": float(own.min()), "on": float(on.min()), "on most": float(on.max())}
 
 
-def _machines() -> Iterator[tuple[str, MealyMachine]]:
-    for name in ("parity", "S3", "S5-generators"):
-        machine = make_task(name).machine()
-        assert machine is not None
-        yield name, machine
-    rng = np.random.default_rng(0)
-    table = rng.integers(0, 6, (6, 5))
-    yield "answers", MealyMachine(table, rng.integers(0, 8, table.shape), 3)
-    yield "all to one", MealyMachine(np.zeros((12, 3), int), np.zeros((12, 3), int))
-
-
-MACHINES = dict(_machines())
+MACHINES: dict[str, Any] = {name: make_task(name).machine() for name in ("parity", "S3", "S5-generators")}
+MACHINES |= {"answers": random_machine(6, 5, 8, 0), "all to one": ALL_TO_ONE}
 
 
 @pytest.fixture(params=MACHINES, scope="module")
@@ -108,16 +94,14 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.mark.parametrize("mode", ["sequential", "windowed", "simultaneous"])
 @torch.no_grad()
-def test_executions_lie_in_the_boxes(case: Case, mode: str) -> None:
+def test_executions_lie_in_the_boxes(case: Case, mode: Mode) -> None:
     tokens = case.words()
-    solve = Solve(mode, stopping=Stopping(rtol=1e-3, max_iterations=1000))  # type: ignore[arg-type]
-    output = case.model.run(tokens, solve=solve)
-    assert output.solution is not None
+    output = solved(case.model, tokens, mode, stopping=Stopping(rtol=1e-3, max_iterations=1000))
     right = case.outcomes(tokens)
-    found = case.check(output.solution.latents, right)
+    found = case.check(output.latents, right)
     answers = torch.from_numpy(case.wiring.answers.argmax(0))[right]
     assert torch.equal(output.logits.argmax(-1), answers)
-    scores = output.logits.double() / output.solution.latents.double().norm(dim=-1, keepdim=True)
+    scores = output.logits.double() / output.latents.double().norm(dim=-1, keepdim=True)
     scores = scores / float(case.model.head.weight.max())
     own = scores.gather(-1, answers[..., None])[..., 0]
     rest = scores.scatter(-1, answers[..., None], -torch.inf).amax(-1)
@@ -129,47 +113,35 @@ def test_executions_lie_in_the_boxes(case: Case, mode: str) -> None:
 
 @torch.no_grad()
 def test_executions_by_the_kernels_lie_in_the_boxes_too(case: Case) -> None:
-    """Which the proof does not say: a compiled model runs without them until it is told otherwise."""
     pytest.importorskip("numba")
     model = case.model
-    cell = model.cells[0]
-    assert isinstance(cell, Mamba2Cell)
+    cell: Any = model.cells[0]
     assert (model.sequential_backend, cell.backend) == ("loop", "chunked")
     tokens = case.words()
     for mode in ("sequential", "windowed", "simultaneous"):
         model.sequential_backend, cell.backend = "auto", "auto"
-        output = model.run(tokens, solve=Solve(mode, stopping=Stopping(rtol=1e-3, max_iterations=1000)))
+        output = solved(model, tokens, mode, stopping=Stopping(rtol=1e-3, max_iterations=1000))
         model.without_kernels()
-        assert output.solution is not None
-        case.check(output.solution.latents, case.outcomes(tokens))
+        case.check(output.latents, case.outcomes(tokens))
 
 
 @torch.no_grad()
 def test_memories_and_readings_lie_in_the_boxes(case: Case) -> None:
-    """The share of right outcomes in what the layer adds to the latent, of both scans."""
     tokens = case.words()
     right, bounds = case.outcomes(tokens), case.bounds
-    for mode in ("sequential", "simultaneous"):
+    modes: tuple[Mode, ...] = ("sequential", "simultaneous")
+    for mode in modes:
         recurrence = case.model._recurrence(*case.model.begin(tokens, None, None))
-        latents = case.model.run(tokens, solve=Solve(mode)).solution.latents  # type: ignore[union-attr]
+        latents, cell = solved(case.model, tokens, mode).latents, case.model.cells[0]
         if mode == "simultaneous":
-            normed = case.model.norms[0](latents)
-            added, _ = case.model.cells[0](
-                normed, case.model.cells[0].init_state(len(tokens)), recurrence.inputs[0]
-            )
+            added, _ = cell(case.model.norms[0](latents), cell.init_state(len(tokens)), recurrence.inputs[0])
         else:
-            states = case.model.states_at(tokens, latents)
-            added = torch.stack(
-                [
-                    case.model.cells[0].step(
-                        case.model.norms[0](latents[:, t]),
-                        {"conv": states["conv.0"][:, t], "ssm": states["ssm.0"][:, t]},
-                        recurrence.inputs[0][:, t],
-                    )[0]
-                    for t in range(tokens.shape[1])
-                ],
-                dim=1,
-            )
+            states, steps = case.model.states_at(tokens, latents), []
+            for t in range(tokens.shape[1]):
+                here = {"conv": states["conv.0"][:, t], "ssm": states["ssm.0"][:, t]}
+                normed = case.model.norms[0](latents[:, t])
+                steps.append(cell.step(normed, here, recurrence.inputs[0][:, t])[0])
+            added = torch.stack(steps, dim=1)
         o = added.double()
         own = o.gather(-1, right[..., None])[..., 0]
         rest = o.scatter(-1, right[..., None], 0)
@@ -187,9 +159,8 @@ def test_every_iterate_of_a_damped_iteration_lies_in_the_boxes() -> None:
     right = case.outcomes(tokens)
     for limit in (2, 3, 5, 30):
         stopping = Stopping(rtol=1e-3, max_iterations=limit)
-        output = case.model.run(tokens, solve=Solve("sequential", stopping=stopping))
-        assert output.solution is not None
-        case.check(output.solution.latents, right)
+        output = solved(case.model, tokens, "sequential", stopping=stopping)
+        case.check(output.latents, right)
 
 
 @torch.no_grad()
@@ -200,26 +171,23 @@ def test_latents_that_converged_are_right_whatever_the_damping() -> None:
     right, seen = case.outcomes(tokens), 0
     for limit in (3, 60, 200):
         stopping = Stopping(rtol=1e-3, max_iterations=limit)
-        output = case.model.run(tokens, solve=Solve("simultaneous", stopping=stopping))
-        assert output.solution is not None
-        there = output.solution.converged
+        output = solved(case.model, tokens, "simultaneous", stopping=stopping)
+        there = output.converged
         if bool(there.any()):
-            case.check(output.solution.latents[there][:, None], right[there][:, None])
+            case.check(output.latents[there][:, None], right[there][:, None])
         seen += int(there.sum())
     assert seen > tokens.numel()
 
 
 @torch.no_grad()
 def test_sweeps_reach_a_token_in_time() -> None:
-    """After t sweeps the answer to token t is right, converged or not."""
     case = Case.of(MACHINES["S5-generators"])
     tokens = case.words()
     right = case.outcomes(tokens)
     for sweeps in (1, 2, 40):
         stopping = Stopping(rtol=0.0, max_iterations=sweeps + 1)
-        output = case.model.run(tokens, solve=Solve("simultaneous", stopping=stopping))
-        assert output.solution is not None
-        case.check(output.solution.latents[:, :sweeps], right[:, :sweeps])
+        output = solved(case.model, tokens, "simultaneous", stopping=stopping)
+        case.check(output.latents[:, :sweeps], right[:, :sweeps])
 
 
 # Every pair of an automaton, a sign and a mode once.
@@ -234,9 +202,8 @@ def test_the_worst_rounding_that_is_allowed_stays_in_the_boxes(name: str, sign: 
     row = ["parity", "S3", "answers"].index(name) + [1.0, -1.0, None].index(sign)
     mode: Mode = ("sequential", "windowed", "simultaneous")[row % 3]
     with Misrounding(sign) as attack:
-        output = case.model.run(tokens, solve=Solve(mode, stopping=Stopping(rtol=1e-3)))
-    assert output.solution is not None
-    case.check(output.solution.latents, right)
+        output = solved(case.model, tokens, mode, stopping=Stopping(rtol=1e-3))
+    case.check(output.latents, right)
     assert {"mm", "silu", "mul"} <= attack.seen
     assert torch.equal(output.logits.argmax(-1), torch.from_numpy(case.wiring.answers.argmax(0))[right])
 
@@ -248,7 +215,6 @@ def test_more_rounding_than_is_allowed_leaves_the_boxes() -> None:
     tokens = case.words()[:, :20]
     case.model.double()
     with Misrounding(None, times=1000.0):
-        output = case.model.run(tokens, solve=Solve("sequential", stopping=Stopping(max_iterations=3)))
-    assert output.solution is not None
+        output = solved(case.model, tokens, "sequential", stopping=Stopping(max_iterations=3))
     with pytest.raises(AssertionError):
-        case.check(output.solution.latents, case.outcomes(tokens))
+        case.check(output.latents, case.outcomes(tokens))
