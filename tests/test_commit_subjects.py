@@ -16,31 +16,16 @@ def is_refused(subject: str) -> bool:
     return re.search(REFUSED[1].strip().encode(), message.encode(), re.MULTILINE | re.DOTALL) is not None
 
 
-@pytest.mark.parametrize(
-    "subject",
-    [
-        "Run kernels in Triton 3.7's interpreter as in 3.6's",
-        "Embed the tokens",
-        "Say rates as 'per token'",
-        "A" * 72,
-        "Merge branch 'w-" + "x" * 80 + "'",
-    ],
-)
-def test_taken(subject: str) -> None:
-    assert not is_refused(subject)
+TAKEN = [
+    "Run kernels in Triton 3.7's interpreter as in 3.6's",
+    "Embed the tokens",
+    "Say rates as 'per token'",
+]
+TAKEN += ["Say rates as 'per token'", "A" * 72, "Merge branch 'w-" + "x" * 80 + "'"]
+REFUSALS = ["A" * 73, "run kernels", "Run kernels.", "README: where it answers", "Added a test"]
+REFUSALS += ["Running kernels", ""]
 
 
-@pytest.mark.parametrize(
-    "subject",
-    [
-        "A" * 73,
-        "run kernels",
-        "Run kernels.",
-        "README: where it answers",
-        "Added a test",
-        "Running kernels",
-        "",
-    ],
-)
-def test_refused(subject: str) -> None:
-    assert is_refused(subject)
+@pytest.mark.parametrize("subject", TAKEN + REFUSALS)
+def test_subjects_are_taken_or_refused(subject: str) -> None:
+    assert is_refused(subject) == (subject in REFUSALS)

@@ -25,13 +25,8 @@ def circles(imports: "networkx.DiGraph[str]") -> list[list[str]]:
 def imports() -> "networkx.DiGraph[str]":
     # Imports for the type checker only are a dependency of the reader too: they count.
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=False, cache_dir=None)
-    return networkx.DiGraph(
-        [
-            (module, found)
-            for module in graph.modules
-            for found in graph.find_modules_directly_imported_by(module)
-        ]
-    )
+    imported = graph.find_modules_directly_imported_by
+    return networkx.DiGraph([(name, found) for name in graph.modules for found in imported(name)])
 
 
 def test_the_contracts_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,11 +58,6 @@ def test_pytest_runs_no_module_a_second_time(tmp_path: Path) -> None:
     (tmp_path / "test_once.py").write_text(ONCE)
     options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-k", "test_once"]
     files = ["implicit/language/modeling.py", str(tmp_path / "test_once.py")]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *files],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, root = [sys.executable, "-m", "pytest", *options, *files], Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -17,14 +17,8 @@ from analysis.questions import QUESTIONS
 from implicit.models.registry import MODELS
 
 PACKAGES = ("automata", "theory", "implicit", "analysis")
-WITH_LISTS = (
-    *PACKAGES,
-    "implicit.models",
-    "implicit.training",
-    "implicit.runs",
-    "implicit.config",
-    "analysis.framework",
-)
+INNER = ("implicit.models", "implicit.training", "implicit.runs", "implicit.config", "analysis.framework")
+WITH_LISTS = (*PACKAGES, *INNER)
 
 
 def listed(module: ModuleType) -> list[str]:
@@ -65,24 +59,13 @@ def test_what_is_not_there_is_an_attribute_error(name: str) -> None:
 
 
 def test_names_are_shown_before_anything_else_is_imported() -> None:
-    """In a new process, where tab sees only what the packages themselves say."""
     code = "".join(f"import {name}; print(*dir({name}));" for name in PACKAGES)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[1],
-    )
-    assert [line.split() for line in done.stdout.splitlines()] == [
-        dir(import_module(name)) for name in PACKAGES
-    ]
+    command, root = [sys.executable, "-c", code], Path(__file__).parents[1]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root).stdout
+    assert [line.split() for line in shown.splitlines()] == [dir(import_module(name)) for name in PACKAGES]
 
 
-def test_every_registered_model_is_a_public_name() -> None:
+def test_every_registered_model_and_every_question_is_a_public_name() -> None:
     for model in MODELS.values():
         assert getattr(implicit, model.__name__) is model
-
-
-def test_every_question_is_a_public_name() -> None:
     assert {question.name for question in QUESTIONS} | set(OTHERS) <= set(dir(analysis))

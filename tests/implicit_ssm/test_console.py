@@ -1,29 +1,26 @@
-"""``implicit-ssm`` runs our commands where a user has modules of the same names, and imports theirs."""
+"""Commands and imports beside a user's modules of the same names, in processes of their own."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess, run
 
 import pytest
 
-from implicit_ssm import console
+from implicit_ssm import console, require
 
 ROOT = Path(__file__).parents[2]
+
+
+def run_python(folder: Path, code: str, *arguments: str, first: bool = False) -> CompletedProcess[str]:
+    """Run code with the folder before ours on the path, or not on it: -P leaves the current one out."""
+    path = os.pathsep.join([str(folder), str(ROOT)] if first else [str(ROOT)])
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    return run(command, env={**os.environ, "PYTHONPATH": path}, cwd=folder, capture_output=True, text=True)
+
+
 RUN = "import sys; from implicit_ssm.console import main; sys.exit(main())"
 SHOW = ("train", "--task", "parity", "--model", "mine:Mine", "--show-config")
-
-
-def run(folder: Path, *arguments: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    """As the installed script does: its own folder, and not the current one, is on the path."""
-    return subprocess.run(
-        [sys.executable, "-P", "-c", RUN, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -37,11 +34,10 @@ def users_folder(tmp_path: Path) -> Path:
 
 
 def test_commands_run_beside_modules_of_the_same_names(users_folder: Path) -> None:
-    """Also with that folder on PYTHONPATH, as for modules of one's own."""
-    shown = run(users_folder, *SHOW, path=str(users_folder))
+    shown = run_python(users_folder, RUN, *SHOW, first=True)
     assert shown.returncode == 0, shown.stderr
     assert 'model = "mine:Mine"' in shown.stdout
-    asked = run(users_folder, "ask", "extraction", "runs/nowhere", path=str(users_folder))
+    asked = run_python(users_folder, RUN, "ask", "extraction", "runs/nowhere", first=True)
     assert asked.returncode == 2
     assert asked.stderr.startswith("error: run runs/nowhere does not exist"), asked.stderr
 
@@ -50,7 +46,7 @@ def test_in_a_run_folder_nothing_of_it_is_imported(tmp_path: Path) -> None:
     for name in ("config.json", "metrics.jsonl"):
         (tmp_path / name).touch()
     (tmp_path / "mine.py").write_text("from implicit import GRU as Mine\n")
-    assert "cannot be imported (ModuleNotFoundError" in run(tmp_path, *SHOW).stderr
+    assert "cannot be imported (ModuleNotFoundError" in run_python(tmp_path, RUN, *SHOW).stderr
 
 
 def test_every_command_is_listed_and_is_a_module_with_a_main(
@@ -65,11 +61,59 @@ def test_every_command_is_listed_and_is_a_module_with_a_main(
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
 
 
-def test_an_unknown_command_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for given in (["trian"], ["lm", "train"]):
         monkeypatch.setattr(sys, "argv", ["implicit-ssm", *given])
         assert console.main() == 2
         sentence = f"error: command {' '.join(given)!r} is unknown; give one of train, ask, certify, check, "
         assert capsys.readouterr().err.startswith(sentence)
+
+
+ABOVE = {"automata": "theory", "theory": "implicit", "implicit": "analysis", "analysis": "paper_figures"}
+"""A package that imports each."""
+
+
+def import_behind(folder: Path, package: str) -> str:
+    """Import a package of ours in a process that finds the folder's packages first; return its last line."""
+    done = run_python(folder, f"import {package}", first=True)
+    return done.stderr.splitlines()[-1] if done.returncode else ""
+
+
+@pytest.mark.parametrize("name", ABOVE)
+def test_a_foreign_package_that_comes_first(name: str, tmp_path: Path) -> None:
+    foreign = tmp_path / name / "__init__.py"
+    foreign.parent.mkdir()
+    foreign.write_text('"""Automata of somebody else."""\n\n__version__ = "9.0.0"\n')
+    said = import_behind(tmp_path, ABOVE[name])
+    named = f"ImportError: '{name}' is not the package of implicit-ssm but {foreign}; rename that"
+    assert said.startswith(named)
+    assert said.endswith("install implicit-ssm again, from where it came, with --force-reinstall --no-deps")
+
+
+def test_a_module_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "automata.py").write_text("from implicit_ssm import require\n")
+    assert f"but {tmp_path / 'automata.py'}; rename that if it is yours" in import_behind(tmp_path, "theory")
+
+
+def test_names_that_a_package_does_not_import_are_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "analysis.py").write_text("raise RuntimeError\n")
+    assert import_behind(tmp_path, "implicit") == ""
+
+
+def test_an_overwritten_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pip leaves it that installs automata-lib after us: its __init__ among our modules."""
+    package = tmp_path / "overwritten"
+    package.mkdir()
+    (package / "errors.py").write_text("from implicit_ssm import __version__\n")
+    (package / "__init__.py").write_text('"""Not ours."""\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match="'overwritten' is not the package of implicit-ssm but"):
+        require("overwritten")
+    (package / "__init__.py").unlink()  # as pip leaves it that uninstalls automata-lib again
+    with pytest.raises(ImportError, match="'overwritten' of implicit-ssm is missing or incomplete"):
+        require("overwritten")
+
+
+def test_no_package_at_all() -> None:
+    with pytest.raises(ImportError, match="'no_such_package' of implicit-ssm is missing or incomplete"):
+        require("no_such_package")

@@ -19,7 +19,6 @@ READ = ("*.py", "*.pyi", "py.typed", "*.json", "*.jsonl", "*.safetensors", "*.ya
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The names of the files in the wheel."""
     source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("made")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)

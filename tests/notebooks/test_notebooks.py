@@ -40,17 +40,6 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
-def differences(stored: Any, executed: Any) -> list[str]:
-    """What a reader of the stored notebook would be told wrongly; empty if nothing."""
-    found = []
-    for number, (one, other) in enumerate(zip(code(stored), code(executed), strict=True), start=1):
-        trained = "train(" in one.source
-        found += [
-            f"cell {number}: {sentence}" for sentence in text_differences(text(one), text(other), trained)
-        ]
-    return found
-
-
 def code(notebook: Any) -> list[Any]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -109,9 +98,10 @@ def test_stored_outputs_are_those_of_executing_it(path: Path, kernel: str) -> No
     resources = {"metadata": {"path": str(path.parent)}}
     # Raises CellExecutionError, with the cell and its traceback, for the first exception.
     NotebookClient(notebook, timeout=SECONDS, kernel_name=kernel, resources=resources).execute()
-    executed = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
-    assert executed == list(range(1, len(executed) + 1))
-    assert differences(stored, notebook) == []
+    assert [cell.execution_count for cell in code(notebook)] == [*range(1, len(code(notebook)) + 1)]
+    for number, (one, other) in enumerate(zip(code(stored), code(notebook), strict=True), start=1):
+        told_wrongly = text_differences(text(one), text(other), trained="train(" in one.source)
+        assert list(told_wrongly) == [], f"cell {number}"
 
 
 @pytest.mark.parametrize(
@@ -140,10 +130,11 @@ def test_stored_outputs_are_complete_and_name_no_machine(path: Path) -> None:
 
     notebook = read(path)
     nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-    assert not [out for cell in code for out in cell.outputs if out.get("name") == "stderr"]
-    assert sum("image/png" in out.get("data", {}) for cell in code for out in cell.outputs) >= 3
+    cells = code(notebook)
+    outputs = [out for cell in cells for out in cell.outputs]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert not [out for out in outputs if out.get("name") == "stderr"]
+    assert sum("image/png" in out.get("data", {}) for out in outputs) >= 3
     text = path.read_text(encoding="utf-8")
     for place in ("/home/", "/root/", "/Users/", "/tmp/", "\\\\Users", sys.prefix):
         assert place not in text
@@ -156,7 +147,6 @@ INNER = ("analysis.certificates",)
 
 @every_notebook
 def test_imports_are_of_public_names(path: Path) -> None:
-    """Of a package, or of a module that is a public name itself; what lies deeper may move."""
     ours = ("automata", "theory", "implicit", "analysis", "paper_figures")
     sources = [
         "".join(line for line in cell.source.splitlines(True) if line[0] != "%") for cell in code(read(path))
