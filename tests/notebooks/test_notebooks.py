@@ -159,9 +159,7 @@ def test_imports_are_of_public_names(path: Path) -> None:
         package, _, last = node.module.rpartition(".")
         if node.module.partition(".")[0] in ours and not node.module.startswith(INNER):
             module = import_module(node.module)
-            is_public = hasattr(module, "__path__") or last in dir(import_module(package))
+            public = hasattr(module, "__path__") or last in dir(import_module(package))
             known = getattr(module, "__all__", dir(module))
-            deeper += [
-                (node.module, name.name) for name in node.names if not (is_public and name.name in known)
-            ]
+            deeper += [(node.module, name.name) for name in node.names if not (public and name.name in known)]
     assert deeper == []

@@ -188,28 +188,19 @@ def test_what_no_checkpoint_can_hold_is_refused_before_there_is_work_to_lose(
     plain_config: TrainConfig, tmp_path: Path
 ) -> None:
     steps: list[TrainingStep] = []
+    parts: dict[str, Any] = {"callback": steps.append}
+    parts |= {"optimizer": lambda model: Unstorable(model.parameters())}
     with pytest.raises(InputError, match="which a checkpoint does not hold"):
-        train(
-            plain_config,
-            tmp_path / "run",
-            progress=False,
-            callback=steps.append,
-            optimizer=lambda model: Unstorable(model.parameters()),
-        )
+        train(plain_config, tmp_path / "run", progress=False, **parts)
     assert steps == []
 
 
 def test_weights_that_are_not_finite_replace_no_checkpoint_and_finish_no_run(
     plain_config: TrainConfig, tmp_path: Path
 ) -> None:
-    made = RunFolder(tmp_path / "run")
+    made, diverging = RunFolder(tmp_path / "run"), lambda model: Diverging(model.parameters())
     with pytest.raises(InputError, match=r"embedding\.weight is not finite after step 3"):
-        train(
-            plain_config.updated(steps=3),
-            made.path,
-            progress=False,
-            optimizer=lambda model: Diverging(model.parameters()),
-        )
+        train(plain_config.updated(steps=3), made.path, progress=False, optimizer=diverging)
     assert made.stored_step == 2
     assert not made.finished
 

@@ -135,7 +135,5 @@ def test_explicit_models_have_no_starts() -> None:
     model = build_model("lstm", {}, task)
     batch = draw_batch(task, 2, 5, 0, Stream.TRAIN, 1)
     phase = CURRICULUM.phase(2, length=5)
-    plain, asked = (
-        objective(model, batch, replace(phase, random_starts=share)).loss.item() for share in (0.0, 1.0)
-    )
+    plain, asked = (objective(model, batch, replace(phase, random_starts=s)).loss.item() for s in (0.0, 1.0))
     assert plain == asked
