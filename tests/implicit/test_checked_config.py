@@ -37,7 +37,7 @@ class Options(BaseModel):
         ({"width": 1, "pair": [1, 2, 3]}, "pair is [1, 2, 3]; tuple should have at most 2 items"),
         ({"width": 1, "name": "B"}, "name is B; write it small"),
         ({"width": 1, "heigth": 2}, "field 'heigth' is unknown; known: name, pair, rate, width"),
-        ({"width": "7\n" * 100}, "width is 7"),  # cut
+        ({"width": "7\n" * 100}, "width is "),  # cut
     ],
 )
 def test_every_fault_is_a_sentence_of_one_line(values: dict[str, object], sentence: str) -> None:
