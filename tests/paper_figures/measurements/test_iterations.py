@@ -1,6 +1,7 @@
-"""Which tokens take how many self-iterations: against a loop over the self-map, and counts by hand."""
+"""Self-iterations at test: against a loop over the self-map, counts by hand, and the analysis by budget."""
 
 import json
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -9,14 +10,20 @@ import torch
 
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import in_double_precision, sample_sequences
+from analysis.length_generalization import analyse
 from automata.tasks.registry import make_task
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
+from paper_figures.experiments.grid import Point
 from paper_figures.measurements.iterations import (
+    MODES,
+    BudgetSettings,
     TokenSettings,
     beyond,
+    budgets,
     compared,
     counted,
+    explained_variance,
     hardest_tokens,
     kinds_of,
     last_tokens,
@@ -24,6 +31,7 @@ from paper_figures.measurements.iterations import (
     token_iterations,
     training_course,
 )
+from paper_figures.registry import figure_named
 
 SMALL = TokenSettings(tolerances=(1e-2, 1e-4), lengths=(3, 6, 12), sequences=4, swept_sequences=2)
 
@@ -121,6 +129,25 @@ def test_last_tokens_have_one_number_if_and_only_if_they_are_the_same() -> None:
     assert len(set.union(*words.values())) == len(words)
 
 
+def test_means_of_groups_are_taken_from_the_other_half_of_the_sequences() -> None:
+    """Of seven tokens of S5: a place for all 121 ** 7 numbers would take petabytes."""
+    rng = np.random.default_rng(2)
+    words = rng.integers(3, size=(8, 30)) * 121**6 + rng.integers(4, size=(8, 30))
+    words[0, :2] = 121**7  # which the other half has not
+    words[1, 0] = words[6, 0] = -1  # once in each
+    values = (words % 7) + rng.normal(size=words.shape)
+    left = total = 0.0
+    for fit, test in ((slice(4), slice(4, 8)), (slice(4, 8), slice(4))):
+        overall = values[fit].mean()
+        for word, value in zip(words[test].flat, values[test].flat, strict=True):
+            known = values[fit][words[fit] == word]
+            left += (value - (known.mean() if known.size else overall)) ** 2
+            total += (value - overall) ** 2
+    # Sums of 240 numbers below 100 in another order.
+    assert explained_variance(values, words) == pytest.approx(1 - left / total, abs=1e-12)
+    assert explained_variance(np.full((4, 3), 5), np.zeros((4, 3), int)) is None  # nothing varies
+
+
 def test_state_and_token_explain_what_they_decide_and_the_token_does_not() -> None:
     """On S3, iterations that the state before decides: by hand, at more iterations after a right answer."""
     task = make_task("S3")
@@ -189,3 +216,16 @@ def test_only_the_free_phase_tells_what_a_tolerance_takes() -> None:
     assert [recorded[step] for step in range(100, 501, 100)] == [4.0] * 5
     course = {entry["step"]: entry["iterations"] for entry in training_course(stored)}
     assert course == {step: recorded[step] for step in range(600, 1501, 100)}
+
+
+def test_accuracy_by_budget_is_the_analysis_with_that_limit(untrained: Callable[[Point], Run]) -> None:
+    settings = BudgetSettings(budgets=(1, 6), length=6, sequences=4)
+    run = untrained(figure_named("iterations_at_test").experiment.points[0])
+    found = budgets(run, settings)
+    for mode in MODES:
+        for budget in (1, 6):
+            limit = analyse(run, lengths=(6,), sequences=4, mode=mode, rtol=1e-3, max_iterations=budget)
+            (expected,) = limit.numbers().values()
+            for name in ("accuracy", "share_converged"):
+                assert found[mode][name][str(budget)] == expected[name][6]
+    assert 0 < found["sequential"]["share_converged"]["6"] < 1
