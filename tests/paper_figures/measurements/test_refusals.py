@@ -1,6 +1,5 @@
 """Runs of which a measurement can say nothing are refused, with what to give instead."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +24,7 @@ from paper_figures.measurements.answers import (
 from paper_figures.measurements.beliefs import ErrorSettings, belief_errors
 from paper_figures.measurements.hard_tokens import HardTokenSettings, hard_pairs
 from paper_figures.measurements.iterations import TokenSettings, token_iterations
+from tests.refusals import refusals
 
 
 def parity(task: Any = None) -> Run:
@@ -33,7 +33,7 @@ def parity(task: Any = None) -> Run:
 
 
 FULL, EIGHT = ReplLanguage(3, reveal="full", predict="values"), registered_task("repl-3-values-8")
-CASES: list[tuple[Callable[[], Any], str]] = [
+test_a_run_on_another_task_is_refused = refusals(
     (lambda: story_answers(parity(), StorySettings()), "give a run on catbAbI"),
     (lambda: belief_errors(parity(), ErrorSettings()), "give a run on a probabilistic automaton"),
     (lambda: puzzle_accuracy(parity(), PuzzleSettings()), "give a run on swap-balls-3 or small-programs"),
@@ -42,19 +42,15 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: final_reveal(parity(EIGHT), RevealSettings(commands=(4,))), r"\(4,\) .* give multiples of 8"),
     (lambda: reveals_by_spacing(parity(), SpacingSettings()), "Python sessions"),
     (lambda: reveals_by_spacing(parity(FULL), SpacingSettings()), "reveal is 'full'"),
-]
-
-
-@pytest.mark.parametrize(("measure", "sentence"), CASES, ids=[sentence for _, sentence in CASES])
-def test_a_run_on_another_task_is_refused(measure: Callable[[], Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        measure()
+)
 
 
 def test_a_task_that_does_not_ask_for_its_state_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     run = load_run("s3")
     monkeypatch.setattr(WordProblem, "output_size", property(lambda self: 2))
-    with pytest.raises(InputError, match="does not ask for its state"):
-        token_iterations(run, TokenSettings())
-    with pytest.raises(InputError, match="does not ask for its state"):
-        hard_pairs(run, HardTokenSettings())
+    for measure in (
+        lambda: token_iterations(run, TokenSettings()),
+        lambda: hard_pairs(run, HardTokenSettings()),
+    ):
+        with pytest.raises(InputError, match="does not ask for its state"):
+            measure()

@@ -1,5 +1,6 @@
-"""How far phantom gradients are off between tokens: against differences, and where nothing is told."""
+"""How far phantom gradients are off between tokens, against differences; the matrices of the Jacobian."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,13 +9,17 @@ import pytest
 import torch
 
 from analysis.framework.needs import as_implicit
+from analysis.jacobian import JacobianSettings, analyse
 from implicit.fixed_point import Solution, Stopping
 from implicit.gradients.iterated import FactoredImplicit
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run, load_run
 from implicit.training.streams import Stream, draw_batch
+from paper_figures.experiments.grid import Point
 from paper_figures.figures.gradients import ReachSettings, _derivative, gradient_reach
+from paper_figures.figures.jacobians import jacobians
+from paper_figures.registry import figure_named
 from theory.status import Status
 
 REACH = ReachSettings(steps=(1, 2, 200), sequences=2, length=5, seed=3)
@@ -79,3 +84,18 @@ def test_where_fixed_points_are_not_reached_no_distance_is_told(
     monkeypatch.setattr(ImplicitModel, "fixed_points", all_but_one)
     # one of two sequences of five tokens
     assert gradient_reach(parity, REACH) == {"share_converged": 0.9, "norm": [], "distance": {}}
+
+
+@pytest.mark.parametrize("point", figure_named("jacobians").experiment.points, ids=lambda point: point.name)
+def test_holds_the_matrices_of_the_analysis(point: Point, untrained: Callable[[Point], Run]) -> None:
+    settings = JacobianSettings(states=4, sequences=4, length=8)
+    found = jacobians(untrained(point), settings)
+    expected = analyse(untrained(point), settings)
+    assert expected.shown is not None
+    block = expected.shown.state_block.numpy()
+    assert found["shown"]["size"] == len(block) == 16
+    assert found["theorem1"]["counts"] == expected.report.counts
+    corner, zero = np.array(found["shown"]["corner"], dtype=float), block == 0
+    assert (np.isfinite(corner) == ~zero).all()
+    # logarithms are stored with two digits
+    np.testing.assert_allclose(corner[~zero], np.log10(np.abs(block[~zero])), atol=0.00501)
