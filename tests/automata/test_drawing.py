@@ -5,7 +5,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from matplotlib.patches import Circle, FancyArrowPatch
+from matplotlib.patches import Circle
 
 from automata.drawing import draw_cayley_graph, draw_dfa, draw_dfa_or_table, draw_transition_table
 from automata.errors import InputError
@@ -24,19 +24,6 @@ def _without_a_screen() -> Iterator[None]:
     plt.switch_backend(before)
 
 
-def test_one_circle_a_state_one_more_if_accepting_one_arrow_an_edge() -> None:
-    dfa = dyck_dfa(2)
-    axes = draw_dfa(dfa)
-    circles = [patch for patch in axes.patches if isinstance(patch, Circle)]
-    arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
-    assert len(circles) == len(dfa.states) + len(dfa.accepting)
-    edges = {(source, target) for source, row in dfa.transitions.items() for target in row.values()}
-    assert len(arrows) == len(edges) + 1  # and the arrow into the initial state
-    texts = [text.get_text() for text in axes.texts]
-    assert "(, )" in texts  # both symbols of the loop at the sink on one arrow
-    assert "ε" in texts
-
-
 def test_circles_of_many_states_do_not_overlap_and_one_state_stands_alone() -> None:
     axes = draw_cayley_graph(symmetric_group(4))
     centres = np.array([patch.center for patch in axes.patches if isinstance(patch, Circle)])
@@ -44,13 +31,6 @@ def test_circles_of_many_states_do_not_overlap_and_one_state_stands_alone() -> N
     assert distances[~np.eye(24, dtype=bool)].min() > 0.6  # two radii
     alone = draw_dfa(modular_counter_dfa(1))
     assert {patch.center for patch in alone.patches if isinstance(patch, Circle)} == {(0, 0)}
-
-
-def test_given_axes_are_drawn_on_and_labels_replaced() -> None:
-    _, given = plt.subplots()
-    axes = draw_dfa(parity_dfa(), given, label_of={"even": "E"})
-    assert axes is given
-    assert {"E", "odd"} <= {text.get_text() for text in axes.texts}
 
 
 def test_arrows_that_coincide_in_a_cayley_graph_are_named() -> None:
@@ -99,10 +79,3 @@ def test_a_dense_automaton_is_a_table_of_its_transitions() -> None:
         for column in range(1, 7):
             state = next(state for state in dfa.states if str(state) == cells[row, 0].removesuffix("*"))
             assert cells[row, column].removesuffix("*") == str(dfa.transitions[state][cells[0, column]])
-
-
-def test_a_table_without_space_is_a_sentence() -> None:
-    figure = plt.figure(figsize=(1, 1))
-    axes = draw_transition_table(modular_counter_dfa(40), figure.subplots())
-    assert not axes.tables
-    assert [text.get_text() for text in axes.texts] == ["40 states,\n2 symbols"]

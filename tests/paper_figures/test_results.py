@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,44 +54,34 @@ def test_compact_json_has_a_line_a_row_and_no_numbers_that_json_lacks() -> None:
     assert [line.strip(" ,") for line in lines] == ["{", '"m": [', "[1.0, null]", "[null, 4.0]", "]", "}"]
 
 
-def broken(name: str) -> str:
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda content: content.pop("runs"), "does not hold the fields"),
+        (lambda content: content.update(extra=1), "does not hold the fields"),
+        (lambda content: content.update(figure="squares"), "holds figure 'squares'"),
+        (lambda content: "[1, 2]", "does not hold the fields"),
+        (lambda content: json.dumps(content)[:50], "is not valid JSON"),
+    ],
+    ids=["a missing field", "an extra field", "another figure", "a list", "half a file"],
+)
+def test_refuses_what_is_not_the_results_of_the_figure(
+    change: Callable[[dict[str, Any]], Any], sentence: str, tmp_path: Path
+) -> None:
     content = asdict(STORED)
-    if name == "a missing field":
-        del content["runs"]
-    elif name == "an extra field":
-        content["extra"] = 1
-    elif name == "another figure":
-        content["figure"] = "squares"
-    elif name == "a list":
-        return "[1, 2]"
-    elif name == "half a file":
-        return json.dumps(content)[:50]
-    return json.dumps(content)
-
-
-FAULTS = {
-    "a missing field": "does not hold the fields",
-    "an extra field": "does not hold the fields",
-    "another figure": "holds figure 'squares'",
-    "a list": "does not hold the fields",
-    "half a file": "is not valid JSON",
-}
-
-
-@pytest.mark.parametrize(("name", "sentence"), FAULTS.items(), ids=FAULTS)
-def test_refuses_what_is_not_the_results_of_the_figure(name: str, sentence: str, tmp_path: Path) -> None:
-    (tmp_path / "primes.json").write_text(broken(name))
+    text = change(content)
+    (tmp_path / "primes.json").write_text(text if isinstance(text, str) else json.dumps(content))
     with pytest.raises(InputError, match=sentence):
         Results.read("primes", tmp_path)
 
 
 IDENTITY = RunIdentity("run", "parity", "lstm", 10, 32, 0, "0" * 64)
+SEEDS = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
 
 
 def collected(folder: Path, *measurements: Measurement, failed: int | None = None) -> Results:
     """Results of two runs of 120 s that measured a value 3 s each, one of which may have failed."""
-    seeds = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
-    store, experiment = Store(folder), Experiment("figure", (seeds,), measurements)
+    store, experiment = Store(folder), Experiment("figure", (SEEDS,), measurements)
     for point in experiment.points:
         store.write(point, None, IDENTITY, 120.0)
         for one in measurements:
@@ -137,7 +128,6 @@ def test_environments_that_differ_are_all_told(tmp_path: Path) -> None:
     (file, _) = tmp_path.glob("records/*/all-*.json")
     record = json.loads(file.read_text())
     file.write_text(json.dumps({**record, "environment": {**record["environment"], "torch": "9.9"}}))
-    seeds = Grid({"seed": [0, 1]}, {"task": "parity", "model": "lstm"})
-    experiment = Experiment("figure", (seeds,), (measurement("all"),))
+    experiment = Experiment("figure", (SEEDS,), (measurement("all"),))
     again = Results.collected(experiment, Store(tmp_path).outcomes(experiment), {})
     assert set(str(again.environment["torch"]).split(", ")) == {"9.9", found.environment["torch"]}

@@ -1,4 +1,4 @@
-"""Swapped balls: the answers against dictionaries of balls and places, and the word problem of S_n."""
+"""Swapped balls against dictionaries and all puzzles; texts against fresh interpreters."""
 
 import contextlib
 import io
@@ -8,12 +8,25 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
+from automata.errors import InputError
+from automata.programs import __main__ as command_module
+from automata.programs import verification
+from automata.programs.__main__ import command, main
 from automata.programs.balls import (
     BallPuzzle,
     Swapped,
     ball_tokenizer,
     question_accuracy,
     sample_swaps,
+)
+from automata.programs.grammar import Program, ProgramGrammar
+from automata.programs.verification import (
+    Verification,
+    printed_by_python,
+    puzzle_and_answer,
+    source_and_output,
+    verify_balls,
+    verify_programs,
 )
 from tests.refusals import refusals
 
@@ -117,3 +130,124 @@ test_bad_input_is_refused = refusals(
     (lambda: ball_tokenizer(3, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
     (lambda: question_accuracy(5, -1), "swaps is -1"),
 )
+
+
+TEXT = 'x = 3\nprint("Final x:", x)\nFinal x: 3\n'
+PUZZLE = "swap ball 1 and 2, swap ball 2 and 3. Where does ball 2 end up? 3"
+
+
+def test_wrong_outputs_are_found() -> None:
+    rng = np.random.default_rng(0)
+    texts = [ProgramGrammar(variables=2).sample(8, rng).text for _ in range(6)]
+    wrong = [text[:-2] + str((int(text[-2]) + 1) % 10) + "\n" for text in texts[:3]]
+    assert verify_programs([*texts, *wrong]) == Verification(9, tuple(wrong))
+
+
+def test_wrong_answers_are_found() -> None:
+    for swapped in READINGS:
+        puzzle = BallPuzzle(4, ((1, 2), (2, 3), (4, 1)), 2, swapped)
+        texts = [f"{puzzle.question}{answer}" for answer in range(1, 5)]
+        wrong = tuple(text for text in texts if text != puzzle.text)
+        assert len(wrong) == 3
+        assert verify_balls(texts, 4) == Verification(4, wrong)
+
+
+def test_an_empty_list_is_right() -> None:
+    assert verify_programs([]) == verify_balls([], 3) == Verification(0, ())
+
+
+def test_a_puzzle_is_read_from_its_words() -> None:
+    puzzle = BallPuzzle(12, ((10, 2), (12, 1)), 11, "place")
+    assert puzzle_and_answer(puzzle.text, 12) == (puzzle, puzzle.answer)
+    assert puzzle_and_answer("Where does ball 2 end up? 2", 3) == (BallPuzzle(3, (), 2), 2)
+
+
+def test_the_interpreter_is_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    source = "import sys\nprint(sys.flags.isolated, sys.flags.no_site, '/somewhere' in sys.path)"
+    assert printed_by_python(source) == "1 1 False\n"
+
+
+test_bad_texts_are_refused = refusals(
+    (lambda: verify_programs(["x = 3\n"]), "holds no line that begins with 'Final '"),
+    (lambda: source_and_output(""), "holds no line that begins"),
+    (lambda: verify_programs(["while True: pass\n" + TEXT]), "source has While in line 1"),
+    (
+        lambda: verify_programs(["for i in range(99999):\n    x = i\n" + TEXT]),
+        "may execute more than 10000 lines",
+    ),
+    (lambda: verify_programs(['print("Final x:", x)\nFinal x: 3\n']), "source fails .*not defined"),
+    (
+        lambda: verify_balls([PUZZLE], 2),
+        r"swaps holds \(2, 3\); give pairs of different numbers in 1 … 2",
+    ),
+    (lambda: verify_balls([PUZZLE[:-1]], 3), "is no puzzle"),
+    (lambda: verify_balls(["swap cup 1 and 2. " + PUZZLE], 3), "at position 0, which is no puzzle"),
+    (lambda: verify_balls([PUZZLE.replace("ball 1", "place 1")], 3), "no puzzle as it is written"),
+    (lambda: verify_balls([PUZZLE.replace("2, swap", "2. swap")], 3), "no puzzle as it is written"),
+)
+
+
+def test_the_command_shows_puzzles(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command([]) == 0
+    program, puzzle = capsys.readouterr().out.split("\n\n")
+    assert verify_programs([program + "\n"]) == Verification(1, ())
+    assert verify_balls([puzzle.rstrip("\n")], 5) == Verification(1, ())
+
+
+def test_the_command_says_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Program, "text", property(lambda program: program.source + "Final x: 10\n"))
+    assert main(["--verify", "2"]) == command_module.WRONG
+    out = capsys.readouterr().out
+    assert "small programs of 1 to 20 statements: 2 run, 2 wrong\nthe first that is wrong:\nx = " in out
+    assert "puzzles of 5 balls, 1 to 20 swaps: 2 run, 0 wrong" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--verify", "-1"], "verify is -1; give at least 1"),
+        (["--verify", "many"], "invalid int value: 'many'; --help"),
+        (["--size", "0"], "size is 0"),
+        (["--size", "100000000000000000000"], "size is 100000000000000000000; give at most 10000"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--balls", "1"], "balls is 1; give a number in 2 … 99"),
+        (["--variables", "9"], "variables is 9"),
+        (["--depth", "4"], "depth is 4"),
+        (["--verfy", "1"], "unrecognized arguments: --verfy 1"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert words in captured.err
+
+
+def test_texts_longer_than_an_argument_of_a_command_are_run() -> None:
+    """Linux takes no argument of 128 KiB or more."""
+    source = "x = 1\n" + "x = (x + 1) % 10  # and so on\n" * 9_000 + 'print("Final x:", x)\n'
+    assert len(source) > 2**17
+    assert verify_programs([source + "Final x: 1\n", source + "Final x: 2\n"]).wrong == (
+        source + "Final x: 2\n",
+    )
+    pairs = tuple((1 + step % 5, 1 + (step + 1) % 5) for step in range(6_000))
+    puzzle = BallPuzzle(5, pairs, 1)
+    assert len(puzzle.source) > 2**17
+    assert verify_balls([puzzle.text], 5) == Verification(1, ())
+
+
+def test_a_program_prints_whatever_letters_it_has() -> None:
+    assert printed_by_python("print('é…')") == "é…\n"
+
+
+def test_a_program_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "_SECONDS", 0.5)
+    with pytest.raises(InputError, match=r"source runs for more than 0\.5 seconds; give one that ends"):
+        printed_by_python("while True: pass")

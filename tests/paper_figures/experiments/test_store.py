@@ -43,29 +43,24 @@ def test_what_was_measured_of_other_weights_does_not_count(tmp_path: Path) -> No
     assert not store.ended(POINT, (MEASUREMENT,))
 
 
-CHANGES: dict[str, tuple[dict[str, Any], str]] = {
-    "an extra field": ({"extra": 1}, "is no record of an experiment"),
-    "a newer format": ({"format": 2}, "is of format 2"),
-    "another point": ({"point": "other"}, "and point other"),
-}
-
-
-@pytest.mark.parametrize(("changes", "sentence"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"extra": 1}, "is no record of an experiment"),
+        ({"format": 2}, "is of format 2"),
+        ({"point": "other"}, "and point other"),
+        ("{", "is not valid JSON"),
+        ("[1]", "is no record"),
+    ],
+    ids=str,
+)
 def test_refuses_what_is_no_record_of_the_point(
-    changes: dict[str, Any], sentence: str, tmp_path: Path
+    changed: dict[str, Any] | str, sentence: str, tmp_path: Path
 ) -> None:
     store = Store(tmp_path)
     store.write(POINT, None, IDENTITY, 0.0)
     file = store.file(POINT, None)
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
-    with pytest.raises(InputError, match=sentence):
-        store.read(POINT, None)
-
-
-@pytest.mark.parametrize(("text", "sentence"), [("{", "is not valid JSON"), ("[1]", "is no record")])
-def test_refuses_what_is_no_record(text: str, sentence: str, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.write(POINT, None, IDENTITY, 0.0)
-    store.file(POINT, None).write_text(text)
+    text = changed if isinstance(changed, str) else json.dumps({**json.loads(file.read_text()), **changed})
+    file.write_text(text)
     with pytest.raises(InputError, match=sentence):
         store.read(POINT, None)
