@@ -1,9 +1,8 @@
 """The shortcut audit against all words, closed forms, and its own estimates."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import product as words_of
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,34 +43,29 @@ PROBLEMS: dict[str, Callable[[], WordProblem]] = {
 
 def by_enumeration(task: WordProblem, length: int, last: int, window: int) -> tuple[float, float]:
     """The accuracies without and with the position, over all words."""
-    masses: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    masses: dict[tuple[int, ...], float] = {}
     for word in words_of(range(task.vocabulary_size), repeat=length):
         probability, state = 1.0, task.initial_state
         for token in word:
-            if task.avoid:
-                allowed = [a for a in range(task.vocabulary_size) if task.table[state, a] not in task.avoid]
-                probability *= (token in allowed) / len(allowed)
-            else:
-                easy = (token in task.easy_tokens) / max(len(task.easy_tokens), 1)
-                hard = task.hard_fraction
-                probability *= hard / task.vocabulary_size + (1 - hard) * easy
+            allowed = [a for a in range(task.vocabulary_size) if task.table[state, a] not in task.avoid]
+            easy = (token in task.easy_tokens) / max(len(task.easy_tokens), 1)
+            hard = (token in allowed) / len(allowed)
+            probability *= task.hard_fraction * hard + (1 - task.hard_fraction) * easy
+            state = int(task.table[state, token])
             if not probability:
                 break
-            state = int(task.table[state, token])
         if probability:
-            masses[word] += probability
-    blind: defaultdict[object, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
-    placed: defaultdict[object, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
+            masses[word] = probability
+    blind: defaultdict[object, Counter[int]] = defaultdict(Counter)
+    placed: defaultdict[object, Counter[int]] = defaultdict(Counter)
     for word, probability in masses.items():
         states = task.states(word)
         for end in range(length - last + 1, length + 1):
             suffix = word[max(0, end - window) : end]
-            blind[suffix][int(states[end - 1])] += probability / last
-            placed[suffix, end][int(states[end - 1])] += probability / last
-    return (
-        sum(max(shares.values()) for shares in blind.values()),
-        sum(max(shares.values()) for shares in placed.values()),
-    )
+            for shares in (blind[suffix], placed[suffix, end]):
+                shares[int(states[end - 1])] += probability / last  # type: ignore[assignment]
+    one, other = (sum(max(shares.values()) for shares in found.values()) for found in (blind, placed))
+    return one, other
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -219,21 +213,14 @@ def test_a_task_with_one_answer_is_known_without_a_token() -> None:
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(
-    argv: list[str],
-    words: list[str],
-    refuses: Refuses,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    argv: list[str], words: list[str], refuses: Refuses, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     sentence = refuses(command, argv)
     assert all(word in sentence for word in words), sentence
     assert main(argv) == 2
     assert capsys.readouterr().err == sentence
 
 
-@pytest.mark.parametrize("windows", [[-1], []])
-def test_windows_that_are_none_are_refused(windows: list[int]) -> None:
+def test_no_windows_are_refused() -> None:
     with pytest.raises(InputError, match="windows"):
-        shortcut_audit(make_task("parity"), 8, windows=windows)
+        shortcut_audit(make_task("parity"), 8, windows=[])
