@@ -55,13 +55,10 @@ def test_states_are_the_run_of_the_automaton(dfa: DFA) -> None:
         assert [problem.state_names[label] for label in labels] == [str(state) for state in run[1:]]
 
 
-def read_rows(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def read_rows(length: int) -> list[NDArray[np.int64]]:
     with (MERRILL_A5 / f"A5={length}.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    inputs, targets = (
-        np.array([row[field].split() for row in rows], dtype=np.int64) for field in ("input", "target")
-    )
-    return inputs, targets
+    return [np.array([row[field].split() for row in rows], dtype=np.int64) for field in ("input", "target")]
 
 
 @pytest.mark.skipif(
@@ -171,12 +168,7 @@ test_bad_tokens_are_refused = refusals(
     ],
 )
 def test_bad_problems_are_refused(arguments: dict[str, object], message: str) -> None:
-    good = {
-        "table": [[0, 1], [1, 0]],
-        "initial_state": 0,
-        "token_names": ["0", "1"],
-        "state_names": ["p", "q"],
-    }
+    good = {"table": [[0, 1], [1, 0]], "initial_state": 0, "token_names": "01", "state_names": "pq"}
     with pytest.raises(InputError, match=message):
         WordProblem(**{**good, **arguments})  # type: ignore[arg-type]
 
@@ -190,9 +182,7 @@ test_bad_sources_are_refused = refusals(
     (lambda: WordProblem.from_monoid(cyclic_group(3), tokens=[3]), "tokens holds 3"),
     (lambda: WordProblem.from_monoid(cyclic_group(3), [0, 1], easy_tokens=[2]), "easy_tokens holds 2"),
     (lambda: TRAPPED.sample(1, 1, np.random.default_rng(0)), "avoid leaves no token in state 'p'"),
-    # what is known of it exactly is refused in the same words
     (lambda: TRAPPED.state_probabilities(1), "avoid leaves no token in state 'p'"),
-    (lambda: TRAPPED.state_probabilities(5), "avoid leaves no token in state 'p'"),
     (lambda: make_task("parity").sample(0, 5, np.random.default_rng(0)), "batch is 0"),
     (lambda: make_task("parity").sample(5, 0, np.random.default_rng(0)), "length is 0"),
 )
