@@ -50,17 +50,10 @@ def test_records_hold_all_of_a_session(form: SessionFormat) -> None:
             assert values[-form.variables :] == list(map(str, last))
 
 
-@pytest.mark.parametrize("form", EVERY_KIND[::13])
-def test_text_files_give_the_sessions_back(form: SessionFormat, tmp_path: Path) -> None:
-    given = traces(form)
-    assert write_text(tmp_path / "sessions.txt", given) == len(given)
-    text = (tmp_path / "sessions.txt").read_text()
-    assert text.endswith("\n")
-    assert text.removesuffix("\n").split("\n\n") == [trace.text for trace in given]
-
-
-def test_json_lines_are_the_records(tmp_path: Path) -> None:
+def test_files_give_the_sessions_back(tmp_path: Path) -> None:
     given = traces(SessionFormat(hidden="if"))
+    assert write_text(tmp_path / "sessions.txt", given) == len(given)
+    assert (tmp_path / "sessions.txt").read_text() == "\n\n".join(trace.text for trace in given) + "\n"
     assert write_jsonl(tmp_path / "sessions.jsonl", given) == len(given)
     lines = (tmp_path / "sessions.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [record(trace) for trace in given]

@@ -15,7 +15,7 @@ def drawn(form: SessionFormat, commands: int | None = None, length: int | None =
     return sample_sessions(form, 5, np.random.default_rng(2), commands=commands, length=length)
 
 
-@pytest.mark.parametrize("form", EVERY_KIND[::5], ids=kind_name)
+@pytest.mark.parametrize("form", [*EVERY_KIND[::5], SessionFormat(26, "Z26")], ids=kind_name)
 def test_tokens_are_those_of_the_text(form: SessionFormat) -> None:
     """Encoding the text, with the regular expression, gives what the tables gave; decoding gives it back."""
     for sessions in (drawn(form, commands=7), drawn(form, length=120)):

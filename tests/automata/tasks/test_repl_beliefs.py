@@ -1,6 +1,9 @@
 """The filter over sessions against running every outcome of the hidden actions in Python."""
 
+from collections import Counter
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +14,8 @@ from automata.tasks import ReplLanguage, task_from
 from automata.tasks.observed import ObservedTask
 
 CHANCE = {"if": 0.3, "choice": 0.5}
+History = tuple[float, list[tuple[int, ...]]]
+"""A probability, and the variables after each command."""
 
 
 class Outcomes:
@@ -26,7 +31,7 @@ class Outcomes:
         return pair[1 if self._left.pop(0) else 0]
 
 
-def histories(trace: ReplTrace, chance: float) -> list[tuple[float, list[tuple[int, ...]]]]:
+def histories(trace: ReplTrace, chance: float) -> list[History]:
     """For every outcome of the hidden actions its probability, and the variables after each command."""
     hidden = [command for command in trace.commands if "random" in command and "import" not in command]
     found = []
@@ -42,6 +47,14 @@ def histories(trace: ReplTrace, chance: float) -> list[tuple[float, list[tuple[i
     return found
 
 
+def shares(left: list[History], key: Callable[[list[tuple[int, ...]]], Any]) -> dict[Any, float]:
+    """The distribution of what the histories that are left lead to."""
+    found: Counter[Any] = Counter()
+    for weight, states in left:
+        found[key(states)] += weight / sum(each for each, _ in left)  # type: ignore[assignment]
+    return dict(found)
+
+
 def expected_answers(trace: ReplTrace, chance: float) -> tuple[list[dict[int, float]], dict[str, float]]:
     """The distribution of every revealed value given those before it, and that of the last arrangement."""
     left = histories(trace, chance)
@@ -52,20 +65,10 @@ def expected_answers(trace: ReplTrace, chance: float) -> tuple[list[dict[int, fl
         inside = command.removeprefix("print(").removesuffix(")").removeprefix("assert ").split(" == ")[0]
         names = [name for name in inside.split(", ") if "'" not in name]
         for variable in map("abcde".index, names):
-            total = sum(weight for weight, _ in left)
-            answer: dict[int, float] = {}
-            for weight, states in left:
-                value = states[place][variable]
-                answer[value] = answer.get(value, 0.0) + weight / total
-            answers.append(answer)
+            answers.append(shares(left, lambda states, at=place, of=variable: states[at][of]))  # type: ignore[misc]
             shown = trace.states[place][variable]
             left = [(weight, states) for weight, states in left if states[place][variable] == shown]
-    total = sum(weight for weight, _ in left)
-    ends: dict[str, float] = {}
-    for weight, states in left:
-        name = "".join(map(str, states[-1]))
-        ends[name] = ends.get(name, 0.0) + weight / total
-    return answers, ends
+    return answers, shares(left, lambda states: "".join(map(str, states[-1])))
 
 
 @pytest.mark.parametrize("hidden", ["if", "choice", None])
@@ -102,13 +105,10 @@ def test_answers_and_beliefs_are_those_of_all_outcomes(hidden: str | None, revea
                 given = {int(task.target_names[token]): answer[token] for token in np.flatnonzero(answer)}
                 assert given == pytest.approx(distribution, abs=1e-12)
             first = sessions.states[row, 0]
-            held = [
-                "".join(str(first[variable]) for variable in arrangement) for arrangement in task.arrangements
-            ]
-            belief: dict[str, float] = {}
-            for name, mass in zip(held, beliefs[row, -1].tolist(), strict=True):
+            belief: Counter[str] = Counter()
+            for arrangement, mass in zip(task.arrangements, beliefs[row, -1].tolist(), strict=True):
                 if mass:
-                    belief[name] = belief.get(name, 0.0) + mass
+                    belief["".join(str(first[variable]) for variable in arrangement)] += mass
             assert belief == pytest.approx(ends, abs=1e-12)
 
 

@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from automata.repl import ReplTokenizer, SessionFormat, sample_repl_trace
+from automata.repl import ReplTokenizer, SessionFormat
 from automata.tasks.repl_language import Predict, ReplLanguage
 from tests.automata.repl.sessions import EVERY_KIND, kind_name
 from tests.refusals import refusals
@@ -39,15 +39,6 @@ HIDDEN = (
     ">>> a, b = b, a\n"
     ">>> assert b == 2"
 )
-
-
-@pytest.mark.parametrize("variables", [2, 5, 12, 26])
-def test_a_session_is_its_tokens(variables: int) -> None:
-    tokenizer = ReplTokenizer(variables)
-    assert len(set(tokenizer.names)) == len(tokenizer.names)
-    for seed in range(5):
-        text = sample_repl_trace(np.random.default_rng(seed), variables, 20, 3).text
-        assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 @pytest.mark.parametrize("commands", [3, None])
@@ -127,9 +118,8 @@ def test_the_longest_session_is_never_exceeded_and_is_reached(form: SessionForma
     _, _, totals = task.sessions(3000, np.random.default_rng(0)).tokens(1)
     assert totals.max() <= task.longest_session
     if not isinstance(form.actions, str) or form.actions == "swaps":
-        assert (
-            totals.max() == task.longest_session
-        )  # 3,000 draws of two of the two lengths that commands have
+        # 3,000 draws of two of the two lengths that commands have
+        assert totals.max() == task.longest_session
 
 
 def test_draws_stay_as_they_are() -> None:
