@@ -72,10 +72,7 @@ def test_immutable() -> None:
         ({"initial": "r"}, "initial state 'r'"),
         ({"accepting": ("q", "r")}, "accepting state 'r'"),
         ({"transitions": {"p": {"a": "q", "b": "p"}}}, "state 'q' has no transition under 'a'"),
-        (
-            {"transitions": {"p": {"a": "q"}, "q": {"a": "p", "b": "q"}}},
-            "state 'p' has no transition under 'b'",
-        ),
+        ({"transitions": {"p": {"a": "q"}, "q": {"a": "p", "b": "q"}}}, "'p' has no transition under 'b'"),
         ({"transitions": {**FIVE_TUPLE["transitions"], "r": {}}}, "leave state 'r'"),  # type: ignore[dict-item]
         ({"transitions": {"p": {"a": "q", "b": "p", "c": "p"}, "q": {"a": "p", "b": "q"}}}, "read 'c'"),
         ({"transitions": {"p": {"a": "r", "b": "p"}, "q": {"a": "p", "b": "q"}}}, "leads to 'r'"),

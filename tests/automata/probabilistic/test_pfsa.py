@@ -148,10 +148,7 @@ test_bad_traces_are_refused = refusals(
     (lambda: THREE_STATES.beliefs([], []), "at least one token"),
     (lambda: THREE_STATES.beliefs([0.5], [0]), "float64"),
     (lambda: THREE_STATES.beliefs([2, 3], [0]), r"values has shape \[1\]"),
-    (
-        lambda: THREE_STATES.beliefs([0, 3], [-1, 2]),
-        "value 2 at position 1 is not one that reveal 'partial' shows",
-    ),
+    (lambda: THREE_STATES.beliefs([0, 3], [-1, 2]), "2 at position 1 is not one that reveal 'partial' shows"),
     (lambda: THREE_STATES.encode(["a", "c"]), "token 'c' at position 1 is unknown"),
 )
 

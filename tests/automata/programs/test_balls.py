@@ -152,10 +152,6 @@ def test_wrong_answers_are_found() -> None:
         assert verify_balls(texts, 4) == Verification(4, wrong)
 
 
-def test_an_empty_list_is_right() -> None:
-    assert verify_programs([]) == verify_balls([], 3) == Verification(0, ())
-
-
 def test_a_puzzle_is_read_from_its_words() -> None:
     puzzle = BallPuzzle(12, ((10, 2), (12, 1)), 11, "place")
     assert puzzle_and_answer(puzzle.text, 12) == (puzzle, puzzle.answer)
@@ -172,15 +168,9 @@ test_bad_texts_are_refused = refusals(
     (lambda: verify_programs(["x = 3\n"]), "holds no line that begins with 'Final '"),
     (lambda: source_and_output(""), "holds no line that begins"),
     (lambda: verify_programs(["while True: pass\n" + TEXT]), "source has While in line 1"),
-    (
-        lambda: verify_programs(["for i in range(99999):\n    x = i\n" + TEXT]),
-        "may execute more than 10000 lines",
-    ),
+    (lambda: verify_programs(["for i in range(99999):\n    x = i\n" + TEXT]), "more than 10000 lines"),
     (lambda: verify_programs(['print("Final x:", x)\nFinal x: 3\n']), "source fails .*not defined"),
-    (
-        lambda: verify_balls([PUZZLE], 2),
-        r"swaps holds \(2, 3\); give pairs of different numbers in 1 … 2",
-    ),
+    (lambda: verify_balls([PUZZLE], 2), r"swaps holds \(2, 3\); give pairs of different numbers in 1 … 2"),
     (lambda: verify_balls([PUZZLE[:-1]], 3), "is no puzzle"),
     (lambda: verify_balls(["swap cup 1 and 2. " + PUZZLE], 3), "at position 0, which is no puzzle"),
     (lambda: verify_balls([PUZZLE.replace("ball 1", "place 1")], 3), "no puzzle as it is written"),
@@ -223,11 +213,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(argv) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
-    assert words in captured.err
+    out, err = capsys.readouterr()
+    assert (out, err[:7], err.count("\n")) == ("", "error: ", 1)
+    assert words in err
 
 
 def test_texts_longer_than_an_argument_of_a_command_are_run() -> None:
