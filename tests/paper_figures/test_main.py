@@ -214,4 +214,3 @@ def test_missing_results_are_named_and_nothing_is_drawn(
     monkeypatch.setattr(command, "RESULTS", tmp_path)
     sentence = refuses(command.main, ["convergence", "--out", str(tmp_path / "out")])
     assert "results of figure convergence are missing" in sentence
-    assert "--rerun" in sentence

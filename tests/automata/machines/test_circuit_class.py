@@ -1,16 +1,9 @@
 import numpy as np
 import pytest
 
+from automata.machines import named_dfas as named
 from automata.machines.circuit_class import Kind, circuit_class
 from automata.machines.dfa import DFA
-from automata.machines.named_dfas import (
-    cyclic_navigation_dfa,
-    dyck_dfa,
-    flip_flop_dfa,
-    modular_counter_dfa,
-    monoid_dfa,
-    parity_dfa,
-)
 from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.groups import alternating_group, cyclic_group, reset_monoid, symmetric_group
 from automata.monoids.monoid import Monoid, direct_product
@@ -25,32 +18,34 @@ def with_zero(group: Monoid) -> Monoid:
     return Monoid(table)
 
 
-@pytest.mark.parametrize(
-    ("subject", "kind"),
-    [
-        (flip_flop_dfa(3), "aperiodic"),
-        (dyck_dfa(3), "aperiodic"),
-        (reset_monoid(3), "aperiodic"),
-        (regular_expression_dfa("(a|b)*ab(a|b)*"), "aperiodic"),
-        (regular_expression_dfa("(ab)*"), "aperiodic"),
-        (regular_expression_dfa("(aa)*"), "solvable"),
-        (parity_dfa(), "solvable"),
-        (modular_counter_dfa(6), "solvable"),
-        (cyclic_navigation_dfa(5), "solvable"),
-        (symmetric_group(4), "solvable"),
-        (direct_product(symmetric_group(3), reset_monoid(2)), "solvable"),
-        (with_zero(cyclic_group(3)), "solvable"),
-        (alternating_group(5), "non-solvable"),
-        (symmetric_group(5), "non-solvable"),
-        (with_zero(alternating_group(5)), "non-solvable"),
-        (monoid_dfa(alternating_group(5)), "non-solvable"),
+KNOWN: dict[Kind, list[Monoid | DFA]] = {
+    "aperiodic": [
+        *(
+            named.flip_flop_dfa(3),
+            named.dyck_dfa(3),
+            reset_monoid(3),
+            regular_expression_dfa("(a|b)*ab(a|b)*"),
+        ),
+        *(regular_expression_dfa("(ab)*"),),
     ],
-)
-def test_classes_of_known_automata(subject: Monoid | DFA, kind: Kind) -> None:
+    "solvable": [
+        *(regular_expression_dfa("(aa)*"), named.parity_dfa(), named.modular_counter_dfa(6)),
+        *(named.cyclic_navigation_dfa(5), symmetric_group(4)),
+        *(direct_product(symmetric_group(3), reset_monoid(2)), with_zero(cyclic_group(3))),
+    ],
+    "non-solvable": [
+        *(alternating_group(5), symmetric_group(5), with_zero(alternating_group(5))),
+        *(named.monoid_dfa(alternating_group(5)),),
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "subject"), [(kind, one) for kind, every in KNOWN.items() for one in every])
+def test_classes_of_known_automata(kind: Kind, subject: Monoid | DFA) -> None:
     assert circuit_class(subject).kind == kind
 
 
-@pytest.mark.parametrize("subject", [parity_dfa(), with_zero(alternating_group(5)), symmetric_group(5)])
+@pytest.mark.parametrize("subject", [named.parity_dfa(), with_zero(alternating_group(5)), symmetric_group(5)])
 def test_the_witness_is_a_group_of_the_claimed_kind(subject: Monoid | DFA) -> None:
     result = circuit_class(subject)
     members = np.array(result.witness)

@@ -11,15 +11,8 @@ import numpy as np
 import pytest
 
 from automata.errors import InputError
+from automata.machines import named_dfas as named
 from automata.machines.dfa import DFA
-from automata.machines.named_dfas import (
-    cyclic_navigation_dfa,
-    dyck_dfa,
-    flip_flop_dfa,
-    modular_counter_dfa,
-    monoid_dfa,
-    parity_dfa,
-)
 from automata.monoids.groups import cyclic_group, reset_monoid, symmetric_group
 from automata.monoids.monoid import Monoid
 from tests.refusals import refusals
@@ -34,7 +27,7 @@ FIVE_TUPLE = {
 
 
 def test_complement_accepts_the_other_words() -> None:
-    dfa = dyck_dfa(2)
+    dfa = named.dyck_dfa(2)
     for length in range(7):
         for word in words_of("()", repeat=length):
             assert dfa.complement().accepts(word) != dfa.accepts(word)
@@ -53,7 +46,7 @@ def test_equality_is_that_of_five_tuples() -> None:
 
 
 def test_immutable() -> None:
-    dfa = parity_dfa()
+    dfa = named.parity_dfa()
     with pytest.raises(AttributeError):
         dfa.initial = "odd"  # type: ignore[misc]
     with pytest.raises(TypeError):
@@ -100,13 +93,13 @@ test_bad_tables_are_refused = refusals(
 
 
 def test_table_round_trip() -> None:
-    dfa = dyck_dfa(3)
+    dfa = named.dyck_dfa(3)
     accepting = np.flatnonzero(dfa.accepting_mask).tolist()
     assert DFA.from_table(dfa.table, dfa.initial_number, accepting, dfa.states, dfa.alphabet) == dfa
 
 
 def test_networkx_export_holds_every_transition() -> None:
-    dfa = dyck_dfa(2)
+    dfa = named.dyck_dfa(2)
     graph = dfa.to_networkx()
     assert graph.number_of_edges() == len(dfa.states) * len(dfa.alphabet)
     assert all(dfa.transitions[source][symbol] == target for source, target, symbol in graph.edges(keys=True))
@@ -151,11 +144,11 @@ def is_balanced(word: tuple[str, ...], max_depth: int) -> bool:
 @pytest.mark.parametrize(
     ("dfa", "definition"),
     [
-        (parity_dfa(), lambda word: word.count("1") % 2 == 0),
-        (modular_counter_dfa(3), lambda word: word.count("1") % 3 == 0),
-        (cyclic_navigation_dfa(4), lambda word: (word.count("right") - word.count("left")) % 4 == 0),
-        (flip_flop_dfa(), lambda word: ("0" + "".join(a[-1] for a in word if a != "keep"))[-1] == "1"),
-        (dyck_dfa(2, ["()", "[]"]), lambda word: is_balanced(word, 2)),
+        (named.parity_dfa(), lambda word: word.count("1") % 2 == 0),
+        (named.modular_counter_dfa(3), lambda word: word.count("1") % 3 == 0),
+        (named.cyclic_navigation_dfa(4), lambda word: (word.count("right") - word.count("left")) % 4 == 0),
+        (named.flip_flop_dfa(), lambda word: ("0" + "".join(a[-1] for a in word if a != "keep"))[-1] == "1"),
+        (named.dyck_dfa(2, ["()", "[]"]), lambda word: is_balanced(word, 2)),
     ],
     ids=["parity", "counter", "navigation", "flip-flop", "dyck"],
 )
@@ -169,41 +162,41 @@ def test_languages_by_definition(dfa: DFA, definition: Callable[[tuple[str, ...]
     "monoid", [symmetric_group(3), reset_monoid(3), cyclic_group(5)], ids=lambda m: m.name
 )
 def test_monoid_automaton_multiplies(monoid: Monoid) -> None:
-    dfa = monoid_dfa(monoid, range(monoid.order))
+    dfa = named.monoid_dfa(monoid, range(monoid.order))
     for word in np.random.default_rng(0).integers(0, monoid.order, size=(30, 7)).tolist():
         product = monoid.multiply(*word)
         assert dfa.run([monoid.element_names[x] for x in word])[-1] == monoid.element_names[product]
 
 
 def test_monoid_automaton_accepts_what_is_asked() -> None:
-    even = monoid_dfa(symmetric_group(3), accepting=[0, 3, 4])
+    even = named.monoid_dfa(symmetric_group(3), accepting=[0, 3, 4])
     assert even.accepts(["132", "213"])
     assert not even.accepts(["132"])
 
 
 test_bad_sizes_are_refused = refusals(
-    (lambda: modular_counter_dfa(0), "modulus is 0"),
-    (lambda: flip_flop_dfa(1), "values is 1"),
-    (lambda: cyclic_navigation_dfa(0), "places is 0"),
-    (lambda: dyck_dfa(0), "max_depth is 0"),
-    (lambda: dyck_dfa(2, ["("]), r"brackets holds '\('"),
-    (lambda: dyck_dfa(2, []), "brackets is empty"),
-    (lambda: dyck_dfa(2, ["()", "(]"]), r"'\(' twice"),
-    (lambda: dyck_dfa(40, ["()", "[]"]), "too many states"),
-    (lambda: monoid_dfa(cyclic_group(1)), "generators is empty"),
-    (lambda: monoid_dfa(cyclic_group(3), [3]), "elements of Z3 holds 3"),
-    (lambda: monoid_dfa(cyclic_group(3), accepting=[7]), "elements of Z3 holds 7"),
+    (lambda: named.modular_counter_dfa(0), "modulus is 0"),
+    (lambda: named.flip_flop_dfa(1), "values is 1"),
+    (lambda: named.cyclic_navigation_dfa(0), "places is 0"),
+    (lambda: named.dyck_dfa(0), "max_depth is 0"),
+    (lambda: named.dyck_dfa(2, ["("]), r"brackets holds '\('"),
+    (lambda: named.dyck_dfa(2, []), "brackets is empty"),
+    (lambda: named.dyck_dfa(2, ["()", "(]"]), r"'\(' twice"),
+    (lambda: named.dyck_dfa(40, ["()", "[]"]), "too many states"),
+    (lambda: named.monoid_dfa(cyclic_group(1)), "generators is empty"),
+    (lambda: named.monoid_dfa(cyclic_group(3), [3]), "elements of Z3 holds 3"),
+    (lambda: named.monoid_dfa(cyclic_group(3), accepting=[7]), "elements of Z3 holds 7"),
 )
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: modular_counter_dfa(10**12),
-        lambda: flip_flop_dfa(10**7),
-        lambda: cyclic_navigation_dfa(10**12),
-        lambda: dyck_dfa(10**6),
-        lambda: dyck_dfa(10**12, ["()", "[]"]),
+        lambda: named.modular_counter_dfa(10**12),
+        lambda: named.flip_flop_dfa(10**7),
+        lambda: named.cyclic_navigation_dfa(10**12),
+        lambda: named.dyck_dfa(10**6),
+        lambda: named.dyck_dfa(10**12, ["()", "[]"]),
         lambda: DFA.from_table(np.broadcast_to(0, (10**7, 10**3))),
     ],
 )

@@ -12,6 +12,7 @@ from pyformlang.finite_automaton import DeterministicFiniteAutomaton
 
 from automata.errors import InputError
 from automata.machines import equivalence
+from automata.machines import named_dfas as named
 from automata.machines.dfa import DFA
 from automata.machines.equivalence import (
     Operation,
@@ -22,14 +23,6 @@ from automata.machines.equivalence import (
     transition_monoid,
 )
 from automata.machines.language import count_words, sample_words, states_with_finite_future, word_of_rank
-from automata.machines.named_dfas import (
-    cyclic_navigation_dfa,
-    dyck_dfa,
-    flip_flop_dfa,
-    modular_counter_dfa,
-    monoid_dfa,
-    parity_dfa,
-)
 from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.groups import symmetric_group
 from automata.monoids.monoid import find_isomorphism
@@ -123,29 +116,29 @@ def test_products_are_operations_on_languages(operation: Operation, on_sets: obj
 
 def test_products_match_symbols_by_name() -> None:
     swapped = DFA.from_table([[1, 0], [0, 1]], accepting=[0], states=("even", "odd"), alphabet=("1", "0"))
-    assert is_equivalent(parity_dfa(), swapped)
-    assert len(product(parity_dfa(), swapped).states) == 2
+    assert is_equivalent(named.parity_dfa(), swapped)
+    assert len(product(named.parity_dfa(), swapped).states) == 2
 
 
 def test_order_of_transition_monoids() -> None:
     # of a reset automaton with k values: k constant maps and the identity
-    assert transition_monoid(flip_flop_dfa(4)).order == 5
-    assert transition_monoid(modular_counter_dfa(6)).order == 6
+    assert transition_monoid(named.flip_flop_dfa(4)).order == 5
+    assert transition_monoid(named.modular_counter_dfa(6)).order == 6
     # a cycle, a swap and a merge of n points generate all n^n maps
     full = DFA.from_table([[1, 1, 0], [2, 0, 1], [3, 2, 2], [0, 3, 0]], accepting=[0], alphabet="csm")
     assert transition_monoid(full).order == 4**4
-    names = transition_monoid(cyclic_navigation_dfa(4)).element_names
+    names = transition_monoid(named.cyclic_navigation_dfa(4)).element_names
     assert names == ("ε", "left", "right", "left left")  # separated, as symbols have several letters
 
 
 def test_transition_monoid_of_a_monoid_is_that_monoid() -> None:
     S4 = symmetric_group(4)
-    monoid = transition_monoid(monoid_dfa(S4))
+    monoid = transition_monoid(named.monoid_dfa(S4))
     assert find_isomorphism(monoid, S4) is not None
 
 
 def test_transition_monoid_multiplies_words_in_reading_order() -> None:
-    dfa = dyck_dfa(3)
+    dfa = named.dyck_dfa(3)
     monoid = transition_monoid(dfa)
     rng = np.random.default_rng(0)
     for x, y in rng.integers(0, monoid.order, size=(100, 2)).tolist():
@@ -156,17 +149,17 @@ def test_transition_monoid_multiplies_words_in_reading_order() -> None:
 
 
 test_bad_input_is_refused = refusals(
-    (lambda: product(parity_dfa(), dyck_dfa(1)), r"alphabets differ in '\(', '\)', '0', '1'"),
-    (lambda: product(parity_dfa(), parity_dfa(), "unoin"), "did you mean 'union'"),  # type: ignore[arg-type]
-    (lambda: transition_monoid(modular_counter_dfa(6), largest_order=5), "largest_order is 5"),
+    (lambda: product(named.parity_dfa(), named.dyck_dfa(1)), r"alphabets differ in '\(', '\)', '0', '1'"),
+    (lambda: product(named.parity_dfa(), named.parity_dfa(), "unoin"), "did you mean 'union'"),  # type: ignore[arg-type]
+    (lambda: transition_monoid(named.modular_counter_dfa(6), largest_order=5), "largest_order is 5"),
 )
 
 
 def test_a_product_of_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equivalence, "MOST_PAIRS", 5)
-    assert len(product(modular_counter_dfa(5), modular_counter_dfa(5)).states) == 5
+    assert len(product(named.modular_counter_dfa(5), named.modular_counter_dfa(5)).states) == 5
     with pytest.raises(InputError, match="more than 5 states"):
-        product(modular_counter_dfa(2), modular_counter_dfa(3))
+        product(named.modular_counter_dfa(2), named.modular_counter_dfa(3))
 
 
 NO_11 = DFA.from_table([[0, 1], [0, 2], [2, 2]], accepting=[0, 1])
@@ -181,16 +174,16 @@ def test_words_without_11_are_counted_by_the_fibonacci_numbers() -> None:
 
 def test_balanced_brackets_are_counted_by_the_catalan_numbers() -> None:
     for pairs in range(1, 9):
-        assert count_words(dyck_dfa(pairs), 2 * pairs) == comb(2 * pairs, pairs) // (pairs + 1)
-        assert count_words(dyck_dfa(pairs), 2 * pairs - 1) == 0
+        assert count_words(named.dyck_dfa(pairs), 2 * pairs) == comb(2 * pairs, pairs) // (pairs + 1)
+        assert count_words(named.dyck_dfa(pairs), 2 * pairs - 1) == 0
 
 
 def test_counts_are_exact_beyond_floating_point() -> None:
-    assert count_words(parity_dfa(), 2000) == 2**1999
-    assert count_words(modular_counter_dfa(3), 400) == sum(comb(400, ones) for ones in range(0, 401, 3))
+    assert count_words(named.parity_dfa(), 2000) == 2**1999
+    assert count_words(named.modular_counter_dfa(3), 400) == sum(comb(400, ones) for ones in range(0, 401, 3))
 
 
-@pytest.mark.parametrize("dfa", [NO_11, dyck_dfa(2, ["()", "[]"]), regular_expression_dfa("(ab|b)*a*")])
+@pytest.mark.parametrize("dfa", [NO_11, named.dyck_dfa(2, ["()", "[]"]), regular_expression_dfa("(ab|b)*a*")])
 def test_ranks_run_through_the_accepted_words_in_order(dfa: DFA) -> None:
     for length in range(7):
         words = [word for word in words_of(dfa.alphabet, repeat=length) if dfa.accepts(word)]
@@ -208,7 +201,7 @@ def test_samples_are_uniform() -> None:
 
 test_lengths_and_ranks_that_are_none_are_refused = refusals(
     (lambda: count_words(NO_11, -1), "length is -1"),
-    (lambda: sample_words(dyck_dfa(2), 3, 1, np.random.default_rng(0)), "length is 3 and no word"),
+    (lambda: sample_words(named.dyck_dfa(2), 3, 1, np.random.default_rng(0)), "length is 3 and no word"),
     (lambda: sample_words(NO_11, 3, -1, np.random.default_rng(0)), "count is -1"),
     (lambda: word_of_rank(NO_11, 3, 5), "rank is 5"),
 )

@@ -3,25 +3,15 @@ import pytest
 from sympy.combinatorics import Permutation, PermutationGroup
 from sympy.combinatorics.named_groups import AlternatingGroup, CyclicGroup, DihedralGroup, SymmetricGroup
 
-from automata.monoids.groups import (
-    alternating_group,
-    cyclic_group,
-    dihedral_group,
-    one_line_name,
-    permutation_group,
-    quaternion_group,
-    reset_monoid,
-    symmetric_group,
-    transformation_closure,
-)
+from automata.monoids import groups
 from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
 from tests.refusals import refusals
 
 PAIRS = [
-    *((symmetric_group(n), SymmetricGroup(n)) for n in range(2, 6)),
-    *((alternating_group(n), AlternatingGroup(n)) for n in range(3, 6)),
-    *((cyclic_group(n), CyclicGroup(n)) for n in (2, 7, 12, 60)),
-    *((dihedral_group(n), DihedralGroup(n)) for n in (3, 4, 7)),
+    *((groups.symmetric_group(n), SymmetricGroup(n)) for n in range(2, 6)),
+    *((groups.alternating_group(n), AlternatingGroup(n)) for n in range(3, 6)),
+    *((groups.cyclic_group(n), CyclicGroup(n)) for n in (2, 7, 12, 60)),
+    *((groups.dihedral_group(n), DihedralGroup(n)) for n in (3, 4, 7)),
 ]
 
 
@@ -35,17 +25,17 @@ def test_invariants_equal_those_of_sympy(ours: Monoid, oracle: PermutationGroup)
 
 
 def test_product_is_composition_of_functions() -> None:
-    S5 = symmetric_group(5)
+    S5 = groups.symmetric_group(5)
     images = np.array([[int(digit) - 1 for digit in name] for name in S5.element_names])
     rng = np.random.default_rng(0)
     for a, b in rng.integers(0, 120, size=(100, 2)).tolist():
         # sympy multiplies from left to right, (p * q)(i) = q(p(i)), so that our a·b is its b * a
         expected = Permutation(images[b].tolist()) * Permutation(images[a].tolist())
-        assert S5.element_names[S5.multiply(a, b)] == one_line_name(expected.array_form)
+        assert S5.element_names[S5.multiply(a, b)] == groups.one_line_name(expected.array_form)
 
 
 def test_elements_are_in_lexicographic_order() -> None:
-    S4 = symmetric_group(4)
+    S4 = groups.symmetric_group(4)
     assert list(S4.element_names) == sorted(S4.element_names)
     assert S4.identity == 0
 
@@ -55,28 +45,30 @@ def test_permutation_group_equals_sympy_on_random_generators() -> None:
     for _ in range(3):
         generators = [rng.permutation(6) for _ in range(2)]
         oracle = PermutationGroup([Permutation(generator.tolist()) for generator in generators])
-        ours = permutation_group([(generator + 1).tolist() for generator in generators])
+        ours = groups.permutation_group([(generator + 1).tolist() for generator in generators])
         assert ours.order == oracle.order()
-        assert set(ours.element_names) == {one_line_name(element.array_form) for element in oracle.elements}
+        assert set(ours.element_names) == {
+            groups.one_line_name(element.array_form) for element in oracle.elements
+        }
         assert ours.is_solvable == oracle.is_solvable
 
 
 def test_quaternions_and_square_differ() -> None:
-    Q8, D4 = quaternion_group(), dihedral_group(4)
+    Q8, D4 = groups.quaternion_group(), groups.dihedral_group(4)
     assert sum(Q8.multiply(x, x) == Q8.identity for x in range(8)) == 2  # only ±1
     assert sum(D4.multiply(x, x) == D4.identity for x in range(8)) == 6
     assert find_isomorphism(Q8, D4) is None
 
 
 def test_quaternion_units_square_to_minus_one() -> None:
-    Q8 = quaternion_group()
+    Q8 = groups.quaternion_group()
     for unit in "ijk":
         assert Q8.multiply(Q8.index(unit), Q8.index(unit)) == Q8.index("-1")
     assert Q8.multiply(Q8.index("j"), Q8.index("i")) == Q8.index("-k")
 
 
 def test_reset_monoid_remembers_the_last_reset() -> None:
-    M = reset_monoid(3)
+    M = groups.reset_monoid(3)
     rng = np.random.default_rng(2)
     for word in rng.integers(0, 4, size=(50, 6)).tolist():
         resets = [letter for letter in word if letter != M.identity]
@@ -88,17 +80,17 @@ def test_reset_monoid_remembers_the_last_reset() -> None:
 
 def test_reading_order_is_the_opposite_of_composition() -> None:
     generators = [[1, 2, 0], [1, 0, 2]]
-    elements, table, words = transformation_closure(generators, "reading")
+    elements, table, words = groups.transformation_closure(generators, "reading")
     cycle, swap = words.index((0,)), words.index((1,))
     assert elements[table[cycle, swap]].tolist() == [0, 2, 1]  # first the cycle, then the swap: 0→1→0
-    elements, table, words = transformation_closure(generators, "functions")
+    elements, table, words = groups.transformation_closure(generators, "functions")
     cycle, swap = words.index((0,)), words.index((1,))
     assert elements[table[cycle, swap]].tolist() == [2, 1, 0]  # cycle(swap(i)): 0→1→2
 
 
 def test_words_of_a_closure_multiply_to_their_elements() -> None:
     generators = np.random.default_rng(3).integers(0, 4, size=(2, 4))
-    elements, table, words = transformation_closure(generators, "reading")
+    elements, table, words = groups.transformation_closure(generators, "reading")
     for element, word in zip(elements, words, strict=True):
         state = np.arange(4)
         for letter in word:
@@ -109,27 +101,27 @@ def test_words_of_a_closure_multiply_to_their_elements() -> None:
 
 
 test_bad_input_is_refused = refusals(
-    (lambda: symmetric_group(0), "degree is 0"),
-    (lambda: alternating_group(8), "degree is 8"),
-    (lambda: cyclic_group(0), "order is 0"),
-    (lambda: dihedral_group(0), "sides is 0"),
-    (lambda: reset_monoid(0), "resets is 0"),
-    (lambda: permutation_group([]), "generators is empty"),
-    (lambda: permutation_group([(0, 1, 2)]), r"\(0, 1, 2\)"),
-    (lambda: permutation_group([(1, 2), (1, 2, 3)]), r"\(1, 2, 3\)"),
-    (lambda: transformation_closure([[0, 2]], "reading"), "maps to 2"),
-    (lambda: transformation_closure([], "reading"), "at least one row"),
-    (lambda: transformation_closure([[1, 2, 0]], "reading", largest_order=2), "largest_order is 2"),
+    (lambda: groups.symmetric_group(0), "degree is 0"),
+    (lambda: groups.alternating_group(8), "degree is 8"),
+    (lambda: groups.cyclic_group(0), "order is 0"),
+    (lambda: groups.dihedral_group(0), "sides is 0"),
+    (lambda: groups.reset_monoid(0), "resets is 0"),
+    (lambda: groups.permutation_group([]), "generators is empty"),
+    (lambda: groups.permutation_group([(0, 1, 2)]), r"\(0, 1, 2\)"),
+    (lambda: groups.permutation_group([(1, 2), (1, 2, 3)]), r"\(1, 2, 3\)"),
+    (lambda: groups.transformation_closure([[0, 2]], "reading"), "maps to 2"),
+    (lambda: groups.transformation_closure([], "reading"), "at least one row"),
+    (lambda: groups.transformation_closure([[1, 2, 0]], "reading", largest_order=2), "largest_order is 2"),
 )
 
 
 @pytest.mark.parametrize(
     "monoid",
     [
-        alternating_group(5),
-        quaternion_group(),
-        reset_monoid(4),
-        direct_product(symmetric_group(3), reset_monoid(2)),
+        groups.alternating_group(5),
+        groups.quaternion_group(),
+        groups.reset_monoid(4),
+        direct_product(groups.symmetric_group(3), groups.reset_monoid(2)),
     ],
     ids=lambda monoid: monoid.name,
 )
@@ -145,16 +137,16 @@ def test_finds_a_random_renumbering(monoid: Monoid, seed: int) -> None:
 
 
 def test_a_group_is_isomorphic_to_its_opposite_and_resets_are_not() -> None:
-    A4, U2 = alternating_group(4), reset_monoid(2)
+    A4, U2 = groups.alternating_group(4), groups.reset_monoid(2)
     assert find_isomorphism(A4, Monoid(A4.table.T)) is not None
     assert find_isomorphism(U2, Monoid(U2.table.T)) is None
 
 
 def test_groups_of_order_eight_differ() -> None:
-    abelian = direct_product(cyclic_group(4), cyclic_group(2))
-    assert find_isomorphism(abelian, quaternion_group()) is None
-    assert find_isomorphism(abelian, cyclic_group(8)) is None
-    assert find_isomorphism(cyclic_group(4), cyclic_group(5)) is None
+    abelian = direct_product(groups.cyclic_group(4), groups.cyclic_group(2))
+    assert find_isomorphism(abelian, groups.quaternion_group()) is None
+    assert find_isomorphism(abelian, groups.cyclic_group(8)) is None
+    assert find_isomorphism(groups.cyclic_group(4), groups.cyclic_group(5)) is None
 
 
 def test_heisenberg_group_and_z3_cubed() -> None:

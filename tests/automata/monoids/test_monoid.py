@@ -6,27 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from automata.errors import InputError
+from automata.monoids import groups
 from automata.monoids.cayley import find_identity, generating_set, idempotent_powers, non_associative_triple
-from automata.monoids.groups import (
-    alternating_group,
-    cyclic_group,
-    dihedral_group,
-    quaternion_group,
-    reset_monoid,
-    symmetric_group,
-    transformation_closure,
-)
 from automata.monoids.monoid import Monoid, direct_product
 from tests.refusals import refusals
 
 EXAMPLES = {
-    "S4": symmetric_group(4),
-    "A5": alternating_group(5),
-    "Z12": cyclic_group(12),
-    "D6": dihedral_group(6),
-    "Q8": quaternion_group(),
-    "U3": reset_monoid(3),
-    "S3xU2": direct_product(symmetric_group(3), reset_monoid(2)),
+    "S4": groups.symmetric_group(4),
+    "A5": groups.alternating_group(5),
+    "Z12": groups.cyclic_group(12),
+    "D6": groups.dihedral_group(6),
+    "Q8": groups.quaternion_group(),
+    "U3": groups.reset_monoid(3),
+    "S3xU2": direct_product(groups.symmetric_group(3), groups.reset_monoid(2)),
     "trivial": Monoid([[0]]),
 }
 
@@ -100,7 +92,7 @@ def test_equality_ignores_numbering_and_name(monoid: Monoid) -> None:
 
 
 def test_immutable() -> None:
-    group = cyclic_group(3)
+    group = groups.cyclic_group(3)
     with pytest.raises(AttributeError):
         group.name = "other"  # type: ignore[misc]
     with pytest.raises(ValueError, match="read-only"):
@@ -115,7 +107,7 @@ def test_caller_keeps_its_table_writable() -> None:
 
 
 def test_power_and_inverse() -> None:
-    S4 = symmetric_group(4)
+    S4 = groups.symmetric_group(4)
     cycle = S4.index("2341")
     assert S4.power(cycle, -1) == S4.inverse(cycle) == S4.index("4123")
     assert S4.power(cycle, 4 * 10**20 + 1) == cycle
@@ -123,7 +115,7 @@ def test_power_and_inverse() -> None:
 
 
 def test_direct_product_multiplies_by_coordinates() -> None:
-    left, right = symmetric_group(3), reset_monoid(2)
+    left, right = groups.symmetric_group(3), groups.reset_monoid(2)
     both = direct_product(left, right)
     rng = np.random.default_rng(1)
     for a, b, c, d in rng.integers(0, [6, 3, 6, 3], size=(50, 4)).tolist():
@@ -133,7 +125,7 @@ def test_direct_product_multiplies_by_coordinates() -> None:
 
 def test_derived_series_of_a_subgroup_of_a_monoid() -> None:
     # all maps of three points: the maximal subgroup at the identity is S3, at a map of rank 2 it is Z2
-    elements, table, _ = transformation_closure([[1, 2, 0], [1, 0, 2], [0, 0, 2]], "reading")
+    elements, table, _ = groups.transformation_closure([[1, 2, 0], [1, 0, 2], [0, 0, 2]], "reading")
     full = Monoid(table)
     assert full.order == 27
     orders = {e: [len(term) for term in full.derived_series(e)] for e in full.idempotents}
@@ -160,13 +152,13 @@ test_bad_tables_are_refused = refusals(
 )
 
 
-Z3 = cyclic_group(3)
+Z3 = groups.cyclic_group(3)
 test_bad_arguments_are_refused = refusals(
     (lambda: Z3.multiply(3), "elements of Z3 holds 3"),
     (lambda: Z3.index("x"), "element 'x' is not in Z3"),
     (lambda: Z3.derived_series(1), "idempotent is 1"),
-    (lambda: reset_monoid(2).inverse(1), "'a' has no inverse in U2"),
-    (lambda: reset_monoid(2).inverses, "U2 is not a group"),
+    (lambda: groups.reset_monoid(2).inverse(1), "'a' has no inverse in U2"),
+    (lambda: groups.reset_monoid(2).inverses, "U2 is not a group"),
     (lambda: direct_product(), "factors is empty"),
 )
 
@@ -178,8 +170,8 @@ def test_left_identity_alone_is_no_identity() -> None:
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: direct_product(cyclic_group(2000), cyclic_group(2000)),
-        lambda: transformation_closure([np.roll(np.arange(3 * 10**4), 1)], "reading"),
+        lambda: direct_product(groups.cyclic_group(2000), groups.cyclic_group(2000)),
+        lambda: groups.transformation_closure([np.roll(np.arange(3 * 10**4), 1)], "reading"),
         lambda: non_associative_triple(np.broadcast_to(0, (7000, 7000)), range(7000)),
     ],
 )

@@ -14,7 +14,7 @@ from automata.probabilistic.marginal_filter import (
     columns_held,
     three_variables_closed,
 )
-from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, unknown_coin
+from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity, unknown_coin
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.probabilistic.scope import marginal_scope
 from tests.automata.probabilistic.random_automata import enumerated_masses, random_mixtures, random_trace
@@ -290,7 +290,7 @@ test_bad_input = refusals(
     (lambda: marginal_scope(lazy_swaps(3), NAMES, 8, most_beliefs=100), "more than 100 beliefs"),
     (
         lambda: marginal_scope(lazy_swaps(3, 0.5**0.5), NAMES, 2),
-        "no fractions with denominators up to 10+,",
+        "no fractions with denominators up to 10+ ",
     ),
     (lambda: marginal_scope(lazy_swaps(3), NAMES, 2, ["x"]), "token 'x' at position 0"),
     (lambda: belief_from_marginals(np.eye(2)), r"marginal has shape \[2, 2\]"),

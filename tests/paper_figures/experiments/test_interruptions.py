@@ -65,10 +65,8 @@ def environment() -> dict[str, str]:
 
 
 def start(made: str, folder: Path, store: Path, jobs: int) -> subprocess.Popen[bytes]:
-    arguments = [made, str(folder), str(store), str(jobs)]
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, *arguments], env=environment(), stderr=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-c", RUN, made, str(folder), str(store), str(jobs)]
+    return subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
 
 
 def wait_until(condition: Callable[[], Any]) -> Any:
@@ -108,13 +106,8 @@ def worker_on(store: Store, point: Point, runner: subprocess.Popen[bytes]) -> ps
 
 
 def test_killed_at_every_instant(tmp_path: Path) -> None:
-    driver = subprocess.run(
-        [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path)]
+    driver = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert driver.returncode == 0, driver.stderr
     instants = int(driver.stdout)
     # Three (file, replace, folder) for each of: 3 files of the run at its start, metrics at the start of the
@@ -180,7 +173,5 @@ def test_a_run_whose_process_died_is_told_and_an_interrupt_ends_the_processes(tm
     assert runner.wait() != 0
     psutil.wait_procs([worker], timeout=60)
     assert not worker.is_running()
-    outcomes = store.outcomes(experiment(1, **LONG))
-    (sentence,) = sentences(outcomes, store)
+    (sentence,) = sentences(store.outcomes(experiment(1, **LONG)), store)
     assert sentence.startswith("1 of 1 runs did not end: their process was ended from outside (for logs see ")
-    assert sentence.endswith("run the same command again to go on")

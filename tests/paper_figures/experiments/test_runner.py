@@ -246,19 +246,20 @@ def test_a_machine_without_slurm_is_refused(tmp_path: Path, monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
-FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "no job": ({"jobs": 0}, "jobs is 0; give at least 1"),
-    "unknown cluster": ({"cluster": "slrum"}, "cluster 'slrum' is unknown; did you mean 'slurm'"),
-    "parameters of slurm": ({"slurm": ["mem_gb=1"]}, "give --cluster slurm"),
-    "no key": ({"slurm": ["=3"]}, "slurm is '=3'; give KEY=VALUE"),
-    "no value": ({"slurm": ["time="]}, "slurm is 'time='; give KEY=VALUE"),
-    "no such device": ({"device": "abacus"}, "device"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "sentence"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"jobs": 0}, "jobs is 0; give at least 1"),
+        ({"cluster": "slrum"}, "cluster 'slrum' is unknown; did you mean 'slurm'"),
+        ({"slurm": ["mem_gb=1"]}, "give --cluster slurm"),
+        ({"slurm": ["=3"]}, "slurm is '=3'; give KEY=VALUE"),
+        ({"slurm": ["time="]}, "slurm is 'time='; give KEY=VALUE"),
+        ({"device": "abacus"}, "device"),
+    ],
+    ids=str,
+)
 def test_refuses_bad_arguments(arguments: dict[str, Any], sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=sentence.replace("?", r"\?")):
+    with pytest.raises(InputError, match=sentence):
         carry_out(experiment(1), Store(tmp_path / "store"), **arguments)
     assert list(tmp_path.iterdir()) == []
 
@@ -277,7 +278,6 @@ def test_without_a_terminal_each_run_that_ended_is_a_line_with_the_time_left(
     slow = Measurement("logged", logged, Log(path=str(tmp_path / "log"), seconds=0.6))
     carry_out(experiment(3, slow), Store(tmp_path))
     *_, first, second, last = capsys.readouterr().err.splitlines()
-    assert first.startswith("tiny: 1 of 3 runs ended, 00:0")  # two more of at least 0.6 s each
-    assert first != "tiny: 1 of 3 runs ended, 00:00 left"
+    assert re.match("tiny: 1 of 3 runs ended, 00:0[1-9]", first)  # two more of at least 0.6 s each
     assert second.startswith("tiny: 2 of 3 runs ended, 00:0")
     assert last == "tiny: 3 of 3 runs ended, 00:00 left"

@@ -5,7 +5,7 @@ do for them is as on a GPU: new tensors name the device, `numpy()` is refused un
 tensors of both devices are refused. They are called ``meta``, a device that PyTorch knows without hardware.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 OTHER = torch.device("meta")
 INDEXED = tuple(
@@ -70,13 +71,13 @@ class _Watch(TorchDispatchMode):
 
 
 def _carried_out(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    tensors = [part for part in _parts((args, kwargs)) if isinstance(part, Tensor)]
+    tensors = [part for part in tree_leaves((args, kwargs)) if isinstance(part, Tensor)]
     assert all(isinstance(part, Elsewhere) or part.device.type == "cpu" for part in tensors)  # has content
     some = any(isinstance(tensor, Elsewhere) for tensor in tensors)
     moves = function is torch.ops.aten.copy_.default
     if some and not moves:
         _refuse_both(function, args, tensors)
-    held_args, held = _mapped(_held, (args, dict(kwargs)))
+    held_args, held = tree_map_only(Elsewhere, lambda part: part.held, (args, dict(kwargs)))
     asked = kwargs.get("device")
     if asked is not None:
         held["device"] = torch.device("cpu")
@@ -84,7 +85,7 @@ def _carried_out(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     there = some if asked is None else torch.device(asked) == OTHER
     if moves or (there and function._schema.is_mutable and "out" not in kwargs):
         return args[0]
-    return _mapped(_elsewhere, result) if there else result
+    return tree_map_only(Tensor, _elsewhere, result) if there else result
 
 
 def _refuse_both(function: Any, args: Sequence[Any], tensors: Sequence[Tensor]) -> None:
@@ -96,29 +97,8 @@ def _refuse_both(function: Any, args: Sequence[Any], tensors: Sequence[Tensor]) 
         raise RuntimeError(f"Expected all tensors to be on the same device, but {function} has both")
 
 
-def _parts(tree: Any) -> Iterator[Any]:
-    """The leaves of lists, tuples and dictionaries within each other, as `_mapped` takes them."""
-    if isinstance(tree, list | tuple | dict):
-        for branch in tree.values() if isinstance(tree, dict) else tree:
-            yield from _parts(branch)
-    else:
-        yield tree
-
-
-def _mapped(change: Callable[[Any], Any], tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {name: _mapped(change, branch) for name, branch in tree.items()}
-    if isinstance(tree, list | tuple):
-        return type(tree)([_mapped(change, branch) for branch in tree])
-    return change(tree)
-
-
-def _held(part: Any) -> Any:
-    return part.held if isinstance(part, Elsewhere) else part
-
-
-def _elsewhere(part: Any) -> Any:
-    return Elsewhere(part) if isinstance(part, Tensor) and not isinstance(part, Elsewhere) else part
+def _elsewhere(part: Tensor) -> Elsewhere:
+    return part if isinstance(part, Elsewhere) else Elsewhere(part)
 
 
 @contextmanager

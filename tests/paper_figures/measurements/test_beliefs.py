@@ -14,20 +14,10 @@ from automata.tasks.partially_observed import PartiallyObserved
 from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, load_run, untrained_run
 from paper_figures.measurements import beliefs
-from paper_figures.measurements.beliefs import (
-    AdversarySettings,
-    ErrorSettings,
-    HiddenSettings,
-    belief,
-    belief_errors,
-    filter_divergences,
-    pairs_of,
-    worst_found,
-)
 from tests.analysis.belief.models import ExactFilter, LinearFilter, Uniform, observed_task, run_of
 
 TASK = "likely-swaps-3-reveals"
-FEW = HiddenSettings(
+FEW = beliefs.HiddenSettings(
     sequences=8,
     multiples=(1, 2),
     probe_sequences=32,
@@ -35,7 +25,7 @@ FEW = HiddenSettings(
     window=8,
     reveal_probabilities=(0.1, 0.5),
 )
-SMALL = ErrorSettings(pairs=6, length=24, follow=(2, 32))
+SMALL = beliefs.ErrorSettings(pairs=6, length=24, follow=(2, 32))
 
 
 def run_by_hand(kind: type[ExactFilter]) -> Run:
@@ -44,7 +34,7 @@ def run_by_hand(kind: type[ExactFilter]) -> Run:
 
 
 def test_the_exact_filter_has_no_divergence_at_any_length_and_frequency() -> None:
-    exact = belief(run_by_hand(ExactFilter), FEW)
+    exact = beliefs.belief(run_by_hand(ExactFilter), FEW)
     assert list(exact["by_length"]) == ["16", "32"]
     assert list(exact["by_reveal_probability"]) == ["0.1", "0.5"]
     # two orders of the same float64 sums
@@ -57,7 +47,7 @@ def test_the_exact_filter_has_no_divergence_at_any_length_and_frequency() -> Non
 
 def test_the_linear_filter_loses_the_mass_that_is_said_and_the_exact_one_does_not() -> None:
     settings = FEW.model_copy(update={"multiples": (1, 8), "probe": False})
-    linear, divided = (belief(run_by_hand(kind), settings) for kind in (LinearFilter, ExactFilter))
+    linear, divided = (beliefs.belief(run_by_hand(kind), settings) for kind in (LinearFilter, ExactFilter))
     assert linear["linear"]
     assert linear["belief"] == {}
     rate = linear["norms"][0]["rate_per_token"]["per_token"]
@@ -69,7 +59,7 @@ def test_the_linear_filter_loses_the_mass_that_is_said_and_the_exact_one_does_no
 
 def test_more_frequent_reveals_are_other_sequences_of_the_same_automaton() -> None:
     # a belief that is never updated by reveals would be worse where they are frequent
-    found = belief(run_by_hand(Uniform), FEW)["by_reveal_probability"]
+    found = beliefs.belief(run_by_hand(Uniform), FEW)["by_reveal_probability"]
     for probability in (0.1, 0.5):
         task = observed_task(TASK)
         other = PartiallyObserved(task.automaton, "reveals", probability)
@@ -80,7 +70,7 @@ def test_more_frequent_reveals_are_other_sequences_of_the_same_automaton() -> No
 
 def test_the_constructed_filters_are_exact_until_the_mass_is_gone() -> None:
     task = observed_task(TASK)
-    found = filter_divergences(task, exact_sequences(task, 4, 1600, seed=3, kept=[]))
+    found = beliefs.filter_divergences(task, exact_sequences(task, 4, 1600, seed=3, kept=[]))
     # of float64 logarithms of probabilities down to 1e-4
     assert max(abs(place["mean"]) for place in found["implicit"]) < 1e-12
     early = [place["mean"] for place in found["linear float32"] if place["to"] < 400]
@@ -94,8 +84,8 @@ def test_the_constructed_filters_are_exact_until_the_mass_is_gone() -> None:
 
 def test_what_is_measured_is_what_the_searches_find() -> None:
     run = load_run("lazy-swaps-gated-deltanet")
-    settings = AdversarySettings(rounds=2, beam=2, sequences=8, likely=0.3)
-    found = worst_found(run, settings)
+    settings = beliefs.AdversarySettings(rounds=2, beam=2, sequences=8, likely=0.3)
+    found = beliefs.worst_found(run, settings)
     worst = worst_rounds(run, 2, 3, beam=2, sequences=8)
     likely = worst_rounds(run, 2, 3, beam=2, sequences=8, least_probability=0.3)
     assert (found["random"], found["any"], found["likely"]) == (worst.random_mean, worst.mean, likely.mean)
@@ -104,7 +94,7 @@ def test_what_is_measured_is_what_the_searches_find() -> None:
 
 def test_pairs_end_alike_can_occur_and_leave_different_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
     task = observed_task(TASK)
-    pairs = pairs_of(task, SMALL)
+    pairs = beliefs.pairs_of(task, SMALL)
     assert pairs.first.shape == pairs.second.shape == (6, 24)
     assert pairs.after.shape == (6, 32)
     assert (pairs.first[:, -COMMON_TOKENS:] == pairs.second[:, -COMMON_TOKENS:]).all()
@@ -113,7 +103,7 @@ def test_pairs_end_alike_can_occur_and_leave_different_beliefs(monkeypatch: pyte
         assert np.abs(here - there).sum() > 0
     monkeypatch.setattr(beliefs, "total_variation", lambda one, other: np.zeros(1))
     with pytest.raises(InputError, match="pairs is 6, and 0 were found; give fewer"):
-        pairs_of(task, SMALL)
+        beliefs.pairs_of(task, SMALL)
 
 
 def test_errors_of_every_size_keep_their_share_in_an_affine_layer_only() -> None:
@@ -121,7 +111,7 @@ def test_errors_of_every_size_keep_their_share_in_an_affine_layer_only() -> None
 
     def left(model: str, size: float) -> list[float]:
         run = untrained_run(recipe(TASK, model, layers=1, d_model=8))
-        found = belief_errors(run, SMALL.model_copy(update={"size": size}))["left"]
+        found = beliefs.belief_errors(run, SMALL.model_copy(update={"size": size}))["left"]
         return [quarter for quarters in found.values() for quarter in quarters]
 
     # rounding of float64 over an error of 0.001 of the way
@@ -131,7 +121,7 @@ def test_errors_of_every_size_keep_their_share_in_an_affine_layer_only() -> None
 
 def test_what_is_left_in_the_exact_filter_is_the_distance_of_its_beliefs() -> None:
     task = observed_task(TASK)
-    pairs = pairs_of(task, SMALL)
+    pairs = beliefs.pairs_of(task, SMALL)
 
     def apart(after: int) -> NDArray[np.float64]:
         words = (np.hstack([part, pairs.after[:, :after]]) for part in (pairs.first, pairs.second))
@@ -139,6 +129,6 @@ def test_what_is_left_in_the_exact_filter_is_the_distance_of_its_beliefs() -> No
         distance: NDArray[np.float64] = np.abs(here - there).sum(axis=-1)
         return distance
 
-    found = belief_errors(untrained_run(recipe(TASK, "lstm", d_model=4)), SMALL)["exact"]
+    found = beliefs.belief_errors(untrained_run(recipe(TASK, "lstm", d_model=4)), SMALL)["exact"]
     assert found[32] == [0.0, 0.0, 0.0]  # it forgets what came before two reveals
     assert found[2] == pytest.approx(np.quantile(apart(2) / apart(0), (0.25, 0.5, 0.75)), abs=1e-12)

@@ -22,15 +22,6 @@ from implicit.language.pretrain import FinishedRun, Phase, train_tokenizer
 from implicit.language.pretrain.tokens import documents, vocabulary_size
 from implicit.modes import Solve
 from paper_figures.measurements import language
-from paper_figures.measurements.language import (
-    IterationSettings,
-    PerplexitySettings,
-    TimeSettings,
-    kind_of_token,
-    measure_iterations,
-    measure_perplexity,
-    measure_update_seconds,
-)
 from tests.implicit.language.pretrain.small_runs import LINES, small_run
 from tests.implicit.language.small_language_models import small_model
 
@@ -77,7 +68,9 @@ def test_the_perplexity_is_that_of_the_text_at_the_tolerance(
 ) -> None:
     run = run_of(tmp_path, family, implicit, phases=PHASES)
     text = write_text(tmp_path)
-    found = measure_perplexity(run, PerplexitySettings(file=text, tokens=75, context=16, rtol=1e-4))
+    found = language.measure_perplexity(
+        run, language.PerplexitySettings(file=text, tokens=75, context=16, rtol=1e-4)
+    )
     tokens = run.tokenizer(Path(text).read_text())["input_ids"][:75]
     solve = Solve("simultaneous", stopping=Stopping(rtol=1e-4, max_iterations=64)) if implicit else None
     expected = evaluate_text(run.model, torch.tensor(tokens), 16, solve=solve)
@@ -93,17 +86,19 @@ def test_the_perplexity_is_that_of_the_text_at_the_tolerance(
 def test_a_text_that_is_shorter_is_read_to_its_end(tmp_path: Path) -> None:
     run = run_of(tmp_path, "llama", False)
     (tmp_path / "short.txt").write_text("3 plus 4 is 7")
-    found = measure_perplexity(run, PerplexitySettings(file=str(tmp_path / "short.txt")))
+    found = language.measure_perplexity(run, language.PerplexitySettings(file=str(tmp_path / "short.txt")))
     assert found["tokens"] == len(run.tokenizer("3 plus 4 is 7")["input_ids"])  # the end is predicted, too
 
 
 def test_the_tolerance_and_the_limit_are_those_of_the_settings(tmp_path: Path) -> None:
     run = run_of(tmp_path, "mamba2", True)
-    one = PerplexitySettings(file=write_text(tmp_path), tokens=75, context=16, max_iterations=1)
-    found = measure_perplexity(run, one)
+    one = language.PerplexitySettings(file=write_text(tmp_path), tokens=75, context=16, max_iterations=1)
+    found = language.measure_perplexity(run, one)
     assert (found["iterations"], found["share_converged"]) == (1.0, 0.0)
     loose, strict = (
-        measure_perplexity(run, one.model_copy(update={"rtol": rtol, "max_iterations": 1000}))["iterations"]
+        language.measure_perplexity(run, one.model_copy(update={"rtol": rtol, "max_iterations": 1000}))[
+            "iterations"
+        ]
         for rtol in (0.3, 0.001)
     )
     assert 1 < loose < 0.5 * strict
@@ -122,7 +117,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp(request.param)
     run = run_of(folder, request.param, True)
     run.model.double()
-    settings = IterationSettings(
+    settings = language.IterationSettings(
         file=write_text(folder),
         windows=WINDOWS,
         context=CONTEXT,
@@ -130,7 +125,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         rtol=0.02,
         max_iterations=LIMIT,
     )
-    found = measure_iterations(run, settings)
+    found = language.measure_iterations(run, settings)
     text = run.tokenizer(Path(settings.file).read_text())["input_ids"][: WINDOWS * CONTEXT]
     rows = [text[first : first + CONTEXT] for first in range(0, len(text), CONTEXT)]
     return Measured(run, found, torch.tensor(rows))
@@ -218,7 +213,9 @@ def test_fifths_are_of_the_tokens_by_the_surprise_of_the_next(measured: Measured
 
 def test_kinds_are_those_of_the_tokens_and_have_their_means(measured: Measured, by_token: Any) -> None:
     decode = measured.run.tokenizer.decode
-    kinds = np.array([[kind_of_token(decode([int(token)])) for token in row] for row in measured.windows])
+    kinds = np.array(
+        [[language.kind_of_token(decode([int(token)])) for token in row] for row in measured.windows]
+    )
     assert len(np.unique(kinds)) == 4
     for kind in np.unique(kinds):
         own = by_token[0][kinds == kind]
@@ -240,7 +237,7 @@ def test_kinds_are_those_of_the_tokens_and_have_their_means(measured: Measured, 
     ],
 )
 def test_what_a_token_is_to_a_reader(text: str, kind: str) -> None:
-    assert kind_of_token(text) == kind
+    assert language.kind_of_token(text) == kind
 
 
 class Clock:
@@ -271,7 +268,9 @@ def test_every_phase_is_timed_as_it_trains(family: str, clock: Clock, tmp_path: 
     run = run_of(tmp_path, family, True, phases=PHASES)
     assert run.config.steps % 4 == 0
     run.model.register_forward_hook(clock.advance)
-    found = measure_update_seconds(run, TimeSettings(file=write_text(tmp_path), updates=3, warmup=2))
+    found = language.measure_update_seconds(
+        run, language.TimeSettings(file=write_text(tmp_path), updates=3, warmup=2)
+    )
     # 4 and 1, 9 and 2 self-iterations without gradient; the evaluation that measures the residual counts, too
     assert found["update_seconds"] == {BOUNDED: 6.0, FREE: 12.0}
     steps = run.config.steps
@@ -283,7 +282,7 @@ def test_every_phase_is_timed_as_it_trains(family: str, clock: Clock, tmp_path: 
 def test_an_explicit_model_has_one_phase(clock: Clock, tmp_path: Path) -> None:
     run = run_of(tmp_path, "mamba2", False, phases=PHASES)
     run.model.register_forward_hook(clock.advance)
-    found = measure_update_seconds(run, TimeSettings(file=write_text(tmp_path), updates=3))
+    found = language.measure_update_seconds(run, language.TimeSettings(file=write_text(tmp_path), updates=3))
     assert found["update_seconds"] == {"explicit": 1.0}
     assert found["training_seconds"] == found["updates"]["explicit"] == run.config.steps
 
@@ -291,7 +290,7 @@ def test_an_explicit_model_has_one_phase(clock: Clock, tmp_path: Path) -> None:
 def test_weights_and_settings_stay_what_they_are(tmp_path: Path) -> None:
     run = run_of(tmp_path, "mamba2", True, phases=PHASES)
     before = {name: value.clone() for name, value in run.model.state_dict().items()}
-    found = measure_update_seconds(run, TimeSettings(file=write_text(tmp_path), updates=2))
+    found = language.measure_update_seconds(run, language.TimeSettings(file=write_text(tmp_path), updates=2))
     assert min(found["update_seconds"].values()) > 0
     after = run.model.state_dict()
     assert all(torch.equal(value, after[name]) for name, value in before.items())
@@ -303,4 +302,4 @@ def test_a_text_that_is_shorter_than_an_update_is_refused(tmp_path: Path) -> Non
     run = run_of(tmp_path, "llama", True)
     (tmp_path / "short.txt").write_text("3 plus 4 is 7")
     with pytest.raises(ValueError, match=r"^the text has \d+ tokens, and an update reads \d+$"):
-        measure_update_seconds(run, TimeSettings(file=str(tmp_path / "short.txt")))
+        language.measure_update_seconds(run, language.TimeSettings(file=str(tmp_path / "short.txt")))
