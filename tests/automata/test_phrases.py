@@ -13,15 +13,6 @@ def test_a_text_is_its_tokens(text: str) -> None:
     assert TABLE.decode(TABLE.encode(text)) == text
 
 
-def test_the_longest_phrase_comes_first() -> None:
-    assert [TABLE.names[number] for number in TABLE.encode("aab121")] == ["a", "ab", "12", "1"]
-
-
-def test_the_end_is_token_0_and_stands_for_no_text() -> None:
-    assert TABLE.names[0] == END
-    assert TABLE.decode([0, 1, 0, 0]) == "a"
-
-
 test_bad_input_is_refused = refusals(
     (lambda: PhraseTokenizer([]), "phrases is empty"),
     (lambda: PhraseTokenizer(["a", ""]), "phrases holds ''"),

@@ -94,8 +94,3 @@ def test_it_is_judged_and_drawn_where_runs_failed(figure: Figure, lost: str) -> 
     assert str(verdict)[1:] in figure.caption(results)
     if lost == "seed 0" and any(isinstance(panel, Drawn) for panel in figure.panels):
         figure.picture(results, 3.3)  # other panels, and all without a run, are those of test_panels
-
-
-def test_a_figure_that_shows_numbers_of_others_has_no_runs() -> None:
-    assert [name for name, figure in ALL.items() if figure.published] == ["published", "published_neighbours"]
-    assert list(ALL["published"].results().runs) == []

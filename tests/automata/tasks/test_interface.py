@@ -22,6 +22,11 @@ KINDS = [
     "arithmetic",
     "text",
 ]
+TEXTS = [
+    *("repl-3-random", "repl of three swaps", "swap-balls-5-all", "three swaps of places"),
+    *("small-programs-all", "text"),
+]
+"""Those that ask for every next token."""
 
 
 @pytest.fixture(params=KINDS, scope="module")
@@ -64,6 +69,16 @@ def test_batches_have_their_shapes_ranges_and_padding(task: Task) -> None:
         padding = np.arange(LENGTH) >= batch.lengths[:, None]
         assert 1 <= batch.lengths.min() <= batch.lengths.max() <= LENGTH
         assert not any(part[padding].any() for part in (batch.tokens, batch.targets, batch.weights))
+
+
+@pytest.mark.parametrize("task", TEXTS, indirect=True)
+def test_targets_of_texts_are_the_next_tokens(task: Task) -> None:
+    batch = task.batch(6, LENGTH, np.random.default_rng(0))
+    lengths = np.full(6, LENGTH) if batch.lengths is None else batch.lengths
+    np.testing.assert_array_equal(batch.counted, np.arange(LENGTH) < lengths[:, None])
+    for tokens, targets, length in zip(batch.tokens, batch.targets, lengths, strict=True):
+        np.testing.assert_array_equal(targets[: length - 1], tokens[1:length])
+        assert length == LENGTH or targets[length - 1] == 0
 
 
 def test_a_batch_is_determined_by_its_generator(task: Task) -> None:

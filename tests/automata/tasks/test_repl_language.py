@@ -41,21 +41,6 @@ HIDDEN = (
 )
 
 
-@pytest.mark.parametrize("commands", [3, None])
-def test_every_target_is_the_next_token(commands: int | None) -> None:
-    task = ReplLanguage(3, reveal_every=2, commands=commands)
-    batch = task.batch(6, 80, np.random.default_rng(0))
-    lengths = np.full(6, 80) if batch.lengths is None else batch.lengths
-    assert (commands is None) == (batch.lengths is None)
-    for tokens, targets, weights, length in zip(
-        batch.tokens, batch.targets, batch.weights, lengths, strict=True
-    ):
-        np.testing.assert_array_equal(targets[: length - 1], tokens[1:length])
-        assert (weights[:length] == 1).all()
-        if length < 80:
-            assert targets[length - 1] == 0
-
-
 def test_sessions_without_an_end_fill_rows_of_every_length_with_reveals_as_often_as_asked() -> None:
     task = ReplLanguage(2, reveal_every=1, predict="values")
     for length in (1, 9, 10, 11, 50, 123):
