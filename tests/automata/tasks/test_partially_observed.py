@@ -249,7 +249,9 @@ def test_an_action_that_resets_is_no_reveal_though_it_leaves_one_state() -> None
 )
 def test_reveals_that_are_no_variables(left: list[int], right: list[int]) -> None:
     initial, stay = np.full(len(left), 1 / len(left)), {"stay": np.eye(len(left))}
-    automaton = ProbabilisticAutomaton(range(len(left)), initial, stay, {"left": left, "right": right})
+    automaton = ProbabilisticAutomaton(
+        [*map(str, range(len(left)))], initial, stay, {"left": left, "right": right}
+    )
     assert PartiallyObserved(automaton).arrangements is None
 
 
