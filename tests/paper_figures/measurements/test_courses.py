@@ -1,6 +1,5 @@
 """What is measured along a training: it is repeated, and its end is that of the stored run."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def test_training_is_repeated_and_the_end_is_that_of_the_run(short: Run) -> None
     assert course[0]["spectral_radius"] != last["spectral_radius"]
 
 
-def test_other_weights_than_those_of_the_run_are_refused(short: Run, tmp_path: Path) -> None:
+def test_other_weights_than_those_of_the_run_are_refused(short: Run) -> None:
     changed = Run(short.path, short.config, initial_model(short.config, short.task), short.task, [])
     with torch.no_grad():
         changed.model.get_parameter("head.weight").mul_(2)
@@ -50,16 +49,13 @@ def test_other_weights_than_those_of_the_run_are_refused(short: Run, tmp_path: P
         jacobian_course(changed, SMALL)
 
 
-def test_the_end_is_what_the_analyses_say_of_the_run(tmp_path: Path) -> None:
-    sizes = {"d_model": 4, "head_size": 4, "d_state": 2}
-    config = recipe("parity", "implicit-mamba2", steps=3, warmup_steps=1, batch_size=4, **sizes)
-    run: Run = train(config, tmp_path / "run", progress=False)
+def test_the_end_is_what_the_analyses_say_of_the_run(short: Run) -> None:
     settings = AgreementCourse(steps=(0, 1, 9), sequences=2, length=6, max_iterations=60)
-    found = agreement_course(run, settings)
-    assert [at["step"] for at in found["course"]] == [0, 1, 3]
-    assert [at["step"] for at in found["training"]] == [line["step"] for line in run.metrics]
+    found = agreement_course(short, settings)
+    assert [at["step"] for at in found["course"]] == [0, 1, 4]
+    assert [at["step"] for at in found["training"]] == [line["step"] for line in short.metrics]
     how: dict[str, Any] = {"sequences": 2, "length": 6, "rtol": 1e-4, "max_iterations": 60}
-    compared, followed = compare_modes(run, **how, examples=0), follow_both(run, **how).modes
+    compared, followed = compare_modes(short, **how, examples=0), follow_both(short, **how).modes
     last = found["course"][-1]
     assert {name: last[name] for name in compared.shares} == compared.shares
     assert last["iterations"]["sequential"] == followed["sequential"].iterations.mean()
