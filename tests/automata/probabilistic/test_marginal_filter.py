@@ -288,10 +288,7 @@ def test_a_reveal_of_the_parity_leaves_the_formula() -> None:
 test_bad_input = refusals(
     (lambda: marginal_scope(lazy_swaps(3), NAMES, -1), "length is -1"),
     (lambda: marginal_scope(lazy_swaps(3), NAMES, 8, most_beliefs=100), "more than 100 beliefs"),
-    (
-        lambda: marginal_scope(lazy_swaps(3, 0.5**0.5), NAMES, 2),
-        "no fractions with denominators up to 10+ ",
-    ),
+    (lambda: marginal_scope(lazy_swaps(3, 0.5**0.5), NAMES, 2), "no fractions with denominators up to 10+ "),
     (lambda: marginal_scope(lazy_swaps(3), NAMES, 2, ["x"]), "token 'x' at position 0"),
     (lambda: belief_from_marginals(np.eye(2)), r"marginal has shape \[2, 2\]"),
     (lambda: three_variables_closed([1, 0, 0]), r"mixture has shape \[3\]"),

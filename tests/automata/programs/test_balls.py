@@ -12,13 +12,7 @@ from automata.errors import InputError
 from automata.programs import __main__ as command_module
 from automata.programs import verification
 from automata.programs.__main__ import command, main
-from automata.programs.balls import (
-    BallPuzzle,
-    Swapped,
-    ball_tokenizer,
-    question_accuracy,
-    sample_swaps,
-)
+from automata.programs.balls import BallPuzzle, Swapped, ball_tokenizer, question_accuracy, sample_swaps
 from automata.programs.grammar import Program, ProgramGrammar
 from automata.programs.verification import (
     Verification,

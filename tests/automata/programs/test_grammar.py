@@ -252,7 +252,7 @@ REFUSED = {
     "Import in line 1": ["import os"],
     "Call in line 1": ["x = __import__('os')"],
     "Name in line 1": [
-        *("__builtins__ = 1", "print(__builtins__)", "range = 3", "for print in range(3): x = 1"),
+        *("__builtins__ = 1", "print(__builtins__)", "range = 3", "for print in range(3): x = 1")
     ],
     "For in line 2": ["n = 3\nfor i in range(n): x = 1"],
     "For in line 1": [
@@ -262,7 +262,7 @@ REFUSED = {
     ],
     "BinOp in line 1": ["x = 2 ** 9", "x = 3 % 0", "x = 3 // 2"],
     "BinOp in line 2": [
-        *("x = 3\nx = x * x", "x = 3\nx *= x", "x = 3\ny = (x * x * x) % 10", "x = 3\nx = x % x"),
+        *("x = 3\nx = x * x", "x = 3\nx *= x", "x = 3\ny = (x * x * x) % 10", "x = 3\nx = x % x")
     ],
     "Constant in line 1": ["x = 'a' * 1000", "x = 1000001", "x = 1.5", "x = True"],
     "List in line 1": ["x = [1]", "print([1])"],

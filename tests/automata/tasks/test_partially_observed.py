@@ -120,10 +120,7 @@ test_bad_input_is_refused = refusals(
     (lambda: PartiallyObserved(noisy_parity(0.1), "value"), "target 'value' is unknown"),  # type: ignore[arg-type]
     (lambda: PartiallyObserved(noisy_parity(0.1), "reveals", 0.0), r"reveal_probability is 0"),
     (lambda: PartiallyObserved(noisy_parity(0.1), "states", 1.5), r"reveal_probability is 1\.5"),
-    (
-        lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"a": [[1]]})),
-        "has no reveal to predict",
-    ),
+    (lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"a": [[1]]})), "has no reveal to predict"),
     (lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {}, {"look": ["q"]})), "has no action"),
     (
         lambda: PartiallyObserved(ProbabilisticAutomaton(["q"], [1], {"=q": [[1]]}, {"look": ["q"]})),
@@ -133,10 +130,7 @@ test_bad_input_is_refused = refusals(
     (lambda: PARITY.probabilities([[9]]), "tokens holds 9"),
     (lambda: PARITY.probabilities([[0, -1, 9]]), "tokens holds -1"),
     (lambda: PARITY.probabilities([[3]]), "without a reveal"),
-    (
-        lambda: PARITY.updated(np.ones((1, 2)), [[0, 1]]),
-        r"beliefs has shape \[1, 2\]; give \[1, 2, 2\]",
-    ),
+    (lambda: PARITY.updated(np.ones((1, 2)), [[0, 1]]), r"beliefs has shape \[1, 2\]; give \[1, 2, 2\]"),
     (lambda: PARITY.probabilities([[2, 0]]), "without a value"),
     (lambda: noisy_parity(0.1).sample([[0]], np.random.default_rng(0), start=[5]), "start has shape"),
 )

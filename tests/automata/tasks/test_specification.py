@@ -371,10 +371,7 @@ BAD_AUTOMATA: list[tuple[Any, ...]] = [
     ({"generators": [[1, 2]], "token_names": []}, "token_names has 0"),
     ({"generators": [[2, 1]], "token_names": [None]}, f"token_names holds null; {TEXT}"),
     (COIN | {"actions": {"flip": "no"}}, "action 'flip'", '"no"'),
-    (
-        COIN | {"actions": {"flip": [["0.1", 0.9], [0.9, 0.1]]}},
-        "'flip' holds \"0.1\"; give numbers",
-    ),
+    (COIN | {"actions": {"flip": [["0.1", 0.9], [0.9, 0.1]]}}, "'flip' holds \"0.1\"; give numbers"),
     (COIN | {"initial": [True, 0]}, "initial holds true; give numbers"),
     (COIN | {"reveals": {"look": [1, 1.0]}}, "reveal 'look' shows 1 and 1.0, which are equal"),
     (COIN | {"reveals": {"look": [1, True]}}, f"reveal 'look' holds true; {TEXT}"),
