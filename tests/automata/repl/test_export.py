@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,13 +89,7 @@ def test_blocks_are_drawn_one_after_the_other() -> None:
 
 
 def test_what_the_data_set_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Dataset:
-        @staticmethod
-        def from_list(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return rows
-
-    stand_in = ModuleType("datasets")
-    stand_in.Dataset = Dataset  # type: ignore[attr-defined]
+    stand_in: Any = SimpleNamespace(Dataset=SimpleNamespace(from_list=list))
     monkeypatch.setitem(sys.modules, "datasets", stand_in)
     given = traces(SessionFormat())
     assert hugging_face_dataset(given) == [record(trace) for trace in given]
