@@ -2,11 +2,14 @@
 
 import base64
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.certificate import (
@@ -20,6 +23,7 @@ from analysis.certificates.certificate import (
 )
 from analysis.certificates.producing import automaton_of
 from analysis.check_certificate import CheckSettings, check_certificate
+from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run
 
 Content = MutableMapping[str, Any]
@@ -55,6 +59,11 @@ class Lines(MutableMapping[str, Any]):
         return sum(1 for _ in self)
 
 
+def weights_of(model: SequenceModel) -> dict[str, Any]:
+    """Return a model's weights as the checkers get them."""
+    return {name: tensor.float().numpy().copy() for name, tensor in model.state_dict().items()}
+
+
 def line_of(refusal: RefusedError) -> str:
     """The line that is refused, without the place of its claim."""
     head, _, rest = refusal.line.partition("].")
@@ -73,7 +82,7 @@ def check_as(
     if not isinstance(certificate, Certificate):
         certificate = parse_certificate(certificate)
     context = Context(
-        weights=weights or {name: tensor.float().numpy() for name, tensor in run.model.state_dict().items()},
+        weights=weights or weights_of(run.model),
         config=config or run.config.as_json(),
         automaton=automaton or automaton_of(run),
         visits=lambda _settings: [],
@@ -101,8 +110,22 @@ def is_accepted(check: Callable[[], object], line: str) -> bool:
 
 
 Forge = Callable[[Any], object]
-Forgery = tuple[Forge, str]
-"""A change of the lines of a certificate, and the line that has to be refused."""
+Line = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """A change of the lines of a certificate, and the line that is refused then, or beginnings of it."""
+
+    forge: Forge
+    line: Line
+
+    def __call__(self, lines: Any) -> None:
+        self.forge(lines)
+
+
+ANYWHERE = ("",)
+"""The first claim that no longer holds may be any."""
 
 
 def line_refused(content: Content, run: Run, forge: Forge) -> str:
@@ -115,50 +138,65 @@ def line_refused(content: Content, run: Run, forge: Forge) -> str:
     return line_of(refusal.value)
 
 
-def _part(lines: Any, path: str) -> tuple[Any, Any]:
-    """What holds a line, and its key there: ``pairs.2.point`` are keys and places in lists.
+def assert_refused(content: Content, run: Run, forgery: Forgery) -> None:
+    """A forged certificate is refused, under a new seal, for the line that is false."""
+    found = line_refused(content, run, forgery)
+    assert found == forgery.line if isinstance(forgery.line, str) else found.startswith(forgery.line)
 
-    Where a key has a point in it, ``/`` is between them.
-    """
-    *above, last = (
-        int(key) if key.lstrip("-").isdigit() else key for key in path.split("/" if "/" in path else ".")
-    )
+
+def _part(lines: Any, path: str) -> tuple[Any, Any]:
+    """Return what holds a line, and its key: ``pairs/2/state/ssm.0`` are keys and places in lists."""
+    *above, last = (int(key) if key.lstrip("-").isdigit() else key for key in path.split("/"))
     for key in above:
         lines = lines[key]
     return lines, last
 
 
-def put(path: str, value: Any) -> Forge:
+def _line(path: str) -> str:
+    return re.sub(r"/(\d+)", r"[\1]", path).replace("/", ".")
+
+
+def put(path: str, value: Any, line: Line | None = None) -> Forgery:
     """Write a value in place of a line, or what a function makes of it."""
 
     def forge(lines: Any) -> None:
         part, key = _part(lines, path)
         part[key] = value(part[key]) if callable(value) else value
 
-    return forge
+    return Forgery(forge, _line(path) if line is None else line)
 
 
-def scaled(path: str, factor: float) -> Forge:
+def scaled(path: str, factor: float, line: Line | None = None) -> Forgery:
     """Scale a number."""
-    return put(path, lambda old: (float.fromhex(old) * factor).hex())
+    return put(path, lambda old: (float.fromhex(old) * factor).hex(), line)
 
 
-def entry(path: str, place: int, change: Callable[[float], float]) -> Forge:
+def numbers_of(text: str) -> NDArray[np.float64]:
+    """Return the numbers of an array."""
+    return np.frombuffer(base64.b64decode(text), "<f8").copy()
+
+
+def text_of(numbers: NDArray[Any]) -> str:
+    """Return an array as certificates hold it."""
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+def entry(path: str, place: int, change: Callable[[float], float], line: Line | None = None) -> Forgery:
     """Change one number of an array."""
 
     def changed(text: str) -> str:
-        numbers = np.frombuffer(base64.b64decode(text), "<f8").copy()
+        numbers = numbers_of(text)
         numbers[place] = change(numbers[place])
-        return base64.b64encode(numbers.tobytes()).decode()
+        return text_of(numbers)
 
-    return put(path, changed)
+    return put(path, changed, f"{_line(path)}[{place}]" if line is None else line)
 
 
-def drop(path: str) -> Forge:
+def drop(path: str, line: Line) -> Forgery:
     """Leave a line out."""
 
     def forge(lines: Any) -> None:
         part, key = _part(lines, path)
         del part[key]
 
-    return forge
+    return Forgery(forge, line)

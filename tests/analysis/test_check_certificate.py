@@ -21,35 +21,26 @@ from implicit.compiled import compile_run
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import STORED_RUNS, Run, load_run
-from tests.analysis.forged_certificates import point
-from tests.analysis.lines import Content, Lines, line_of
+from tests.analysis.lines import ONE_PROCESS, Content, Lines, line_of, put, weights_of
 
 HALF_PRECISIONS = torch.bfloat16, torch.float16
 
 
 def _refusal(content: Content, run: Run) -> str:
     with pytest.raises(RefusedError) as refusal:
-        check_certificate.check_certificate(parse_certificate(content), run, CheckSettings(processes=1))
+        check_certificate.check_certificate(parse_certificate(content), run, ONE_PROCESS)
     return line_of(refusal.value)
+
+
+def wider(ends: list[str]) -> list[str]:
+    lower, upper = map(float.fromhex, ends)
+    return [math.nextafter(lower, -math.inf).hex(), math.nextafter(upper, math.inf).hex()]
 
 
 def test_a_change_that_leaves_all_lines_true_breaks_the_seal(content: Content, run: Run) -> None:
     changed = copy.deepcopy(content)
-    lower, upper = map(float.fromhex, point(Lines(changed))["entries"][0])
-    wider = [math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)]
-    point(Lines(changed))["entries"][0] = [number.hex() for number in wider]
+    put("pairs/2/point/entries/0", wider)(Lines(changed))
     assert _refusal(changed, run) == "sha256"
-
-
-def test_the_control_is_checked_too(control: Content, explicit: Run) -> None:
-    check_certificate.check_certificate(parse_certificate(control), explicit, CheckSettings(processes=1))
-    changed = copy.deepcopy(control)
-    lower, upper = map(float.fromhex, changed["claims"][0]["pairs"][1]["decay"][0][0])
-    changed["claims"][0]["pairs"][1]["decay"][0][0] = [(2 * upper - lower).hex(), (3 * upper).hex()]
-    assert _refusal(changed, explicit) == "pairs[1].decay[0]"
-    changed = copy.deepcopy(control)
-    changed["claims"][0]["pairs"][1]["decay"] = None
-    assert _refusal(changed, explicit) == "summary.explicit"
 
 
 def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run: Run) -> None:
@@ -67,7 +58,7 @@ def test_an_implicit_model_cannot_pass_for_an_explicit_one(content: Content, run
     changed["config"]["model"] = "implicit-mamba2"
     assert _refusal(changed, run) == "kind"
     # and if the head were believed, by the pairs themselves
-    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    weights = weights_of(run.model)
     pair = parse_certificate(changed).only.pairs[0]
     with pytest.raises(RefusedError, match="explicit model"):
         PairChecker(weights, run.config.as_json()["sizes"], 128).check(pair, [], "pairs[0]")
@@ -108,15 +99,6 @@ def test_a_certificate_of_an_earlier_version_holds() -> None:
     changed = json.loads(text)
     changed["claims"][0]["statements"]["sha256"] = "words of any length are right"
     assert _refusal(changed, run) == "statements"
-
-
-def test_a_truncated_file_is_refused(
-    content: Content, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = Path(_write(tmp_path, content))
-    path.write_bytes(path.read_bytes()[:-100])
-    assert check_certificate.main([str(path), str(run.path)]) == 1
-    assert capsys.readouterr().err.startswith("refused: file: is not valid JSON")
 
 
 BAD_INPUT: list[tuple[list[str], str]] = [
@@ -175,14 +157,14 @@ def test_words_that_take_gigabytes_are_refused(run: Run) -> None:
 
 def test_an_iteration_without_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "MOST_MULTIPLICATIONS", 6 * replay.OF_A_PASS)
-    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    weights = weights_of(run.model)
     sizes = {**run.config.as_json()["sizes"], "max_iterations": 10**12}
     with pytest.raises(RefusedError, match=r"config\.sizes: let words take more than 3000000 mult"):
         replay.Replay(weights, sizes, run.config.model).states([[0] * 9])
 
 
 def test_the_work_of_an_iteration_counts_its_words_and_weights(run: Run) -> None:
-    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    weights = weights_of(run.model)
     one, two = (replay.Replay(weights, run.config.as_json()["sizes"], "mamba2") for _ in range(2))
     one.states([[0]])
     two.states([[0], [1]])
@@ -208,7 +190,7 @@ def test_a_certificate_that_takes_too_long_is_refused_before_anything_starts(
     changed["claims"][0]["pairs"] *= 10_000
     monkeypatch.setattr(PairChecker, "check", lambda *_: pytest.fail("was started"))
     with pytest.raises(RefusedError, match=r"claims\[0\].kind: the check takes up to .* more than --work"):
-        check_certificate.check_certificate(parse_certificate(changed), run, CheckSettings(processes=1))
+        check_certificate.check_certificate(parse_certificate(changed), run, ONE_PROCESS)
 
 
 @pytest.mark.parametrize("kind", ["words", "lengths", "starts", "theorem1", "executed"])
@@ -219,10 +201,10 @@ def test_every_kind_bounds_its_work(kind: str, monkeypatch: pytest.MonkeyPatch, 
         run = load_run("parity-attracted")
     settings = {"words": {"length": 2}, "theorem1": {"states": 2, "sequences": 2, "length": 4}}.get(kind, {})
     certificate = certify(run, claim=kind, **settings)
-    check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
+    check_certificate.check_certificate(certificate, run, ONE_PROCESS)
     with pytest.raises(RefusedError, match=r"kind: the check takes up to .* more than --work 1.0e"):
         check_certificate.check_certificate(certificate, run, CheckSettings(work=1e-3))
     monkeypatch.setattr(certificate_format, "MOST_MEMORY", 0.0)
     if kind != "executed":  # it holds the weights alone
         with pytest.raises(RefusedError, match=r"kind: the check takes up to .* bytes a process"):
-            check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
+            check_certificate.check_certificate(certificate, run, ONE_PROCESS)

@@ -67,12 +67,12 @@ def _target(lines: Any) -> None:
 
 
 FORGED: dict[str, Forgery] = {
-    "target": (_target, "targets[1][0]"),
-    "negative radius": (entry("radii", 2, lambda number: number * -1.0), ""),
-    "large set": (entry("radii", 2, lambda number: number * 100.0), ""),
-    "margin": (scaled("margin", 1.1), "margin"),
-    "allowance": (put("step_error", (1e-2).hex()), ""),
-    "negative allowance": (put("step_error", (-1.0).hex()), "step_error"),
+    "target": Forgery(_target, "targets[1][0]"),
+    "negative radius": entry("radii", 2, lambda number: number * -1.0, ""),
+    "large set": entry("radii", 2, lambda number: number * 100.0, ""),
+    "margin": scaled("margin", 1.1),
+    "allowance": put("step_error", (1e-2).hex(), ""),
+    "negative allowance": put("step_error", (-1.0).hex()),
 }
 
 

@@ -5,7 +5,9 @@ They are whole files, sealed anew and given to the command, as a reader gets the
 
 import base64
 import copy
+import itertools
 import json
+import string
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +18,29 @@ import pytest
 import torch
 
 from analysis import check_certificate
-from analysis.certificates.certificate import RefusedError, at_least, seal
+from analysis.certificates.certificate import RefusedError, at_least, parse_certificate, seal
 from analysis.certificates.producing import identity_of
 from analysis.certificates.proofs.theorem1 import certify_pairs
 from analysis.certificates.replay import check_state
 from analysis.certify import certify
-from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from automata.tasks.word_problem import WordProblem
-from benchmarks.certificate_mutations.targets import COARSE, TINY, untrained
+from benchmarks.certificate_mutations.targets import COARSE, TINY, constant, untrained
 from implicit.models.interface import FixedPointModel
 from implicit.runs.loading import Run
 from tests.analysis.conftest import PAIRS
-from tests.analysis.forged_certificates import FORGED
-from tests.analysis.lines import Content, Lines
+from tests.analysis.lines import (
+    ONE_PROCESS,
+    Content,
+    Forgery,
+    Lines,
+    assert_refused,
+    drop,
+    entry,
+    numbers_of,
+    put,
+    scaled,
+)
 
 
 @pytest.fixture
@@ -50,12 +61,9 @@ def answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Cont
     return check
 
 
-def _assert_refused(printed: str, line: str) -> None:
+def _assert_refused(printed: str, line: object) -> None:
     assert printed.startswith((f"1 refused: {line}: ", f"1 refused: claims[0].{line}: "))
     assert printed.count("\n") == 1  # one sentence
-
-
-# A4: states that no word leads to
 
 
 def _forged_states(content: Content, run: Run, change: Callable[[torch.Tensor], torch.Tensor]) -> Content:
@@ -99,52 +107,173 @@ def test_states_of_other_words_are_refused(
 ) -> None:
     """Two pairs of one token exchange all but their places: every claim stays true of its state."""
     forged = copy.deepcopy(content)
-    (first, second), *_ = [
-        (i, j)
-        for i, one in enumerate(forged["claims"][0]["pairs"])
-        for j, other in enumerate(forged["claims"][0]["pairs"])
-        if i < j and one["token"] == other["token"]
-    ]
-    one, other = forged["claims"][0]["pairs"][first], forged["claims"][0]["pairs"][second]
-    for name in ("sequence", "position"):
-        one[name], other[name] = other[name], one[name]
-    forged["claims"][0]["pairs"][first], forged["claims"][0]["pairs"][second] = other, one
-    for pair in forged["claims"][0]["pairs"]:
+    pairs = forged["claims"][0]["pairs"]
+    first, second = next(
+        (i, j) for i, j in itertools.combinations(range(4), 2) if pairs[i]["token"] == pairs[j]["token"]
+    )
+    places = [{name: pairs[n][name] for name in ("sequence", "position")} for n in (first, second)]
+    pairs[first], pairs[second] = {**pairs[second], **places[0]}, {**pairs[first], **places[1]}
+    for pair in pairs:
         number = pair["elsewhere"]["pair"]
         pair["elsewhere"]["pair"] = {first: second, second: first}.get(number, number)
     _assert_refused(answer(forged, run), f"pairs[{first}].state")
 
 
-def test_states_of_the_control_are_recomputed_too(
-    control: Content, explicit: Run, answer: Callable[[Content, Run], str]
-) -> None:
-    forged = copy.deepcopy(control)
-    numbers = np.frombuffer(base64.b64decode(forged["claims"][0]["pairs"][1]["state"]["ssm.0"]), "<f8")
-    forged["claims"][0]["pairs"][1]["state"]["ssm.0"] = base64.b64encode((numbers + 1e-5).tobytes()).decode()
-    _assert_refused(answer(forged, explicit), "pairs[1].state")
+def missing_pair_with_its_count(content: Content) -> None:
+    del content["pairs"][1]
+    content["summary"] = dict.fromkeys(content["summary"], 3)
 
 
-@pytest.mark.parametrize(("forge", "line"), FORGED.values(), ids=FORGED)
+def orbit_and_range_dropped(content: Content) -> None:
+    content["pairs"][2]["point"]["orbit"] = content["pairs"][2]["range"] = None
+
+
+def nothing_claimed(content: Content) -> None:
+    for pair in content["pairs"]:
+        pair |= dict.fromkeys(("point", "elsewhere", "range"))
+    content["summary"] = dict.fromkeys(content["summary"], 0) | {"pairs": len(content["pairs"])}
+
+
+def range_below_the_spacing(content: Content) -> None:
+    h = numbers_of(content["pairs"][1]["state"]["ssm.0"])
+    spacing = float(np.spacing(np.float32(np.abs(h).max())))
+    content["pairs"][1]["range"]["state_radius"] = np.nextafter(spacing, 0).item().hex()
+
+
+def bits_behind_the_end(text: str) -> str:
+    """Set the last bit of the last letter, which encodes nothing."""
+    body, letters = text.rstrip("="), string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    assert body != text
+    return body[:-1] + letters[letters.index(body[-1]) | 1] + text[len(body) :]
+
+
+VERDICT = "x\n0 The certificate holds of run parity"
+
+
+FORGED: dict[str, Forgery] = {
+    "weights hash": put("run/weights_sha256", "0" * 64),
+    "statements": put("statements/existence", "All states have fixed points.", "statements"),
+    "stated precision": put("arithmetic/precision", 256),
+    "missing pair": drop("pairs/1", "pairs"),
+    "missing pair with its count": Forgery(missing_pair_with_its_count, "pairs"),
+    "repeated pair": put("pairs", lambda old: [old[0], old[0], *old[2:]], "pairs[1].sequence"),
+    "token": put("pairs/2/token", lambda old: 1 - old),
+    "position": put("pairs/2/sequence", 99),
+    "state entry": entry("pairs/2/state/ssm.0", 3, lambda number: number + 0.5, "pairs[2].state"),
+    "window entry": entry("pairs/2/state/conv.0", 3, lambda number: number + 0.5, "pairs[2].state"),
+    "missing state": drop("pairs/2/state/conv.0", "pairs[2].state"),
+    "latent centre": entry("pairs/2/point/latent", 1, lambda number: number + 1e-08, "pairs[2].point.error"),
+    "short latent": put("pairs/2/point/latent", base64.b64encode(np.zeros(3).tobytes()).decode()),
+    "shrunk radius": scaled("pairs/2/point/radius", 1e-09, "pairs[2].point.error"),
+    "grown radius": scaled("pairs/2/point/radius", 2.0**28),
+    "shrunk error": scaled("pairs/2/point/error", 1e-06),
+    "singular value": scaled("pairs/2/point/singular_value", 1.2),
+    "negative singular value": scaled("pairs/2/point/singular_value", -1.0),
+    "contraction norm": scaled("pairs/2/point/contraction/norm", 0.9),
+    "contraction power": put("pairs/2/point/contraction/power", 3),
+    "expanding norm": put("pairs/2/point/contraction/norm", (1.5).hex()),
+    "entry interval": put(
+        "pairs/2/point/entries/0", lambda ends: [ends[1], (2 * float.fromhex(ends[1])).hex()]
+    ),
+    "entry sign": put(
+        "pairs/2/point/entries/0", lambda ends: [(-float.fromhex(end)).hex() for end in ends[::-1]]
+    ),
+    "diagonal entry": put("pairs/2/places/0", lambda place: place[:1] * 2, "pairs[2].point.entries[0]"),
+    "entry outside": put("pairs/2/places/0", [10**6, 0]),
+    # a companion's intervals belong to its own h
+    "other companion": put("pairs/2/elsewhere/pair", 2),
+    "companion out of range": put("pairs/2/elsewhere/pair", 17),
+    "grown box": scaled("pairs/2/range/state_radius", 64, "pairs[2].range.error"),
+    # the least there is; the damped step of the pair stretches at first
+    "growth": put("pairs/2/point/contraction/growth", (0.5).hex()),
+    "orbit too short": put(
+        "pairs/2/point/orbit/iterations", lambda old: old - 2, "pairs[2].point.orbit.distance"
+    ),
+    "orbit nearer": scaled("pairs/2/point/orbit/distance", 0.5),
+    "orbit outside": scaled("pairs/2/point/orbit/distance", 100.0),
+    "orbit at once": put(
+        "pairs/2/point/orbit", {"iterations": 0, "distance": (0.0).hex()}, "pairs[2].point.orbit.distance"
+    ),
+    "orbit without end": put("pairs/2/point/orbit/iterations", 10**9),
+    "orbit without contraction": put("pairs/2/point/contraction", None, "pairs[2].point.orbit"),
+    "orbit of the companion": put(
+        "pairs/2/elsewhere/orbit/iterations", lambda old: old - 2, "pairs[2].elsewhere.orbit.distance"
+    ),
+    "orbit over a box": put("pairs/2/range/orbit", {"iterations": 40, "distance": (0.01).hex()}),
+    # what is not claimed is not counted; then a box of h is around no fixed point that is reached
+    "orbit dropped": put("pairs/2/point/orbit", None, "pairs[2].range"),
+    "orbit and range dropped": Forgery(orbit_and_range_dropped, "summary.orbit"),
+    "orbit dropped elsewhere": put("pairs/2/elsewhere/orbit", None, "summary.non_linear"),
+    "count": put("summary/contraction", 5),
+    "not finite": put("pairs/2/point/error", "nan"),
+    "damaged array": put("pairs/2/point/latent", lambda old: "&" + old[1:]),
+    "added field": put("pairs/2/point/remark", "trust me"),
+    "silly settings": put("settings/length", 0),
+    "extra count": put("summary/proved for all lengths", 999, "summary"),
+    "boolean count": put("summary/existence", True),
+    "other task": put("run/task", "S5"),
+    "praise of the run": put("run/accuracy", "100% at every length", "run"),
+    "other settings": put("settings/accuracy", 100, "settings"),
+    "more sequences than can be drawn": put(
+        "settings", lambda old: old | {"sequences": 10**4, "length": 10**4}, "settings.sequences"
+    ),
+    "other arithmetic": put("arithmetic/producer", "exact rational arithmetic"),
+    "config of another type": put("config/sizes/layers", True, "config.sizes"),
+    "config with more": put("config/accuracy", None),
+    "unread part of a state": put("pairs/0/state/proved everywhere", "", "pairs[0].state"),
+    "nothing claimed": Forgery(nothing_claimed, "pairs"),
+    "least range": put("pairs/1/range/state_radius", (5e-324).hex()),
+    "range below the spacing": Forgery(range_below_the_spacing, "pairs[1].range.state_radius"),
+    "range without contraction": put("pairs/1/range/contraction", None, "summary.range"),
+    "range whose entry may be zero": put(
+        "pairs/1/range/entries", [[(-1e300).hex(), (1e300).hex()]], "summary.range"
+    ),
+    "overflowing number": put("pairs/2/point/radius", "0x1p99999"),
+    "respelled number": put("pairs/2/point/radius", lambda old: old.upper()),
+    "number in words": put("pairs/2/point/radius", lambda old: " " + old),
+    "infinite number": put("pairs/2/point/radius", "inf"),
+    "integer as text": put("pairs/2/token", lambda old: str(old)),
+    "integer as float": put("pairs/2/position", lambda old: float(old)),
+    "integer as boolean": put("pairs/2/token", lambda old: bool(old)),
+    "bits behind the end": put("pairs/2/point/latent", bits_behind_the_end),
+    "half a number": put("pairs/2/point/latent", base64.b64encode(b"1234").decode()),
+    "key that looks like a verdict": put(
+        "pairs/2/point", lambda point: point | {VERDICT: 1}, f"pairs[2].point.{VERDICT!r}"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
 def test_a_forgery_is_refused(
-    content: Content,
-    run: Run,
-    answer: Callable[[Content, Run], str],
-    forge: Callable[[Content], None],
-    line: str,
+    content: Content, run: Run, answer: Callable[[Content, Run], str], name: str
 ) -> None:
     forged = copy.deepcopy(content)
-    forge(Lines(forged))
-    _assert_refused(answer(forged, run), line)
+    FORGED[name](Lines(forged))
+    _assert_refused(answer(forged, run), FORGED[name].line)
 
 
-def test_a_control_that_claims_nothing_is_refused(
-    control: Content, explicit: Run, answer: Callable[[Content, Run], str]
-) -> None:
-    forged = copy.deepcopy(control)
-    for pair in forged["claims"][0]["pairs"]:
+def no_decay_claimed(content: Content) -> None:
+    for pair in content["pairs"]:
         pair["decay"] = None
-    forged["claims"][0]["summary"]["explicit"] = 0
-    _assert_refused(answer(forged, explicit), "pairs")
+    content["summary"]["explicit"] = 0
+
+
+CONTROL: dict[str, Forgery] = {
+    "state": entry("pairs/1/state/ssm.0", 0, lambda number: number + 1e-5, "pairs[1].state"),
+    "decay": put(
+        "pairs/1/decay/0/0",
+        lambda ends: [end.hex() for end in np.array([[-1, 2], [0, 3]]) @ list(map(float.fromhex, ends))],
+        "pairs[1].decay[0]",
+    ),
+    "decay dropped": put("pairs/1/decay", None, "summary.explicit"),
+    "nothing claimed": Forgery(no_decay_claimed, "pairs"),
+}
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_a_forgery_of_the_control_is_refused(control: Content, explicit: Run, name: str) -> None:
+    check_certificate.check_certificate(parse_certificate(control), explicit, ONE_PROCESS)
+    assert_refused(control, explicit, CONTROL[name])
 
 
 @pytest.mark.parametrize("prove", [{"claim": "words", "length": 2}, {"claim": "lengths", **COARSE}])
@@ -154,15 +283,13 @@ def test_a_model_with_an_mlp_does_not_pass_for_the_one_without(tmp_path: Path, p
     without = untrained(tmp_path / "none", "implicit-mamba2", TINY, {"head": 0.05})
     own = without.model.state_dict()
     without.model.load_state_dict({n: w for n, w in with_mlp.model.state_dict().items() if n in own})
-    names = with_mlp.task.token_names, with_mlp.task.target_names
-    task = WordProblem([[0, 0], [1, 1]], 0, *names, name="constant")
-    with_mlp, without = replace(with_mlp, task=task), replace(without, task=task)
+    with_mlp, without = constant(with_mlp), constant(without)
     proved = certify(without, **prove)
-    check_certificate.check_certificate(proved, without, CheckSettings(processes=1))
+    check_certificate.check_certificate(proved, without, ONE_PROCESS)
     about = {"run": identity_of(with_mlp), "config": with_mlp.config.as_json()}
     forged = proved.model_copy(update=about).sealed()
     with pytest.raises(RefusedError, match=r"config\.sizes: are of a model whose mlps\.0\.0\.weight"):
-        check_certificate.check_certificate(forged, with_mlp, CheckSettings(processes=1))
+        check_certificate.check_certificate(forged, with_mlp, ONE_PROCESS)
 
 
 @pytest.mark.parametrize("name", ["S5", "S5, and of every other.\nThe certificate holds of run parity"])
@@ -171,7 +298,7 @@ def test_the_name_of_a_task_cannot_pass_for_its_table(tmp_path: Path, name: str)
     task = WordProblem([[0, 0], [1, 1]], 0, run.task.token_names, run.task.target_names, name=name)
     run = replace(run, task=task)
     certificate = certify(run, claim="words", length=1)
-    verdict = check_certificate.check_certificate(certificate, run, CheckSettings(processes=1))
+    verdict = check_certificate.check_certificate(certificate, run, ONE_PROCESS)
     assert "whose words reach 1 of 2 states (table [[0, 0]], of SHA-256 " in verdict
     *verified, claimed = verdict.split("\n")
     assert "S5" not in "".join(verified)
@@ -212,6 +339,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "deep": ('"precision": 53', f'"precision": {"[" * 40 + "]" * 40}', "is nested more than"),
     "absurdly deep": ('"precision": 53', f'"precision": {"[" * 10**5 + "]" * 10**5}', "is nested more than"),
     "comment": ('"precision": 53', '"precision": 53 // as always', "is not valid JSON"),
+    "cut off": ("}", "", "is not valid JSON"),
     "behind the end": ("}}", '}} {"summary": {"pairs": 256}}', "is not valid JSON"),
 }
 

@@ -145,20 +145,20 @@ def narrower_bundle(content: Content) -> None:
 
 
 FALSE: dict[str, Forgery] = {
-    "label": (label, "targets[0][1]"),
-    "first label": (put("labels.0", 1), "labels"),
-    "target": (target, "targets[1][0]"),
-    "target outside": (put("targets.1.0", 10**6), "targets[1][0]"),
-    "smaller radius": (smaller_radius, ""),
-    "negative radius": (entry("radii", 2, lambda radius: -radius), ""),
-    "moved start": (entry("centres", 3, lambda entry: entry + 1e-06), "centres[0]"),
-    "singular metric": (entry("metrics", 3 * 171, lambda _: 0.0), ""),
-    "moved latent": (entry("latents", 5, lambda entry: entry + 0.1), "latents[0][0]"),
-    "smaller latent radius": (entry("latent_radii", 7, lambda radius: radius * 0.001), "latents[3][1]"),
-    "larger margin": (scaled("margin", 1.2), "margin"),
-    "missing set": (put("labels", lambda old: old[:-1]), "targets"),
-    "bundle of the other token": (bundle_of_the_other_token, "bundle_of[2][0]"),
-    "narrower bundle": (narrower_bundle, "bundle_of[0][0]"),
+    "label": Forgery(label, "targets[0][1]"),
+    "first label": put("labels/0", 1, "labels"),
+    "target": Forgery(target, "targets[1][0]"),
+    "target outside": put("targets/1/0", 10**6),
+    "smaller radius": Forgery(smaller_radius, ""),
+    "negative radius": entry("radii", 2, lambda radius: -radius, ""),
+    "moved start": entry("centres", 3, lambda entry: entry + 1e-06, "centres[0]"),
+    "singular metric": entry("metrics", 3 * 171, lambda _: 0.0, ""),
+    "moved latent": entry("latents", 5, lambda entry: entry + 0.1, "latents[0][0]"),
+    "smaller latent radius": entry("latent_radii", 7, lambda radius: radius * 0.001, "latents[3][1]"),
+    "larger margin": scaled("margin", 1.2),
+    "missing set": put("labels", lambda old: old[:-1], "targets"),
+    "bundle of the other token": Forgery(bundle_of_the_other_token, "bundle_of[2][0]"),
+    "narrower bundle": Forgery(narrower_bundle, "bundle_of[0][0]"),
 }
 
 
