@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -13,13 +13,14 @@ import torch
 from torch import nn
 
 import analysis
+from analysis import questions
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.output import json_ready
 from automata import make_task
-from automata.errors import InputError
 from implicit import GRU, LSTM, Run, load_run, wrap
 from implicit.models.torch_rnn import TorchRNNConfig
 from tests.implicit.models.contract_cases import PlainGRU
+from tests.refusals import refusals
 
 SMALL: dict[str, dict[str, Any]] = {
     "jacobian": {"states": 2, "sequences": 2, "length": 6},
@@ -52,11 +53,15 @@ def test_the_answer_is_that_of_the_run_folder_and_nothing_is_written(
     question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    asked: Any = questions.question_named(question)
     stored = load_run("parity-small")
     in_memory = Run.of(stored.model, stored.task, name=stored.name, length=stored.config.length)
     found = analysis.ask(question, in_memory, **SMALL[question])
     assert list(tmp_path.iterdir()) == []
-    expected = analysis.ask(question, stored, out=tmp_path, **SMALL[question])
+    settings = asked.settings(**SMALL[question])
+    expected = (
+        asked.measure(stored, settings) if hasattr(asked, "measure") else asked.compare([stored], settings)
+    )
     one, other = (without_names(json_ready(answer.numbers())) for answer in (found, expected))
     assert one == other
 
@@ -109,51 +114,26 @@ def test_a_certificate_of_a_model_in_memory_is_checked_against_it() -> None:
     assert "answers to all 6 words" in check_certificate(certificate, run, CheckSettings(processes=1))
 
 
-class Named(LSTM):
-    """A subclass of one's own that has its parent's name."""
+def wrapped(module: Any, step: Any, state: Any = None, **more: Any) -> Any:
+    return wrap(module, step, state or {"h": torch.zeros(1)}, vocabulary_size=2, **more)
 
 
-def wrapped(step: Any, **more: Any) -> Any:
-    return wrap(nn.Identity(), step, {"h": torch.zeros(1)}, vocabulary_size=2, **more)
-
-
-def closed_over(net: PlainGRU) -> Any:
-    zeros = {"hidden.0": torch.zeros(4)}
-    return wrap(net, lambda _, state, token: net.one(state, token), zeros, vocabulary_size=2)
-
-
+HIDDEN = {"hidden.0": torch.zeros(4)}
 NORM = nn.BatchNorm1d(1)
-
-
-def normed(step: Any) -> Any:
-    return wrap(NORM, step, {"h": torch.zeros(1)}, vocabulary_size=2)
-
-
+IDENTITY = nn.Identity()
 RIGHT = {
-    "a bound method of three": lambda: wrap(
-        net := PlainGRU(2, 2, 4),
-        MethodType(lambda self, m, s, t: self.one(s, t), net),
-        {"hidden.0": torch.zeros(4)},
-        vocabulary_size=2,
+    "a bound method of three": lambda: wrapped(
+        net := PlainGRU(2, 2, 4), MethodType(lambda self, m, s, t: self.one(s, t), net), HIDDEN
     ),
-    "noise of training only": lambda: wrap(
-        nn.Sequential(nn.Dropout(), nn.BatchNorm1d(1)),
-        lambda m, s, t: (s, m(s["h"] + t[:, None])),
-        {"h": torch.zeros(1)},
-        vocabulary_size=2,
+    "noise of training only": lambda: wrapped(
+        nn.Sequential(nn.Dropout(), nn.BatchNorm1d(1)), lambda m, s, t: (s, m(s["h"] + t[:, None]))
     ),
-    "attention": lambda: wrap(
+    "attention": lambda: wrapped(
         nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True),
         lambda m, s, t: (s, m(s["h"], s["h"], s["h"])[0][:, 0] + t[:, None]),
         {"h": torch.ones(3, 4)},
-        vocabulary_size=2,
     ),
-    "layers in a list": lambda: wrap(
-        Listed(),
-        lambda m, s, t: (s, m.layers[0](s["h"] + t[:, None])),
-        {"h": torch.zeros(1)},
-        vocabulary_size=2,
-    ),
+    "layers in a list": lambda: wrapped(Listed(), lambda m, s, t: (s, m.layers[0](s["h"] + t[:, None]))),
 }
 
 
@@ -179,79 +159,62 @@ def test_steps_that_are_functions_in_evaluation_are_taken(make: Any) -> None:
     torch.testing.assert_close(copied(torch.tensor([[1, 0]])), expected, rtol=0, atol=0)
 
 
+def closed_over(net: PlainGRU) -> Any:
+    return wrapped(net, lambda _, state, token: net.one(state, token), HIDDEN)
+
+
+OTHER_WEIGHTS = "step uses weights that its first argument does not hold"
+NOT_A_FUNCTION = "step gives other results when it is called again"
+MIXED = "step gives a sequence other results in a batch than alone"
 module: Any = nn.LSTM(2, 2)
-WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "no task": (lambda: analysis.ask("jacobian", lstm()), "task is missing; .* as in task='parity'"),
-    "a module": (
-        lambda: analysis.ask("jacobian", module, task="parity"),
-        r"model is .*; .* implicit.wrap\(module",
-    ),
-    "another task": (
-        lambda: analysis.ask("jacobian", lstm(), task="S3"),
-        "vocabulary_size of the model is 2, .* S3 is 6",
-    ),
-    "no such task": (lambda: analysis.ask("jacobian", lstm(), task="partiy"), "did you mean 'parity'"),
-    "no fixed points": (
-        lambda: analysis.ask("convergence", lstm(), task="parity"),
-        "lstm, which has no fixed",
-    ),
-    "the same name": (
+test_a_wrong_question_is_refused_in_one_sentence = refusals(
+    (lambda: analysis.ask("jacobian", lstm()), "task is missing; .* as in task='parity'"),
+    (lambda: analysis.ask("jacobian", module, task="parity"), r"model is .*; .* implicit.wrap\(module"),
+    (lambda: analysis.ask("jacobian", lstm(), task="S3"), "vocabulary_size of the model is 2, .* S3 is 6"),
+    (lambda: analysis.ask("jacobian", lstm(), task="partiy"), "did you mean 'parity'"),
+    (lambda: analysis.ask("convergence", lstm(), task="parity"), "lstm, which has no fixed"),
+    (
         lambda: analysis.ask("length_generalization", lstm(), lstm(), task="parity"),
         "lstm is given twice; .*Run.of another name",
     ),
-    "name": (lambda: Run.of(lstm(), "parity", name="a/b"), "name is 'a/b'; give one that a folder can have"),
-    "length": (lambda: Run.of(lstm(), "parity", length=0), "length is 0"),
-    "no module": (lambda: wrap(len, len, {}, vocabulary_size=2), "module is .* give a torch.nn.Module"),  # type: ignore[arg-type]
-    "a bound method": (
-        lambda: wrapped(PlainGRU(2, 2).one),
+    (lambda: Run.of(lstm(), "parity", name="a/b"), "name is 'a/b'; give one that a folder can have"),
+    (lambda: Run.of(lstm(), "parity", length=0), "length is 0"),
+)
+test_a_wrong_step_is_refused_in_one_sentence = refusals(
+    (lambda: wrap(len, len, {}, vocabulary_size=2), "module is .* give a torch.nn.Module"),  # type: ignore[arg-type]
+    (
+        lambda: wrapped(IDENTITY, PlainGRU(2, 2).one),
         r"step raises TypeError \(.*step\(module, state, token\)",
     ),
-    "weights of another module": (
-        lambda: closed_over(PlainGRU(2, 2, 4)),
-        "step uses weights that its first argument does not hold",
+    (lambda: closed_over(PlainGRU(2, 2, 4)), OTHER_WEIGHTS),
+    (lambda: wrapped(IDENTITY, lambda m, s, t: (s, NORM(s["h"] + t[:, None]))), OTHER_WEIGHTS),
+    # buffers of the original module
+    (lambda: wrapped(NORM, lambda m, s, t: (s, s["h"] + NORM.running_mean + t[:, None])), OTHER_WEIGHTS),
+    # dropout in evaluation, NumPy's noise, and a state that the module keeps
+    (
+        lambda: wrapped(IDENTITY, lambda m, s, t: (s, nn.functional.dropout(s["h"] + t[:, None], 0.1))),
+        NOT_A_FUNCTION,
     ),
-    "weights of a closure": (
-        lambda: wrapped(lambda m, s, t: (s, NORM(s["h"] + t[:, None]))),
-        "step uses weights that its first argument does not hold",
+    (
+        lambda: wrapped(IDENTITY, lambda m, s, t: (s, t[:, None] + np.random.default_rng().random())),
+        NOT_A_FUNCTION,
     ),
-    "buffers of the original": (
-        lambda: normed(lambda m, s, t: (s, s["h"] + NORM.running_mean + t[:, None])),
-        "step uses weights that its first argument does not hold",
-    ),
-    "dropout in evaluation": (
-        lambda: wrapped(lambda m, s, t: (s, nn.functional.dropout(s["h"] + t[:, None], 0.1))),
-        "step gives other results when it is called again",
-    ),
-    "noise of NumPy": (
-        lambda: wrapped(lambda m, s, t: (s, t[:, None] + np.random.default_rng().random())),
-        "step gives other results when it is called again",
-    ),
-    "a state kept in the module": (
-        lambda: normed(lambda m, s, t: (s, m.num_batches_tracked.add_(1) + t[:, None])),
-        "step gives other results when it is called again",
-    ),
-    "rows mixed": (
-        lambda: wrapped(lambda m, s, t: (s, (t - t.float().mean())[:, None])),
-        "step gives a sequence other results in a batch than alone",
-    ),
-    "rows of the state mixed": (
-        lambda: wrapped(lambda m, s, t: ({"h": s["h"].cumsum(0) + t[:, None]}, s["h"])),
-        "step gives a sequence other results in a batch than alone",
-    ),
-    "nothing returned": (lambda: wrapped(lambda *_: None), r"step returns None; return \(state, logits\)"),
-    "a part missing": (lambda: wrapped(lambda m, s, t: ({}, t[:, None])), "state entry 'h' .* is missing"),
-    "logits": (lambda: wrapped(lambda m, s, t: (s, t)), r"have shape \[2\]; return \[batch, answers\]"),
-    "layers": (
-        lambda: wrapped(lambda m, s, t: (s, t[:, None]), layers=["g"]),
+    (lambda: wrapped(NORM, lambda m, s, t: (s, m.num_batches_tracked.add_(1) + t[:, None])), NOT_A_FUNCTION),
+    # rows of the logits, and of the state
+    (lambda: wrapped(IDENTITY, lambda m, s, t: (s, (t - t.float().mean())[:, None])), MIXED),
+    (lambda: wrapped(IDENTITY, lambda m, s, t: ({"h": s["h"].cumsum(0) + t[:, None]}, s["h"])), MIXED),
+    (lambda: wrapped(IDENTITY, lambda *_: None), r"step returns None; return \(state, logits\)"),
+    (lambda: wrapped(IDENTITY, lambda m, s, t: ({}, t[:, None])), "state entry 'h' .* is missing"),
+    (lambda: wrapped(IDENTITY, lambda m, s, t: (s, t)), r"have shape \[2\]; return \[batch, answers\]"),
+    (
+        lambda: wrapped(IDENTITY, lambda m, s, t: (s, t[:, None]), layers=["g"]),
         "layers names 'g'; give entries of state, h",
     ),
-}
+)
 
 
-@pytest.mark.parametrize(("ask", "message"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_in_one_sentence(ask: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        ask()
+class Named(LSTM):
+    """A subclass of one's own that has its parent's name."""
 
 
 def test_a_subclass_does_not_pass_for_its_parent() -> None:
