@@ -1,14 +1,17 @@
 """Sizes that make any registered model small, and small models of Mamba-2 with fixed points soon found."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS, size_names
+from implicit.runs.loading import Run, initial_model
 from theory.transition import State
 
 SMALL: dict[str, Any] = {
@@ -29,6 +32,13 @@ CONSTANT_STATE = [name for name, model in MODELS.items() if not model.state_grow
 
 def small_sizes(name: str) -> dict[str, Any]:
     return {size: value for size, value in SMALL.items() if size in size_names(name)}
+
+
+def untrained(model: str, task: str = "parity", *, seed: int = 0, length: int = 16, **sizes: Any) -> Run:
+    """Return a model with its initial weights, small if no sizes are given, as a run in memory."""
+    config = recipe(task, model, seed=seed, length=length, **(sizes or small_sizes(model)))
+    built = config.build_task()
+    return Run(Path("runs") / f"{model}-{seed}", config, initial_model(config, built).eval(), built, [])
 
 
 def contracting_mamba2(layers: int = 1, *, residual: bool = True, rtol: float = 1e-11) -> ImplicitModel:

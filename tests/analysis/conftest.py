@@ -50,8 +50,18 @@ def make_run(tmp_path: Path) -> MakeRun:
     return make
 
 
+@pytest.fixture
+def restless(make_run: MakeRun) -> Run:
+    """A self-map so steep that it has cycles where it should have fixed points."""
+    run = make_run("implicit-mamba2", name="steep", max_iterations=60)
+    with torch.no_grad():
+        run.model.get_parameter("mixers.0.in_proj.weight").mul_(40)
+        run.model.get_parameter("mixers.0.out_proj.weight").mul_(40)
+    return run
+
+
 PAIRS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 6}
-"""Of the certificates below."""
+"""Settings of the certificates below."""
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +79,7 @@ def explicit(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def content(run: Run) -> dict[str, Any]:
-    """What is proved of it; to be copied before it is changed."""
+    """The certificate of it; to be copied before it is changed."""
     certificate = certify(run, **PAIRS)
     assert certificate.only.summary == dict.fromkeys(certificate.only.summary, 4)
     return certificate.model_dump(mode="json")
@@ -77,7 +87,7 @@ def content(run: Run) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def control(explicit: Run) -> dict[str, Any]:
-    """What is proved of the control; to be copied before it is changed."""
+    """The certificate of the control; to be copied before it is changed."""
     return certify(explicit, **PAIRS).model_dump(mode="json")
 
 

@@ -144,6 +144,16 @@ def assert_refused(content: Content, run: Run, forgery: Forgery) -> None:
     assert found == forgery.line if isinstance(forgery.line, str) else found.startswith(forgery.line)
 
 
+def forgeries(table: Mapping[str, Forgery]) -> Callable[[Content, Run, str], None]:
+    """A test of each forgery of the fixture ``content``, which is a certificate of the fixture ``run``."""
+
+    @pytest.mark.parametrize("name", table)
+    def test(content: Content, run: Run, name: str) -> None:
+        assert_refused(content, run, table[name])
+
+    return test
+
+
 def _part(lines: Any, path: str) -> tuple[Any, Any]:
     """Return what holds a line, and its key: ``pairs/2/state/ssm.0`` are keys and places in lists."""
     *above, last = (int(key) if key.lstrip("-").isdigit() else key for key in path.split("/"))
@@ -181,15 +191,21 @@ def text_of(numbers: NDArray[Any]) -> str:
     return base64.b64encode(numbers.tobytes()).decode()
 
 
+def array(
+    path: str, change: Callable[[NDArray[np.float64]], NDArray[Any]], line: Line | None = None
+) -> Forgery:
+    """Change the numbers of an array."""
+    return put(path, lambda text: text_of(change(numbers_of(text))), line)
+
+
 def entry(path: str, place: int, change: Callable[[float], float], line: Line | None = None) -> Forgery:
     """Change one number of an array."""
 
-    def changed(text: str) -> str:
-        numbers = numbers_of(text)
+    def changed(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         numbers[place] = change(numbers[place])
-        return text_of(numbers)
+        return numbers
 
-    return put(path, changed, f"{_line(path)}[{place}]" if line is None else line)
+    return array(path, changed, f"{_line(path)}[{place}]" if line is None else line)
 
 
 def drop(path: str, line: Line) -> Forgery:

@@ -9,22 +9,24 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
-from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
+from analysis.certificates.certificate import RefusedError, parse_certificate
 from analysis.certificates.claims.theorem1 import ControlPair, Pair
 from analysis.certificates.proofs import theorem1
-from analysis.check_certificate import CheckSettings
 from analysis.framework.visited_states import in_double_precision
+from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run, load_run
-from theory import layer_jacobians, solve_fixed_point
+from tests.analysis.lines import ONE_PROCESS
+from theory import State, layer_jacobians, solve_fixed_point
 
-ONE_PROCESS = CheckSettings(processes=1)
 FEW: dict[str, Any] = {"states": 6, "sequences": 4, "length": 10}
 
 
-def _pairs(certificate: Certificate) -> list[Pair]:
-    pairs = [pair for pair in certificate.only.pairs if isinstance(pair, Pair)]
-    assert len(pairs) == len(certificate.only.pairs)
-    return pairs
+def _state(model: SequenceModel, pair: Any) -> State:
+    zeros = model.init_state(1)
+    return {
+        name: torch.from_numpy(pair.state[name].reshape(zero.shape[1:]).copy())
+        for name, zero in zeros.items()
+    }
 
 
 def test_everything_is_proved_of_the_stored_parity_run() -> None:
@@ -61,13 +63,10 @@ def test_what_is_proved_agrees_with_the_float64_analysis(make_run: Any, options:
     certificate = certify.certify(run, **FEW)
     assert certificate.only.summary["existence"] == 6
     model = in_double_precision(run.model)
-    for pair in _pairs(certificate):
+    for pair in certificate.only.pairs:
+        assert isinstance(pair, Pair)
         assert pair.point is not None
-        shapes = {name: entry.shape[1:] for name, entry in model.init_state(1).items()}
-        state = {
-            name: torch.from_numpy(pair.state[name].reshape(shape).copy()) for name, shape in shapes.items()
-        }
-        transition = model.transition(pair.token)
+        state, transition = _state(model, pair), model.transition(pair.token)
         fixed_point = solve_fixed_point(transition, state)
         distance = np.abs(fixed_point.latent.numpy() - pair.point.latent).max()
         # each side errs: by the proved error here, by its residual over the singular value there
@@ -97,11 +96,9 @@ def test_the_opposite_is_proved_of_the_explicit_control(make_run: Any) -> None:
     for pair in certificate.only.pairs:
         assert isinstance(pair, ControlPair)
         assert pair.decay is not None
-        shapes = {name: entry.shape[1:] for name, entry in model.init_state(1).items()}
-        state = {
-            name: torch.from_numpy(pair.state[name].reshape(shape).copy()) for name, shape in shapes.items()
-        }
-        jacobians = layer_jacobians(model.transition(pair.token), state, torch.zeros(0, dtype=torch.float64))
+        jacobians = layer_jacobians(
+            model.transition(pair.token), _state(model, pair), torch.zeros(0, dtype=torch.float64)
+        )
         for intervals, jacobian in zip(pair.decay, jacobians, strict=True):
             diagonal = jacobian.diagonal().reshape(len(intervals), -1).numpy()
             for (lower, upper), entries in zip(intervals, diagonal, strict=True):
@@ -111,13 +108,8 @@ def test_the_opposite_is_proved_of_the_explicit_control(make_run: Any) -> None:
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
 
 
-def test_pairs_without_a_proof_say_why(make_run: Any) -> None:
-    # A self-map this steep has cycles where it should have fixed points.
-    run = make_run("implicit-mamba2", name="steep", max_iterations=60)
-    with torch.no_grad():
-        run.model.get_parameter("mixers.0.in_proj.weight").mul_(40)
-        run.model.get_parameter("mixers.0.out_proj.weight").mul_(40)
-    found = theorem1.prove(run, **FEW)
+def test_pairs_without_a_proof_say_why(restless: Run) -> None:
+    found = theorem1.prove(restless, **FEW)
     missing = [pair for pair in found.pairs if isinstance(pair, Pair)]
     missing = [pair for pair in missing if pair.point is None or pair.point.contraction is None]
     assert missing

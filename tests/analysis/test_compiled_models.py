@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import ask
+from analysis import convergence, error_control, extraction, length_generalization, modes
+from analysis.certificates.proofs.words import prove_words
 from automata import make_task
 from implicit import ImplicitMamba2, Run
 from implicit.compiled import compile_automaton, compile_run
@@ -29,13 +30,13 @@ def _state(model: ImplicitMamba2, word: Sequence[int]) -> State:
     return {name: part[0].detach() for name, part in state.items()}
 
 
-def test_extraction_finds_the_automaton(run: Run, tmp_path: Path) -> None:
-    found = ask("extraction", run, out=tmp_path, sequences=48, length=10, fresh_words=8, times=2)
+def test_extraction_finds_the_automaton(run: Run) -> None:
+    found = extraction.analyse(run, sequences=48, length=10, fresh_words=8, times=2)
     assert found.verdict.startswith("equivalent"), found.verdict
 
 
-def test_errors_are_corrected_while_the_distance_of_states_stays(run: Run, tmp_path: Path) -> None:
-    found = ask("error_control", run, out=tmp_path, sequences=16, length=32, block=16, pairs=6, follow=8)
+def test_errors_are_corrected_while_the_distance_of_states_stays(run: Run) -> None:
+    found = error_control.analyse(run, sequences=16, length=32, block=16, pairs=6, follow=8)
     assert found.verdict == "corrected"
     assert found.left < 1e-6
     left = found.followed.shares[0.01][:, 1] / 0.01
@@ -49,36 +50,35 @@ def test_errors_are_corrected_while_the_distance_of_states_stays(run: Run, tmp_p
     assert np.nanmax(gains.within) < 1e-3
 
 
-def test_convergence_takes_two_iterations_and_three_sweeps_more_than_tokens(run: Run, tmp_path: Path) -> None:
-    found = ask("convergence", run, out=tmp_path, sequences=4, length=16, rtol=1e-6).numbers()
+def test_convergence_takes_two_iterations_and_three_sweeps_more_than_tokens(run: Run) -> None:
+    found = convergence.analyse(run, sequences=4, length=16, rtol=1e-6).numbers()
     for mode in ("simultaneous", "sequential"):
         assert found[mode]["share_converged"] == 1
     assert max(found["sequential"]["iterations_by_position"]["max"]) <= 3
     assert max(found["simultaneous"]["iterations_by_position"]["max"]) <= 16 + 4
 
 
-def test_modes_agree(run: Run, tmp_path: Path) -> None:
-    found = ask("modes", run, out=tmp_path, lengths=(32,), sequences=2)
+def test_modes_agree(run: Run) -> None:
+    found = modes.analyse(run, lengths=(32,), sequences=2)
     assert found.numbers()["is_demanded"]
     tokens = torch.from_numpy(run.task.batch(4, 24, np.random.default_rng(0)).tokens)
     agreement = assert_modes_agree(run.model, tokens, Solve("simultaneous"), Solve("sequential"))
     assert agreement is not None
 
 
-def test_length_generalization_is_perfect(run: Run, tmp_path: Path) -> None:
-    found = ask("length_generalization", run, out=tmp_path, lengths=(16, 64), sequences=8).numbers()
+def test_length_generalization_is_perfect(run: Run) -> None:
+    found = length_generalization.analyse(run, lengths=(16, 64), sequences=8).numbers()
     (accuracy,) = (entry["accuracy"] for entry in found.values())
     assert accuracy == {16: 1.0, 64: 1.0}
 
 
 def test_all_words_are_proved_right(tmp_path: Path) -> None:
     run = compile_run("parity", tmp_path / "compiled-parity")
-    found = ask("all_words", run, out=tmp_path / "out", length=4, dtype="real")
+    found = prove_words(run, length=4, dtype="real")
     assert "the answers to all 30 words of up to" in found.sentence
     # Slopes of 64 amplify the bound of a rounding beyond what orbits may be off by.
-    rounded = ask("all_words", run, out=tmp_path / "rounded", length=4)
+    rounded = prove_words(run, length=4)
     assert rounded.sentence == "nothing is proved, not even of the word 0; --dtype real leaves rounding out"
-    assert rounded.sentence.endswith("--dtype real leaves rounding out")
 
 
 def _off_diagonal_mass(word: Sequence[int]) -> float:

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from analysis import extraction, length_generalization, questions
 from analysis.framework.output import RunIdentity, json_ready
 from analysis.length_generalization import LengthAnalysis, LengthSettings, RunAccuracy
-from automata.tasks.specification import task_from
-from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run, load_run
 from tests.figure_texts import unreadable
-from tests.small_models import small_sizes
+from tests.small_models import untrained
 from website.gallery import SHOWN
 
 SUM_ORDER = 1e-12
@@ -32,11 +30,9 @@ STORED = "lazy-swaps-gated-deltanet"
 
 def runs_with_a_belief() -> list[Run]:
     """A trained linear model, three seeds of an untrained LSTM, and a Transformer, whose state grows."""
-    runs, task = [load_run(STORED)], task_from("lazy-swaps-3-reveals")
-    for model, seed in (("lstm", 0), ("lstm", 1), ("lstm", 2), ("transformer", 0)):
-        config = recipe("lazy-swaps-3-reveals", model, seed=seed, length=32, **small_sizes(model))
-        runs.append(Run(Path(f"{model}-{seed}"), config, initial_model(config, task).eval(), task, []))
-    return runs
+    others = (("lstm", 0), ("lstm", 1), ("lstm", 2), ("transformer", 0))
+    task = "lazy-swaps-3-reveals"
+    return [load_run(STORED), *(untrained(model, task, seed=seed, length=32) for model, seed in others)]
 
 
 SMALL = {**SHOWN, "all_words": ("parity-small", {"length": 3})}
@@ -45,7 +41,7 @@ SMALL = {**SHOWN, "all_words": ("parity-small", {"length": 3})}
 
 @cache
 def found(name: str) -> Any:
-    """What an analysis finds, made once."""
+    """The answer of an analysis, made once."""
     question: Any = questions.question_named(name)
     run, chosen = SMALL[name]
     settings = question.settings(**chosen)
@@ -84,7 +80,7 @@ def labelled(axes: Axes) -> dict[str, NDArray[np.float64]]:
 
 
 def look(line: Line2D) -> tuple[Any, ...]:
-    """What tells a line from others: colour, dashes relative to its breadth, marker, breadth."""
+    """The look that tells a line from others: colour, dashes relative to its breadth, marker, breadth."""
     offset, dashes = line._unscaled_dash_pattern  # type: ignore[attr-defined]
     return str(line.get_color()), offset, tuple(dashes or ()), line.get_marker(), line.get_linewidth()
 

@@ -1,4 +1,4 @@
-"""What model(tokens) answers against the sequential mode, on models of which both are known."""
+"""The answers of model(tokens) against the sequential mode, on models of which both are known."""
 
 import dataclasses
 from typing import Any

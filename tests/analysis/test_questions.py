@@ -24,7 +24,7 @@ NO_COMMANDS = {"framework", "certificates", "questions", "__main__"}
 
 
 class Count:
-    """What the new question of these tests finds: how many tokens it would look at."""
+    """The answer of the new question of these tests: the number of tokens it would look at."""
 
     def __init__(self, settings: SampleSettings, runs: Sequence[Run] = ()) -> None:
         self.count = settings.sequences * settings.length

@@ -126,7 +126,6 @@ def test_unconverged_tokens_are_told_apart_and_count_against_agreement(make_run:
 def test_the_second_solve_starts_at_the_first_and_asks_for_more(
     make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each mode: what the tighter tolerance moves is what convergence is judged by."""
     run = make_run("implicit-mamba2", contracting=True)
     solves: list[Solve] = []
     original = type(run.model).run

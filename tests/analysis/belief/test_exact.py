@@ -1,4 +1,4 @@
-"""What the exact filter says of sequences: against a plain reading of tokens, and without padding."""
+"""The exact filter on sequences: against a plain reading of tokens, and without padding."""
 
 import numpy as np
 import pytest

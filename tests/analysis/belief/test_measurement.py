@@ -1,5 +1,6 @@
 """Models made from the exact filter have the divergence, the belief and the norm that they are made with."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,16 +9,23 @@ import numpy as np
 import pytest
 import torch
 
+from analysis import belief
 from analysis.belief import analyse, measure_belief, probe, reading
 from analysis.belief.drawing import draw
 from analysis.belief.measurement import RunBelief
 from analysis.framework.output import json_ready
 from automata.errors import InputError
-from automata.tasks.specification import task_from
-from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, initial_model, load_run
-from tests.analysis.belief.models import ExactFilter, LinearFilter, Turning, Uniform, observed_task, run_of
-from tests.small_models import small_sizes
+from implicit.runs.loading import load_run
+from tests.analysis.belief.models import (
+    TASK,
+    ExactFilter,
+    LinearFilter,
+    Turning,
+    Uniform,
+    observed_task,
+    run_of,
+)
+from tests.small_models import untrained
 
 FEW: dict[str, Any] = {
     "sequences": 8,
@@ -26,12 +34,6 @@ FEW: dict[str, Any] = {
     "probe_validation": 16,
     "window": 8,
 }
-
-
-def untrained(model: str, task: str = "lazy-swaps-3-reveals", seed: int = 0, length: int = 16) -> Run:
-    config = recipe(task, model, seed=seed, length=length, **small_sizes(model))
-    built = task_from(task)
-    return Run(Path("runs") / f"{model}-{seed}", config, initial_model(config, built).eval(), built, [])
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,7 @@ def test_float32_underflows_where_the_mass_says() -> None:
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = untrained("gated-deltanet")
+    run = untrained("gated-deltanet", TASK)
     whole = measure_belief(run, **FEW)
     monkeypatch.setattr(reading, "_NUMBERS_AT_ONCE", 5 * 8 * reading.state_size(run.model))
     assert reading.block_length(run.model, 8, 64, with_states=True) == 5
@@ -159,7 +161,7 @@ def test_models_of_every_kind_are_measured(model: str, linear: bool) -> None:
 
 
 def test_the_norm_is_that_of_the_states_of_the_model() -> None:
-    run = untrained("gated-deltanet", seed=1)
+    run = untrained("gated-deltanet", TASK, seed=1)
     found = measure_belief(run, **{**FEW, "probe": False})
     assert found.norms is not None
     tokens = torch.from_numpy(found.predictions.exact.tokens)
@@ -169,7 +171,7 @@ def test_the_norm_is_that_of_the_states_of_the_model() -> None:
 
 
 def test_a_state_that_grows_is_left_out_and_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [untrained("transformer"), untrained("lstm", seed=1), untrained("lstm", seed=2)]
+    runs = [untrained("transformer", TASK), untrained("lstm", TASK, seed=1), untrained("lstm", TASK, seed=2)]
     found = analyse(runs, **FEW)
     grown = found.runs[0]
     assert grown.norms is None
@@ -187,7 +189,7 @@ def test_a_state_that_grows_is_left_out_and_said_to_be(capsys: pytest.CaptureFix
 
 def test_a_large_state_is_projected_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "MOST_FEATURES", 40)
-    found = measure_belief(untrained("gated-deltanet"), **FEW)
+    found = measure_belief(untrained("gated-deltanet", TASK), **FEW)
     assert found.features is not None
     assert (found.features.size, found.features.projected) == (40, True)
     assert json_ready(found.numbers())["probe"]["random_projection"]
@@ -211,3 +213,23 @@ def test_a_task_without_an_exact_belief_is_refused() -> None:
     run = load_run("lazy-swaps-gated-deltanet")
     with pytest.raises(InputError, match=r"length is 1: task 'lazy-swaps-3-reveals' asks nothing in 2 such"):
         measure_belief(run, lengths=(1,), sequences=2, probe=False, seed=2)
+
+
+FLAGS = ["--sequences", "4", "--probe-sequences", "8", "--probe-validation", "4", "--window", "4"]
+
+
+def test_runs_of_several_tasks_and_models_stand_in_one_figure(make_run: Any, tmp_path: Path) -> None:
+    runs = [
+        make_run("lstm", task="noisy-parity-states", length=8),
+        make_run("transformer", task="lazy-swaps-3-reveals", length=16),
+    ]
+    out = tmp_path / "out"
+    argv = [*(str(run.path) for run in runs), "--multiples", "1", "2", *FLAGS, "--out", str(out)]
+    assert belief.main(argv) == 0
+    content = json.loads((out / "belief.json").read_text())
+    assert content["result"]["lstm"]["lengths"] == [8, 16]
+    assert content["result"]["transformer"]["lengths"] == [16, 32]
+    assert content["result"]["transformer"]["norms"] is None
+    # a state is asked after every token: as many places as tokens
+    by_length = content["result"]["lstm"]["predictions"]["by_length"]
+    assert [by_length[length]["kl"]["places"] for length in ("8", "16")] == [32, 32]

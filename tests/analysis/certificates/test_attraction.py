@@ -32,11 +32,9 @@ from analysis.certificates.proofs.theorem1 import Points, prove_points, prove_ra
 from analysis.certify import certify
 from analysis.check_certificate import check_certificate
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
-from automata.tasks.registry import make_task
-from implicit.config.recipes import recipe
-from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run
 from tests.analysis.lines import BITS, ONE_PROCESS, Lines, is_accepted, line_of
+from tests.small_models import untrained
 from theory.rigorous.enclosure import refine
 
 PAIR = 3
@@ -44,12 +42,8 @@ SETTINGS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 8}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "untrained")
-    config = recipe("parity", "implicit-mamba2", seed=3, d_model=4, d_state=2, head_size=4)
-    folder.begin(config)
-    folder.finish(initial_model(config, make_task("parity")))
-    return load_run(folder.path)
+def run() -> Run:
+    return untrained("implicit-mamba2", seed=3, d_model=4, d_state=2, head_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +254,7 @@ def test_orbits_are_not_longer_than_can_be_checked() -> None:
 
 
 def test_the_growth_is_that_of_all_lower_powers() -> None:
-    """Of a step that stretches a hundredfold before it contracts."""
+    """The step stretches a hundredfold before it contracts."""
     matrix = [[arb(0.5), arb(100)], [arb(0), arb(0.5)]]
     checker = PairChecker.__new__(PairChecker)
     checker.model = Halving()  # type: ignore[assignment]

@@ -2,7 +2,6 @@
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from implicit.enclosed.image_ball import image_balls
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
-from tests.analysis.lines import check_as
+from tests.analysis.lines import check_as, weights_of
 from theory.rigorous.balls import Ball
 
 
@@ -43,31 +42,31 @@ def certificate(found: FoundLengths) -> Certificate:
 
 @pytest.fixture(scope="module")
 def lengths(certificate: Certificate) -> Lengths:
-    found = certificate.claims[0]
-    assert isinstance(found, Lengths)
-    return found
+    claim = certificate.claims[0]
+    assert isinstance(claim, Lengths)
+    return claim
 
 
 @pytest.fixture(scope="module")
 def starts(certificate: Certificate) -> Starts:
-    found = certificate.claims[1]
-    assert isinstance(found, Starts)
-    return found
+    claim = certificate.claims[1]
+    assert isinstance(claim, Starts)
+    return claim
 
 
-def check(lengths: Lengths, starts: Starts, run: Run, certificate: Certificate) -> None:
-    check_as(certificate.model_copy(update={"claims": [lengths, starts]}).sealed(), run, bits=64)
+def check(certificate: Certificate, run: Run, *claims: Lengths | Starts) -> None:
+    check_as(certificate.model_copy(update={"claims": list(claims)}).sealed(), run, bits=64)
 
 
-def checker_of(lengths: Lengths, starts: Starts, run: Run, weights: Any) -> ImageBallChecker:
-    automaton = automaton_of(run)
+def check_ball(
+    lengths: Lengths, starts: Starts, run: Run, index: int, token: int, in_proj: float = 1.0
+) -> None:
+    """Check the ball of a set and a token for a model whose layer reads so many times as much."""
+    automaton, weights = automaton_of(run), weights_of(run.model)
     assert automaton is not None
-    return ImageBallChecker(starts, lengths, weights, run.config.as_json()["sizes"], automaton, 64)
-
-
-def step(lengths: Lengths, starts: Starts, run: Run, index: int, token: int) -> None:
-    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
-    checker_of(lengths, starts, run, weights).check(index, token)
+    weights["mixers.0.in_proj.weight"] *= in_proj
+    sizes = run.config.as_json()["sizes"]
+    ImageBallChecker(starts, lengths, weights, sizes, automaton, 64).check(index, token)
 
 
 def test_it_is_proved_of_a_model_with_eight_features(found: FoundLengths) -> None:
@@ -81,7 +80,7 @@ def test_it_is_proved_of_a_model_with_eight_features(found: FoundLengths) -> Non
 
 
 def test_both_modes_end_in_the_same_right_answers_from_any_start() -> None:
-    """What is proved, in floating point: starts from all over K, 8 words of 300 tokens."""
+    """The claim in floating point: starts from all over K, 8 words of 300 tokens."""
     model, generator = load_run("parity-attracted").model.double().implicit, torch.Generator().manual_seed(0)
     assert model is not None
     tokens = torch.randint(0, 2, (8, 300), generator=generator)
@@ -114,14 +113,13 @@ def test_the_certificate_holds_and_the_checker_says_what_it_verified(
 
 
 def test_the_checker_bounds_what_the_producer_bounds(lengths: Lengths, run: Run) -> None:
-    """By one theorem in two arithmetics: 1% apart, as spectral norms are bounded in other ways."""
-    weights = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
+    """One theorem in two arithmetics: 1% apart, as spectral norms are bounded in other ways."""
     model = copy.deepcopy(run.model).double()
     loop, latents = EnclosedClosedLoop(model), lengths.latents.reshape(len(lengths.labels), 2, -1)
     centres = lengths.centres.reshape(len(lengths.labels), -1)
     found = image_balls(loop, np.array([1]), Ball.exact(centres[:1]), latents[:1, 1])
     with precision(64):
-        checker = ArbModel(weights, run.config.as_json()["sizes"])
+        checker = ArbModel(weights_of(run.model), run.config.as_json()["sizes"])
         state, centre = checker.state(exact_vector(centres[0])), exact_vector(latents[0, 1])
 
         def ball(radius: float) -> ArbImageBall:
@@ -135,53 +133,40 @@ def test_the_checker_bounds_what_the_producer_bounds(lengths: Lengths, run: Run)
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, -1.0, 1e3, np.inf, np.nan])
 def test_other_radii_are_refused(factor: float, lengths: Lengths, starts: Starts, run: Run) -> None:
-    step(lengths, starts, run, 0, 1)
+    check_ball(lengths, starts, run, 0, 1)
     radii = starts.image_radii.copy()
     radii[1] *= factor
     said = "no contraction on it is shown" if factor == 1e3 else "not all images|no contraction"
     with pytest.raises(RefusedError, match=rf"image_radii\[1\]: ({said})"):
-        step(lengths, starts.model_copy(update={"image_radii": radii}), run, 0, 1)
+        check_ball(lengths, starts.model_copy(update={"image_radii": radii}), run, 0, 1)
 
 
-def test_other_centres_are_refused(lengths: Lengths, starts: Starts, run: Run) -> None:
-    latents = -lengths.latents
-    with pytest.raises(RefusedError, match=r"image_radii\[0\]: not all images"):
-        step(lengths.model_copy(update={"latents": latents}), starts, run, 0, 0)
-
-
-def test_weights_that_read_more_are_refused(lengths: Lengths, starts: Starts, run: Run) -> None:
-    """The claims of one model, of another that differs in what it reads only."""
-    weights = {name: tensor.numpy().copy() for name, tensor in run.model.state_dict().items()}
-    weights["mixers.0.in_proj.weight"] *= 30
-    checker = checker_of(lengths, starts, run, weights)
-    with pytest.raises(RefusedError, match=r"image_radii\[0\]: not all images"):
-        checker.check(0, 0)
+def test_other_centres_and_weights_that_read_more_are_refused(
+    lengths: Lengths, starts: Starts, run: Run
+) -> None:
+    other = lengths.model_copy(update={"latents": -lengths.latents})
+    for claim, in_proj in ((other, 1.0), (lengths, 30.0)):
+        with pytest.raises(RefusedError, match=r"image_radii\[0\]: not all images"):
+            check_ball(claim, starts, run, 0, 0, in_proj)
 
 
 def test_other_forgeries_are_refused(
     certificate: Certificate, lengths: Lengths, starts: Starts, run: Run
 ) -> None:
-    check(lengths, starts, run, certificate)
+    check(certificate, run, lengths, starts)
     forged = starts.model_copy(update={"statements": lengths.statements})
     with pytest.raises(RefusedError, match=r"claims\[1\]\.statements: are not those of this format"):
-        check(lengths, forged, run, certificate)
+        check(certificate, run, lengths, forged)
     forged = starts.model_copy(update={"image_radii": starts.image_radii[:-1]})
     with pytest.raises(RefusedError, match=f"image_radii: does not hold {starts.image_radii.size} numb"):
-        check(lengths, forged, run, certificate)
+        check(certificate, run, lengths, forged)
+    with pytest.raises(RefusedError, match="image_radii: are around latents of a claim of every length"):
+        check(certificate, run, starts)
     content = certificate.model_dump(mode="json")
     del content["claims"][1]["image_radii"]
     with pytest.raises(RefusedError, match="image_radii: field required"):
         parse_certificate(content)
-
-
-def test_starts_without_every_length_are_refused(certificate: Certificate, starts: Starts, run: Run) -> None:
-    with pytest.raises(RefusedError, match="image_radii: are around latents of a claim of every length"):
-        check_as(certificate.model_copy(update={"claims": [starts]}).sealed(), run, bits=64)
-
-
-def test_a_cover_does_not_pass_for_more(certificate: Certificate) -> None:
-    content = certificate.model_dump(mode="json")
-    content["claims"][0]["image_radii"] = ""
+    content["claims"] = [{**content["claims"][0], "image_radii": ""}]  # a cover does not pass for more
     with pytest.raises(RefusedError, match="image_radii: extra inputs are not permitted"):
         parse_certificate(content)
 

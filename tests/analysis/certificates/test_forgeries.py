@@ -278,7 +278,6 @@ def test_a_forgery_of_the_control_is_refused(control: Content, explicit: Run, na
 
 @pytest.mark.parametrize("prove", [{"claim": "words", "length": 2}, {"claim": "lengths", **COARSE}])
 def test_a_model_with_an_mlp_does_not_pass_for_the_one_without(tmp_path: Path, prove: dict[str, Any]) -> None:
-    """What is proved of the same weights without the MLP is another model's."""
     with_mlp = untrained(tmp_path / "mlp", "implicit-mamba2", {**TINY, "mlp_size": 4}, {"head": 0.05})
     without = untrained(tmp_path / "none", "implicit-mamba2", TINY, {"head": 0.05})
     own = without.model.state_dict()

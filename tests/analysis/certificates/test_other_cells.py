@@ -1,49 +1,44 @@
 """Other cells: certificates of an implicit DeltaNet, and words and lengths by a cell's own code on balls."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from analysis.certificates.certificate import Certificate, RefusedError
-from analysis.certificates.claims.theorem1 import Claimed, Pair
+from analysis.certificates.certificate import RefusedError, parse_certificate
 from analysis.certificates.producing import certificate_of
 from analysis.certificates.proofs.words import enclosed_loop, prove_words
 from analysis.certify import certify
-from analysis.check_certificate import CheckSettings, check_certificate
+from analysis.check_certificate import check_certificate
 from automata.errors import InputError
-from automata.tasks import make_task
 from benchmarks.certificate_mutations.targets import constant
-from implicit.config.recipes import recipe
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
-from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import ONE_PROCESS, Content, array, forgeries, put
+from tests.small_models import untrained
 from theory.rigorous.balls import Ball, Dual
 
 
-def untrained(model: str, **sizes: Any) -> Run:
+def always_right(model: str, **sizes: Any) -> Run:
     """Small, and always of one answer: the head is nearly constant, the layer reads little of the latent."""
-    config = recipe("parity", model, seed=2, damping=0.5, **sizes)
-    network = initial_model(config, config.build_task())
+    run = untrained(model, seed=2, damping=0.5, **sizes)
     with torch.no_grad():
-        network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
-        network.get_parameter("mixers.0.out_proj.weight").mul_(10)
-        network.get_parameter("head.weight").mul_(0.05)
-        network.get_parameter("head.bias").copy_(torch.tensor([3.0, -3.0]))
-    return constant(Run(Path("runs/small"), config, network, config.build_task(), []))
+        run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
+        run.model.get_parameter("mixers.0.out_proj.weight").mul_(10)
+        run.model.get_parameter("head.weight").mul_(0.05)
+        run.model.get_parameter("head.bias").copy_(torch.tensor([3.0, -3.0]))
+    return constant(run)
 
 
 def test_words_of_a_deltanet_are_proved_and_have_no_check() -> None:
-    run = untrained("implicit-deltanet", d_model=4, heads=1, key_size=2, value_size=2, d_conv=2)
+    run = always_right("implicit-deltanet", d_model=4, heads=1, key_size=2, value_size=2, d_conv=2)
     found = prove_words(run, length=2, dtype="real")
     assert found.proved_length == 2
     certificate = certificate_of(run, found)
     with pytest.raises(RefusedError, match=r"config\.model: is not one of which answers are"):
-        check_certificate(certificate, run, CheckSettings(processes=1))
+        check_certificate(certificate, run, ONE_PROCESS)
     with pytest.raises(InputError, match="of implicit-deltanet rounding is not bounded"):
         prove_words(run, length=2)
 
@@ -71,7 +66,7 @@ def test_both_forms_of_mamba_2_enclose_the_same_step() -> None:
 
 def test_every_length_of_a_gated_deltanet_is_proved() -> None:
     sizes = {"d_model": 2, "heads": 1, "key_size": 1, "value_size": 2, "d_conv": 1}
-    run = untrained("implicit-gated-deltanet", **sizes)
+    run = always_right("implicit-gated-deltanet", **sizes)
     with torch.no_grad():
         run.model.get_parameter("mixers.0.decay.A_log").add_(4.0)
         run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.1)
@@ -80,57 +75,31 @@ def test_every_length_of_a_gated_deltanet_is_proved() -> None:
     assert certificate.only.kind == "lengths"
 
 
-SIZES: dict[str, Any] = {"d_model": 6, "heads": 2, "key_size": 3, "value_size": 4}
-ONE_PROCESS = CheckSettings(processes=1)
-FEW: dict[str, Any] = {"states": 4, "sequences": 4, "length": 8}
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """A small model with random weights; most of it can be proved."""
+    return untrained("implicit-deltanet", seed=2, d_model=6, heads=2, key_size=3, value_size=4)
 
 
 @pytest.fixture(scope="module")
-def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Certificate, Any]:
-    """A small model with random weights; most of it can be proved."""
-    config = recipe("parity", "implicit-deltanet", seed=2, **SIZES)
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "deltanet")
-    folder.begin(config)
-    folder.finish(initial_model(config, make_task("parity")))
-    run = load_run(folder.path)
-    return certify(run, **FEW), run
-
-
-def test_a_certificate_of_the_producer_holds(certified: tuple[Certificate, Any]) -> None:
-    certificate, run = certified
-    assert certificate.only.summary["existence"] == 4
-    assert certificate.only.summary["contraction"] == 4
-    assert certificate.only.summary["non_diagonal"] == 4
+def content(run: Run) -> Content:
+    certificate = certify(run, states=4, sequences=4, length=8)
+    summary = certificate.only.summary
+    assert summary["existence"] == summary["contraction"] == summary["non_diagonal"] == 4
     assert "memory" in certificate.only.statements["meaning"]
-    check_certificate(certificate, run, ONE_PROCESS)
+    return certificate.model_dump(mode="json")
 
 
-def _moved(part: str, by: float) -> Callable[[Pair], Pair]:
-    return lambda pair: pair.model_copy(update={"state": {**pair.state, part: pair.state[part] + by}})
+def test_a_certificate_of_the_producer_holds(content: Content, run: Run) -> None:
+    check_certificate(parse_certificate(content), run, ONE_PROCESS)
 
 
-def _point(change: Callable[[Claimed], dict[str, Any]]) -> Callable[[Pair], Pair]:
-    def forged(pair: Pair) -> Pair:
-        assert pair.point is not None
-        return pair.model_copy(update={"point": pair.point.model_copy(update=change(pair.point))})
-
-    return forged
-
-
-FORGED: dict[str, tuple[Callable[[Pair], Pair], str]] = {
-    "entry": (_point(lambda c: {"entries": [(e[1] + 1e-3, e[1] + 2e-3) for e in c.entries]}), "entries"),
-    "memory": (_moved("memory.0", 0.1), "state"),
-}
-
-
-@pytest.mark.parametrize("name", FORGED)
-def test_a_false_line_is_named_even_under_a_new_seal(certified: tuple[Certificate, Any], name: str) -> None:
-    certificate, run = certified
-    change, line = FORGED[name]
-    claim = certificate.only
-    first, *rest = claim.pairs
-    assert isinstance(first, Pair)
-    changed = claim.model_copy(update={"pairs": [change(first), *rest]})
-    forged = certificate.model_copy(update={"claims": [changed]}).sealed()
-    with pytest.raises(RefusedError, match=line):
-        check_certificate(forged, run, ONE_PROCESS)
+test_a_false_line_is_named_even_under_a_new_seal = forgeries(
+    {
+        "entry": put(
+            "pairs/0/point/entries/0",
+            lambda ends: [(float.fromhex(ends[1]) + by).hex() for by in (1e-3, 2e-3)],
+        ),
+        "memory": array("pairs/0/state/memory.0", lambda numbers: numbers + 0.1, "pairs[0].state"),
+    }
+)

@@ -9,13 +9,13 @@ from analysis.certificates.certificate import RefusedError, Visit
 from analysis.certificates.claims.theorem1 import check_states
 from analysis.certificates.replay import Replay, check_state
 from analysis.certify import certify
-from analysis.check_certificate import CheckSettings, check_certificate, visited_pairs
+from analysis.check_certificate import check_certificate, visited_pairs
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
-from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from implicit.runs.folder import RunFolder
-from implicit.runs.loading import Run, initial_model, load_run
+from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import ONE_PROCESS, weights_of
+from tests.small_models import untrained
 
 SMALL = {"d_model": 4, "d_state": 2, "head_size": 4}
 DELTA = {"d_model": 4, "heads": 2, "key_size": 2, "value_size": 3}
@@ -33,20 +33,18 @@ WORDS = [(0, 1, 1, 0, 1), (0, 1), (1, 1, 1), (1,), (), (0, 1, 1, 0, 1)]
 
 
 def of(model: Any, config: Any) -> Replay:
-    weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    return Replay(weights, config.as_json()["sizes"], config.model)
+    return Replay(weights_of(model), config.as_json()["sizes"], config.model)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_states_are_those_of_the_model(name: str) -> None:
     kind, sizes = MODELS[name]
-    config = recipe("parity", kind, seed=1, **sizes)
-    model = initial_model(config, config.build_task())
-    if kind != "mamba2":
-        with torch.no_grad():  # so that the iteration settles, nearly everywhere
-            for weight, parameter in model.named_parameters():
-                if weight.endswith("in_proj.weight"):
-                    parameter.mul_(0.3)
+    run = untrained(kind, seed=1, **sizes)
+    model, config = run.model, run.config
+    with torch.no_grad():  # so that the iteration settles, nearly everywhere
+        for weight, parameter in model.named_parameters():
+            if kind != "mamba2" and weight.endswith("in_proj.weight"):
+                parameter.mul_(0.3)
     precise = in_double_precision(model)
     solve = Solve("sequential", stopping=Stopping(rtol=1e-13, max_iterations=2000))
     found = of(model, config).states(WORDS)
@@ -80,20 +78,6 @@ def test_all_words_of_a_stored_run_lead_where_it_goes() -> None:
         check_state({name: part.numpy().ravel() for name, part in visit.state.items()}, state, "state")
 
 
-@pytest.fixture
-def restless(tmp_path: Any) -> Run:
-    """Its self-map is so steep that some tokens end in cycles."""
-    config = recipe("parity", "implicit-mamba2", seed=2, max_iterations=60, **SMALL)
-    folder = RunFolder(tmp_path / "steep")
-    folder.begin(config)
-    model = initial_model(config, config.build_task())
-    with torch.no_grad():
-        model.get_parameter("mixers.0.in_proj.weight").mul_(40)
-        model.get_parameter("mixers.0.out_proj.weight").mul_(40)
-    folder.finish(model)
-    return load_run(folder.path)
-
-
 def test_nothing_may_be_claimed_behind_a_token_that_does_not_settle(restless: Run) -> None:
     certificate = certify(restless, states=6, sequences=4, length=8)
     claim = certificate.only
@@ -112,7 +96,7 @@ def test_nothing_may_be_claimed_behind_a_token_that_does_not_settle(restless: Ru
     ):
         check_states(claim.model_copy(update={"pairs": pairs}), visits, replay)
     if claim.summary["existence"]:
-        check_certificate(certificate, restless, CheckSettings(processes=1))
+        check_certificate(certificate, restless, ONE_PROCESS)
 
 
 def test_places_know_their_words() -> None:

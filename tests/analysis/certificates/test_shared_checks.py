@@ -1,4 +1,4 @@
-"""What the checkers share: sizes of states, the order of their entries, the Newton map over a box."""
+"""Parts that the checkers share: sizes of states, the order of their entries, the Newton map over a box."""
 
 from typing import Any, cast
 

@@ -27,7 +27,7 @@ FIRST = TAU * B * CENTRE
 
 
 class Line:
-    """What the checker asks of a model."""
+    """The model as far as the checker asks it."""
 
     size = 1
     damping = arb(TAU)

@@ -1,4 +1,4 @@
-"""What a verdict says of an automaton: not its name, but what it is."""
+"""A verdict describes an automaton by what it is, and not by its name."""
 
 import numpy as np
 import pytest

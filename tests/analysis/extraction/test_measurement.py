@@ -90,7 +90,7 @@ def test_the_automaton_of_a_task_without_a_name_is_that_of_the_task() -> None:
 
 @pytest.mark.parametrize("language", ["(b*ab*a)*b*", ".*ab", ".*abb?"])
 def test_the_machine_of_a_language_is_found(language: str) -> None:
-    """What a model answers at lengths below the first at which words are asked does not count."""
+    """Answers below the first length at which words are asked do not count."""
     task = task_from(f"recognition:{language}")
     assert isinstance(task, Recognition)
     exact, first = task.machine(), task.first_asked()

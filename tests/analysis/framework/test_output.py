@@ -1,5 +1,11 @@
+"""Files of results: what is in them, whole at every moment, and never those of another run in their place."""
+
+import contextlib
+import dataclasses
 import hashlib
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,19 +13,19 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from analysis import agreement, convergence, jacobian, length_generalization
+from analysis import convergence, jacobian, length_generalization
+from analysis.convergence import ANALYSIS
 from analysis.framework.figures import new_figure, save_figure, styled
 from analysis.framework.output import RunIdentity, default_folder, json_ready, weights_sha256
 from implicit.runs.loading import STORED_RUNS, Run
 
-SMALL = ["--sequences", "3", "--length", "6"]
-COMMANDS = {
-    "jacobian": (jacobian.main, [*SMALL, "--states", "3"]),
-    "convergence": (convergence.main, [*SMALL, "--rtol", "1e-4"]),
-    "agreement": (agreement.main, [*SMALL, "--examples", "1", "--starts", "2"]),
-    "length_generalization": (length_generalization.main, ["--lengths", "4", "6", "--sequences", "3"]),
+COMMANDS: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
+    "convergence": (convergence, ["--length", "6", "--rtol", "1e-4"], {"length": 6, "rtol": 1e-4}),
+    "length_generalization": (length_generalization, ["--lengths", "4", "6"], {"lengths": (4, 6)}),
 }
+"""A question about one run, and one about several."""
 
 
 def test_the_hash_is_that_of_the_weights_file(make_run: Any) -> None:
@@ -33,8 +39,8 @@ def test_a_command_writes_what_was_computed_beside_its_figure(
     make_run: Any, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run("implicit-mamba2", contracting=True)
-    main, flags = COMMANDS[name]
-    assert main([str(run.path), *flags, "--seed", "7"]) == 0
+    module, flags, settings = COMMANDS[name]
+    assert module.main([str(run.path), *flags, "--sequences", "3", "--seed", "7"]) == 0
     folder = run.path / "analysis" / name
     assert sorted(path.name for path in folder.iterdir()) == [
         f"{name}.{kind}" for kind in ("caption.txt", "json", "pdf", "png")
@@ -46,14 +52,7 @@ def test_a_command_writes_what_was_computed_beside_its_figure(
     assert content["environment"]["torch"]
     identity = content["run"] if "run" in content else content["runs"][0]
     assert identity == RunIdentity.of(run).__dict__
-    expected: Any = {
-        "jacobian": lambda: jacobian.analyse(run, sequences=3, length=6, states=3, seed=7),
-        "convergence": lambda: convergence.analyse(run, sequences=3, length=6, rtol=1e-4, seed=7),
-        "agreement": lambda: agreement.analyse(run, sequences=3, length=6, examples=1, starts=2, seed=7),
-        "length_generalization": lambda: length_generalization.analyse(
-            run, lengths=(4, 6), sequences=3, seed=7
-        ),
-    }[name]()
+    expected = module.analyse(run, **settings, sequences=3, seed=7)
     # the same computation in the same process: equal to the last bit
     assert content["result"] == json_ready(expected.numbers())
 
@@ -78,3 +77,107 @@ def test_equal_figures_are_equal_files_and_the_caller_keeps_his_settings(tmp_pat
     assert mpl.get_backend() == backend
     assert dict(mpl.rcParams) == settings
     assert not plt.get_fignums()
+
+
+FEW = ["--length", "6", "--sequences", "2", "--states", "2"]
+LENGTHS = ["--lengths", "6", "--sequences", "2"]
+
+
+def test_runs_named_alike_do_not_share_a_folder(
+    make_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = make_run("lstm", name="a/run")
+    second = make_run("gru", name="b/run")
+    out = ["--out", str(tmp_path / "out")]
+    assert jacobian.main([str(first.path), *FEW, *out]) == 0
+    before = (tmp_path / "out" / "jacobian.json").read_bytes()
+    capsys.readouterr()
+    assert jacobian.main([str(second.path), *FEW, *out]) == 2
+    error = capsys.readouterr().err
+    assert "out, which holds jacobian.json of other weights (run); give another folder with --out" in error
+    assert (tmp_path / "out" / "jacobian.json").read_bytes() == before
+    assert jacobian.main([str(first.path), *FEW, *out, "--seed", "1"]) == 0  # of the same run: replaced
+    assert json.loads((tmp_path / "out" / "jacobian.json").read_text())["settings"]["seed"] == 1
+
+
+def test_a_comparison_of_other_runs_is_not_replaced(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the default folder of several runs is out/length_generalization
+    runs = [str(make_run(model).path) for model in ("lstm", "gru", "elman")]
+    assert length_generalization.main([*runs[:2], *LENGTHS]) == 0
+    assert length_generalization.main([*runs[1:], *LENGTHS]) == 2
+    assert length_generalization.main([*runs[1::-1], *LENGTHS]) == 0  # the same runs in another order
+
+
+def test_results_are_not_written_through_a_link_out_of_the_run_folder(
+    make_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, mine = make_run("lstm"), tmp_path / "mine"
+    (mine / "jacobian").mkdir(parents=True)
+    (mine / "jacobian" / "jacobian.json").write_text("precious")
+    (run.path / "analysis").symlink_to(mine)
+    assert jacobian.main([str(run.path), *FEW]) == 2
+    assert f"analysis is a link to {mine}; remove it, or give another" in capsys.readouterr().err
+    assert (mine / "jacobian" / "jacobian.json").read_text() == "precious"
+    (tmp_path / "elsewhere").symlink_to(run.path.rename(tmp_path / "moved"))
+    (tmp_path / "moved" / "analysis").unlink()
+    assert jacobian.main([str(tmp_path / "elsewhere"), *FEW]) == 0
+
+
+FILES = {f"convergence.{kind}" for kind in ("caption.txt", "json", "pdf", "png")}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class KilledAt:
+    """Replaces calls of functions that change files; the n-th does not come back."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                raise Killed
+            return function(*arguments, **options)
+
+        return call
+
+
+def test_new_results_never_lie_beside_old_ones(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, settings = make_run("implicit-mamba2", contracting=True), ANALYSIS.settings(sequences=3, length=6)
+    outcome = ANALYSIS.measure(run, settings)
+    quick = dataclasses.replace(ANALYSIS, measure=lambda *_: outcome, draw=lambda *_: Figure((1, 1)))
+    for number in range(1, 100):
+        for name in FILES:
+            (tmp_path / name).write_bytes(b"old")
+        killed = KilledAt(number)
+        with monkeypatch.context() as patch:
+            for name in ("replace", "unlink"):
+                patch.setattr(os, name, killed(getattr(os, name)))
+            with contextlib.suppress(Killed):
+                quick.answer([run], settings, [tmp_path])
+        old = {
+            name for name in FILES if (tmp_path / name).exists() and (tmp_path / name).read_bytes() == b"old"
+        }
+        new = {name for name in FILES if (tmp_path / name).exists()} - old
+        assert not old or not new, f"call {number}: {old} and {new}"
+        if killed.left > 0:
+            break
+    assert new == FILES
+
+
+def test_what_a_killed_process_left_is_removed(make_run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    mine, left = out / ".unfinished-notes", out / f".unfinished-{2**22 + 1}-abc"  # there is no such process
+    mine.mkdir(parents=True)
+    left.mkdir()
+    run, settings = make_run("implicit-mamba2", contracting=True), ANALYSIS.settings(sequences=3, length=6)
+    ANALYSIS.answer([run], settings, [out])
+    assert {path.name for path in out.iterdir()} == {mine.name, *FILES}

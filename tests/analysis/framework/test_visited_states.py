@@ -1,3 +1,5 @@
+"""States at tokens of sequences: where their history leads, spread over tokens, and never at padding."""
+
 from collections import Counter
 from typing import Any
 
@@ -5,6 +7,9 @@ import pytest
 import torch
 
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
+from automata import make_task
+from automata.errors import InputError
+from implicit.training.streams import TokenBatch
 
 
 def test_no_state_is_chosen_at_padding(make_run: Any) -> None:
@@ -50,3 +55,11 @@ def test_fewer_states_come_back_if_fewer_histories_exist(make_run: Any) -> None:
     tokens, _ = sample_sequences(run.task, sequences=64, length=3, seed=0)
     # Histories of 2 and of 3 tokens: 4 + 8 of them, all drawn among 64 sequences.
     assert len(visited_states(in_double_precision(run.model), tokens, 64)) == 12
+
+
+def test_padded_sequences_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = torch.zeros(2, 5, dtype=torch.long)
+    batch = TokenBatch(tokens, tokens, torch.ones(2, 5), torch.tensor([5, 3]), None)
+    monkeypatch.setattr("analysis.framework.visited_states.sample_batch", lambda *_: batch)
+    with pytest.raises(InputError, match="task parity pads its sequences, of which the shortest has 3 of 5"):
+        sample_sequences(make_task("parity"), 2, 5, 0)

@@ -1,4 +1,4 @@
-"""What is said of codes against codes whose geometry is known, in any basis."""
+"""The description of codes against codes whose geometry is known, in any basis."""
 
 import math
 
@@ -13,7 +13,7 @@ from automata.tasks import make_task
 from automata.tasks.word_problem import WordProblem
 
 ROUNDING = 1e-9
-"""Of sums of at most 10,000 products of numbers of size 1."""
+"""Rounding of sums of at most 10,000 products of numbers of size 1."""
 S4 = symmetric_group(4)
 TASK = WordProblem.from_monoid(S4)
 SYMMETRY = symmetry_of(TASK)

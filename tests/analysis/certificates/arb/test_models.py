@@ -1,19 +1,20 @@
 """The checker's evaluations against the float64 models, and Φ alone against Φ with derivatives."""
 
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from flint import arb, arb_mat, ctx
+from torch import Tensor
 
 from analysis.certificates.arb.linear import exact_vector, precision
 from analysis.certificates.arb.models import ArbModel
 from analysis.certificates.claims.theorem1 import EVALUATIONS
 from automata.tasks import make_task
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import build_model
+from tests.analysis.lines import weights_of
 from theory import latent_jacobian
 from theory.blocks import BlockMap
 from theory.forward_mode import directional
@@ -23,56 +24,134 @@ GROUPS: dict[str, Any] = {**SIZES, "d_model": 8, "groups": 2, "d_conv": 2, "resi
 DELTA: dict[str, Any] = {"d_model": 6, "heads": 2, "key_size": 3, "value_size": 4}
 PLACES = {"implicit-mamba2": (7, 5), "implicit-deltanet": (17, 13)}
 """Entries of ∂h'/∂h that are not zero: of DeltaNet's (1, 1, 1) and (1, 0, 1) of [heads, key, value]."""
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "Mamba-2": ("implicit-mamba2", SIZES),
-    "layers and groups": ("implicit-mamba2", {**GROUPS, "layers": 2}),
-    "no window": ("implicit-mamba2", {**SIZES, "d_conv": 1}),
-    "DeltaNet": ("implicit-deltanet", DELTA),
-    "two layers of DeltaNet": ("implicit-deltanet", {**DELTA, "layers": 2, "residual": False, "d_conv": 2}),
-    "reflections": ("implicit-deltanet", {**DELTA, "d_conv": 1, "negative_eigenvalues": True}),
+ONE_LAYER = {"plain": SIZES, "groups": GROUPS, "no window": {**SIZES, "d_conv": 1}}
+MAMBA = {
+    **ONE_LAYER,
+    "layers": {**GROUPS, "layers": 2},
+    "three wide layers": {**GROUPS, "d_model": 4, "layers": 3, "expand": 4, "d_state": 5, "residual": True},
 }
+DELTANETS = {
+    "DeltaNet": DELTA,
+    "two layers of DeltaNet": {**DELTA, "layers": 2, "residual": False, "d_conv": 2},
+    "reflections": {**DELTA, "d_conv": 1, "negative_eigenvalues": True},
+}
+TOKEN = 2
+FLOAT64 = 1e-12
+"""128 bits against float64 and its rounding."""
 
 
-@pytest.mark.parametrize("name", CASES)
+class Case:
+    """A model with random weights, its evaluation in balls, a latent and a state."""
+
+    def __init__(self, name: str) -> None:
+        self.kind = "implicit-deltanet" if name in DELTANETS else "implicit-mamba2"
+        torch.manual_seed(0)
+        model: Any = build_model(self.kind, {**MAMBA, **DELTANETS}[name], make_task("S3"))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        self.size, self.layers = model.config.d_model, model.config.layers
+        with precision(128):
+            self.checked: Any = EVALUATIONS[self.kind](weights_of(model), model.config.model_dump())
+        self.zeros = {key: entry[0].double() for key, entry in model.init_state(1).items()}
+        self.z, self.vector = self.random(self.size), self.random(sum(map(Tensor.numel, self.zeros.values())))
+        self.transition = model.double().transition(TOKEN)
+
+    def random(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+    def parts(self, vector: Tensor) -> dict[str, Tensor]:
+        """A state from its entries, in the order of the checker."""
+        sizes = [self.zeros[key].numel() for key in self.checked.shapes]
+        pieces = zip(self.checked.shapes, vector.split(sizes), strict=True)
+        return {key: piece.view(self.zeros[key].shape) for key, piece in pieces}
+
+    def balls(self) -> tuple[Any, Any]:
+        """The latent and the state for the checker."""
+        return exact_vector(self.z.numpy()), self.checked.state(exact_vector(self.vector.numpy()))
+
+
+def numbers(rows: Any) -> Any:
+    return np.array([[float(entry) for entry in row] for row in rows])
+
+
+@pytest.mark.parametrize("name", [*MAMBA, *DELTANETS])
 def test_values_and_derivatives(name: str) -> None:
-    kind, sizes = CASES[name]
-    torch.manual_seed(0)
-    model: Any = build_model(kind, sizes, make_task("S3"))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    weights = {key: value.numpy().copy() for key, value in model.state_dict().items()}
-    generator = torch.Generator().manual_seed(1)
-    state = {
-        key: torch.randn(entry.shape[1:], generator=generator, dtype=torch.float64)
-        for key, entry in model.init_state(1).items()
-    }
-    size, layers, token = model.config.d_model, model.config.layers, 2
-    z = torch.randn(size, generator=generator, dtype=torch.float64)
-    row, column = PLACES[kind]
+    case = Case(name)
+    row, column = PLACES[case.kind]
     with precision(128):
-        checked = EVALUATIONS[kind](weights, model.config.model_dump())
-        entries = checked.state([e for part in checked.shapes for e in exact_vector(state[part].numpy())])
-        values, slopes, found = checked.evaluate(token, exact_vector(z.numpy()), entries, [column] * layers)
-        rates = [checked.entry_rates(found, layer, (row, column), entries) for layer in range(layers)]
-        same = [checked.entry_rates(found, layer, (column, column), entries) for layer in range(layers)]
-    transition = model.double().transition(token)
-    # 128 bits against float64: the rounding of the latter
-    expected = transition.self_map(z, state).detach().numpy()
-    np.testing.assert_allclose([float(value) for value in values], expected, atol=1e-13)
-    A = latent_jacobian(transition, state, z).numpy()
-    np.testing.assert_allclose([[float(e) for e in each[:size]] for each in slopes], A, atol=1e-12)
-    for layer in range(layers):
-        block = BlockMap(transition, state, (f"{checked.block}.{layer}",))
+        z, entries = case.balls()
+        values, slopes, found = case.checked.evaluate(TOKEN, z, entries, [column] * case.layers)
+        rates, same = (
+            [case.checked.entry_rates(found, layer, (place, column), entries) for layer in range(case.layers)]
+            for place in (row, column)
+        )
+    state, size = case.parts(case.vector), case.size
+    expected = case.transition.self_map(case.z, state).detach()
+    np.testing.assert_allclose(numbers([values])[0], expected, atol=FLOAT64)
+    A = latent_jacobian(case.transition, state, case.z)
+    np.testing.assert_allclose(numbers(slopes)[:, :size], A, atol=FLOAT64)
+    for layer in range(case.layers):
+        block = BlockMap(case.transition, state, (f"{case.checked.block}.{layer}",))
         unit = torch.zeros_like(block.vector)
         unit[column] = 1.0
-        along = directional(partial(block.self_map, z), block.vector, unit[None])[0]
-        np.testing.assert_allclose([float(each[size + layer]) for each in slopes], along.numpy(), atol=1e-12)
-        direct = directional(partial(block.state_update, z), block.vector, unit[None])[0]
-        assert float(rates[layer][size + layer]) == pytest.approx(direct[row].item(), abs=1e-12)
-        assert float(same[layer][size + layer]) == pytest.approx(direct[column].item(), abs=1e-12)
-        through = torch.func.jacrev(lambda z, block=block: block.state_update(z, block.vector)[row])(z)
-        np.testing.assert_allclose([float(r) for r in rates[layer][:size]], through.detach(), atol=1e-12)
+        along = directional(partial(block.self_map, case.z), block.vector, unit[None])[0]
+        np.testing.assert_allclose(numbers(slopes)[:, size + layer], along, atol=FLOAT64)
+        direct = directional(partial(block.state_update, case.z), block.vector, unit[None])[0]
+        assert float(rates[layer][size + layer]) == pytest.approx(direct[row].item(), abs=FLOAT64)
+        assert float(same[layer][size + layer]) == pytest.approx(direct[column].item(), abs=FLOAT64)
+        through = torch.func.jacrev(lambda z, block=block: block.state_update(z, block.vector)[row])(case.z)
+        np.testing.assert_allclose(numbers(rates)[layer, :size], through.detach(), atol=FLOAT64)
+
+
+@pytest.mark.parametrize("name", ONE_LAYER)
+def test_derivatives_along_directions_of_the_state(name: str) -> None:
+    """Derivatives of Φ and G along z and along columns of the whole state, against autograd in float64."""
+    case = Case(name)
+    directions = case.random(len(case.vector), 2)
+
+    def both(latent: Tensor, along: Tensor) -> tuple[Tensor, Tensor]:
+        here = case.parts(case.vector + directions @ along)
+        after = case.transition.state_update(latent, here)
+        return case.transition.self_map(latent, here), torch.cat([after[key].flatten() for key in here])
+
+    at = case.z, torch.zeros(2, dtype=torch.float64)
+    expected = torch.autograd.functional.jacobian(both, at)
+    with precision(128):
+        rows = [[arb(float(entry)) for entry in row] for row in directions]
+        image, rates, following = case.checked.evaluate_along(TOKEN, *case.balls(), rows)
+    np.testing.assert_allclose(numbers([image])[0], both(*at)[0].detach(), atol=FLOAT64)
+    for found, jacobians in ((rates, expected[0]), (following, expected[1])):
+        np.testing.assert_allclose(numbers(found), torch.cat(jacobians, dim=1), atol=FLOAT64)
+
+
+@pytest.mark.parametrize("name", MAMBA)
+def test_the_next_state_has_the_parts_of_every_layer(name: str) -> None:
+    case = Case(name)
+    with precision(128):
+        z, state = case.balls()
+        _, _, found = case.checked.evaluate(TOKEN, z, state, None)
+        after = case.checked.following(found, state)
+    expected = case.transition.state_update(case.z, case.parts(case.vector))
+    assert set(after) == set(expected) == set(case.zeros)
+    for key, part in expected.items():
+        np.testing.assert_allclose(numbers(after[key]).ravel(), part.detach().flatten(), atol=FLOAT64)
+
+
+@pytest.mark.parametrize("name", MAMBA)
+def test_phi_alone_is_phi_with_derivatives(name: str) -> None:
+    case = Case(name)
+    with precision(128):
+        latent, state = case.balls()
+        for token, scale in ((0, 0.0), (1, 1.0), (2, 30.0)):
+            z = [scale * entry for entry in latent]
+            expected, _, _ = case.checked.evaluate(token, z, state, [0] * case.layers)
+            found = case.checked.image(token, z, state)
+            assert len(found) == case.size
+            for ours, other in zip(found, expected, strict=True):
+                assert ours.overlaps(other)
+                # both are sharp: a few hundred operations at 128 bits, in a model of moderate slopes
+                assert max(ours.rad(), other.rad()) < arb(2) ** -90
 
 
 def test_the_precision_is_put_back() -> None:
@@ -85,116 +164,11 @@ def test_the_precision_is_put_back() -> None:
     assert ctx.prec == before
 
 
-@pytest.mark.parametrize(
-    "sizes", [SIZES, GROUPS, {**SIZES, "d_conv": 1}], ids=["plain", "groups", "no window"]
-)
-def test_derivatives_along_directions_of_the_state(sizes: dict[str, Any]) -> None:
-    """Of Φ and G along z and along columns of the whole state, window first, against autograd in float64."""
-    torch.manual_seed(3)
-    config = ImplicitMamba2Config(vocabulary_size=3, output_size=2, **sizes)
-    model = ImplicitMamba2(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    weights = {key: value.numpy().copy() for key, value in model.state_dict().items()}
-    arb_model = ArbModel(weights, config.model_dump())
-    transition = model.double().transition(1)
-    shapes = {key: entry.shape[1:] for key, entry in model.init_state(1).items()}
-    names = list(arb_model.shapes)
-    counts = [int(np.prod(shapes[key])) for key in names]
-    rng = torch.Generator().manual_seed(4)
-    z = torch.randn(config.d_model, generator=rng, dtype=torch.float64)
-    state = torch.randn(sum(counts), generator=rng, dtype=torch.float64)
-    directions = torch.randn(sum(counts), 2, generator=rng, dtype=torch.float64)
-
-    def parts(vector: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {key: part.view(shapes[key]) for key, part in zip(names, vector.split(counts), strict=True)}
-
-    def both(latent: torch.Tensor, along: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        here = parts(state + directions @ along)
-        after = transition.state_update(latent, here)
-        return transition.self_map(latent, here), torch.cat([after[key].flatten() for key in names])
-
-    nowhere = torch.zeros(2, dtype=torch.float64)
-    expected = torch.autograd.functional.jacobian(both, (z, nowhere))
-    with precision(128):
-        rows = [[arb(float(entry)) for entry in row] for row in directions]
-        image, rates, following = arb_model.evaluate_along(
-            1, exact_vector(z.numpy()), arb_model.state(exact_vector(state.numpy())), rows
-        )
-    np.testing.assert_allclose([float(value) for value in image], both(z, nowhere)[0].detach(), atol=1e-13)
-    for found, jacobians in ((rates, expected[0]), (following, expected[1])):
-        numbers = np.array([[float(entry) for entry in row] for row in found])
-        # 128 bits against float64 and its rounding
-        np.testing.assert_allclose(numbers, torch.cat(jacobians, dim=1).numpy(), atol=1e-12)
-
-
 def test_a_model_keeps_its_residual_unless_its_sizes_say_otherwise() -> None:
     """Configurations of the first format do not name it."""
-    torch.manual_seed(0)
-    config = ImplicitMamba2Config(vocabulary_size=3, output_size=2, **SIZES)
-    weights = {key: value.numpy() for key, value in ImplicitMamba2(config).state_dict().items()}
-    sizes = config.model_dump()
+    model: Any = build_model("implicit-mamba2", SIZES, make_task("S3"))
+    weights, sizes = weights_of(model), model.config.model_dump()
     assert ArbModel(weights, sizes).residual is True
     assert ArbModel(weights, {**sizes, "residual": False}).residual is False
-    assert (
-        ArbModel(weights, {key: value for key, value in sizes.items() if key != "residual"}).residual is True
-    )
-
-
-def test_the_next_state_has_the_parts_of_every_layer() -> None:
-    torch.manual_seed(5)
-    config = ImplicitMamba2Config(vocabulary_size=3, output_size=2, **{**GROUPS, "layers": 2})
-    model = ImplicitMamba2(config)
-    arb_model = ArbModel(
-        {key: value.numpy() for key, value in model.state_dict().items()}, config.model_dump()
-    )
-    generator = torch.Generator().manual_seed(6)
-    state = {
-        key: torch.randn(entry.shape[1:], generator=generator, dtype=torch.float64)
-        for key, entry in model.init_state(1).items()
-    }
-    z = torch.randn(config.d_model, generator=generator, dtype=torch.float64)
-    with precision(128):
-        rows = {
-            key: [exact_vector(row) for row in entry.flatten(0, -2).numpy()] for key, entry in state.items()
-        }
-        _, _, found = arb_model.evaluate(1, exact_vector(z.numpy()), rows, None)
-        after = arb_model.following(found, rows)
-    expected = model.double().transition(1).state_update(z, state)
-    assert set(after) == set(expected) == {"conv.0", "ssm.0", "conv.1", "ssm.1"}
-    for key, part in expected.items():
-        numbers = [float(entry) for row in after[key] for entry in row]
-        np.testing.assert_allclose(numbers, part.detach().flatten(), atol=1e-13)  # float64 rounding
-
-
-SHAPES: list[dict[str, Any]] = [
-    {},
-    {"d_conv": 1},
-    {"groups": 2, "expand": 4},
-    {"layers": 2, "residual": False},
-    {"layers": 3, "expand": 4, "d_state": 5, "groups": 2},
-]
-
-
-@pytest.mark.parametrize("sizes", SHAPES, ids=str)
-def test_phi_alone_is_phi_with_derivatives(sizes: dict[str, Any]) -> None:
-    torch.manual_seed(0)
-    whole = {"vocabulary_size": 3, "output_size": 2, "d_model": 4, "head_size": 4, "d_state": 2, **sizes}
-    config = ImplicitMamba2Config(**cast(Any, whole))
-    weights = {name: value.numpy() for name, value in ImplicitMamba2(config).state_dict().items()}
-    generator = np.random.default_rng(0)
-    with precision(128):
-        model = ArbModel(weights, config.model_dump())
-        count = sum(rows * columns for rows, columns in model.shapes.values())
-        for token, scale in ((0, 0.0), (1, 1.0), (2, 30.0)):
-            z = [arb(float(x)) for x in scale * generator.normal(size=model.size)]
-            state = model.state([arb(float(x)) for x in generator.normal(size=count)])
-            expected, _, _ = model.evaluate(token, z, state, [0] * len(model.blocks))
-            found = model.image(token, z, state)
-            assert len(found) == model.size
-            for ours, other in zip(found, expected, strict=True):
-                assert ours.overlaps(other)
-                # both are sharp: a few hundred operations at 128 bits, in a model of moderate slopes
-                assert ours.rad() < arb(2) ** -90
-                assert other.rad() < arb(2) ** -90
+    del sizes["residual"]
+    assert ArbModel(weights, sizes).residual is True

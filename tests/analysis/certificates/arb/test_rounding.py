@@ -18,7 +18,7 @@ from theory.rigorous.rounded import FLOAT64, FloatFormat, Rounded
 BITS = 160
 POSITIONS = 8
 NEAR = 0.02
-"""What other roundings are beside those of functions that are 1,024 ulps off."""
+"""Size of other roundings beside those of functions that are 1,024 ulps off."""
 
 
 @pytest.fixture(params=["stored", "random", "plain"])

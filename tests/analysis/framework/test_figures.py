@@ -1,5 +1,6 @@
-"""Colours mean one thing each, and readers with either common colour blindness can tell them apart."""
+"""Figures: colours that mean one thing each to every reader, and labels of logarithmic axes."""
 
+import itertools
 from itertools import combinations
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
+from analysis.framework.figures import log_axis, new_figure, styled
 from analysis.framework.palette import (
     FINDING_LOOKS,
     MODE_LOOKS,
@@ -96,3 +98,22 @@ def test_other_models_look_like_no_registered_one() -> None:
     looks = model_looks([*MODELS, *(f"mine:{number}" for number in range(4))])
     assert len({look.color for look in looks.values()}) == len(MODELS) + 4
     assert len(set(distinct_looks([Look("red")] * 4))) == 4
+
+
+@pytest.mark.parametrize("most", [3, 6])
+@pytest.mark.parametrize("decades", [0.75, 0.9, 1.0, 1.2, 1.5, 1.7, 1.9])
+def test_an_axis_of_up_to_two_decades_has_two_labels_at_least_and_no_more_than_wanted(
+    decades: float, most: int
+) -> None:
+    for first in (1.0, 1.3, 1.9, 2.1, 3.1, 4.9, 5.1, 7.0, 9.9):
+        with styled():
+            axes = new_figure(2, 2).subplots()
+            axes.plot([first * 1e4, first * 1e4 * 10**decades], [1, 2])
+            log_axis(axes, "x", most=most)
+        low, high = axes.get_xlim()
+        places = [tick for tick in axes.xaxis.get_major_locator()() if low <= tick <= high]
+        assert 2 <= len(places) <= most
+        steps = [after / before for before, after in itertools.pairwise(places)]
+        assert all(1.9 < step < 10.1 for step in steps)
+        digits = {f"{place:e}"[:8] for place in places}
+        assert digits <= {f"{digit}.000000" for digit in (1, 2, 3, 5)}
