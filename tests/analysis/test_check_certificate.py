@@ -14,7 +14,6 @@ from analysis.certificates import certificate as certificate_format
 from analysis.certificates import replay
 from analysis.certificates.certificate import RefusedError, parse_certificate
 from analysis.certificates.claims.theorem1 import Explicit, PairChecker
-from analysis.certificates.claims.words import check_iteration
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from benchmarks.certificate_mutations.targets import targets
@@ -169,15 +168,6 @@ def test_the_work_of_an_iteration_counts_its_words_and_weights(run: Run) -> None
     one.states([[0]])
     two.states([[0], [1]])
     assert two.work - one.work == one.of_a_row > sum(part.size for part in weights.values())
-
-
-def test_more_iterations_than_can_be_followed_are_refused(run_of_code: Path) -> None:
-    loaded = load_run(run_of_code, task="parity")
-    sizes = {**loaded.config.as_json()["sizes"], "max_iterations": 10**12}
-    claim = certify(loaded, claim="words", length=1).only
-    many = claim.model_copy(update={"iterations": 10**12})
-    with pytest.raises(RefusedError, match="iterations: are more than 100000"):
-        check_iteration(many, sizes, state=18, tokens=2)
 
 
 def test_a_certificate_that_takes_too_long_is_refused_before_anything_starts(

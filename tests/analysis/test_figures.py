@@ -1,10 +1,7 @@
 """The figures of all analyses: legible at paper width, their curves are the numbers, their captions short."""
 
 import dataclasses
-import json
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -201,22 +198,3 @@ def test_seeds_of_a_model_are_one_group_with_a_band() -> None:
     for place, values in zip((16, 64), seeds.T, strict=True):
         at = band[band[:, 0] == place, 1]
         assert (at.min(), at.max()) == (values.min(), values.max())
-
-
-def test_a_command_writes_its_figure_as_wide_as_asked_with_a_caption(
-    make_run: Callable[..., Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, out = make_run("lstm"), tmp_path / "out"
-    flags = ["--lengths", "4", "--sequences", "4", "--seed", "3", "--out", str(out)]
-    assert length_generalization.main([str(run.path), *flags, "--width", "3.3"]) == 0
-    png = (out / "length_generalization.png").read_bytes()
-    assert int.from_bytes(png[16:20], "big") == 990
-    caption = (out / "length_generalization.caption.txt").read_text(encoding="utf-8")
-    content = json.loads((out / "length_generalization.json").read_text())
-    sentence = content["findings"]["lstm"]["sentence"]
-    assert f"Found: {sentence}." in caption
-    assert sentence in " ".join(capsys.readouterr().out.split())
-    assert f"with seed 2, {content['runs'][0]['parameters']} parameters" in caption
-    assert "Settings: lengths 4, sequences 4" in caption
-    assert length_generalization.main([str(run.path), *flags, "--width", "wide"]) == 2
-    assert "width is 'wide'; give inches from 3 to 20" in capsys.readouterr().err

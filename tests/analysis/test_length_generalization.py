@@ -8,9 +8,9 @@ import scipy.stats
 import torch
 
 from analysis import length_generalization
-from automata.errors import InputError
 from automata.tasks.repl_language import ReplLanguage
 from implicit.training.streams import Stream, draw_batch
+from tests.refusals import refusals
 
 
 @pytest.mark.parametrize("name", ["implicit-mamba2", "mamba2", "lstm"])
@@ -110,11 +110,10 @@ def test_the_interval_covers_the_mean_of_correlated_tokens() -> None:
     assert ((narrow[:, 0] <= 0.5) & (narrow[:, 1] >= 0.5)).mean() < 0.9
 
 
-def test_what_is_no_run_is_named() -> None:
-    with pytest.raises(InputError, match=r"^run is 3; give a loaded one"):
-        length_generalization.analyse(3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^runs is empty; "):
-        length_generalization.analyse([])
+test_what_is_no_run_is_named = refusals(
+    (lambda: length_generalization.analyse(3), "^run is 3; give a loaded one"),  # type: ignore[arg-type]
+    (lambda: length_generalization.analyse([]), "^runs is empty; "),
+)
 
 
 def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:

@@ -1,14 +1,11 @@
 """Models made by hand from the exact filter: what the analysis must find of them is known."""
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.specification import task_from
-from implicit.config.run import TrainConfig
 from implicit.models.interface import ModelConfig
 from implicit.models.step_model import StepModel
 from implicit.runs.loading import Run
@@ -117,5 +114,4 @@ class Uniform(ExactFilter):
 
 
 def run_of(model: ExactFilter, task: PartiallyObserved, *, name: str = "by-hand", length: int = 16) -> Run:
-    config = TrainConfig.of(task=TASK, model="lstm", length=length)
-    return Run(Path("runs") / name, config, model.eval(), task, [])
+    return Run.of(model, task, name=name, length=length)

@@ -1,7 +1,9 @@
 """The search against a model: against all rounds one by one, the exact filter, and errors read otherwise."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
 from implicit.runs.loading import Run, load_run
 from tests.analysis.belief.models import ExactFilter, Uniform, observed_task, run_of
+from tests.refusals import refusals
 
 ROUNDING = 1e-9  # of float64 logarithms of probabilities down to 1e-12
 
@@ -90,31 +93,32 @@ def test_a_wider_beam_finds_no_better_sequence_in_one_round_and_likely_values_no
     assert (evidence[1:][asked[:-1]] >= np.minimum(0.2, exact[:-1][asked[:-1]].max(axis=1)) - 1e-12).all()
 
 
-@pytest.mark.parametrize(
-    ("chosen", "message"),
-    [
-        ({"rounds": 0}, "rounds is 0"),
-        ({"beam": 0}, "beam is 0"),
-        ({"least_probability": 0.0}, r"least_probability is 0.0; give a number in \(0, 1\]"),
-        ({"least_probability": 1.5}, "least_probability is 1.5"),
-        ({"least_probability": float("nan")}, "least_probability is nan"),
-        ({"least_probability": "x"}, "least_probability is 'x'; give a number"),
-        ({"seed": -1}, "seed is -1; give at least 0"),
-        ({"rounds": 1, "actions": 30}, "a search over at least 823564528378596 candidates .* fewer actions"),
-        ({"actions": 10**9}, "GiB of memory"),
-        ({"sequences": 10**12}, "1000000000000 random sequences of 60 tokens needs at least"),
-    ],
-)
-def test_bad_input_is_refused(stored: Run, chosen: dict[str, float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        worst_rounds(stored, **chosen)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="probabilistic automaton"):
-        worst_rounds(load_run("parity"))
+STORED = "lazy-swaps-gated-deltanet"
 
 
-def test_a_task_that_asks_hidden_states_or_no_run_at_all_is_refused(stored: Run) -> None:
+def refused(
+    sentence: str, run: Callable[[], Any] = lambda: load_run(STORED), **chosen: Any
+) -> tuple[Callable[[], object], str]:
+    return lambda: worst_rounds(run(), **chosen), sentence
+
+
+def run_asked_states() -> Run:
     task = PartiallyObserved(observed_task().automaton, "states")
-    with pytest.raises(InputError, match="asks its states; give a run whose task asks its reveals"):
-        worst_rounds(replace(stored, task=task))
-    with pytest.raises(InputError, match="run is 'lazy-swaps-gated-deltanet'; give a loaded one"):
-        worst_rounds("lazy-swaps-gated-deltanet")  # type: ignore[arg-type]
+    return replace(load_run(STORED), task=task)
+
+
+test_bad_input_is_refused = refusals(
+    refused("rounds is 0", rounds=0),
+    refused("beam is 0", beam=0),
+    refused(r"least_probability is 0.0; give a number in \(0, 1\]", least_probability=0.0),
+    refused("least_probability is 1.5", least_probability=1.5),
+    refused("least_probability is nan", least_probability=float("nan")),
+    refused("least_probability is 'x'; give a number", least_probability="x"),
+    refused("seed is -1; give at least 0", seed=-1),
+    refused("a search over at least 823564528378596 candidates .* fewer actions", rounds=1, actions=30),
+    refused("GiB of memory", actions=10**9),
+    refused("1000000000000 random sequences of 60 tokens needs at least", sequences=10**12),
+    refused("probabilistic automaton", lambda: load_run("parity")),
+    refused("run is 'lazy-swaps-gated-deltanet'; give a loaded one", lambda: STORED),
+    refused("asks its states; give a run whose task asks its reveals", run_asked_states),
+)

@@ -1,4 +1,4 @@
-"""Parts that the checkers share: sizes of states, the order of their entries, the Newton map over a box."""
+"""Parts that the checkers share: sizes of states, the Newton map over a box, the words of statements."""
 
 from typing import Any, cast
 
@@ -8,13 +8,13 @@ import torch
 from flint import arb, arb_mat
 
 from analysis.certificates.arb.linear import contracting_newton_map, precision
-from analysis.certificates.arb.models import ArbModel, entries_of
 from analysis.certificates.certificate import Automaton, Claim, Context, RefusedError, sha256_of
 from analysis.certificates.claims.words import check_answers_of
+from implicit.models.implicit_model import ImplicitConfig
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
+from tests.analysis.lines import weights_of
 
 PARITY = Automaton(initial_state=0, table=[[0, 1], [1, 0]])
-SHAPES: list[dict[str, int]] = [{}, {"d_conv": 1}, {"groups": 2, "expand": 4}, {"d_state": 5, "layers": 2}]
 
 
 def model_of(sizes: dict[str, int]) -> ImplicitMamba2:
@@ -23,45 +23,26 @@ def model_of(sizes: dict[str, int]) -> ImplicitMamba2:
     return ImplicitMamba2(ImplicitMamba2Config(**cast(Any, whole)))
 
 
-def weights_of(model: ImplicitMamba2) -> dict[str, Any]:
-    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-
-
 def refusal(reason: str) -> RefusedError:
     return RefusedError("radius", reason)
 
 
-@pytest.mark.parametrize("sizes", SHAPES, ids=str)
-def test_states_have_the_entries_of_the_model_in_its_order(sizes: dict[str, int]) -> None:
-    model = model_of(sizes)
-    ours = ArbModel(weights_of(model), model.config.model_dump())
-    state = model.init_state(1)
-    for name, entry in state.items():
-        assert np.prod(ours.shapes[name]) == entry.numel()
-    assert set(ours.shapes) == set(state)
-    count = sum(entry.numel() for entry in state.values())
-    numbers = [arb(index) for index in range(count)]
-    assert [float(entry) for entry in entries_of(ours.state(numbers))] == list(range(count))
-    with pytest.raises(AssertionError):
-        ours.state([*numbers, arb(0)])
-
-
-def context_of(weights: dict[str, Any], sizes: dict[str, Any]) -> Context:
-    config = {"model": "implicit-mamba2", "sizes": sizes}
-    return Context(weights, config, PARITY, lambda _: [])
+def size_of_a_state(weights: dict[str, Any], config: ImplicitConfig) -> int:
+    """Return the checker's, for a model of which answers are claimed."""
+    head = {"model": "implicit-mamba2", "sizes": config.model_dump()}
+    return check_answers_of(Context(weights, head, PARITY, lambda _: []))[1]
 
 
 def test_the_size_of_a_state_and_the_layers_are_checked() -> None:
-    for sizes in SHAPES[:3]:
+    for sizes in ({}, {"d_conv": 1}, {"groups": 2, "expand": 4}):
         model = model_of(sizes)
         count = sum(entry.numel() for entry in model.init_state(1).values())
-        config = model.config.model_dump()
-        assert check_answers_of(context_of(weights_of(model), config))[1] == count
-    two = model_of({"layers": 2})
-    explicit = {name: value for name, value in weights_of(model).items() if name != "latent_norm.weight"}
-    for weights, sizes in ((weights_of(two), two.config.model_dump()), (explicit, config)):
+        assert size_of_a_state(weights_of(model), model.config) == count
+    two, explicit = model_of({"layers": 2}), weights_of(model)
+    del explicit["latent_norm.weight"]
+    for weights, config in ((weights_of(two), two.config), (explicit, model.config)):
         with pytest.raises(RefusedError, match=r"config\.sizes: are not those of a"):
-            check_answers_of(context_of(weights, sizes))
+            size_of_a_state(weights, config)
 
 
 def test_the_newton_map_bounds_every_matrix_of_its_ball() -> None:

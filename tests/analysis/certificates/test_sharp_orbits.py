@@ -171,6 +171,8 @@ SIZES = {"damping": 0.8, "rtol": 1e-4, "max_iterations": 100, "d_model": 1}
         ({}, {}, ""),
         ({"iterations": 100}, {}, ""),
         ({"iterations": 101}, {}, "iterations"),
+        ({"iterations": 10**5}, {"max_iterations": 10**12}, ""),
+        ({"iterations": 10**5 + 1}, {"max_iterations": 10**12}, "iterations"),
         ({}, {"max_iterations": 9}, "iterations"),
         ({"tolerance": 0.0}, {}, "tolerance"),
         ({"tolerance": 1 - JUST}, {}, ""),

@@ -18,17 +18,11 @@ from automata.tasks.final_answers import Recognition
 from automata.tasks.registry import make_task
 from automata.tasks.sequence_file import SequenceFile, write_sequences
 from automata.tasks.specification import task_from
-from implicit.config.recipes import recipe
-from implicit.models.interface import ModelConfig, SequenceModel
+from implicit.models.interface import ModelConfig
 from implicit.runs.loading import Run
 from tests.analysis.machine_models import MachineModel, StepwiseModel
 from theory import State
 from theory.transition import TransitionBatch
-
-
-def run_of(model: SequenceModel, task: str = "parity") -> Run:
-    config = recipe(task, "lstm", d_model=4)
-    return Run(Path("runs") / model.name, config, model.eval(), make_task(task), [])
 
 
 class Loose(StepwiseModel):
@@ -72,7 +66,7 @@ def test_a_model_that_is_a_machine_gives_back_that_machine(seed: int) -> None:
 def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
     task = make_task(name)
     model = MachineModel(task.machine())
-    found = extraction.analyse(run_of(model, name), sequences=128, length=24, fresh_words=8, times=2)
+    found = extraction.analyse(Run.of(model, name), sequences=128, length=24, fresh_words=8, times=2)
     assert found.verdict == "equivalent"
     assert found.difference is None
     assert found.departs_after is None
@@ -149,7 +143,7 @@ def test_one_wrong_transition_is_told_by_a_shortest_word() -> None:
     table = exact.table.copy()
     table[4, 2] = (table[4, 2] + 1) % 6
     spoilt = MealyMachine(table, table, exact.initial)
-    found = extraction.analyse(run_of(MachineModel(spoilt), "S3"), length=16, fresh_words=8)
+    found = extraction.analyse(Run.of(MachineModel(spoilt), "S3"), length=16, fresh_words=8)
     assert found.verdict == "differs"
     assert found.difference is not None
     assert found.difference.word == distinguishing_tokens(spoilt, exact)
@@ -169,7 +163,7 @@ def test_a_few_stray_states_do_not_change_the_automaton() -> None:
         following = torch.where(lost, torch.full_like(number, 2.0), parity + moved)
         return following, torch.where(lost, torch.zeros_like(parity), parity)
 
-    found = extraction.analyse(run_of(Loose(advance)), length=16, times=16, max_suffixes=0)
+    found = extraction.analyse(Run.of(Loose(advance), "parity"), length=16, times=16, max_suffixes=0)
     assert found.extraction.machine is not None
     assert found.difference is None
     assert found.extraction.machine.state_count == 2
@@ -182,7 +176,7 @@ def test_a_few_stray_states_do_not_change_the_automaton() -> None:
     assert found.first_error is not None
     assert len(found.first_error.word) == np.flatnonzero(~found.correct.all(axis=0))[0] + 1
     # more suffixes foresee the loss: the automaton then tells a word on which the model is wrong
-    resolved = extraction.analyse(run_of(Loose(advance)), length=16, times=1)
+    resolved = extraction.analyse(Run.of(Loose(advance), "parity"), length=16, times=1)
     assert resolved.verdict == "differs"
 
 
@@ -192,20 +186,20 @@ def test_a_counter_without_bound_is_not_taken_for_an_automaton() -> None:
         following = number + 2 * token - 1
         return following, following > 0
 
-    found = extraction.analyse(run_of(Loose(advance)), length=64, fresh_words=64, times=4)
+    found = extraction.analyse(Run.of(Loose(advance), "parity"), length=64, fresh_words=64, times=4)
     # every suffix resolves one more value of the counter, and beyond them votes go on to disagree
     assert len(found.extraction.suffixes) == 2 + found.settings.max_suffixes
     assert found.extraction.inconsistent > 0.001
     assert found.verdict in ("differs", "inconclusive")
     assert found.fidelity(256) < 0.99
     # with the first suffixes alone few classes are reached; what more suffixes reach is beyond the limit
-    fewer = extraction.analyse(run_of(Loose(advance)), length=64, fresh_words=2, max_states=3)
+    fewer = extraction.analyse(Run.of(Loose(advance), "parity"), length=64, fresh_words=2, max_states=3)
     assert fewer.extraction.machine is not None
     assert fewer.extraction.reachable <= 3 < found.extraction.reachable
     assert fewer.extraction.inconsistent > 0.001
     # where every state is a class of its own there is none to give
     several = MealyMachine([[1, 0], [2, 1], [2, 0]], [[0, 0], [1, 0], [1, 1]])
-    few = extraction.analyse(run_of(MachineModel(several)), length=64, fresh_words=2, max_states=2)
+    few = extraction.analyse(Run.of(MachineModel(several), "parity"), length=64, fresh_words=2, max_states=2)
     assert few.extraction.machine is None
     assert few.verdict == "inconclusive"
     assert few.fidelity(64) == 0

@@ -98,9 +98,7 @@ def test_a_report_holds_no_element_of_a_name() -> None:
     assert "\nanalysis <in>\n" in text
 
 
-@pytest.mark.parametrize(
-    "name", ["[red]", "$x", "_base", "\x1b[2J", "a\nb", os.fsdecode(b"\xff"), "<script>"]
-)
+@pytest.mark.parametrize("name", ["_base", "[red]$x\x1b[2J\n<script>" + os.fsdecode(b"\xff")], ids=ascii)
 def test_a_run_folder_of_any_name_is_analysed_to_the_end(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,13 +40,17 @@ def test_a_command_writes_what_was_computed_beside_its_figure(
 ) -> None:
     run = make_run("implicit-mamba2", contracting=True)
     module, flags, settings = COMMANDS[name]
-    assert module.main([str(run.path), *flags, "--sequences", "3", "--seed", "7"]) == 0
-    folder = run.path / "analysis" / name
+    argv = [str(run.path), *flags, "--sequences", "3", "--seed", "7", "--width"]
+    assert module.main([*argv, "wide"]) == 2
+    assert "width is 'wide'; give inches from 3 to 20" in capsys.readouterr().err
+    assert module.main([*argv, "3.3"]) == 0
+    folder, printed = run.path / "analysis" / name, " ".join(capsys.readouterr().out.split())
     assert sorted(path.name for path in folder.iterdir()) == [
         f"{name}.{kind}" for kind in ("caption.txt", "json", "pdf", "png")
     ]
     assert all(path.stat().st_size > 300 for path in folder.iterdir())
-    assert f"{name}.json" in capsys.readouterr().out
+    assert int.from_bytes((folder / f"{name}.png").read_bytes()[16:20], "big") == 990
+    assert f"{name}.json" in printed
     content = json.loads((folder / f"{name}.json").read_text())
     assert content["settings"]["seed"] == 7
     assert content["environment"]["torch"]
@@ -55,6 +59,12 @@ def test_a_command_writes_what_was_computed_beside_its_figure(
     expected = module.analyse(run, **settings, sequences=3, seed=7)
     # the same computation in the same process: equal to the last bit
     assert content["result"] == json_ready(expected.numbers())
+    sentence = content["findings"][run.name]["sentence"]
+    assert sentence in printed
+    caption = (folder / f"{name}.caption.txt").read_text(encoding="utf-8")
+    assert f"Found: {sentence}." in caption
+    assert f"with seed 2, {identity['parameters']} parameters" in caption
+    assert "sequences 3" in caption.partition("Settings: ")[2]
 
 
 def test_results_of_a_stored_run_do_not_go_into_the_package(make_run: Any) -> None:

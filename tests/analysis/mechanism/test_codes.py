@@ -1,6 +1,7 @@
 """The description of codes against codes whose geometry is known, in any basis."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ ROUNDING = 1e-9
 """Rounding of sums of at most 10,000 products of numbers of size 1."""
 S4 = symmetric_group(4)
 TASK = WordProblem.from_monoid(S4)
-SYMMETRY = symmetry_of(TASK)
-assert SYMMETRY is not None
+SYMMETRY: Any = symmetry_of(TASK)
+SIDES = SYMMETRY.by_words, SYMMETRY.by_renaming
+PARTS = {part.name: part.projection for part in SYMMETRY.components}
 
 
 def exact(codes: FloatArray) -> Codes:
@@ -68,11 +70,9 @@ def test_shares_of_representations(codes: FloatArray, expected: dict[str, float]
 
     A quarter of the squares of all entries is constant, and taken away; times the sign it is not.
     """
-    assert SYMMETRY is not None
-    parts = {part.name: part.projection for part in SYMMETRY.components}
-    assert exact(codes).shares(parts) == pytest.approx(expected, abs=ROUNDING)
+    assert exact(codes).shares(PARTS) == pytest.approx(expected, abs=ROUNDING)
     every = {"1′": 1, "2": 4, "3": 9, "3′": 9}  # all copies of it, in each case
-    found = exact(codes).dimensions(parts)
+    found = exact(codes).dimensions(PARTS)
     assert {name: found[name] for name, share in expected.items() if share} == pytest.approx(
         {name: every[name] for name, share in expected.items() if share}
     )
@@ -81,28 +81,23 @@ def test_shares_of_representations(codes: FloatArray, expected: dict[str, float]
 
 def test_a_representation_that_is_there_once_has_its_own_dimension() -> None:
     """A vector, moved by every matrix of S4: one copy of the standard representation."""
-    assert SYMMETRY is not None
-    parts = {part.name: part.projection for part in SYMMETRY.components}
     vector = np.array([0.9, -1.0, 0.7, 0.3])
     once = exact(MATRICES.reshape(24, 4, 4) @ (vector - vector.mean()))
-    assert once.shares(parts)["3"] == pytest.approx(1)
-    assert once.dimensions(parts)["3"] == pytest.approx(3)
+    assert once.shares(PARTS)["3"] == pytest.approx(1)
+    assert once.dimensions(PARTS)["3"] == pytest.approx(3)
     assert once.explained_by(SYMMETRY.by_words) == pytest.approx(1), "words turn it"
-    assert SYMMETRY.by_renaming is not None
     assert once.explained_by(SYMMETRY.by_renaming) < 0.9, "renamings do not"
 
 
 def test_symmetric_codes_keep_their_distances_and_random_ones_do_not() -> None:
-    assert SYMMETRY is not None
-    assert SYMMETRY.by_renaming is not None
-    for orbits in (SYMMETRY.by_words, SYMMETRY.by_renaming):
+    for orbits in SIDES:
         assert exact(MATRICES).explained_by(orbits) == pytest.approx(1)
         # 23 orbits of 276 pairs: 22/275 of the variance of independent numbers, twice that for these few
         assert exact(RANDOM).explained_by(orbits) < 2 * 22 / 275 + 0.1
         assert math.isnan(exact(ONE_HOT).explained_by(orbits))
     # entries weighted by their column are moved isometrically from one side only: rows are permuted freely
     weighted = (MATRICES.reshape(24, 4, 4) * np.array([1.0, 2.0, 3.0, 4.0])).reshape(24, 16)
-    kept = [exact(weighted).explained_by(orbits) for orbits in (SYMMETRY.by_words, SYMMETRY.by_renaming)]
+    kept = [exact(weighted).explained_by(orbits) for orbits in SIDES]
     assert max(kept) == pytest.approx(1)
     assert min(kept) < 0.9
 
@@ -128,18 +123,13 @@ def test_tokens_turn_codes_that_are_a_representation() -> None:
 
 def test_words_and_renamings_act_from_different_sides() -> None:
     """Codes that read the last token only are moved by words; brute force over all pairs and elements."""
-    assert SYMMETRY is not None
-    assert SYMMETRY.by_renaming is not None
-    for orbits, moved in ((SYMMETRY.by_words, S4.table.T), (SYMMETRY.by_renaming, S4.table)):
+    for orbits, moved in zip(SIDES, (S4.table.T, S4.table), strict=True):
         for permutation in moved:
             np.testing.assert_array_equal(orbits[np.ix_(permutation, permutation)], orbits)
         np.testing.assert_array_equal(orbits, orbits.T)
     # in one orbit by words: x y⁻¹ up to order; by renaming: x⁻¹ y
     inverse = np.array([S4.inverse(x) for x in range(24)])
-    for orbits, quotient in (
-        (SYMMETRY.by_words, S4.table[:, inverse]),
-        (SYMMETRY.by_renaming, S4.table[inverse]),
-    ):
+    for orbits, quotient in zip(SIDES, (S4.table[:, inverse], S4.table[inverse]), strict=True):
         either = np.minimum(quotient, inverse[quotient])
         assert len(set(zip(orbits.ravel(), either.ravel(), strict=True))) == len(np.unique(orbits))
 
@@ -154,8 +144,7 @@ def test_nothing_changes_with_the_basis_or_with_noise_that_the_halves_do_not_sha
     noisy = codes_of(visits, label, np.arange(len(label)) % 2)
     signal = 3 / (3 + 16 * noise**2)  # squares of a centred code, and of the noise
     assert noisy.between == pytest.approx(signal, rel=0.1)  # about three standard errors
-    assert SYMMETRY is not None
-    share = noisy.shares({part.name: part.projection for part in SYMMETRY.components})
+    share = noisy.shares(PARTS)
     assert share["3"] == pytest.approx(1, abs=0.1)  # had the noise counted, it would be about 0.9 of it
 
 

@@ -11,12 +11,12 @@ from torch import Tensor
 from analysis.error_control.following import choose_pairs, common_ending
 from analysis.mechanism import alignment, compare, share_written, swap_parts, visit_classes
 from analysis.mechanism.codes import Codes
+from analysis.mechanism.dynamics import _words
 from automata.errors import InputError
 from automata.tasks import make_task
 from automata.tasks.word_problem import WordProblem
 from implicit import Run, load_run
 from implicit.compiled import compile_run
-from implicit.config.recipes import recipe
 from tests.analysis.machine_models import MachineModel
 from theory import State
 
@@ -51,7 +51,7 @@ class Machine(MachineModel):
 
 
 def test_a_machine_has_one_hot_codes_and_corrects_nothing(s3: WordProblem) -> None:
-    run = Run(Path("runs/machine"), recipe("S3", "lstm"), Machine(s3.machine()), s3, [])
+    run = Run.of(Machine(s3.machine()), s3)
     (found,) = compare([run], **SMALL).runs
     assert found.kept_in == found.coded_in == "state"
     assert found.held.between == pytest.approx(1)
@@ -142,27 +142,18 @@ def test_what_is_written_and_what_is_kept_add_up(compiled: Run) -> None:
     visits = visit_classes(compiled, visits=4, length=5, seed=0)
     assert visits.written is not None
     kept = visits.of(("ssm",)) - visits.written
-    before = _before_the_last_token(compiled)
+    assert isinstance(compiled.task, WordProblem)
+    words, _ = _words(compiled.task, 4, 5, 0)
+    before = compiled.model.run(words[:, :-1]).state["ssm.0"].detach().flatten(1).double().numpy()
     np.testing.assert_allclose(kept, before / 16, atol=1e-4 * np.abs(before).max())  # float32
     written = share_written(visits)
     assert written is not None
     assert written > 0.9
 
 
-def _before_the_last_token(run: Run) -> np.ndarray[Any, Any]:
-    from analysis.mechanism.dynamics import _words
-
-    assert isinstance(run.task, WordProblem)
-    words, _ = _words(run.task, 4, 5, 0)
-    state: State = run.model.run(words[:, :-1]).state
-    return state["ssm.0"].detach().flatten(1).double().numpy()
-
-
 def test_several_parts_that_share_the_state_are_told(s3: WordProblem) -> None:
     """The state of the machine in two halves, of which either alone says nothing."""
-    model = Halved(s3.machine())
-    run = Run(Path("runs/halved"), recipe("S3", "lstm"), model, s3, [])
-    (found,) = compare([run], **SMALL).runs
+    (found,) = compare([Run.of(Halved(s3.machine()), s3)], **SMALL).runs
     assert (found.kept_in, found.coded_in) == ("several", "all")
     assert abs(found.held.reliability) < 0.6, "the means of the parts say nothing, and say so"
 
@@ -190,6 +181,6 @@ def test_runs_of_other_automata_are_refused(compiled: Run) -> None:
 
 def test_an_automaton_of_one_state_is_refused() -> None:
     task = WordProblem([[0]], 0, ["a"], ["q"], name="one state")
-    run = Run(Path("runs/one"), recipe("parity", "lstm"), MachineModel(task.machine()), task, [])
+    run = Run.of(MachineModel(task.machine()), task)
     with pytest.raises(InputError, match="fewer than two states of one state are reached 4 times"):
         visit_classes(run, visits=4, length=3, seed=0)

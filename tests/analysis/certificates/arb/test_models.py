@@ -10,7 +10,7 @@ from flint import arb, arb_mat, ctx
 from torch import Tensor
 
 from analysis.certificates.arb.linear import exact_vector, precision
-from analysis.certificates.arb.models import ArbModel
+from analysis.certificates.arb.models import ArbModel, entries_of
 from analysis.certificates.claims.theorem1 import EVALUATIONS
 from automata.tasks import make_task
 from implicit.models.registry import build_model
@@ -136,6 +136,17 @@ def test_the_next_state_has_the_parts_of_every_layer(name: str) -> None:
     assert set(after) == set(expected) == set(case.zeros)
     for key, part in expected.items():
         np.testing.assert_allclose(numbers(after[key]).ravel(), part.detach().flatten(), atol=FLOAT64)
+
+
+@pytest.mark.parametrize("name", MAMBA)
+def test_states_have_the_entries_of_the_model_in_its_order(name: str) -> None:
+    case = Case(name)
+    sizes = {key: rows * columns for key, (rows, columns) in case.checked.shapes.items()}
+    assert sizes == {key: zero.numel() for key, zero in case.zeros.items()}
+    entries = [arb(index) for index in range(len(case.vector))]
+    assert entries_of(case.checked.state(entries)) == entries
+    with pytest.raises(AssertionError):
+        case.checked.state([*entries, arb(0)])
 
 
 @pytest.mark.parametrize("name", MAMBA)
