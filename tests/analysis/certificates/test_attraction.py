@@ -31,12 +31,14 @@ from analysis.certificates.claims.theorem1 import (
 from analysis.certificates.proofs.theorem1 import Points, prove_points, prove_ranges, visited_points
 from analysis.certify import certify
 from analysis.check_certificate import check_certificate
+from analysis.framework.needs import as_implicit
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
 from implicit.runs.loading import Run
-from tests.analysis.lines import BITS, ONE_PROCESS, Lines, is_accepted, line_of
+from tests.analysis.lines import BITS, ONE_PROCESS, Content, is_accepted, line_of
 from tests.small_models import untrained
 from theory.rigorous.enclosure import refine
 
+Found = dict[str, Point]
 PAIR = 3
 SETTINGS: dict[str, Any] = {"states": 4, "sequences": 4, "length": 8}
 
@@ -47,20 +49,22 @@ def run() -> Run:
 
 
 @pytest.fixture(scope="module")
-def content(run: Run) -> dict[str, Any]:
+def content(run: Run) -> Content:
     certificate = certify(run, **SETTINGS)
     assert certificate.only.summary["orbit"] == 4
     return certificate.model_dump(mode="json")
 
 
-@pytest.fixture(scope="module")
-def fixed_points(run: Run) -> dict[str, Point]:
-    """Those beside the h of one pair, by what they are."""
-    implicit = run.model.implicit
-    assert implicit is not None
-    batch = sample_batch(run.task, SETTINGS["sequences"], SETTINGS["length"], 0)
+def points_of(run: Run) -> Points:
+    batch = sample_batch(run.task, SETTINGS["sequences"], SETTINGS["length"], seed=0)
     visited = visited_states(in_double_precision(run.model), batch.tokens, SETTINGS["states"])
-    points = visited_points(implicit, visited)[np.full(40, PAIR)]
+    return visited_points(as_implicit(run), visited)
+
+
+@pytest.fixture(scope="module")
+def fixed_points(run: Run) -> Found:
+    """The fixed points beside the h of one pair, by their kind."""
+    points = points_of(run)[np.full(40, PAIR)]
     starts = np.random.default_rng(0).normal(size=(40, 4))
     latents = refine(points.transitions(), points.boxes(np.zeros(40)), starts, 60)
     found = {}
@@ -72,113 +76,92 @@ def fixed_points(run: Run) -> dict[str, Point]:
     return found
 
 
-def pairs_of(content: dict[str, Any]) -> Any:
-    return parse_certificate(content).only.pairs
+def forged(content: Content, **parts: Any) -> Content:
+    """The certificate with other parts of a pair, the counts that its pairs show then, and a new seal."""
+    changed = copy.deepcopy(content)
+    changed["claims"][0]["pairs"][PAIR] |= parts
+    return sealed(changed, **summarise(parse_certificate(changed).only.pairs))
 
 
-def counted(content: dict[str, Any]) -> dict[str, Any]:
-    """The same with the counts that its pairs show, and a new seal."""
-    Lines(content)["summary"] = summarise(pairs_of(content))
+def sealed(content: Content, **counts: int) -> Content:
+    content["claims"][0]["summary"] |= counts
     content["sha256"] = seal(content)
     return content
 
 
-def refusal(content: dict[str, Any], run: Run) -> str | None:
+def refusal(content: Content, run: Run) -> str | None:
     try:
         check_certificate(parse_certificate(content), run, ONE_PROCESS)
     except RefusedError as refused:
-        return line_of(refused)
+        return line_of(refused).removeprefix(f"pairs[{PAIR}].")
     return None
 
 
-def as_json(point: Point) -> dict[str, Any]:
-    return point.model_dump(mode="json")
+def as_json(point: Point, **changed: Any) -> Content:
+    return point.model_copy(update=changed).model_dump(mode="json")
 
 
 def test_a_second_fixed_point_of_the_same_h_is_not_another_state(
-    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
+    content: Content, run: Run, fixed_points: Found
 ) -> None:
     """Their entries differ, as those of two branches do: nothing follows for the one transition there is."""
     for kind in ("repels", "attracts"):
-        forged = copy.deepcopy(content)
-        forged["claims"][0]["pairs"][PAIR]["elsewhere"] = {**as_json(fixed_points[kind]), "pair": PAIR}
-        assert refusal(counted(forged), run) == f"pairs[{PAIR}].elsewhere.pair"
-        # and beside the h of another pair it is no fixed point
-        other = next(n for n, pair in enumerate(content["claims"][0]["pairs"]) if n != PAIR)
-        forged["claims"][0]["pairs"][PAIR]["elsewhere"]["pair"] = other
-        assert refusal(counted(forged), run) == f"pairs[{PAIR}].elsewhere.error"
+        # nor is it a fixed point beside the h of another pair
+        for pair, line in ((PAIR, "elsewhere.pair"), (0, "elsewhere.error")):
+            elsewhere = {**as_json(fixed_points[kind]), "pair": pair}
+            assert refusal(forged(content, elsewhere=elsewhere), run) == line
 
 
 def test_a_box_of_states_is_about_the_fixed_point_that_is_reached(
-    content: dict[str, Any], run: Run, fixed_points: dict[str, Point], monkeypatch: pytest.MonkeyPatch
+    content: Content, run: Run, fixed_points: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everything that is claimed over the box is proved, of another fixed point beside all its h."""
-    implicit = run.model.implicit
-    assert implicit is not None
-    batch = sample_batch(run.task, SETTINGS["sequences"], SETTINGS["length"], seed=0)
-    visited = visited_states(in_double_precision(run.model), batch.tokens, SETTINGS["states"])
-    points = visited_points(implicit, visited)[np.array([PAIR])]
-    there = replace(points, latents=fixed_points["attracts"].latent[None])
+    there = replace(points_of(run)[np.array([PAIR])], latents=fixed_points["attracts"].latent[None])
     (claim,), (radius,) = prove_ranges(there)
     assert claim is not None
-    point = pairs_of(content)[PAIR].point
-    assert point is not None
+    point = parse_certificate(content).only.pairs[PAIR].point
     assert np.abs(claim.latent - point.latent).max() > claim.radius
     box = Range(**dict(claim), state_radius=float(radius))
-    forged = copy.deepcopy(content)
-    forged["claims"][0]["pairs"][PAIR]["range"] = box.model_dump(mode="json")
-    assert refusal(counted(forged), run) == f"pairs[{PAIR}].range.latent"
+    changed = forged(content, range=box.model_dump(mode="json"))
+    assert refusal(changed, run) == "range.latent"
     monkeypatch.setattr(PairChecker, "_check_same_fixed_point", lambda *_: None)
-    assert refusal(forged, run) is None  # so that nothing else refuses it
+    assert refusal(changed, run) is None  # so that nothing else refuses it
 
 
 def test_a_fixed_point_that_is_not_reached_counts_for_nothing(
-    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
+    content: Content, run: Run, fixed_points: Found
 ) -> None:
-    honest = summarise(pairs_of(content))
+    honest = content["claims"][0]["summary"]
     for kind in ("repels", "attracts"):
-        forged = copy.deepcopy(content)
-        forged["claims"][0]["pairs"][PAIR]["point"] = as_json(fixed_points[kind])
+        point = as_json(fixed_points[kind])
         # the box of h would stay claimed of a fixed point that the pair no longer speaks of
-        assert refusal(counted(copy.deepcopy(forged)), run) == f"pairs[{PAIR}].range"
-        forged["claims"][0]["pairs"][PAIR]["range"] = None
-        assert refusal(counted(forged), run) is None  # what it claims is true: there is a fixed point
+        assert refusal(forged(content, point=point), run) == "range"
+        changed = forged(content, point=point, range=None)
+        assert refusal(changed, run) is None  # what it claims is true: there is a fixed point
         for name in ("orbit", "non_diagonal", "non_linear"):
-            assert forged["claims"][0]["summary"][name] == honest[name] - 1
-            changed = copy.deepcopy(forged)
-            changed["claims"][0]["summary"][name] += 1
-            changed["sha256"] = seal(changed)
-            assert refusal(changed, run) == f"summary.{name}"
+            assert changed["claims"][0]["summary"][name] == honest[name] - 1
+            assert refusal(sealed(copy.deepcopy(changed), **{name: honest[name]}), run) == f"summary.{name}"
 
 
-def test_an_orbit_that_ends_elsewhere_is_refused(
-    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
-) -> None:
+def test_an_orbit_that_ends_elsewhere_is_refused(content: Content, run: Run, fixed_points: Found) -> None:
     """To the fixed point that attracts: with the steps and distance of the true one, of none, of many."""
-    point = fixed_points["attracts"]
+    point, reached = fixed_points["attracts"], fixed_points["reached"].orbit
     assert point.contraction is not None
-    assert fixed_points["reached"].orbit is not None
+    assert reached is not None
     near = (point.radius - point.error) / point.contraction.growth / 1.01 - point.error
-    for steps in (0, 1, fixed_points["reached"].orbit.iterations, 512):
-        forged = copy.deepcopy(content)
-        orbit = Orbit(iterations=steps, distance=near)
-        forged["claims"][0]["pairs"][PAIR]["point"] = as_json(point.model_copy(update={"orbit": orbit}))
-        assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit.distance"
-    forged["claims"][0]["pairs"][PAIR]["point"]["orbit"]["distance"] = (10.0).hex()
-    assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit.distance"
+    for steps, distance in ((0, near), (1, near), (reached.iterations, near), (512, near), (512, 10.0)):
+        orbit = Orbit(iterations=steps, distance=distance)
+        assert refusal(forged(content, point=as_json(point, orbit=orbit)), run) == "point.orbit.distance"
 
 
 def test_an_orbit_to_a_fixed_point_that_repels_is_refused(
-    content: dict[str, Any], run: Run, fixed_points: dict[str, Point]
+    content: Content, run: Run, fixed_points: Found
 ) -> None:
     point = as_json(fixed_points["repels"])
-    orbit = {"iterations": 40, "distance": (fixed_points["repels"].radius / 4).hex()}
-    forged = copy.deepcopy(content)
-    forged["claims"][0]["pairs"][PAIR]["point"] = {**point, "orbit": orbit}
-    assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.orbit"
-    contraction = {"power": 1, "norm": (0.5).hex(), "growth": (1.0).hex()}
-    forged["claims"][0]["pairs"][PAIR]["point"] = {**point, "orbit": orbit, "contraction": contraction}
-    assert refusal(counted(forged), run) == f"pairs[{PAIR}].point.contraction.norm"
+    point["orbit"] = {"iterations": 40, "distance": (fixed_points["repels"].radius / 4).hex()}
+    assert refusal(forged(content, point=point), run) == "point.orbit"
+    point["contraction"] = {"power": 1, "norm": (0.5).hex(), "growth": (1.0).hex()}
+    assert refusal(forged(content, point=point), run) == "point.contraction.norm"
 
 
 # The terms of the check, each of which decides

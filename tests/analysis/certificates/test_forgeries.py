@@ -42,9 +42,11 @@ from tests.analysis.lines import (
     scaled,
 )
 
+Answer = Callable[[Content | str, Run], str]
+
 
 @pytest.fixture
-def answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Content | str, Run], str]:
+def answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Answer:
     """Give a file to the command: what it prints, after its exit code."""
 
     def check(content: Content | str, run: Run) -> str:
@@ -97,14 +99,12 @@ OTHER_STATES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("name", OTHER_STATES)
 def test_states_that_no_word_leads_to_are_refused(
-    content: Content, run: Run, answer: Callable[[Content, Run], str], name: str
+    content: Content, run: Run, answer: Answer, name: str
 ) -> None:
     _assert_refused(answer(_forged_states(content, run, OTHER_STATES[name]), run), "pairs[0].state")
 
 
-def test_states_of_other_words_are_refused(
-    content: Content, run: Run, answer: Callable[[Content, Run], str]
-) -> None:
+def test_states_of_other_words_are_refused(content: Content, run: Run, answer: Answer) -> None:
     """Two pairs of one token exchange all but their places: every claim stays true of its state."""
     forged = copy.deepcopy(content)
     pairs = forged["claims"][0]["pairs"]
@@ -244,9 +244,7 @@ FORGED: dict[str, Forgery] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forgery_is_refused(
-    content: Content, run: Run, answer: Callable[[Content, Run], str], name: str
-) -> None:
+def test_a_forgery_is_refused(content: Content, run: Run, answer: Answer, name: str) -> None:
     forged = copy.deepcopy(content)
     FORGED[name](Lines(forged))
     _assert_refused(answer(forged, run), FORGED[name].line)
@@ -344,9 +342,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_text_with_two_meanings_is_refused(
-    content: Content, run: Run, answer: Callable[[str, Run], str], name: str
-) -> None:
+def test_a_text_with_two_meanings_is_refused(content: Content, run: Run, answer: Answer, name: str) -> None:
     old, new, reason = TEXTS[name]
     before, _, after = json.dumps(
         {**content, "zz": {}, "sha256": seal(content)} if old == "}}" else content
@@ -356,9 +352,7 @@ def test_a_text_with_two_meanings_is_refused(
     assert printed.count("\n") == 1
 
 
-def test_the_verdict_is_that_of_the_checker(
-    content: Content, run: Run, answer: Callable[[Content, Run], str]
-) -> None:
+def test_the_verdict_is_that_of_the_checker(content: Content, run: Run, answer: Answer) -> None:
     told = copy.deepcopy(content)
     told["unchecked"] = {
         "search": {"note": "PRAISE"},
@@ -377,7 +371,7 @@ def test_the_verdict_is_that_of_the_checker(
 
 
 def test_what_fails_in_the_checker_is_no_refusal(
-    content: Content, run: Run, answer: Callable[[Content, Run], str], monkeypatch: pytest.MonkeyPatch
+    content: Content, run: Run, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
