@@ -58,7 +58,7 @@ class MachineModel(StepwiseModel):
     def init_state(self, batch_size: int) -> State:
         """Return the machine's initial state, one-hot, ``[batch, states]``."""
         states = torch.full((batch_size,), self.machine.initial)
-        return {"state": functional.one_hot(states, self.machine.state_count).float()}
+        return {"state": functional.one_hot(states, self.machine.state_count).to(self.get_buffer("steps"))}
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token by the table."""

@@ -173,7 +173,6 @@ def test_the_work_of_an_iteration_counts_its_words_and_weights(run: Run) -> None
 def test_a_certificate_that_takes_too_long_is_refused_before_anything_starts(
     content: Content, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The longest orbits that a certificate may ask for, of many pairs."""
     changed = copy.deepcopy(content)
     for pair in changed["claims"][0]["pairs"]:
         pair["point"]["orbit"]["iterations"] = 512

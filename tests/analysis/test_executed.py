@@ -101,7 +101,6 @@ test_a_forged_line_is_refused = forgeries(FORGED)
 
 
 def test_every_weight_is_looked_at(run: Run, content: Content) -> None:
-    """The hash apart: a weight moved to another place, or changed by one float, is refused."""
     certificate = parse_certificate(content)
     true = weights_of(run.model)
     assert certificate.automaton is not None

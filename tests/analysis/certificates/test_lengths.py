@@ -219,7 +219,6 @@ def test_a_stored_run_has_its_own_settings_where_none_are_given() -> None:
 
 
 def test_other_runs_have_the_defaults(tmp_path: Path) -> None:
-    """Also one of the same name that is not the stored one."""
     copied = tmp_path / "s3-small"
     shutil.copytree(STORED_RUNS / "s3-small", copied)
     for run in (load_run("parity-small"), load_run(copied)):
@@ -295,7 +294,6 @@ def test_where_the_iteration_contracts_the_answers_are_right_and_the_certificate
 
 
 def test_fixed_points_that_repel_are_refused(turned: Certificate) -> None:
-    """The same weights and fixed points with another damping: every answer is wrong."""
     repelled = turning(damping=0.8)
     assert (answers(repelled) == 1).all()
     with pytest.raises(RefusedError, match=r"bundles\.radii\[0\]: the iteration is not proved to contract"):

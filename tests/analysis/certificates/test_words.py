@@ -199,7 +199,6 @@ def test_a_wrong_answer_cannot_be_certified(content: Content, run: Run) -> None:
 def test_what_is_proved_of_one_iteration_is_not_of_another(
     content: Content, run: Run, sizes: Content, claimed: Content, line: str
 ) -> None:
-    """The same weights with another limit, which is reached too early, and with a slower iteration."""
     changed = copy.deepcopy(content)
     Lines(changed).update(claimed)
     changed["config"]["sizes"] |= sizes
@@ -357,7 +356,6 @@ def test_the_verdict_says_of_which_iteration(answers: Content, constant: Run) ->
 
 
 def test_of_real_numbers_no_rounding_is_claimed(constant: Run) -> None:
-    """Without it steps may be claimed not to be off at all, and the verdict says what is left out."""
     document = certify(constant, claim="words", length=2, dtype="real").model_dump(mode="json")
     Lines(document)["step_error"] = (0.0).hex()
     document["sha256"] = seal(document)

@@ -125,7 +125,6 @@ def test_a_language_that_is_not_asked_at_every_length_says_why() -> None:
 
 
 def test_a_run_of_stored_words_is_compared_with_their_automaton(tmp_path: Path) -> None:
-    """With the default lengths, though no word is as long."""
     exact = make_task("S3")
     task = SequenceFile(write_sequences(tmp_path / "S3=5.csv", exact, sequences=300, length=5))
     found = analysis.ask("extraction", MachineModel(exact.machine()), task=task)

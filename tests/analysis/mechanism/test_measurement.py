@@ -36,14 +36,10 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 class Machine(MachineModel):
-    """A machine in any floating-point type."""
-
-    def init_state(self, batch_size: int) -> State:
-        steps = self.get_buffer("steps")
-        return {name: entry.to(steps.dtype) for name, entry in super().init_state(batch_size).items()}
+    """A machine whose state may have further parts."""
 
     def check_step(self, state: State, token: Tensor) -> None:
-        """Nothing: further parts of the state are looked after below."""
+        """Accept the parts of the state that are added below."""
 
     def whole(self, numbers: Tensor) -> Tensor:
         """One-hot vectors of numbers."""

@@ -106,7 +106,6 @@ def test_values_and_derivatives(name: str) -> None:
 
 @pytest.mark.parametrize("name", ONE_LAYER)
 def test_derivatives_along_directions_of_the_state(name: str) -> None:
-    """Derivatives of Φ and G along z and along columns of the whole state, against autograd in float64."""
     case = Case(name)
     directions = case.random(len(case.vector), 2)
 

@@ -76,7 +76,6 @@ def test_the_two_bounds_are_about_the_same(
 
 
 def test_the_operations_that_are_counted_make_the_model(model: ImplicitMamba2) -> None:
-    """Without rounding they give (Φ, G) as the rest of the checker has them."""
     latents, states = positions(model)
     with precision(BITS):
         checker = checker_of(model)
