@@ -142,10 +142,11 @@ class Marks:
             largest = max([largest, *values])
             apart = min(0.18, 0.6 / max(1, len(values) - 1))
             heights = [place + apart * (number - (len(values) - 1) / 2) for number in range(len(values))]
-            axes.plot(
-                values, heights, linestyle="", marker=row.look.marker or "o", color=row.look.color,
-                markersize=4, alpha=0.8, clip_on=False,
-            )  # fmt: skip
+            if values:  # marks that are not clipped and nowhere have no extent that a layout can use
+                axes.plot(
+                    values, heights, linestyle="", marker=row.look.marker or "o", color=row.look.color,
+                    markersize=4, alpha=0.8, clip_on=False,
+                )  # fmt: skip
         for level in self.chance:
             axes.axvline(level, color=GREY, linewidth=0.9, linestyle=":")
         if self.log:
