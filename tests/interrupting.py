@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from implicit.config.run import TrainConfig
+from implicit.runs import environment
 from implicit.train import train
 from implicit.training.progress import TrainingStep
 
@@ -34,6 +36,7 @@ def kill_at_every_instant(folder: Path, work: Callable[[Path], Any]) -> int:
         How many instants there are: calls of fsync and replace.
     """
     torch.set_num_threads(1)
+    environment._commit = cache(environment._commit)  # git takes longer than the work
 
     def in_child(out: Path, kill_at: int) -> int:
         """Work in a child that kills itself at its kill_at-th call; return its status."""

@@ -1,25 +1,21 @@
 """The training command from its flags to what it prints."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from automata.errors import InputError
 from automata.tasks.registry import task_names
-from implicit import LSTM, recipe
+from implicit import recipe
 from implicit.command_line import run_command
 from implicit.models.registry import MODELS
 from implicit.runs.loading import load_run
 from implicit.train import main
+from tests.processes import run_python
 
-ROOT = Path(__file__).parents[2]
-SETTINGS = "d_model=4, steps=2, warmup_steps=1, batch_size=2, length=4, evaluation_sequences=2"
 SMALL = "--d-model 4 --steps 2 --warmup-steps 1 --batch-size 2 --length 4 --evaluation-sequences 2"
 
 
@@ -76,29 +72,14 @@ def test_missing_tensorboard_is_told(
     assert capsys.readouterr().err.startswith("error: tensorboard is not installed; install implicit-ssm[")
 
 
-def run_alone(program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in an interpreter of its own, in which a warning is an error."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-LIST = "import runpy, sys; sys.argv.append('--list'); runpy.run_module('implicit.train', run_name='__main__')"
 ORDERS = [
     "import sys, implicit; assert 'torch' not in sys.modules; first = implicit.train; "
     "from implicit.train import main, train as second",
     "from implicit.train import main, train as first; import implicit; second = implicit.train",
 ]
-CALLS = f"""
-import tempfile
-config = implicit.recipe("parity", "lstm", {SETTINGS})
-with tempfile.TemporaryDirectory() as folder:
-    print(second(config, folder + "/run", progress=False).metrics[-1]["step"])
-for train in (first, implicit.train):
+CALLS = """
+config = implicit.recipe("parity", "lstm")
+for train in (first, second, implicit.train):
     try:
         train(config, None)
     except ValueError as refused:
@@ -107,16 +88,16 @@ for train in (first, implicit.train):
 
 
 def test_the_module_runs_without_the_warning_that_it_was_imported_before() -> None:
-    done = run_alone(LIST)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_python("-W", "error", "-m", "implicit.train", "--list")
     assert "implicit-mamba2" in done.stdout
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_train_can_be_called_in_whatever_order_it_is_imported(order: str) -> None:
     """The package's name is the function until the command's module is imported, then that module."""
-    done = run_alone(order + CALLS)
-    assert (done.stdout, done.stderr) == ("2\nout is None\nout is None\n", "")
+    done = run_python("-W", "error", "-c", order + CALLS)
+    assert (done.stdout, done.stderr) == (3 * "out is None\n", "")
 
 
 @pytest.mark.filterwarnings("always::implicit.training.ShortCurriculumWarning")
@@ -168,12 +149,6 @@ def test_every_value_that_would_be_used_is_shown_and_nothing_is_trained(
 def test_a_usual_name_is_told_its_name_here(flag: str, ours: str) -> None:
     with pytest.raises(InputError, match=f"^flag {flag} is unknown; the nearest is {ours}, "):
         main([*NEW, flag, "3"])
-
-
-def test_a_model_is_made_from_its_sizes_by_name() -> None:
-    by_name: Any = LSTM
-    model = by_name(vocabulary_size=2, output_size=3, d_model=8)
-    assert (model.config.d_model, model.config.layers, model.config.output_size) == (8, 1, 3)
 
 
 def flags_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[set[str], str]:

@@ -15,12 +15,13 @@ from benchmarks.cells import olmo_hybrid_layer
 from implicit.cells import Cell, GatedDeltaNetCell, Mamba2Cell, Mamba3Cell, PDSSMCell, RMSNorm
 from implicit.cells.delta_rule import DeltaRuleCell
 from tests.implicit.cells.conftest import CELLS, D_MODEL, build, random_tensor, silu, with_random_weights
+from tests.implicit.ops.delta_rule.test_delta_rule import Arguments, dense
 
 Array = NDArray[np.float64]
 
 
 def delta_rule(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array) -> Array:
-    """Run one sequence from a zero state, one head, token and step at a time, with explicit matrices."""
+    """Run one sequence from a zero state, with explicit matrices for every step."""
     n, negative = cell.householder_steps, sizes.get("negative_eigenvalues", False)
     weights = {name: parameter.detach().numpy() for name, parameter in cell.named_parameters()}
     heads, d_k, d_v = cell.heads, cell.key_size, cell.value_size
@@ -33,25 +34,18 @@ def delta_rule(cell: Any, sizes: dict[str, Any], inputs: Array, injection: Array
         taps = weights["convolution.weight"].T
         padded = np.concatenate([np.zeros((len(taps) - 1, qkv.shape[1])), qkv])
         qkv = np.stack([(padded[t : t + len(taps)] * taps).sum(0) for t in range(len(inputs))])
-    q, k, v = np.split(silu(qkv), np.cumsum(widths[1:3]), axis=1)
-    outputs = np.zeros((len(inputs), heads, d_v))
-    for h in range(heads):
-        memory = np.zeros((d_k, d_v))
-        for t in range(len(inputs)):
-            if gated:
-                step = np.log1p(np.exp(a[t, h] + weights["decay.step_bias"][h]))
-                memory = np.exp(-np.exp(weights["decay.A_log"][h]) * step) * memory
-            for i in range(n):
-                key = k[t].reshape(n, heads, d_k)[i, h]
-                key = key / np.sqrt(key @ key + 1e-6)
-                beta = (2 if negative else 1) / (1 + np.exp(-b[t].reshape(n, heads)[i, h]))
-                value = v[t].reshape(n, heads, d_v)[i, h]
-                memory = (np.eye(d_k) - beta * np.outer(key, key)) @ memory + beta * np.outer(key, value)
-            query = q[t].reshape(heads, d_k)[h]
-            query = query / np.sqrt(query @ query + 1e-6) / np.sqrt(d_k)
-            y = memory.T @ query
-            outputs[t, h] = y / np.sqrt((y**2).mean() + 1e-5) * weights["norm.weight"]
-    flat = outputs.reshape(len(inputs), -1)
+    parts = np.split(silu(qkv), np.cumsum(widths[1:3]), axis=1)
+    q, k, v = (part.reshape(1, -1, heads, d) for part, d in zip(parts, (d_k, d_k, d_v), strict=True))
+    q, k = (part / np.sqrt((part**2).sum(-1, keepdims=True) + 1e-6) for part in (q, k))
+    beta = (2 if negative else 1) / (1 + np.exp(-b.reshape(1, -1, heads)))
+    decay = np.zeros_like(beta) if gated else None
+    if decay is not None:  # once a token, before its first step
+        decay[0, ::n] = -np.exp(weights["decay.A_log"]) * np.log1p(np.exp(a + weights["decay.step_bias"]))
+    given = (q / np.sqrt(d_k), k, v, beta, decay, np.zeros((1, heads, d_k, d_v)))
+    y = dense(Arguments(*(part if part is None else torch.from_numpy(part) for part in given)))[0].numpy()  # type: ignore[arg-type]
+    flat = (y / np.sqrt((y**2).mean(-1, keepdims=True) + 1e-5) * weights["norm.weight"]).reshape(
+        len(inputs), -1
+    )
     return (flat * silu(gate) if gated else flat) @ weights["out_proj.weight"].T
 
 

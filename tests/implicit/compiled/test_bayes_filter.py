@@ -1,6 +1,5 @@
 """The Bayes filter in the weights of the block: its latents against other exact filters, and brute force."""
 
-import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -16,6 +15,7 @@ from automata.tasks.registry import make_task
 from implicit.compiled import compile_automaton, compile_bayes_filter, latent_beliefs
 from implicit.fixed_point import Stopping
 from implicit.modes.solve import Solve
+from tests.automata.probabilistic.random_automata import enumerated_masses, random_automaton, random_trace
 from theory import check_theorem1
 from theory.belief.filters import BayesFilter
 
@@ -71,29 +71,16 @@ def test_two_evaluations_per_token_are_enough_and_sweeps_move_one_token_on() -> 
         assert (beliefs[:, sweeps:] == 0).all()  # they wait at 0 for the token before
 
 
-def test_they_are_what_enumeration_says_of_random_automata() -> None:
-    rng = np.random.default_rng(1)
-    for n, actions, values in itertools.product((1, 2, 4), (1, 2), (1, 2)):
-        matrices = rng.dirichlet(np.full(n, 0.5), size=(actions, n)).transpose(0, 2, 1)
-        initial, reading = rng.dirichlet(np.ones(n)), rng.integers(values, size=(1, n))
-        exact = BayesFilter(initial, matrices, reading)
-        tokens = rng.integers(actions + 1, size=(1, 5))
-        path = [rng.choice(n, p=initial)]
-        for token in tokens[0]:
-            path.append(rng.choice(n, p=matrices[token][:, path[-1]]) if token < actions else path[-1])
-        shown = np.where(tokens < actions, -1, reading[0, path[1:]])
-        weights = np.zeros((5, n))
-        for states in itertools.product(range(n), repeat=6):
-            weight = initial[states[0]]
-            for place, token in enumerate(tokens[0]):
-                now, before = states[place + 1], states[place]
-                seen = now == before and reading[0, now] == shown[0, place]
-                weight *= matrices[token][now, before] if token < actions else seen
-                # every beginning of a path is met once for each of its ends
-                weights[place, now] += weight * float(n) ** (place - 4)
-        expected = weights / weights.sum(axis=1, keepdims=True)
-        found = latent_beliefs(compile_bayes_filter(exact), exact.observations(tokens, shown))[0]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
+@pytest.mark.parametrize("seed", range(6))
+def test_they_are_what_enumeration_says_of_random_automata(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    automaton = random_automaton(rng)
+    tokens, values = random_trace(automaton, rng, 5, automaton.reveals[:1])
+    exact = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
+    found = latent_beliefs(compile_bayes_filter(exact), exact.observations([tokens], [values]))[0]
+    for end in range(1, 6):
+        masses = enumerated_masses(automaton, tokens[:end], values[:end])
+        np.testing.assert_allclose(found[end - 1], masses / masses.sum(), rtol=0, atol=ROUNDING)
 
 
 def test_after_a_contradiction_there_is_no_belief() -> None:

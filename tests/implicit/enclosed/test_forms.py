@@ -10,7 +10,7 @@ from torch import Tensor
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.enclosed.any_loop import enclosed_transitions, with_exact_weights
-from implicit.enclosed.forms import block_parts, boxes, form_of, is_mamba2, widest
+from implicit.enclosed.forms import block_parts, boxes, form_of, is_mamba2
 from implicit.enclosed.mamba2 import EnclosedMamba2, exact
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
@@ -163,12 +163,6 @@ def test_weights_are_exact_and_the_model_is_left_as_it_is() -> None:
     # the injections were computed of weights alone, and are enclosed too
     inputs = enclosed_transitions(model, TOKENS)._inputs
     assert all((part.value.radius > 0).any() for part in inputs.values())
-
-
-def test_how_much_is_differentiated_at_once() -> None:
-    for name in ("implicit-mamba2", "implicit-deltanet"):
-        model = by_own_code(name)
-        assert widest(model, form_of(model, TOKENS)) > 0
 
 
 def test_boxes_hold_the_values_at_their_points() -> None:

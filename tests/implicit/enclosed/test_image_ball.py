@@ -20,14 +20,7 @@ ROUNDING = 1e-9
 """Of the sampled values and derivatives, computed in float64 from numbers of order 1."""
 SIZES: dict[str, dict[str, Any]] = {
     "one head": {"d_model": 4, "head_size": 4, "d_state": 1, "d_conv": 2, "expand": 1},
-    "heads, groups and a long window": {
-        "d_model": 6,
-        "head_size": 3,
-        "d_state": 3,
-        "d_conv": 4,
-        "expand": 2,
-        "groups": 2,
-    },
+    "heads and a long window": {"d_model": 6, "head_size": 3, "d_state": 3, "d_conv": 4, "groups": 2},
     "no residual stream": {"d_model": 5, "head_size": 5, "d_state": 2, "d_conv": 1, "residual": False},
 }
 

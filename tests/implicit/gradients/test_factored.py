@@ -17,8 +17,7 @@ from implicit.gradients.iterated import FactoredImplicit
 from implicit.modes import ModeResult, Recurrence, solve_sequentially, solve_simultaneously
 from implicit.modes.problems import sequence_problem
 from implicit.modes.recurrence import Inputs
-from tests.implicit.gradients.causal_problems import TIGHT, kept_for_backward, uneven
-from tests.small_models import quick_mamba2
+from tests.implicit.gradients.test_rules import TIGHT, kept_for_backward, uneven
 from tests.solving import solved
 from theory.transition import State
 
@@ -63,32 +62,6 @@ def recurrent(
         return advance(z, inputs, {"h": h[:, :-1]})[0], {"h": h[:, -1]}
 
     return Recurrence([x], {"h": h}, sweep, advance, states)
-
-
-def value_by(rule: GradientRule, leaves: list[Tensor]) -> Tensor:
-    arguments = DampedPicard(1.0), TIGHT, rule, torch.zeros_like(leaves[3])
-    return solve_simultaneously(recurrent(*leaves), *arguments).solution.value
-
-
-def test_the_adjoint_is_that_of_dense_linear_algebra() -> None:
-    sizes: dict[str, Any] = {
-        "d_model": 6,
-        "head_size": 3,
-        "d_state": 3,
-        "groups": 2,
-        "layers": 2,
-        "damping": 1.0,
-    }
-    model, tokens = quick_mamba2(**sizes, residual=True), torch.randint(3, (1, 7))
-    problem: Any = model.problem(tokens)
-    latent = torch.randn(1, 7, 6, dtype=torch.float64)  # the system is solved wherever it is asked for
-    g = torch.randn(1, 7, 6, dtype=torch.float64)
-    jacobian = torch.autograd.functional.jacobian(problem.function, latent).reshape(42, 42).numpy()
-    expected = np.linalg.solve(np.eye(42) - jacobian.T, g.numpy().ravel())
-    found = problem.solve_adjoint(latent, g).value.numpy().ravel()
-    # Float64 times the condition number of I − J.
-    atol = 1e-13 * np.linalg.cond(np.eye(42) - jacobian)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("solve", [solve_simultaneously, solve_sequentially])
@@ -167,10 +140,6 @@ def test_refusals() -> None:
         solve_with_gradient(problem, DampedPicard(), Stopping(), torch.zeros(1, 1, 1), FactoredImplicit())
     with pytest.raises(InputError, match=r"rtol is 0\.0; give a number above 0"):
         FactoredImplicit(rtol=0.0)
-    leaves = parameters()
-    first = torch.autograd.grad(uneven(value_by(FactoredImplicit(), leaves)), leaves, create_graph=True)
-    with pytest.raises(InputError, match="a second derivative is asked for"):
-        torch.autograd.grad(first[0].sum(), leaves[0])
 
 
 def test_memory_does_not_grow_with_the_iterations() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from implicit.fixed_point import Stopping
 from implicit.language import (
     ExplicitLlamaForCausalLM,
     ExplicitMamba2ForCausalLM,
@@ -11,6 +12,7 @@ from implicit.language import (
     ImplicitMamba2ForCausalLM,
     LanguageModel,
 )
+from implicit.modes import Solve
 
 MODELS: dict[str, type[LanguageModel]] = {
     model.__name__: model
@@ -24,6 +26,7 @@ MODELS: dict[str, type[LanguageModel]] = {
 IMPLICIT = [name for name in MODELS if name.startswith("Implicit")]
 VOCABULARY = 23
 PAD, END = 0, 1
+TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
 
 
 def config_of(name: str, **changes: Any) -> Any:

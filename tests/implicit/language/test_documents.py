@@ -7,12 +7,9 @@ import torch
 from transformers import DataCollatorWithFlattening
 
 from automata.errors import InputError
-from implicit.fixed_point import Stopping
 from implicit.language import LanguageModel
-from implicit.modes import Solve
-from tests.implicit.language.small_language_models import MODELS, small_model, tokens_of
+from tests.implicit.language.small_language_models import MODELS, TIGHT, small_model, tokens_of
 
-TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
 LENGTHS = (3, 1, 9, 2)
 ATOL = 1e-8  # the tolerance of the fixed points, relative to latents of order one, over nine tokens
 

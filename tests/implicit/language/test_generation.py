@@ -9,10 +9,15 @@ import torch
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from tests.implicit.language.small_language_models import END, IMPLICIT, MODELS, PAD, small_model, tokens_of
-
-TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
-
+from tests.implicit.language.small_language_models import (
+    END,
+    IMPLICIT,
+    MODELS,
+    PAD,
+    TIGHT,
+    small_model,
+    tokens_of,
+)
 
 SEARCHES: list[dict[str, Any]] = [{"do_sample": False}, {"num_beams": 3}, {"do_sample": True, "top_k": 5}]
 

@@ -16,19 +16,17 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from automata.errors import InputError
 from implicit.enclosed.mamba2 import enclosable
-from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
-from implicit.modes import Solve
+from implicit.fixed_point import FixedPointError, NotConvergedWarning
 from implicit.runs.files import write_hashes
 from tests.implicit.language.small_language_models import (
     IMPLICIT,
     MODELS,
+    TIGHT,
     VOCABULARY,
     config_of,
     small_model,
     tokens_of,
 )
-
-TIGHT = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=5000))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -286,27 +284,17 @@ def test_bad_input_is_one_sentence(name: str) -> None:
             model(**call)
 
 
-BAD_FIELDS: dict[str, dict[str, Any]] = {
-    "ImplicitMamba2ForCausalLM": {
-        "damping": 0,
-        "rtol": -1,
-        "mode": "parallel",
-        "time_step_limit": [0.0, 0.1],
-    },
-    "ImplicitLlamaForCausalLM": {"unconverged": "stop", "phantom_steps": 0, "mode": "windowed"},
-    "ExplicitMamba2ForCausalLM": {"state_size": 0, "head_dim": 5, "n_groups": 3, "initializer_range": -1},
-    "ExplicitLlamaForCausalLM": {
-        "num_attention_heads": 3,
-        "num_key_value_heads": 3,
-        "rms_norm_eps": 1e-6,
-        "hidden_act": "gelu",
-    },
-}
+BAD_FIELDS: list[dict[str, Any]] = [
+    {"damping": 0, "rtol": -1, "mode": "parallel", "time_step_limit": [0.0, 0.1]},
+    {"unconverged": "stop", "phantom_steps": 0, "mode": "windowed"},
+    {"state_size": 0, "head_dim": 5, "n_groups": 3, "initializer_range": -1},
+    {"num_attention_heads": 3, "num_key_value_heads": 3, "rms_norm_eps": 1e-6, "hidden_act": "gelu"},
+]
 
 
-@pytest.mark.parametrize("name", BAD_FIELDS)
-def test_bad_configurations_are_refused(name: str) -> None:
-    for field, value in BAD_FIELDS[name].items():
+@pytest.mark.parametrize(("name", "fields"), list(zip(MODELS, BAD_FIELDS, strict=True)))
+def test_bad_configurations_are_refused(name: str, fields: dict[str, Any]) -> None:
+    for field, value in fields.items():
         with pytest.raises(InputError, match=rf"^{field} "):
             config_of(name, **{field: value})
 

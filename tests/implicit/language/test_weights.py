@@ -8,11 +8,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.fixed_point import Stopping
+from implicit.language import LanguageModel
 from implicit.language.weights import load_weights
 from implicit.modes import Mode, Solve
 from tests.implicit.cells.conftest import silu
@@ -172,20 +174,15 @@ def test_published_explicit_weights_give_the_outputs_of_the_formulas(family: str
 
 
 def theirs_of(family: str, key_value_heads: int = 2) -> tuple[Any, dict[str, Any]]:
-    import transformers
-
+    """A model of `transformers`, and the fields of the explicit one of ours that computes the same."""
     torch.manual_seed(1)
     sizes: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 2}
     if family == "mamba2":
         given = {**sizes, "head_dim": 8, "state_size": 4, "n_groups": 2, "conv_kernel": 3}
         config = transformers.Mamba2Config(**given, num_heads=4, tie_word_embeddings=True)
         return transformers.Mamba2ForCausalLM(config).eval(), given
-    given = {
-        **sizes,
-        "num_attention_heads": 4,
-        "num_key_value_heads": key_value_heads,
-        "intermediate_size": 12,
-    }
+    given = {**sizes, "num_attention_heads": 4, "num_key_value_heads": key_value_heads}
+    given |= {"intermediate_size": 12}
     rope = {"rope_type": "default", "rope_theta": 500.0}
     config = transformers.LlamaConfig(
         **given, rope_parameters=rope, tie_word_embeddings=False, rms_norm_eps=1e-5
@@ -197,6 +194,10 @@ def theirs_of(family: str, key_value_heads: int = 2) -> tuple[Any, dict[str, Any
     return model, {**given, "rope_theta": 500.0, "tie_word_embeddings": False}
 
 
+def ours_of(family: str, sizes: dict[str, Any], kind: str = "Explicit") -> LanguageModel:
+    return small_model(f"{kind}{family.capitalize()}ForCausalLM", **sizes)
+
+
 @pytest.mark.parametrize(
     ("family", "key_value_heads"), [("mamba2", 0), ("llama", 1), ("llama", 2), ("llama", 4)]
 )
@@ -205,8 +206,7 @@ def test_weights_of_transformers_give_its_logits_and_its_generation(
     family: str, key_value_heads: int
 ) -> None:
     theirs, sizes = theirs_of(family, key_value_heads)
-    name = f"Explicit{family.capitalize()}ForCausalLM"
-    ours = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict(), theirs.config)
+    ours = load_weights(ours_of(family, sizes), theirs.state_dict(), theirs.config)
     tokens = tokens_of(2, 9) % VOCABULARY
     expected = theirs(tokens).logits
     # float32: 80 roundings of the largest entry, as for the layers
@@ -223,11 +223,11 @@ def test_weights_of_transformers_give_its_logits_and_its_generation(
 def test_explicit_weights_begin_an_implicit_model(family: str) -> None:
     """From z = 0 the cell of the first layer computes what it does in the explicit model."""
     theirs, sizes = theirs_of(family)
-    name = f"Implicit{family.capitalize()}ForCausalLM"
-    model = load_weights(MODELS[name](config_of(name, **sizes)).eval(), theirs.state_dict(), theirs.config)
+    model, twin = (
+        load_weights(ours_of(family, sizes, kind), theirs.state_dict(), theirs.config)
+        for kind in ("Implicit", "Explicit")
+    )
     stack, tokens = model.model, tokens_of(2, 6) % VOCABULARY
-    twin = small_model(name.replace("Implicit", "Explicit"), **sizes)
-    load_weights(twin, theirs.state_dict(), theirs.config)
     state = stack.init_state(2)
     first = {part: state[f"{part}.0"] for part in {key.split(".")[0] for key in state}}
     assert stack.embedding_norm is not None
@@ -297,8 +297,7 @@ def test_weights_of_a_model_that_computes_something_else_are_refused(
     family: str, field: str, value: Any
 ) -> None:
     theirs, sizes = theirs_of(family)
-    name = f"Explicit{family.capitalize()}ForCausalLM"
-    model, config = MODELS[name](config_of(name, **sizes)), theirs.config.to_dict()
+    model, config = ours_of(family, sizes), theirs.config.to_dict()
     with pytest.raises(InputError):
         load_weights(model, theirs.state_dict(), {**config, field: value})
     with pytest.warns(UserWarning, match="give their config"):
@@ -309,11 +308,7 @@ def test_a_written_configuration_is_read_and_what_it_leaves_out_has_the_defaults
     """`transformers` writes the limit of time steps, which is infinite, as ``{"__float__": "Infinity"}``."""
     for family, without, sentence in (("llama", "rms_norm_eps", "1e-06"), ("mamba2", None, "(-inf, inf)")):
         theirs, sizes = theirs_of(family)
-        name = f"Explicit{family.capitalize()}ForCausalLM"
-        model, content = (
-            MODELS[name](config_of(name, **sizes)),
-            json.loads(theirs.config.to_json_string(False)),
-        )
+        model, content = ours_of(family, sizes), json.loads(theirs.config.to_json_string(False))
         load_weights(model, theirs.state_dict(), content)
         if without is None:
             assert content["time_step_limit"] == [0.0, {"__float__": "Infinity"}]
@@ -349,23 +344,11 @@ def test_weights_without_a_first_layer_and_beyond_a_type_are_refused() -> None:
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("family", ["mamba2", "llama"])
 def test_norms_in_float16_are_those_of_transformers(family: str, scale: float) -> None:
-    from transformers import LlamaConfig, LlamaForCausalLM, Mamba2Config, Mamba2ForCausalLM
-
-    torch.manual_seed(0)
-    sizes: dict[str, Any] = {"vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 2}
-    theirs: Any
-    if family == "llama":
-        sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 12}
-        theirs = LlamaForCausalLM(LlamaConfig(**sizes, rms_norm_eps=1e-5))
-        ours = small_model("ExplicitLlamaForCausalLM", tie_word_embeddings=False, rope_theta=10_000.0)
-    else:
-        sizes |= {"num_heads": 4, "head_dim": 8, "state_size": 4, "n_groups": 1, "conv_kernel": 3}
-        theirs = Mamba2ForCausalLM(Mamba2Config(**sizes))
-        ours = small_model("ExplicitMamba2ForCausalLM", tie_word_embeddings=False)
+    theirs, sizes = theirs_of(family)
     with torch.no_grad():
         theirs.get_input_embeddings().weight.mul_(scale)
-    load_weights(ours, theirs.state_dict(), theirs.config)
-    tokens = tokens_of(2, 6)
+    ours = load_weights(ours_of(family, sizes), theirs.state_dict(), theirs.config)
+    tokens = tokens_of(2, 6) % VOCABULARY
     exact = theirs(tokens).logits.detach()
     ours.half()
     output = ours(tokens, labels=tokens)

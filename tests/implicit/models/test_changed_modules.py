@@ -19,7 +19,7 @@ from implicit.gradients import FactoredImplicit, Implicit
 from implicit.models import GRU, ImplicitMamba2, Mamba2, SequenceModel
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve
-from tests.implicit.models.contract_cases import build_case, scan
+from tests.implicit.models.conftest import build_case, scan
 
 NAMES = (
     "implicit-mamba2, 2 layers",

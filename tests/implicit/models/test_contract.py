@@ -24,7 +24,7 @@ from implicit.gradients import Phantom
 from implicit.models.interface import ALPHABETS, SequenceModel
 from implicit.models.registry import MODELS, build_model, complete_sizes, size_names
 from implicit.modes import Solve, Windowed
-from tests.implicit.models.contract_cases import (
+from tests.implicit.models.conftest import (
     BATCH,
     CASES,
     CLASSES,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from implicit import Anderson, FactoredImplicit, Solve, train
 from implicit.models.interface import SequenceModel
-from tests.implicit.models.contract_cases import build_case
+from tests.implicit.models.conftest import build_case
 from tests.small_models import small_config
 
 # half precision does not resolve the tolerances

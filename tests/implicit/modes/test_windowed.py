@@ -1,6 +1,5 @@
 """The windowed mode: the sequential mode's answer, also where several fixed points exist, or none."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +15,43 @@ from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequent
 from implicit.modes.recurrence import Inputs
 from implicit.modes.solve import solve_by
 from implicit.modes.windowed import Candidates, verify
-from tests.implicit.modes.conftest import KEEP, SET_UP, SPIN
 from tests.small_models import contracting_mamba2
 from tests.solving import solved
 from theory.transition import State
 
-Latch = Callable[[Tensor], Recurrence]
+KEEP, SET_UP, SET_DOWN, SPIN = range(4)
+DRIVE = torch.tensor([-0.1, 4.0, -4.0, 0.0], dtype=torch.float64)
+
+
+def latch_map(z: Tensor, h: Tensor, drive: Tensor, spin: Tensor) -> Tensor:
+    """Φ(z; h, x): a set token drives z to ±1, a keep token copies the sign of h, a spin token oscillates."""
+    return torch.where(spin, 1 - z, torch.tanh(3 * z + 0.5 * h + drive))
+
+
+def sweep(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+    before = torch.cat([state["h"][:, None], z[:, :-1]], dim=1)
+    return latch_map(z, before, *inputs), {"h": z[:, -1]}
+
+
+def advance(z: Tensor, inputs: Inputs, state: State) -> tuple[Tensor, State]:
+    return latch_map(z, state["h"], *inputs), {"h": z}
+
+
+def states(z: Tensor, inputs: Inputs, state: State) -> State:
+    return {"h": torch.cat([state["h"][:, None], z], dim=1)}
+
+
+def latch(tokens: Tensor) -> Recurrence:
+    """Return the recurrence of tokens ``[batch, length]``, in float64 with one feature, h' = z.
+
+    At a keep token z = tanh(3 z + h / 2 − 0.1) has a fixed point near 1 and one near −1. From z = 0 the right
+    one is reached with h = ±1; with h = 0, as long as the token before has not been iterated, the one near
+    −1, and it is not left any more.
+    """
+    inputs = [DRIVE[tokens][..., None], (tokens == SPIN)[..., None]]
+    return Recurrence(inputs, {"h": DRIVE.new_zeros(len(tokens), 1)}, sweep, advance, states)
+
+
 STOPPING = Stopping(rtol=1e-6, max_iterations=50)
 VARIANTS = [
     Windowed(),
@@ -60,9 +90,7 @@ def sequential(recurrence: Recurrence, stopping: Stopping = STOPPING) -> ModeRes
 
 
 @variants
-def test_of_several_fixed_points_that_of_the_sequential_mode_is_found(
-    latch: Latch, options: Windowed
-) -> None:
+def test_of_several_fixed_points_that_of_the_sequential_mode_is_found(options: Windowed) -> None:
     tokens = sequences(spins=False)
     expected = sequential(latch(tokens)).solution
     assert torch.equal(expected.value[..., 0].sign(), last_set(tokens))
@@ -73,7 +101,7 @@ def test_of_several_fixed_points_that_of_the_sequential_mode_is_found(
     torch.testing.assert_close(result.state["h"], result.solution.value[:, -1], rtol=0, atol=0)
 
 
-def test_without_verification_the_other_fixed_points_are_found(latch: Latch) -> None:
+def test_without_verification_the_other_fixed_points_are_found() -> None:
     """The control: the latch is a trap for whoever trusts what converged."""
     tokens = sequences(spins=False)
     trusting = windowed(latch(tokens), Windowed(block=None)).solution
@@ -83,7 +111,7 @@ def test_without_verification_the_other_fixed_points_are_found(latch: Latch) -> 
 
 @variants
 def test_tokens_without_a_fixed_point_get_the_sequential_value_and_an_honest_status(
-    latch: Latch, options: Windowed
+    options: Windowed,
 ) -> None:
     tokens = sequences(spins=True)
     expected = sequential(latch(tokens)).solution
@@ -99,7 +127,7 @@ def test_tokens_without_a_fixed_point_get_the_sequential_value_and_an_honest_sta
 
 
 @variants
-def test_a_value_that_is_not_finite_stays_in_its_sequence(latch: Latch, options: Windowed) -> None:
+def test_a_value_that_is_not_finite_stays_in_its_sequence(options: Windowed) -> None:
     tokens = sequences(spins=False)
     recurrence = latch(tokens)
     recurrence.inputs[0][2, 13] = torch.nan
@@ -112,7 +140,7 @@ def test_a_value_that_is_not_finite_stays_in_its_sequence(latch: Latch, options:
 
 
 @pytest.mark.parametrize("options", [VARIANTS[0], VARIANTS[2]], ids=["default", "narrow"])
-def test_a_sequence_gives_the_same_alone_and_in_a_batch(latch: Latch, options: Windowed) -> None:
+def test_a_sequence_gives_the_same_alone_and_in_a_batch(options: Windowed) -> None:
     tokens = sequences(spins=True)
     together = windowed(latch(tokens), options)
     for row in (0, 3):
@@ -124,7 +152,7 @@ def test_a_sequence_gives_the_same_alone_and_in_a_batch(latch: Latch, options: W
         torch.testing.assert_close(alone.solution.value[0], together.solution.value[row], rtol=0, atol=1e-14)
 
 
-def test_evaluations_are_counted_exactly(latch: Latch) -> None:
+def test_evaluations_are_counted_exactly() -> None:
     tokens = torch.tensor([[SPIN, SPIN]])
     result = windowed(latch(tokens), Windowed(width=1, sweeps=4, patience=8), Stopping(max_iterations=9))
     # 8 in the window until patience ends, 1 for the state before, 9 on its own, 1 for the state after

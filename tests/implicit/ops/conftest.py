@@ -1,6 +1,6 @@
 """Fixtures and comparisons of the tests of kernels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
@@ -21,10 +21,15 @@ def poisoned_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def with_gradients(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    """The output and the gradients of a loss that weighs each of its entries differently."""
-    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).bfloat16()
-    return [output.detach(), *torch.autograd.grad(output, inputs, weights.to(output))]
+def with_gradients(outputs: Tensor | Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs and the gradients of a loss that weighs each of their entries differently."""
+    generator = torch.Generator().manual_seed(1)
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    weights = [torch.randn(part.shape, generator=generator).bfloat16().to(part) for part in outputs]
+    return [
+        *(part.detach() for part in outputs),
+        *torch.autograd.grad(outputs, inputs, weights, materialize_grads=True),
+    ]
 
 
 def assert_kernels_equal(kernels: Op, exact: Op, inputs: list[Tensor], tolerance: float) -> None:

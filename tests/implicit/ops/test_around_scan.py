@@ -163,9 +163,8 @@ def by_kernels(case: Case, inputs: list[Tensor]) -> list[Tensor]:
 @pytest.mark.parametrize(
     "case",
     [
-        *(Convolution(length) for length in (1, 64, 65)),
-        *(Convolution(9, width) for width in (1, 2, 3, 7)),
-        Convolution(200, width=2, channels=1),
+        *(Convolution(length, width) for length, width in ((1, 4), (64, 2), (65, 3), (9, 1), (9, 7))),
+        Convolution(130, width=2, channels=1),
         Convolution(5, channels=130, batch=2),
         *(Norm(length) for length in (1, 64, 65)),
         Norm(200, heads=3, head_size=5, groups=1),

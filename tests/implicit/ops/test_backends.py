@@ -1,8 +1,5 @@
 """The chooser: which backend runs a request, what is said about it, and what every op's table has to be."""
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +22,7 @@ from implicit.ops.backends import (
     on_cuda,
     package,
 )
+from tests.processes import run_python
 
 FLOAT32 = (torch.float32,)
 
@@ -124,10 +122,7 @@ def test_kernels_give_way_where_numba_compiles_nothing() -> None:
         "import torch; from implicit.ops.ssd import ssd; x = torch.ones(1, 2, 1, 4); "
         "[print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape) for _ in range(2)]"
     )
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", program, NUMBA_DISABLE_JIT="1")
     assert done.stdout == "torch.Size([1, 2, 1, 4])\n" * 2
     assert done.stderr.count("NUMBA_DISABLE_JIT is set") == 1
 

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from implicit.ops.delta_rule.chunked import delta_rule_chunked
 from implicit.ops.delta_rule.reference import delta_rule_reference
-from implicit.ops.mamba2_mixer import mamba2_mixer
-from implicit.ops.mamba2_mixer.definition import definition
 from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference
+from tests.implicit.ops.mamba2_mixer.test_mixer import by_definition, by_kernels, draw
 
 pytest.importorskip("numba")
 
@@ -80,11 +79,8 @@ def test_the_scan_is_causal(part: int, dtype: torch.dtype, size: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_resets_do_not_forget_what_is_not_finite(dtype: torch.dtype) -> None:
     """The decay of a chunk of resets is 0 after rounding, and 0 times NaN is NaN."""
-    x, B, dt = (
-        torch.ones(1, 100, 1, 1, dtype=dtype),
-        torch.ones(1, 100, 1, 1, dtype=dtype),
-        torch.ones(1, 100, 1),
-    )
+    x, B = torch.ones(2, 1, 100, 1, 1, dtype=dtype)
+    dt = torch.ones(1, 100, 1)
     dt[:, 32:] = 400
     x[:, 10] = torch.nan
     y, state = ssd(x, dt.to(dtype), -torch.ones(1, dtype=dtype), B, B, backend="numba")
@@ -101,35 +97,20 @@ def test_the_mixer_is_causal(
 ) -> None:
     # The definition takes differences of logarithms of decays, which are NaN where both are infinite.
     monkeypatch.setattr("implicit.ops.mamba2_mixer.definition.composition", lambda _: ssd_reference)
-    features, shared, taps = HEADS * size, 2 * STATE_SIZE, 4
+    features, shared = HEADS * size, 2 * STATE_SIZE
     channels = features + 2 * shared
-    first = {
-        "gate": 0,
-        "x": features,
-        "B": 2 * features,
-        "C": 2 * features + shared,
-        "dt": features + channels,
-    }
-    projected, window = normal(0, 1, LENGTH, features + channels + HEADS), normal(1, 1, channels, taps - 1)
-    state = normal(2, 1, HEADS, size, STATE_SIZE)
-    of_channels = normal(3, channels, taps).to(dtype), normal(4, channels).to(dtype)
-    dt_bias, D, weight = (
-        normal(5, HEADS).to(dtype),
-        normal(6, HEADS).to(dtype),
-        normal(7, features).to(dtype),
-    )
-    of_heads = dt_bias, -torch.linspace(0.1, 2, HEADS, dtype=dtype), D
-    clean = [tensor.to(dtype) for tensor in (projected, window, state)]
+    first = {"gate": 0, "x": features, "B": 2 * features}
+    first |= {"C": first["B"] + shared, "dt": features + channels}
+    given = draw(LENGTH, batch=1, heads=HEADS, head_size=size, state_size=STATE_SIZE, dtype=dtype)
+    clean = [given.projected, given.window, given.state]
 
     def kernels(projected: Tensor, window: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        return mamba2_mixer(
-            projected, window, *of_channels, *of_heads, weight, state, norm_groups=2, backend="numba"
-        )
+        return by_kernels(projected, window, *given[2:-1], state, norm_groups=2)
 
     def token_by_token(projected: Tensor, window: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        op, outputs = definition(norm_groups=2, epsilon=1e-5), []
+        outputs = []
         for token in projected.split(1, dim=1):
-            output, state = op(token, window, *of_channels, *of_heads, weight, state, None)
+            output, state = by_definition(token, window, *given[2:-1], state, norm_groups=2)
             outputs.append(output)
             read = token[..., features : features + channels].mT
             window = torch.cat([window[..., 1:], read], dim=-1)
@@ -149,11 +130,8 @@ def test_chunks_are_causal(scan: str, value: float, part: int) -> None:
     if scan == "ssd":
         inputs = [vectors[0], numbers, *vectors[1:]]
     else:
-        inputs, chunked, reference = (
-            [*vectors, numbers.clamp(max=1)],
-            delta_rule_chunked,
-            delta_rule_reference,
-        )
+        inputs = [*vectors, numbers.clamp(max=1)]
+        chunked, reference = delta_rule_chunked, delta_rule_reference
     inputs[part][1, 37].view(-1)[2] = value
     if scan == "ssd":
         inputs.insert(2, -torch.linspace(0.1, 2, HEADS, dtype=torch.float64))

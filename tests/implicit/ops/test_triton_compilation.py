@@ -1,15 +1,12 @@
 """The kernels compiled ahead of time for GPUs that need not be here, as the benchmark does for all sizes."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.processes import ROOT, run_python
+
 KERNELS = {
     "carry",
     "carry_reverse",
@@ -28,14 +25,8 @@ KERNELS = {
 def report(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The quick selection of sizes, compiled in a process that does not interpret."""
     path = tmp_path_factory.mktemp("compilation") / "report.json"
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    subprocess.run(
-        [sys.executable, "-m", "benchmarks.triton_compilation", "--quick", "--out", str(path)],
-        cwd=ROOT,
-        env=environment,
-        check=True,
-        capture_output=True,
-    )
+    command = ("-m", "benchmarks.triton_compilation", "--quick", "--out", path)
+    run_python(*command, cwd=ROOT, TRITON_INTERPRET="0")
     results: list[dict[str, Any]] = json.loads(path.read_text())["results"]
     return results
 

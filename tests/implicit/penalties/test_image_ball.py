@@ -140,15 +140,9 @@ def test_other_models_are_refused_before_anything_is_written(
 
 
 def test_a_few_steps_shrink_the_ball(tmp_path: Path) -> None:
-    short: dict[str, Any] = {
-        "steps": 30,
-        "warmup_steps": 1,
-        "batch_size": 4,
-        "length": 8,
-        "growth_accuracy": None,
-    }
-    short |= SIZES["one head"] | {"image_ball_weight": 1.0, "evaluate_every": 10}
-    config = recipe("parity", "implicit-mamba2", **short)
+    short = {"steps": 30, "warmup_steps": 1, "batch_size": 4, "length": 8, "growth_accuracy": None}
+    own = SIZES["one head"] | {"image_ball_weight": 1.0, "evaluate_every": 10}
+    config = recipe("parity", "implicit-mamba2", **short | own)
     run = train(config, tmp_path / "run", progress=False)
     penalties = [entry["image_ball_penalty"] for entry in run.metrics]
     assert penalties[-1] < penalties[0]

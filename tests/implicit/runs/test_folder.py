@@ -2,9 +2,6 @@
 
 import errno
 import os
-import signal
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -91,41 +88,20 @@ def test_no_checkpoint_is_written_through_a_link_out_of_the_folder(tmp_path: Pat
         pass
 
 
-HOLD = """
-import sys, time
-from filelock import FileLock
-lock = FileLock(sys.argv[1])
-lock.acquire()
-print("held", flush=True)
-time.sleep(60)
-"""
 ARGUMENTS = "--task parity --model lstm --d-model 4 --length 6 --steps 2 --warmup-steps 1 --out"
 
 
-@pytest.fixture
-def holder(tmp_path: Path) -> subprocess.Popen[str]:
-    folder = RunFolder(tmp_path / "run")
-    folder.path.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder.lock_file)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
-def test_the_second_process_is_told_and_may_go_on_when_the_first_is_killed(
-    holder: subprocess.Popen[str], tmp_path: Path, refuses: Refuses
+def test_the_second_is_told_and_a_lock_that_nobody_holds_stops_nobody(
+    tmp_path: Path, refuses: Refuses
 ) -> None:
-    try:
-        sentence = refuses(main, [*ARGUMENTS.split(), str(tmp_path / "run")])
+    folder = RunFolder(tmp_path / "run")
+    with folder.held():
+        sentence = refuses(main, [*ARGUMENTS.split(), str(folder.path)])
         assert "where another process trains at this moment; wait until it ends, or give another" in sentence
-    finally:
-        holder.send_signal(signal.SIGKILL)
-        holder.communicate()
-    assert (tmp_path / "run" / "lock").exists()  # a file that nobody holds
-    run = train(CONFIG, tmp_path / "run", progress=False)
-    assert not (run.path / "lock").exists()
+    folder.path.mkdir()
+    folder.lock_file.touch()  # as of a process that was killed
+    train(CONFIG, folder.path, progress=False)
+    assert not folder.lock_file.exists()
 
 
 def test_a_folder_is_held_while_the_context_lasts_and_left_as_it_was(tmp_path: Path) -> None:

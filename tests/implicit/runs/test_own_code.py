@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from functools import partial
 from importlib import import_module
@@ -21,8 +20,7 @@ from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.runs.loading import load_run
 from implicit.train import main
-
-ROOT = Path(__file__).parents[3]
+from tests.processes import ROOT, run_python
 
 OWN_CODE = '''
 import numpy as np
@@ -76,14 +74,8 @@ class Nested:
         """One that no name at the top level leads to."""
 '''
 
-SMALL: dict[str, Any] = {
-    "steps": 2,
-    "warmup_steps": 1,
-    "batch_size": 2,
-    "length": 4,
-    "evaluation_sequences": 2,
-    "d_model": 4,
-}
+SMALL: dict[str, Any] = {"steps": 2, "warmup_steps": 1, "batch_size": 2, "length": 4}
+SMALL |= {"evaluation_sequences": 2, "d_model": 4}
 FLAGS = [part for name, value in SMALL.items() for part in ("--" + name.replace("_", "-"), str(value))]
 
 
@@ -102,14 +94,8 @@ def in_another_process(path: Path, own_code_in: Path) -> str:
         "import sys, torch, implicit; run = implicit.load_run(sys.argv[1], allow_code=True); "
         "print(run.task.name, run.model(torch.tensor([[0, 1, 1]])).tolist())"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", program, str(path)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(own_code_in)])},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return finished.stdout.strip()
+    found_in = os.pathsep.join([str(ROOT), str(own_code_in)])
+    return run_python("-c", program, path, PYTHONPATH=found_in).stdout.strip()
 
 
 def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path) -> None:
@@ -215,15 +201,8 @@ def test_modules_in_a_run_folder_are_not_found_by_commands(run_with_code: Path) 
     """Python's -m puts the current folder on the path, before anything of ours runs."""
     for name in ("pathlib", "pydantic", "flint"):
         (run_with_code / f"{name}.py").write_text("print('The certificate holds.'); raise SystemExit(0)")
-    finished = subprocess.run(
-        [sys.executable, "-m", "implicit.answer", ".", "0", "1"],
-        cwd=run_with_code,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert len(finished.stdout.split()) == 2, "the answers to two tokens"
+    done = run_python("-m", "implicit.answer", ".", "0", "1", cwd=run_with_code)
+    assert len(done.stdout.split()) == 2, "the answers to two tokens"
 
 
 @pytest.mark.parametrize("model", ["lstm", "implicit-mamba2"])

@@ -68,14 +68,6 @@ def test_evaluation_of_an_implicit_model_is_that_of_its_own_solve() -> None:
     assert evaluation.convergence.mean_iterations == float(iterations.mean())
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_model_keeps_its_mode_and_gets_no_gradient(training: bool) -> None:
-    model = build_model("lstm", {"d_model": 4}, PARITY).train(training)
-    evaluate(model, PARITY, length=4, sequences=2)
-    assert model.training is training
-    assert all(parameter.grad is None for parameter in model.parameters())
-
-
 def test_convergence_is_a_mean_over_tokens_not_over_batches() -> None:
     def solution(tokens: int, iterations: int, status: Status) -> Solution:
         value = torch.ones(1, tokens, 4)  # of norm 2

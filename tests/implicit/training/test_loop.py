@@ -14,7 +14,6 @@ from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.models.registry import build_model
-from implicit.runs.folder import RunFolder
 from implicit.train import train
 from implicit.training import loop
 from implicit.training.streams import Stream, draw_batch
@@ -87,15 +86,6 @@ def test_a_device_is_that_of_its_name_or_is_refused_with_those_that_are_there() 
     for name in ("gpu", "meta"):
         with pytest.raises(InputError, match=rf"^device is '{name}', which .*; choose from cpu"):
             available_device(name)
-
-
-def test_a_run_that_was_begun_goes_on_and_a_file_is_no_place_for_one(tmp_path: Path) -> None:
-    config = small_config(sizes={"d_model": 2}, steps=2)
-    RunFolder(tmp_path / "begun").begin(config)
-    assert train(config, tmp_path / "begun", progress=False).metrics[-1]["step"] == 2
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"^out is .*file, which is a file; give a folder$"):
-        train(config, tmp_path / "file", progress=False)
 
 
 def test_short_sequences_come_in_larger_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

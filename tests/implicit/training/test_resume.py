@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.train import main, train
 from implicit.training.progress import TrainingStep
+from tests.interrupting import train_until
+from tests.processes import environment, run_python
 from tests.small_models import small_config
 
-ROOT = Path(__file__).parents[3]
 FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
 
 KILL_AT_EVERY_INSTANT = """
@@ -63,10 +63,6 @@ def assert_same_run(folder: Path, uninterrupted: Path) -> None:
     assert without_seconds(folder) == without_seconds(uninterrupted)
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
-
-
 def listen_to_interrupts() -> None:
     """A shell lets what it starts in the background ignore Ctrl-C, perhaps this suite and its children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -75,15 +71,7 @@ def listen_to_interrupts() -> None:
 def test_killed_at_every_instant(tmp_path: Path) -> None:
     growing = {"start_length": 3, "length_growth": 2, "growth_accuracy": 1e-3, "final_steps": 1}
     config = small_config(**EACH, **growing, steps=20, bounded_steps=0, bounded_length=3)
-    driver = subprocess.run(
-        [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path), config.model_dump_json()],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert driver.returncode == 0, driver.stderr
-    instants = int(driver.stdout)
+    instants = int(run_python("-c", KILL_AT_EVERY_INSTANT, tmp_path, config.model_dump_json()).stdout)
     # Three (file, replace, folder) for each of: 3 files at the start, metrics at the start of the loop,
     # 3 evaluations, 1 checkpoint and the weights with their hashes.
     assert instants == 3 * 11
@@ -95,14 +83,12 @@ def test_killed_at_every_instant(tmp_path: Path) -> None:
 
 def test_command_is_interrupted_then_resumed(config: TrainConfig, tmp_path: Path) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130."""
-    longer = config.updated(steps=100, evaluate_every=5, checkpoint_every=5)
+    longer = config.updated(steps=60, evaluate_every=5, checkpoint_every=5)
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
-    command = [sys.executable, "-m", "implicit.train", "--resume", "--out", str(folder.path)]
-
-    with subprocess.Popen(
-        command, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
-    ) as process:
+    command = ["-m", "implicit.train", "--resume", "--out", str(folder.path)]
+    options: dict[str, Any] = {"stderr": -1, "text": True, "preexec_fn": listen_to_interrupts}
+    with subprocess.Popen([sys.executable, *command], env=environment(), **options) as process:
         give_up = time.monotonic() + 300
         while len(folder.read_metrics()) < 2:
             assert process.poll() is None
@@ -110,15 +96,14 @@ def test_command_is_interrupted_then_resumed(config: TrainConfig, tmp_path: Path
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=300)
-    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 100 is stored\n"
+    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 60 is stored\n"
     assert process.returncode == 130
     assert said == where + "error: interrupted; run the same command again to go on\n"
-    assert folder.stored_step in range(5, 100, 5)
+    assert folder.stored_step in range(5, 60, 5)
     assert not folder.finished
-    resumed = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    assert resumed.returncode == 0, resumed.stderr
+    resumed = run_python(*command)
     assert resumed.stderr == ""
-    assert resumed.stdout.startswith(f"{folder.path} is finished: step 100, ")
+    assert resumed.stdout.startswith(f"{folder.path} is finished: step 60, ")
     train(longer, tmp_path / "uninterrupted", progress=False)
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 
@@ -158,26 +143,11 @@ def test_sigterm_in_the_last_step_finishes_the_run(
     assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
 
 
-def test_early_stop_counts_on_after_a_resume(
-    config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_stop_counts_on_after_a_resume(config: TrainConfig, tmp_path: Path) -> None:
     # Any accuracy meets this target; the bounded phase ends with step 3, so steps 4 and 6 are the two.
     stopping = config.updated(steps=20, target_accuracy=1e-9, patience=2, bounded_steps=3, checkpoint_every=5)
     train(stopping, tmp_path / "uninterrupted", progress=False)
-    calls = 0
-    replace = os.replace
-
-    def interrupt(source: Path, target: Path) -> None:
-        nonlocal calls
-        calls += target.name == "metrics.jsonl"
-        if calls == 5:  # begun, loop begun, steps 2, 4 and now 6
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        train(stopping, tmp_path / "interrupted", progress=False)
-    monkeypatch.setattr(os, "replace", replace)
+    train_until(5, stopping, tmp_path / "interrupted")
     assert [entry["step"] for entry in RunFolder(tmp_path / "interrupted").read_metrics()] == [2, 4]
     assert train(stopping, tmp_path / "interrupted", progress=False).metrics[-1]["step"] == 6
     assert_same_run(tmp_path / "interrupted", tmp_path / "uninterrupted")

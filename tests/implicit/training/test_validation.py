@@ -14,14 +14,11 @@ from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import TRAINING_WINDOWS
 from implicit.config.run import TrainConfig
-from implicit.fixed_point import Stopping
 from implicit.gradients import Phantom, Unrolled
 from implicit.models.interface import SequenceModel
-from implicit.modes import Solve
 from implicit.train import train
 from implicit.training import loop
 from implicit.training.checkpoint import Progress
-from implicit.training.evaluation import evaluate
 from implicit.training.loop import majority_baselines
 from implicit.training.objective import objective
 from implicit.training.streams import Stream
@@ -105,20 +102,6 @@ def test_metrics_are_of_the_step_and_its_objective(tmp_path: Path, monkeypatch: 
             assert entry.get(f"{name}_penalty") == (None if part is None else part.item())
     assert "contraction_penalty" in run.metrics[1]
     assert "forgetting_penalty" in run.metrics[1]
-    again = evaluate(
-        run.model,
-        run.task,
-        12,
-        sequences=5,
-        batch_size=2,
-        seed=4,
-        stream=Stream.VALIDATION,
-        number=(3,),
-        solve=Solve("simultaneous", stopping=Stopping(0.25, max_iterations=7), gradient=Phantom(2)),
-        warn=False,
-    )
-    stored = run.metrics[-1]["validation"]["12"]
-    assert (stored["accuracy"], stored["token_accuracy"]) == (again.accuracy, again.token_accuracy)
 
 
 def met(
@@ -242,5 +225,6 @@ def test_a_gradient_that_is_not_finite_is_refused_before_the_step(
         with pytest.raises(InputError, match=r"^loss is inf at step 1 and its gradient is not finite"):
             train(config, tmp_path / "exploding", progress=False)
     assert Exploding.steps == 0
+    assert not list(tmp_path.rglob("*.safetensors"))
     train(config, tmp_path / "run", progress=False)
     assert Exploding.steps == 3

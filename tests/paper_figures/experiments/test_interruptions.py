@@ -12,23 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import torch
 
 from implicit.runs.folder import RunFolder
 from paper_figures.experiments.grid import Experiment, Measurement, Point
 from paper_figures.experiments.runner import Work, carry_out, sentences
 from paper_figures.experiments.store import Store
-from tests.paper_figures.experiments.tiny import ROOT, Log, experiment, logged
+from tests.paper_figures.experiments.tiny import Log, experiment, logged
+from tests.processes import environment, run_python
 
 KILL_AT_EVERY_INSTANT = """
-import functools, sys
+import sys
 from pathlib import Path
 from paper_figures.experiments import store
 from paper_figures.experiments.runner import carry_out
 from tests.interrupting import kill_at_every_instant
 from tests.paper_figures.experiments.tiny import experiment
 
-store.describe_environment = functools.cache(store.describe_environment)  # asks git each time
 work = lambda folder: carry_out(experiment(1, steps=2), store.Store(folder))
 print(kill_at_every_instant(Path(sys.argv[1]), work))
 """
@@ -58,10 +57,6 @@ def one_training(folder: Path) -> Experiment:
 
 def slow_measurements(folder: Path) -> Experiment:
     return experiment(4, Measurement("logged", logged, Log(path=str(folder / "log"), seconds=0.2)))
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
 
 
 def start(made: str, folder: Path, store: Path, jobs: int) -> subprocess.Popen[bytes]:
@@ -106,10 +101,7 @@ def worker_on(store: Store, point: Point, runner: subprocess.Popen[bytes]) -> ps
 
 
 def test_killed_at_every_instant(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILL_AT_EVERY_INSTANT, str(tmp_path)]
-    driver = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    assert driver.returncode == 0, driver.stderr
-    instants = int(driver.stdout)
+    instants = int(run_python("-c", KILL_AT_EVERY_INSTANT, tmp_path).stdout)
     # Three (file, replace, folder) for each of: 3 files of the run at its start, metrics at the start of the
     # loop, 1 evaluation, the weights and their hash, the records of training and accuracy.
     assert instants == 3 * 9

@@ -12,18 +12,8 @@ from implicit.training.evaluation import evaluate
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 
 ROOT = Path(__file__).parents[3]
-LSTM: dict[str, Any] = {
-    "task": "parity",
-    "model": "lstm",
-    "d_model": 4,
-    "batch_size": 2,
-    "length": 4,
-    "steps": 4,
-    "warmup_steps": 1,
-    "evaluate_every": 2,
-    "checkpoint_every": 2,
-    "evaluation_sequences": 2,
-}
+LSTM: dict[str, Any] = {"task": "parity", "model": "lstm", "d_model": 4, "batch_size": 2, "length": 4}
+LSTM |= {"steps": 4, "warmup_steps": 1, "evaluate_every": 2, "checkpoint_every": 2, "evaluation_sequences": 2}
 
 
 class Length(BaseModel):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from paper_figures.measurements.answers import (
 )
 from paper_figures.registry import figure_named
 from tests.paper_figures.measurements.hand_made import Answer, Reader, Sayer, run_of
+from tests.refusals import refusals
 
 BALLS, PROGRAMS = "swap-balls-3", "small-programs"
 SESSIONS = ("repl-3-values", "repl-5-values")
@@ -236,3 +238,16 @@ def test_numbers_of_commands_are_those_of_the_text() -> None:
             if "print" in command:
                 numbers.append(swaps)
         assert before[row][before[row] > 0].tolist() == numbers
+
+
+PARITY = untrained_run(recipe("parity", "lstm", d_model=4))
+FULL = replace(PARITY, task=ReplLanguage(3, reveal="full", predict="values"))
+EIGHT = replace(PARITY, task=registered_task("repl-3-values-8"))
+test_a_run_on_another_task_is_refused = refusals(
+    (lambda: puzzle_accuracy(PARITY, PuzzleSettings()), "give a run on swap-balls-3 or small-programs"),
+    (lambda: final_reveal(PARITY, RevealSettings()), "Python sessions"),
+    (lambda: final_reveal(FULL, RevealSettings()), "full reveals"),
+    (lambda: final_reveal(EIGHT, RevealSettings(commands=(4,))), r"\(4,\) .* give multiples of 8"),
+    (lambda: reveals_by_spacing(PARITY, SpacingSettings()), "Python sessions"),
+    (lambda: reveals_by_spacing(FULL, SpacingSettings()), "reveal is 'full'"),
+)

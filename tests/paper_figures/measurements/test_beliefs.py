@@ -15,6 +15,7 @@ from implicit.config.recipes import recipe
 from implicit.runs.loading import Run, load_run, untrained_run
 from paper_figures.measurements import beliefs
 from tests.analysis.belief.models import ExactFilter, LinearFilter, Uniform, observed_task, run_of
+from tests.refusals import refusals
 
 TASK = "likely-swaps-3-reveals"
 FEW = beliefs.HiddenSettings(
@@ -132,3 +133,11 @@ def test_what_is_left_in_the_exact_filter_is_the_distance_of_its_beliefs() -> No
     found = beliefs.belief_errors(untrained_run(recipe(TASK, "lstm", d_model=4)), SMALL)["exact"]
     assert found[32] == [0.0, 0.0, 0.0]  # it forgets what came before two reveals
     assert found[2] == pytest.approx(np.quantile(apart(2) / apart(0), (0.25, 0.5, 0.75)), abs=1e-12)
+
+
+test_a_run_on_another_task_is_refused = refusals(
+    (
+        lambda: beliefs.belief_errors(untrained_run(recipe("parity", "lstm")), SMALL),
+        "give a run on a probabilistic automaton",
+    )
+)

@@ -27,15 +27,8 @@ from paper_figures.figures.bounded_and_free import (
 from paper_figures.registry import figure_named
 from tests.refusals import refusals
 
-BY_STEP = {
-    "warmup_steps": 1,
-    "growth_accuracy": None,
-    "bounded_length": 0,
-    "bounded_iterations": 3,
-    "random_starts": 0.0,
-    "loss_until_error": False,
-    "carried_share": 0.0,
-}
+BY_STEP: dict[str, Any] = {"warmup_steps": 1, "growth_accuracy": None, "bounded_length": 0}
+BY_STEP |= {"bounded_iterations": 3, "random_starts": 0.0, "loss_until_error": False, "carried_share": 0.0}
 SMALL = {"d_model": 4, "head_size": 4, "d_state": 2, "evaluation_sequences": 1}
 
 
@@ -56,21 +49,9 @@ def test_a_switch_is_counted_by_hand() -> None:
     """Steps 1, 2 of 4 tokens are bounded; 3, 4 of 8 and 5, 6 of 12 are free, with 6, 8, 10, 10 iterations."""
     bounded = {"step": 1, "phase": "bounded", "mean_iterations": 3.0}
     metrics = [bounded, free(3, 6.0), free(5, 10.0), free(6, 10.0)]
-    cost = training_cost(
-        run_of(
-            metrics,
-            **BY_STEP,
-            steps=6,
-            batch_size=2,
-            length=12,
-            start_length=4,
-            length_growth_every=2,
-            bounded_steps=2,
-            free_gradient="phantom",
-            phantom_steps=5,
-            contraction_weight=0.0,
-        )
-    )
+    growing = {"length": 12, "start_length": 4, "length_growth_every": 2}
+    phases = {"bounded_steps": 2, "free_gradient": "phantom", "phantom_steps": 5, "contraction_weight": 0.0}
+    cost = training_cost(run_of(metrics, **BY_STEP, **growing, **phases, steps=6, batch_size=2))
     assert (cost.updates, cost.bounded_updates) == (6, 2)
     assert (cost.tokens, cost.bounded_tokens) == (2 * (4 + 4 + 8 + 8 + 12 + 12), 2 * (4 + 4))
     assert cost.with_gradient == 2 * (3 * (4 + 4) + 5 * (8 + 8 + 12 + 12))
@@ -120,20 +101,9 @@ def test_a_training_makes_the_evaluations_that_are_counted(
         return sweep(model, latent, *rest)
 
     monkeypatch.setattr(ImplicitModel, "_sweep", counted)
-    config = recipe(
-        "S3",
-        "implicit-mamba2",
-        **BY_STEP,
-        **SMALL,
-        steps=6,
-        batch_size=1,
-        length=1,
-        bounded_steps=2,
-        free_mode="simultaneous",
-        free_gradient=gradient,
-        contraction_weight=weight,
-        evaluate_every=1,
-    )
+    sizes = {"steps": 6, "batch_size": 1, "length": 1, "bounded_steps": 2, "evaluate_every": 1}
+    free = {"free_mode": "simultaneous", "free_gradient": gradient, "contraction_weight": weight}
+    config = recipe("S3", "implicit-mamba2", **BY_STEP, **SMALL, **sizes, **free)
     cost = training_cost(train(config, tmp_path / "run", progress=False))
     assert cost.with_gradient == seen[True]
     assert cost.without_gradient == seen[False] > 4

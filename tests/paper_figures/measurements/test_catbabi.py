@@ -13,9 +13,10 @@ from automata.tasks.catbabi import CatBabi
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run, initial_model, untrained_run
 from paper_figures.figures.catbabi import StorySettings, story_answers
 from tests.paper_figures.measurements.hand_made import Sayer, run_of
+from tests.refusals import refusals
 from theory.transition import State
 
 TASKS = (1, 12)
@@ -133,14 +134,8 @@ def test_every_token_is_read_once_in_its_order(folder: Path, carried: bool, piec
 @both
 def test_the_share_converged_is_of_the_tokens_own_residuals(folder: Path, carried: bool) -> None:
     """The oracle: token by token, Φ evaluated once more at what was found, with the state before it."""
-    config = recipe(
-        {"catbabi": str(folder)},
-        "implicit-mamba2",
-        d_model=4,
-        head_size=4,
-        d_state=2,
-        carried_share=float(carried),
-    )
+    sizes: dict[str, Any] = {"d_model": 4, "head_size": 4, "d_state": 2, "carried_share": float(carried)}
+    config = recipe({"catbabi": str(folder)}, "implicit-mamba2", **sizes)
     task = CatBabi(folder)
     run = Run(Path("runs/untrained"), config, initial_model(config, task).eval(), task, [])
     model, test = run.model.implicit, task.part("test")
@@ -168,3 +163,8 @@ def test_the_share_converged_is_of_the_tokens_own_residuals(folder: Path, carrie
     assert found["share_converged"] == reached / len(ratios)
     assert found["accuracy"] == right / found["asked"]
     assert found["updates"] == 0  # there are no metrics
+
+
+test_a_run_on_another_task_is_refused = refusals(
+    (lambda: story_answers(untrained_run(recipe("parity", "lstm")), StorySettings()), "give a run on catbAbI")
+)

@@ -11,10 +11,13 @@ import torch
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from analysis.length_generalization import analyse
+from automata.errors import InputError
 from automata.tasks.registry import make_task
+from automata.tasks.word_problem import WordProblem
 from implicit import Solve, Stopping, load_run
 from implicit.runs.loading import Run
 from paper_figures.experiments.grid import Point
+from paper_figures.measurements.hard_tokens import HardTokenSettings, hard_pairs
 from paper_figures.measurements.iterations import (
     MODES,
     BudgetSettings,
@@ -229,3 +232,10 @@ def test_accuracy_by_budget_is_the_analysis_with_that_limit(untrained: Callable[
             for name in ("accuracy", "share_converged"):
                 assert found[mode][name][str(budget)] == expected[name][6]
     assert 0 < found["sequential"]["share_converged"]["6"] < 1
+
+
+def test_a_task_that_does_not_ask_for_its_state_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WordProblem, "output_size", property(lambda self: 2))
+    for measure in (lambda: token_iterations(run, SMALL), lambda: hard_pairs(run, HardTokenSettings())):
+        with pytest.raises(InputError, match="does not ask for its state"):
+            measure()

@@ -138,27 +138,15 @@ def nats(logits: list[float], following: int) -> float:
 
 @torch.no_grad()
 def perplexity_after(measured: Measured, count: int) -> float:
-    """The perplexity after so many damped steps from zero, layer by layer, each window by itself."""
+    """The perplexity after so many damped steps of the self-map from zero, each window by itself."""
     model: Any = measured.run.model
     stack, damping = model.model, model.config.damping
     told = []
     for window in measured.windows:
-        injection = stack.injections[0](stack.embedding_norm(stack.embedding(window[None])))
-        begin = stack.init_state(1)
+        self_map = stack.problem(window[None]).function
         latent = torch.zeros(1, CONTEXT, model.config.hidden_size, dtype=torch.float64)
         for _ in range(count):
-            stream = latent
-            for layer, (cell, norm) in enumerate(zip(stack.mixers, stack.mixer_norms, strict=True)):
-                state = {
-                    name.rpartition(".")[0]: part
-                    for name, part in begin.items()
-                    if name.endswith(f".{layer}")
-                }
-                output = cell(norm(stream), state, injection, None)[0]
-                stream = stream + output if stack.residual else output
-                if stack.mlps:
-                    stream = stream + stack.mlps[layer](stream)
-            latent = (1 - damping) * latent + damping * stack.latent_norm(stream)
+            latent = (1 - damping) * latent + damping * self_map(latent)
         logits = model.lm_head(latent)[0].tolist()
         told += [nats(logits[place], int(window[place + 1])) for place in range(CONTEXT - 1)]
     return math.exp(sum(told) / len(told))

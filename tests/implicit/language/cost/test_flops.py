@@ -15,8 +15,6 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from automata.errors import InputError
-from implicit.language import ExplicitLlamaLMConfig, ExplicitMamba2LMConfig
 from implicit.language.configuration import Mamba2Layers
 from implicit.language.cost import Evaluation, TrainingCost
 from tests.implicit.language.cost.small_steps import EVALUATIONS, PHANTOM_STEPS, PHASE, small_training
@@ -96,9 +94,3 @@ def test_products_of_a_step_are_counted_exactly(
         assert convolutions == BATCH * (forward * taps + steps * (back - unseen + edge))
     else:
         assert convolutions == 0
-
-
-@pytest.mark.parametrize("config", [ExplicitLlamaLMConfig(), ExplicitMamba2LMConfig()])
-def test_a_length_below_one_is_refused(config: Any) -> None:
-    with pytest.raises(InputError, match="length is 0"):
-        Evaluation.of(config, 0)

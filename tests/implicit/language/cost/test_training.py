@@ -6,7 +6,14 @@ import pytest
 
 from automata.errors import InputError
 from implicit.language import published_config
-from implicit.language.cost import Evaluation, TrainingCost, published_phases, tokens_per_second
+from implicit.language.cost import (
+    Activations,
+    Evaluation,
+    TrainingCost,
+    WeightMemory,
+    published_phases,
+    tokens_per_second,
+)
 from implicit.language.cost.__main__ import main
 from implicit.language.cost.tables import Device, PublishedCost
 from implicit.language.cost.training import highest_utilisation
@@ -61,6 +68,10 @@ def test_the_utilisation_that_a_slow_share_leaves() -> None:
         (lambda cost: cost.per_token(FREE, 0.5), "iterations is 0.5"),
         (lambda cost: cost.mean_per_token((FREE,), (1, 2)), "iterations has 2 numbers for 1 phases"),
         (lambda cost: tokens_per_second(1.0, 1, 1.0, 1.5), "utilisation is 1.5"),
+        (lambda cost: Evaluation.of(cost.config, 0), "length is 0"),
+        (lambda cost: Evaluation.of(published_config("llama", "130m"), 0), "length is 0"),
+        (lambda cost: WeightMemory.of(cost.config, 0, sharded=True), "processes is 0"),
+        (lambda cost: Activations.of(cost.config, 8, phantom_steps=0), "phantom_steps is 0"),
         (lambda cost: main(["--size", "350m"]), "size '350m' is unknown"),
         (lambda cost: main(["--family", "mamba"]), "family 'mamba' is unknown"),
         (lambda cost: main(["--utilisation", "0"]), "utilisation is 0.0"),

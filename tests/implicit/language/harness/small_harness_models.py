@@ -45,15 +45,8 @@ def other_model() -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=BYTES + 1,
-        n_positions=2048,
-        n_embd=16,
-        n_layer=1,
-        n_head=2,
-        bos_token_id=END,
-        eos_token_id=END,
-    )
+    sizes = {"vocab_size": BYTES + 1, "n_positions": 2048, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    config = GPT2Config(**sizes, bos_token_id=END, eos_token_id=END)
     return GPT2LMHeadModel(config).eval()
 
 

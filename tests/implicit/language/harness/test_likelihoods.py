@@ -29,6 +29,12 @@ def exact_model(name: str) -> Any:
     return small_byte_model(name, **changes).double()
 
 
+def adapted_model(model: Any, tokenizer: Any = None, batch_size: int = 1) -> Any:
+    from implicit.language.harness.adapter import HarnessModel
+
+    return HarnessModel(model, tokenizer=tokenizer or byte_tokenizer(), batch_size=batch_size)
+
+
 def asked(requests: list[tuple[str, str]]) -> list[Any]:
     from lm_eval.api.instance import Instance
 
@@ -54,10 +60,7 @@ def direct(name: str, context: str, continuation: str) -> tuple[float, bool]:
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_log_likelihoods_are_those_of_a_forward_pass(name: str, batch_size: int) -> None:
-    from implicit.language.harness.adapter import HarnessModel
-
-    model = exact_model(name)
-    adapted = HarnessModel(model, tokenizer=byte_tokenizer(), batch_size=batch_size)
+    adapted = adapted_model(exact_model(name), batch_size=batch_size)
     found = adapted.loglikelihood(asked(REQUESTS), disable_tqdm=True)
     for answer, request in zip(found, REQUESTS, strict=True):
         expected = direct(name, *request)
@@ -83,11 +86,9 @@ def test_the_backend_as_it_is_pads_and_says_the_same(name: str) -> None:
 
 
 def test_the_length_of_the_tokenizer_is_read_at_once_and_no_answer_is_too_long() -> None:
-    from implicit.language.harness.adapter import HarnessModel
-
     name, tokenizer = "ExplicitMamba2ForCausalLM", byte_tokenizer()
     tokenizer.model_max_length = 8
-    adapted = HarnessModel(exact_model(name), tokenizer=tokenizer)
+    adapted = adapted_model(exact_model(name), tokenizer)
     ((cut, _),) = adapted.loglikelihood(asked([("A longer context", " yes")]), disable_tqdm=True)
     assert (adapted.max_length, adapted.shortened) == (8, 1)
     # eight tokens before the last one
@@ -97,10 +98,8 @@ def test_the_length_of_the_tokenizer_is_read_at_once_and_no_answer_is_too_long()
 
 
 def test_an_implicit_model_reads_no_padding_and_its_tokens_are_counted() -> None:
-    from implicit.language.harness.adapter import HarnessModel
-
     model = exact_model("ImplicitMamba2ForCausalLM")
-    adapted = HarnessModel(model, tokenizer=byte_tokenizer(), batch_size=3)
+    adapted = adapted_model(model, batch_size=3)
     seen: list[torch.Tensor] = []
     hook = model.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     adapted.loglikelihood(asked(REQUESTS), disable_tqdm=True)
@@ -119,11 +118,9 @@ def test_an_implicit_model_reads_no_padding_and_its_tokens_are_counted() -> None
 
 def test_likelihoods_that_are_not_numbers_are_refused() -> None:
     """An implicit model has no NaN: its tokens without a fixed point are counted."""
-    from implicit.language.harness.adapter import HarnessModel
-
     model = small_byte_model("ExplicitMamba2ForCausalLM")
     with torch.no_grad():
         model.get_parameter("model.mixers.0.in_proj.weight")[0, 0] = torch.nan
-    adapted = HarnessModel(model, tokenizer=byte_tokenizer(), batch_size=2)
+    adapted = adapted_model(model, batch_size=2)
     with pytest.raises(InputError, match="log-likelihood of an answer is nan; give a model of finite"):
         adapted.loglikelihood(asked(REQUESTS), disable_tqdm=True)

@@ -5,8 +5,6 @@ import json
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.stored_models import load_model
 from implicit.runs.files import write_hashes
 from tests.implicit.language.pretrain.small_runs import small_run, stop_at, train
+from tests.processes import run_python
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +152,7 @@ train(small_run(folder), folder / "run", watch=stop)
 
 
 def test_sigterm_stores_the_step_and_the_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 128 + signal.SIGTERM
+    done = run_python("-c", PROGRAM, tmp_path, code=128 + signal.SIGTERM)
     assert "stopped and stored at step 2; run the same command again" in done.stderr
     assert PretrainFolder(tmp_path / "run").last_checkpoint() == 2
     for name in ("run", "whole"):

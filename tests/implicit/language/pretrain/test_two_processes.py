@@ -1,19 +1,56 @@
-"""Two processes, with weights replicated or sharded, train as one process does."""
+"""Two processes, with weights replicated or sharded, train as one process does.
+
+They run this module by torchrun, with a folder for all runs as its argument.
+"""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from accelerate.state import AcceleratorState, GradientState, PartialState
+from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from safetensors.torch import load_file
 
 from implicit.language.pretrain import make_accelerator, pretrain
 from tests.implicit.language.pretrain.small_runs import small_run
-from tests.implicit.language.pretrain.train_on_two_processes import RUNS
+from tests.processes import ROOT, run_python
 
-ROOT = Path(__file__).parents[4]
+RUNS = [("mamba2", "replicated"), ("llama", "replicated"), ("mamba2", "sharded"), ("llama", "sharded")]
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    process_group = PartialState(cpu=True)
+    for family, how in RUNS:
+        config = small_run(folder / "texts", family)
+        options = {}
+        if how == "sharded":
+            # accelerate shards on accelerators only: nothing but this line says that there is none
+            process_group.distributed_type = DistributedType.MULTI_XPU
+            options["fsdp_plugin"] = FullyShardedDataParallelPlugin(
+                fsdp_version=2, auto_wrap_policy="no_wrap", cpu_ram_efficient_loading=False
+            )
+        accelerator = make_accelerator(config, cpu=True, **options)
+        assert accelerator.num_processes == 2
+        out = folder / f"{family}-{how}"
+        if how == "sharded":  # and goes on from a checkpoint of shards
+
+            def stop(line: dict[str, object]) -> None:
+                if line["step"] == 5:
+                    raise InterruptedError
+
+            try:
+                pretrain(config, out, accelerator, watch=stop)
+            except InterruptedError:
+                accelerator.wait_for_everyone()
+            accelerator.free_memory()
+        pretrain(config, out, accelerator)
+        accelerator.free_memory()
+        AcceleratorState._reset_state()
+        GradientState._reset_state()
 
 
 def losses(folder: Path, name: str) -> list[float]:
@@ -26,12 +63,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All trainings on two processes, in one launch; they find the same texts as one process does."""
     folder = tmp_path_factory.mktemp("runs")
     small_run(folder / "texts")
-    module = "tests.implicit.language.pretrain.train_on_two_processes"
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m"]
-    done = subprocess.run(
-        [*launch, module, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    launch = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m")
+    run_python(*launch, "tests.implicit.language.pretrain.test_two_processes", folder, cwd=ROOT)
     return folder
 
 
@@ -54,3 +87,7 @@ def test_two_processes_train_as_one_does(folder: Path, family: str, how: str, tm
     for name, weight in weights[0].items():
         # a rate of 1e-3 moves a weight by at most 8e-3; Adam's first steps divide noise by noise
         assert float((weight - weights[1][name]).abs().mean()) < 2e-5, name
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.ops.delta_rule import delta_rule, delta_rule_chunked, delta_rule_reference, delta_rule_states
+from tests.implicit.ops.conftest import with_gradients
 
 BACKENDS = ("reference", "chunked")
 
@@ -83,14 +84,10 @@ def close(result: Tensor, expected: Tensor) -> None:
 
 
 def gradients(arguments: Arguments, backend: str) -> dict[str, Tensor]:
-    """Gradients of a loss that weighs every output and every entry of the final memory differently."""
     leaves = Arguments(*(None if a is None else a.clone().requires_grad_() for a in arguments))  # type: ignore[arg-type]
-    y, state = delta_rule(*leaves, backend=backend)
-    generator = torch.Generator().manual_seed(1)
-    weights = [torch.randn(t.shape, generator=generator, dtype=torch.float64) for t in (y, state)]
     present = {name: leaf for name, leaf in leaves._asdict().items() if leaf is not None}
-    loss = (y * weights[0]).sum() + (state * weights[1]).sum()
-    return dict(zip(present, torch.autograd.grad(loss, list(present.values())), strict=True))
+    found = with_gradients(delta_rule(*leaves, backend=backend), list(present.values()))
+    return dict(zip(present, found[2:], strict=True))
 
 
 # Every length with one, two or three steps per token, and both backends with and without a decay.

@@ -10,6 +10,7 @@ from torch import Tensor
 from automata.errors import InputError
 from implicit.ops.mamba2_mixer import mamba2_mixer
 from implicit.ops.mamba2_mixer.definition import definition
+from tests.implicit.ops.conftest import with_gradients
 
 pytest.importorskip("numba")
 
@@ -77,17 +78,12 @@ def by_kernels(*tensors: Tensor, mask: Tensor | None = None, norm_groups: int = 
 
 
 def results(mixer: Mixer, arguments: Arguments, loss: str = "both", **options: Any) -> dict[str, Tensor]:
-    """Outputs, state and all gradients of a loss that weighs every entry of the results differently."""
+    """Outputs, state and all gradients of a loss of both or one of them."""
     leaves = Arguments(*(part.clone().requires_grad_() for part in arguments))
-    outputs, state = mixer(*leaves, **options)
-    generator = torch.Generator().manual_seed(1)
-    weights = [torch.randn(part.shape, generator=generator, dtype=torch.float64) for part in (outputs, state)]
-    parts = [
-        (part * weight.to(part.dtype)).sum() for part, weight in zip((outputs, state), weights, strict=True)
-    ]
-    total = {"outputs": parts[0], "state": parts[1], "both": parts[0] + parts[1]}[loss]
-    found = torch.autograd.grad(total, leaves, materialize_grads=True)
-    return {"outputs": outputs, "final state": state, **dict(zip(Arguments._fields, found, strict=True))}
+    results = dict(zip(("outputs", "state"), mixer(*leaves, **options), strict=True))
+    weighed = {name: part for name, part in results.items() if loss in (name, "both")}
+    found = with_gradients(list(weighed.values()), leaves)[len(weighed) :]
+    return {**results, **{f"gradient of {n}": g for n, g in zip(Arguments._fields, found, strict=True)}}
 
 
 def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
@@ -135,7 +131,7 @@ def test_padding_leaves_the_state() -> None:
         projected=arguments.projected[1:, :41],
         **{name: getattr(arguments, name)[1:] for name in ("window", "state")},
     )
-    torch.testing.assert_close(by_kernels(*shorter)[1][0], masked["final state"][1], rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(by_kernels(*shorter)[1][0], masked["state"][1], rtol=1e-13, atol=1e-13)
 
 
 # Rounded inputs, 6e-8, and sums of 130 tokens in float32, forwards and backwards.

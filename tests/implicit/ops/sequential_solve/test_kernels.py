@@ -16,8 +16,9 @@ from implicit.models.mamba2 import ImplicitMamba2
 from implicit.modes import Solve
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
-from tests import small_models
+from tests.implicit.ops.conftest import DEVICE
 from tests.small_models import quick_mamba2, random_state
+from tests.small_models import random_tokens as tokens_of
 from tests.solving import Solved, solved
 from theory.transition import State
 
@@ -27,7 +28,7 @@ NUMBA = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not inst
 by_triton = partial(pytest.param, "triton", marks=TRITON)
 by_numba = partial(pytest.param, "numba", marks=NUMBA)
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 SIZES: list[dict[str, Any]] = [
     {},
     {"residual": True, "d_conv": 3},
@@ -43,10 +44,6 @@ def random_model(backend: str = "triton", dtype: torch.dtype = torch.float32, **
     model = quick_mamba2(dtype, **{"rtol": 1e-2, "max_iterations": 12, **sizes})
     model.sequential_backend = backend
     return model.to(DEVICE if backend == "triton" else "cpu")
-
-
-def tokens_of(batch: int, length: int) -> Tensor:
-    return small_models.random_tokens(batch, length)
 
 
 def random_tokens(batch: int, length: int, backend: str = "triton") -> Tensor:

@@ -1,9 +1,6 @@
 """The choice of the backend, and what is refused before any of them runs."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +9,7 @@ import torch
 from automata.errors import InputError
 from implicit.ops import explain
 from implicit.ops.ssd import BACKENDS, ssd
+from tests.processes import run_python
 
 ARGUMENTS: dict[str, Any] = {
     "x": torch.ones(2, 3, 4, 16),
@@ -56,9 +54,7 @@ print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape, explain("cuda").chosen)
 
 def test_in_an_interpreter_of_its_own() -> None:
     """Nothing is imported before it is used, nor needed; and on a CPU Triton is for debugging."""
-    root = Path(__file__).parents[4]
-    done = subprocess.run([sys.executable, "-c", ALONE], cwd=root, capture_output=True, text=True, check=True)
-    imported, refusal, without = done.stdout.splitlines()
+    imported, refusal, without = run_python("-c", ALONE).stdout.splitlines()
     assert imported == "set()"
     assert refusal == "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"
     assert without == "torch.Size([1, 2, 1, 16]) chunked"

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference
+from tests.implicit.ops.conftest import with_gradients
 
 LENGTHS = (1, 63, 64, 65, 500)
 # Any float64 on a CPU; the kernels for GPUs have a test of their own.
@@ -63,12 +64,8 @@ def cast(arguments: Arguments, dtype: torch.dtype) -> Arguments:
 
 
 def gradients(arguments: Arguments, backend: str) -> list[Tensor]:
-    """Gradients of a loss that weighs every output and every entry of the final state differently."""
     leaves = Arguments(*(tensor.clone().requires_grad_() for tensor in arguments))
-    y, state = ssd(*leaves, backend=backend)
-    generator = torch.Generator().manual_seed(1)
-    weights = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in (y, state)]
-    return list(torch.autograd.grad((y * weights[0]).sum() + (state * weights[1]).sum(), leaves))
+    return with_gradients(ssd(*leaves, backend=backend), leaves)[2:]
 
 
 # Every backend at the ends of its chunks, with one to four groups; without an initial state, too.

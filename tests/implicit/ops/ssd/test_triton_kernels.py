@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from implicit.ops.ssd import BACKENDS, Request, ssd, ssd_reference
-from tests.implicit.ops.conftest import DEVICE
+from tests.implicit.ops.conftest import DEVICE, with_gradients
 from tests.implicit.ops.ssd.test_ssd import Arguments
 from tests.implicit.ops.ssd.test_ssd import random_arguments as drawn_arguments
 
@@ -38,16 +38,8 @@ def random_arguments(case: Case, dtype: torch.dtype = torch.float32) -> Argument
 
 
 def results_and_gradients(arguments: Arguments, backend: str) -> list[Tensor]:
-    """Outputs, final state and the gradients of a loss that weighs each of their entries differently."""
     leaves = Arguments(*(tensor.detach().clone().requires_grad_() for tensor in arguments))
-    y, state = ssd(*leaves, backend=backend)
-    generator = torch.Generator().manual_seed(1)
-    loss = torch.zeros((), dtype=torch.float64, device=DEVICE)
-    for result in (y, state):
-        weights = torch.randn(result.shape, generator=generator, dtype=torch.float64)
-        # In bfloat16 the weights are rounded as the gradient of y is, so that both sides get the same.
-        loss = loss + (result.double() * weights.to(torch.bfloat16).double().to(DEVICE)).sum()
-    return [y.detach(), state.detach(), *torch.autograd.grad(loss, leaves)]
+    return with_gradients(ssd(*leaves, backend=backend), leaves)
 
 
 def assert_equal_the_definition(arguments: Arguments, backend: str, tolerance: float) -> None:
