@@ -108,16 +108,20 @@ def test_command_is_interrupted_then_resumed(config: TrainConfig, tmp_path: Path
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 
 
-def test_sigterm_stores_the_step(config: TrainConfig, tmp_path: Path) -> None:
+def stopped_by_sigterm(config: TrainConfig, out: Path) -> None:
     def stop(taken: TrainingStep) -> None:
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
         if taken.step == 3:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    rare = config.updated(checkpoint_every=100)
     with pytest.raises(SystemExit, match="143"):
-        train(rare, tmp_path / "stopped", progress=False, callback=stop)
+        train(config, out, progress=False, callback=stop)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_sigterm_stores_the_step(config: TrainConfig, tmp_path: Path) -> None:
+    rare = config.updated(checkpoint_every=100)
+    stopped_by_sigterm(rare, tmp_path / "stopped")
     steps: list[int] = []
     train(rare, tmp_path / "stopped", progress=False, callback=lambda taken: steps.append(taken.step))
     assert steps[0] == 4
@@ -131,14 +135,7 @@ def test_sigterm_in_the_last_step_finishes_the_run(
 ) -> None:
     """Also where that is the last one because the target is met, and while its evaluation is going on."""
     short = config.updated(**{"bounded_steps": 0, "evaluate_every": 3, "checkpoint_every": 100, **changes})
-
-    def stop(taken: TrainingStep) -> None:
-        if taken.step == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with pytest.raises(SystemExit, match="143"):
-        train(short, tmp_path / "stopped", progress=False, callback=stop)
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    stopped_by_sigterm(short, tmp_path / "stopped")
     assert train(short, tmp_path / "uninterrupted", progress=False).metrics[-1]["step"] == 3
     assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
 
