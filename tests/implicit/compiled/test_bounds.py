@@ -19,7 +19,7 @@ from implicit.compiled.bounds import numbers_of, proved
 from implicit.compiled.inequalities import BlockNumbers, Terms
 from implicit.compiled.weights import Places, constants_for, model_of
 from implicit.models import ImplicitMamba2
-from tests.implicit.compiled.machines import ALL_TO_ONE, PARITY, random_machine
+from tests.implicit.compiled.test_compile import ALL_TO_ONE, PARITY, random_machine
 from theory.rigorous.balls.ball import Ball
 
 Floats = NDArray[np.float64]

@@ -13,9 +13,18 @@ from implicit import ImplicitMamba2
 from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from tests.implicit.compiled.machines import PARITY, random_machine
 
 LENGTH = 20
+
+
+def random_machine(states: int, tokens: int, answers: int, seed: int) -> MealyMachine:
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, states, (states, tokens))
+    return MealyMachine(table, rng.integers(0, answers, table.shape), int(rng.integers(states)))
+
+
+PARITY = MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]])
+ALL_TO_ONE = MealyMachine(np.zeros((12, 3), int), np.zeros((12, 3), int))
 
 
 def _tracked(table: np.ndarray, initial: int = 0) -> MealyMachine:

@@ -16,7 +16,7 @@ from implicit.compiled.executed import ExecutedBounds, executed_bounds_of
 from implicit.fixed_point import Stopping
 from implicit.models import ImplicitMamba2
 from implicit.modes import Mode
-from tests.implicit.compiled.machines import ALL_TO_ONE, random_machine
+from tests.implicit.compiled.test_compile import ALL_TO_ONE, random_machine
 from tests.solving import solved
 
 
