@@ -17,6 +17,7 @@ from automata.tasks.specification import task_from
 from implicit.config.run import TrainConfig
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator
 from implicit.training.train import train
+from tests.refusals import refusals
 
 
 def test_logits_of_many_answers_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,16 +88,17 @@ def test_a_sequence_that_goes_on_begins_where_it_is_told() -> None:
     assert torch.equal(batch.end, batch.targets[:, -1])
 
 
-def test_a_seed_below_zero_is_named() -> None:
-    with pytest.raises(InputError, match=r"^seed is -1; give at least 0$"):
-        draw_batch(make_task("parity"), 1, 1, -1, Stream.TRAIN, 0)
+def drawn(batch_size: Any, length: Any, seed: int = 0) -> TokenBatch:
+    return draw_batch(make_task("parity"), batch_size, length, seed, Stream.TRAIN, 0)
 
 
-@pytest.mark.parametrize("value", [0, "many"])
-def test_sizes_are_numbers_of_at_least_one(value: Any) -> None:
-    for field, sizes in (("batch_size", (value, 3)), ("length", (2, value))):
-        with pytest.raises(InputError, match=rf"^{field} is '?{value}'?; "):
-            draw_batch(make_task("parity"), *sizes, 0, Stream.TRAIN, 0)
+test_sizes_and_seeds_out_of_range_are_refused = refusals(
+    (lambda: drawn(1, 1, -1), "^seed is -1; give at least 0$"),
+    (lambda: drawn(0, 3), "^batch_size is 0; "),
+    (lambda: drawn("many", 3), "^batch_size is 'many'; "),
+    (lambda: drawn(2, 0), "^length is 0; "),
+    (lambda: drawn(2, "many"), "^length is 'many'; "),
+)
 
 
 def test_noise_differs_between_seeds_and_steps_and_is_that_of_no_batch() -> None:

@@ -135,9 +135,7 @@ def test_what_is_left_in_the_exact_filter_is_the_distance_of_its_beliefs() -> No
     assert found[2] == pytest.approx(np.quantile(apart(2) / apart(0), (0.25, 0.5, 0.75)), abs=1e-12)
 
 
+PARITY = untrained_run(recipe("parity", "lstm"))
 test_a_run_on_another_task_is_refused = refusals(
-    (
-        lambda: beliefs.belief_errors(untrained_run(recipe("parity", "lstm")), SMALL),
-        "give a run on a probabilistic automaton",
-    )
+    (lambda: beliefs.belief_errors(PARITY, SMALL), "give a run on a probabilistic automaton")
 )

@@ -56,7 +56,7 @@ MEASURED: dict[str, Callable[[Run], Any]] = {
     "agreement": lambda run: compare_modes(run, sequences=2, length=4, examples=0).numbers(),
     "length of failure": lambda run: failure(
         replace(run, config=run.config.updated(length=4)),  # so that short words are read
-        FailureSettings(lengths=(4,), sequences=2, words=8, pairs=2, follow=1),
+        FailureSettings(lengths=(4,), sequences=2, words=4, pairs=2, follow=1),
     ),
     "reach of gradients": lambda run: gradient_reach(run, ReachSettings(steps=(1, 4), sequences=2, length=3)),
 }

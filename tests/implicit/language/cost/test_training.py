@@ -6,17 +6,10 @@ import pytest
 
 from automata.errors import InputError
 from implicit.language import published_config
-from implicit.language.cost import (
-    Activations,
-    Evaluation,
-    TrainingCost,
-    WeightMemory,
-    published_phases,
-    tokens_per_second,
-)
+from implicit.language.cost import Activations, Evaluation, TrainingCost, WeightMemory, published_phases
 from implicit.language.cost.__main__ import main
 from implicit.language.cost.tables import Device, PublishedCost
-from implicit.language.cost.training import highest_utilisation
+from implicit.language.cost.training import highest_utilisation, tokens_per_second
 from implicit.language.pretrain import Phase
 
 FREE = Phase(share=1, iterations=24, phantom_steps=4)

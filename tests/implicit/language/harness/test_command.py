@@ -154,6 +154,15 @@ def test_documents_that_are_read_alike_count_once_in_the_standard_error(
     assert figures["acc_stderr,none"] == pytest.approx(0.5)
 
 
+def test_a_text_may_not_be_shorter_than_an_answer(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--tasks", "tracking_parity", "--documents", "1", "--max-length", "2"]
+    assert main([str(folders("gpt2")), "--out", str(tmp_path / "found.json"), *flags]) == 2
+    assert "max_length is 2, and an answer has" in capsys.readouterr().err
+    assert not (tmp_path / "found.json").exists()
+
+
 def test_the_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -173,7 +182,6 @@ BAD: list[tuple[list[str], str]] = [
     (["{model}", "--tasks", "tracking_s5", "--documents", "0"], "documents is 0; give at least 1"),
     (["{model}", "--tasks", "tracking_s5", "--length", "0"], "length is 0; give at least 1"),
     (["{model}", "--tasks", "tracking_s5_by_length", "--length", "9"], "length is 9, and the length of"),
-    (["{model}", "--tasks", "tracking_s5", "--max-length", "2"], "max_length is 2, and an answer has"),
     (["{model}", "--tasks", "tracking_s5", "--seed", "-1"], "seed is -1; give a number from 0"),
     (["{model}", "--tasks", "tracking_s5", "--device", "gpu"], "device is 'gpu'"),
     (["{model}", "--tasks", "local_piqa"], f"data is missing, and {DATA_VARIABLE} is not set"),
