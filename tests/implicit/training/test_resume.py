@@ -144,7 +144,7 @@ def test_early_stop_counts_on_after_a_resume(config: TrainConfig, tmp_path: Path
     # Any accuracy meets this target; the bounded phase ends with step 3, so steps 4 and 6 are the two.
     stopping = config.updated(steps=20, target_accuracy=1e-9, patience=2, bounded_steps=3, checkpoint_every=5)
     train(stopping, tmp_path / "uninterrupted", progress=False)
-    train_until(5, stopping, tmp_path / "interrupted")
+    train_until(6, stopping, tmp_path / "interrupted")
     assert [entry["step"] for entry in RunFolder(tmp_path / "interrupted").read_metrics()] == [2, 4]
     assert train(stopping, tmp_path / "interrupted", progress=False).metrics[-1]["step"] == 6
     assert_same_run(tmp_path / "interrupted", tmp_path / "uninterrupted")
