@@ -19,7 +19,7 @@ from analysis.framework.output import json_ready
 from automata import make_task
 from implicit import GRU, LSTM, Run, load_run, wrap
 from implicit.models.torch_rnn import TorchRNNConfig
-from tests.implicit.models.contract_cases import PlainGRU
+from tests.implicit.models.conftest import PlainGRU
 from tests.refusals import refusals
 
 SMALL: dict[str, dict[str, Any]] = {
