@@ -25,7 +25,8 @@ def with_gradients(outputs: Tensor | Sequence[Tensor], inputs: Sequence[Tensor])
     """The outputs and the gradients of a loss that weighs each of their entries differently."""
     generator = torch.Generator().manual_seed(1)
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    weights = [torch.randn(part.shape, generator=generator).bfloat16().to(part) for part in outputs]
+    drawn = [torch.randn(part.shape, generator=generator, dtype=torch.float64) for part in outputs]
+    weights = [weight.bfloat16().to(part) for weight, part in zip(drawn, outputs, strict=True)]
     return [
         *(part.detach() for part in outputs),
         *torch.autograd.grad(outputs, inputs, weights, materialize_grads=True),

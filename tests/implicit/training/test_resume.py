@@ -93,7 +93,7 @@ def test_command_is_interrupted_then_resumed(config: TrainConfig, tmp_path: Path
         while len(folder.read_metrics()) < 2:
             assert process.poll() is None
             assert time.monotonic() < give_up
-            time.sleep(0.005)
+            time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=300)
     where = f"{folder.path} is not finished: step {folder.stored_step} of at most 60 is stored\n"
