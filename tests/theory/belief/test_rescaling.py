@@ -44,6 +44,10 @@ def test_independent_costs_have_their_own_variance() -> None:
     inside = np.array([0.9, 0.1]) @ cost[1:] ** 2 - (np.array([0.9, 0.1]) @ cost[1:]) ** 2
     assert gains.per_observation == pytest.approx(inside / 4, rel=1e-9)
     assert gains.per_observation <= gains.per_reveal <= gains.per_token + 1e-12
+    # a reveal in one token of four, drawn: its cost is independent of others, and actions have none
+    chain = chain_of(automaton, TokenSource.independent(automaton, 0.25))
+    mean, squares = (chain.edge_frequencies() @ chain.costs**power for power in (1, 2))
+    assert best_gains(chain).per_reveal == pytest.approx(squares - mean**2 / 0.25, rel=1e-9)
 
 
 def test_a_gain_that_carries_for_ever() -> None:
