@@ -11,7 +11,7 @@ from implicit.config.run import TrainConfig
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.registry import MODELS, size_names
-from implicit.runs.loading import Run, initial_model
+from implicit.runs.loading import Run, initial_model, load_run
 from theory.transition import State
 
 SMALL: dict[str, Any] = {
@@ -90,3 +90,16 @@ def small_config(**changes: Any) -> TrainConfig:
     """Three steps of a small LSTM on parity, or what the changes say."""
     sizes: dict[str, Any] = {"batch_size": 2, "length": 4, "steps": 3, "warmup_steps": 1}
     return TrainConfig.of(**{"task": "parity", "model": "lstm", "sizes": {"d_model": 4}, **sizes, **changes})
+
+
+def rounding_model(kind: str) -> ImplicitMamba2:
+    """A stored model, or one with several groups and a longer window, with a residual or without."""
+    if kind == "stored":
+        model = load_run("parity-small").model
+        assert isinstance(model, ImplicitMamba2)
+        return model
+    torch.manual_seed(0)
+    sizes = {"d_model": 6, "head_size": 3, "groups": 2, "d_state": 3, "d_conv": 4}
+    residual = kind != "plain"
+    config = ImplicitMamba2Config(vocabulary_size=2, output_size=3, residual=residual, **sizes)
+    return ImplicitMamba2(config)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from automata.errors import InputError
+from automata.phrases import END, PhraseTokenizer
 from automata.programs import __main__ as command_module
 from automata.programs import verification
 from automata.programs.__main__ import command, main
@@ -220,3 +221,22 @@ def test_a_program_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(verification, "_SECONDS", 0.5)
     with pytest.raises(InputError, match=r"source runs for more than 0\.5 seconds; give one that ends"):
         printed_by_python("while True: pass")
+
+
+TABLE = PhraseTokenizer(["a", "ab", "b", " ", "\n", "1", "12"])
+
+
+@pytest.mark.parametrize("text", ["", "a", "abab", "ba b\n12 1", "121"])
+def test_a_text_is_its_tokens(text: str) -> None:
+    assert TABLE.decode(TABLE.encode(text)) == text
+
+
+test_bad_phrases_are_refused = refusals(
+    (lambda: PhraseTokenizer([]), "phrases is empty"),
+    (lambda: PhraseTokenizer(["a", ""]), "phrases holds ''"),
+    (lambda: PhraseTokenizer(["a", "b", "a"]), "phrases holds 'a'"),
+    (lambda: PhraseTokenizer([END]), "phrases holds '<end>'"),
+    (lambda: TABLE.encode("abc12"), "holds 'c12' at position 2"),
+    (lambda: TABLE.decode([8]), r"token is 8; give one in 0 … 7"),
+    (lambda: TABLE.decode([0.5]), "token is 0.5"),  # type: ignore[list-item]
+)

@@ -19,7 +19,7 @@ from implicit.fixed_point import DampedPicard
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config
 from tests.refusals import refusals
-from tests.rounding_models import rounding_model
+from tests.small_models import rounding_model
 from theory import Transition
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.covers.invariant_cover import StepRounding

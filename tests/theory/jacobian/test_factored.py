@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from tests.refusals import refusals
 from tests.theory.transitions import explicit, implicit, random
 from theory import (
     FactoredJacobian,
@@ -16,6 +17,7 @@ from theory import (
     latent_jacobian,
     layer_jacobians,
 )
+from theory.blocks import BlockMap, flatten, replace, validate
 from theory.pure_maps import validate_maps
 
 
@@ -187,3 +189,47 @@ def test_a_warning_that_the_user_made_an_error_is_no_fault_of_the_maps(always: b
         warnings.simplefilter("error", FutureWarning)
         with pytest.raises(FutureWarning, match=r"^deprecated$"):
             validate_maps(transition, state)
+
+
+@pytest.fixture
+def state() -> State:
+    return {
+        "a": torch.arange(6.0).double().reshape(2, 3),
+        "w": torch.tensor([7.0]).double(),
+        "b": torch.ones(4).double(),
+    }
+
+
+def test_replace_inverts_flatten_in_any_order_of_names(state: State) -> None:
+    names = ("b", "a")
+    vector = flatten(state, names) + 1
+    changed = replace(state, names, vector)
+    assert torch.equal(flatten(changed, names), vector)
+    assert torch.equal(changed["a"], state["a"] + 1)
+    assert changed["w"] is state["w"]
+
+
+def test_block_map_holds_the_rest_of_the_state_fixed(state: State) -> None:
+    transition = Transition(
+        self_map=lambda z, s: z + s["w"] * s["a"].sum(),
+        state_update=lambda z, s: {"a": s["a"] * s["w"], "w": s["w"] + 1, "b": z},
+        latent_size=1,
+        layer_states=(("a",),),
+    )
+    block = BlockMap(transition, state, ("a",))
+    ones = torch.ones(6).double()
+    assert torch.equal(block.self_map(torch.zeros(1).double(), ones), torch.tensor([42.0]).double())
+    assert torch.equal(block.state_update(torch.zeros(1).double(), ones), 7 * ones)
+
+
+def validated(entries: State, *layers: tuple[str, ...]) -> Callable[[], object]:
+    return lambda: validate(Transition(lambda z, s: z, lambda z, s: s, 0, layers), entries)
+
+
+ZEROS = torch.zeros(2)
+test_unusable_states_are_refused = refusals(
+    (validated({"h": ZEROS}, ("h",)), "'h' is torch.float32; convert"),
+    (validated({"h": ZEROS.double() / 0}, ("h",)), "'h' holds a non-finite number"),
+    (validated({"ssm": ZEROS.double()}, ("ssn",)), "'ssn' is unknown; did you mean 'ssm'"),
+    (validated({"h": ZEROS.double()}), "layer_states is empty"),
+)

@@ -14,7 +14,7 @@ from analysis.certificates.certificate import MOST_ULPS
 from implicit.enclosed.closed_loop import ExecutedClosedLoop, flatten_state, unflatten_state
 from implicit.models.mamba2 import ImplicitMamba2
 from tests.analysis.lines import weights_of
-from tests.rounding_models import rounding_model
+from tests.small_models import rounding_model
 from theory.rigorous.balls import Ball
 from theory.rigorous.rounded import FLOAT64, FloatFormat, Rounded
 
