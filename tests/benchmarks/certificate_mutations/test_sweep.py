@@ -74,11 +74,7 @@ BLIND: list[tuple[str, type, str]] = [
 
 @pytest.mark.parametrize(("kind", "checker", "method"), BLIND)
 def test_a_checker_that_looks_away_is_found_out(
-    made: Made,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    checker: type,
-    method: str,
+    made: Made, monkeypatch: pytest.MonkeyPatch, kind: str, checker: type, method: str
 ) -> None:
     monkeypatch.setattr(checker, method, lambda *_: None)
     target, judge = made[kind]

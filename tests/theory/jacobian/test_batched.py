@@ -309,10 +309,7 @@ SPLIT, JOINED, WITH_WINDOW = (("S",), ("c",)), (("c", "S"),), (("S", "window"), 
     ids=str,
 )
 def test_blocks_of_several_shapes_equal_reverse_autodiff(
-    latent_size: int,
-    layers: tuple[tuple[str, ...], ...],
-    chunk_entries: int,
-    monkeypatch: pytest.MonkeyPatch,
+    latent_size: int, layers: tuple[tuple[str, ...], ...], chunk_entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("theory.jacobian.batched.MAX_CHUNK_ENTRIES", chunk_entries)
     made = delta_batch(latent_size)

@@ -9,14 +9,7 @@ from torch import Tensor
 from automata.errors import InputError
 from tests.refusals import refusals
 from tests.theory.transitions import explicit, implicit, random
-from theory import (
-    FactoredJacobian,
-    State,
-    Transition,
-    full_state_jacobian,
-    latent_jacobian,
-    layer_jacobians,
-)
+from theory import FactoredJacobian, State, Transition, full_state_jacobian, latent_jacobian, layer_jacobians
 from theory.blocks import BlockMap, flatten, replace, validate
 from theory.pure_maps import validate_maps
 
