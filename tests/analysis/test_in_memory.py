@@ -167,7 +167,9 @@ OTHER_WEIGHTS = "step uses weights that its first argument does not hold"
 NOT_A_FUNCTION = "step gives other results when it is called again"
 MIXED = "step gives a sequence other results in a batch than alone"
 module: Any = nn.LSTM(2, 2)
-test_a_wrong_question_is_refused_in_one_sentence = refusals(
+
+
+test_bad_input_is_refused = refusals(
     (lambda: analysis.ask("jacobian", lstm()), "task is missing; .* as in task='parity'"),
     (lambda: analysis.ask("jacobian", module, task="parity"), r"model is .*; .* implicit.wrap\(module"),
     (lambda: analysis.ask("jacobian", lstm(), task="S3"), "vocabulary_size of the model is 2, .* S3 is 6"),
@@ -179,8 +181,6 @@ test_a_wrong_question_is_refused_in_one_sentence = refusals(
     ),
     (lambda: Run.of(lstm(), "parity", name="a/b"), "name is 'a/b'; give one that a folder can have"),
     (lambda: Run.of(lstm(), "parity", length=0), "length is 0"),
-)
-test_a_wrong_step_is_refused_in_one_sentence = refusals(
     (lambda: wrap(len, len, {}, vocabulary_size=2), "module is .* give a torch.nn.Module"),  # type: ignore[arg-type]
     (
         lambda: wrapped(IDENTITY, PlainGRU(2, 2).one),

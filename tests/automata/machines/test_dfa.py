@@ -76,22 +76,6 @@ def test_each_broken_invariant_is_named(change: dict[str, object], message: str)
         DFA(**{**FIVE_TUPLE, **change})  # type: ignore[arg-type]
 
 
-test_bad_tables_are_refused = refusals(
-    (lambda: DFA.from_table([0, 1]), r"shape \[2\]"),
-    (lambda: DFA.from_table([[0, 2], [0, 1]]), "state numbers holds 2"),
-    (lambda: DFA.from_table([[0, 1], [0, 1]], initial=2), "state numbers holds 2"),
-    (lambda: DFA.from_table([[0, 1], [0, 1]], states=["p"]), "each of the 1 states"),
-    (lambda: DFA.from_table([[0.5, 1.0], [1.0, 0.0]]), "table holds float64 entries; give integers"),
-    (lambda: DFA.from_table([[0, 1], [1]]), "give rows of one length"),
-    (lambda: DFA.from_table([[], []]), r"shape \[2, 0\]"),
-    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=["q0"]), "accepting is 'q0'; give a whole number"),  # type: ignore[list-item]
-    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=[[0]]), r"accepting is \[0\]; give a whole number"),  # type: ignore[list-item]
-    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=0), "accepting is 0; give a list"),  # type: ignore[arg-type]
-    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=iter([0, 2])), "state numbers holds 2"),
-    (lambda: DFA.from_table([[0, 1], [0, 1]], states=3), "states is 3; give a list"),  # type: ignore[arg-type]
-)
-
-
 def test_table_round_trip() -> None:
     dfa = named.dyck_dfa(3)
     accepting = np.flatnonzero(dfa.accepting_mask).tolist()
@@ -174,7 +158,19 @@ def test_monoid_automaton_accepts_what_is_asked() -> None:
     assert not even.accepts(["132"])
 
 
-test_bad_sizes_are_refused = refusals(
+test_bad_input_is_refused = refusals(
+    (lambda: DFA.from_table([0, 1]), r"shape \[2\]"),
+    (lambda: DFA.from_table([[0, 2], [0, 1]]), "state numbers holds 2"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], initial=2), "state numbers holds 2"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], states=["p"]), "each of the 1 states"),
+    (lambda: DFA.from_table([[0.5, 1.0], [1.0, 0.0]]), "table holds float64 entries; give integers"),
+    (lambda: DFA.from_table([[0, 1], [1]]), "give rows of one length"),
+    (lambda: DFA.from_table([[], []]), r"shape \[2, 0\]"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=["q0"]), "accepting is 'q0'; give a whole number"),  # type: ignore[list-item]
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=[[0]]), r"accepting is \[0\]; give a whole number"),  # type: ignore[list-item]
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=0), "accepting is 0; give a list"),  # type: ignore[arg-type]
+    (lambda: DFA.from_table([[0, 1], [0, 1]], accepting=iter([0, 2])), "state numbers holds 2"),
+    (lambda: DFA.from_table([[0, 1], [0, 1]], states=3), "states is 3; give a list"),  # type: ignore[arg-type]
     (lambda: named.modular_counter_dfa(0), "modulus is 0"),
     (lambda: named.flip_flop_dfa(1), "values is 1"),
     (lambda: named.cyclic_navigation_dfa(0), "places is 0"),

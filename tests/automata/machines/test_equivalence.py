@@ -26,8 +26,6 @@ from automata.machines.equivalence import (
 from automata.machines.language import count_words, sample_words, states_with_finite_future, word_of_rank
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.machines.regular_expressions import regular_expression_dfa
-from automata.monoids.groups import symmetric_group
-from automata.monoids.monoid import find_isomorphism
 from automata.tasks.registry import make_task
 from automata.tasks.word_problem import allowed_traces
 from tests.refusals import refusals
@@ -135,12 +133,6 @@ def test_order_of_transition_monoids() -> None:
     assert names == ("ε", "left", "right", "left left")  # separated, as symbols have several letters
 
 
-def test_transition_monoid_of_a_monoid_is_that_monoid() -> None:
-    S4 = symmetric_group(4)
-    monoid = transition_monoid(named.monoid_dfa(S4))
-    assert find_isomorphism(monoid, S4) is not None
-
-
 def test_transition_monoid_multiplies_words_in_reading_order() -> None:
     dfa = named.dyck_dfa(3)
     monoid = transition_monoid(dfa)
@@ -150,13 +142,6 @@ def test_transition_monoid_multiplies_words_in_reading_order() -> None:
         for state in dfa.states:
             started = DFA(dfa.states, dfa.alphabet, dfa.transitions, state, dfa.accepting)
             assert started.run(u + v)[-1] == started.run(w)[-1]
-
-
-test_bad_input_is_refused = refusals(
-    (lambda: product(named.parity_dfa(), named.dyck_dfa(1)), r"alphabets differ in '\(', '\)', '0', '1'"),
-    (lambda: product(named.parity_dfa(), named.parity_dfa(), "unoin"), "did you mean 'union'"),  # type: ignore[arg-type]
-    (lambda: transition_monoid(named.modular_counter_dfa(6), largest_order=5), "largest_order is 5"),
-)
 
 
 def test_a_product_of_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,14 +181,6 @@ def test_samples_are_uniform() -> None:
     assert len(counts) == 13
     chi_squared = sum((count - 1000) ** 2 / 1000 for count in counts.values())
     assert chi_squared < 32.9  # the 0.999 quantile of χ² with 12 degrees of freedom; the seed is fixed
-
-
-test_lengths_and_ranks_that_are_none_are_refused = refusals(
-    (lambda: count_words(NO_11, -1), "length is -1"),
-    (lambda: sample_words(named.dyck_dfa(2), 3, 1, np.random.default_rng(0)), "length is 3 and no word"),
-    (lambda: sample_words(NO_11, 3, -1, np.random.default_rng(0)), "count is -1"),
-    (lambda: word_of_rank(NO_11, 3, 5), "rank is 5"),
-)
 
 
 @pytest.mark.parametrize("expression", ["(ab|ba)*", "ab", "a*|b", "a$b", "(a|b)*", "a(ba)*b|bb"])
@@ -279,16 +256,19 @@ def test_words_that_a_task_avoids_tell_nothing_apart() -> None:
     assert distinguishing_tokens(lenient, exact, allowed_traces(task, range(task.state_count))) is None
 
 
-test_broken_machines_are_refused = refusals(
+MACHINE = MealyMachine([[0, 0]], [[0, 1]])
+test_bad_input_is_refused = refusals(
+    (lambda: product(named.parity_dfa(), named.dyck_dfa(1)), r"alphabets differ in '\(', '\)', '0', '1'"),
+    (lambda: product(named.parity_dfa(), named.parity_dfa(), "unoin"), "did you mean 'union'"),  # type: ignore[arg-type]
+    (lambda: transition_monoid(named.modular_counter_dfa(6), largest_order=5), "largest_order is 5"),
+    (lambda: count_words(NO_11, -1), "length is -1"),
+    (lambda: sample_words(named.dyck_dfa(2), 3, 1, np.random.default_rng(0)), "length is 3 and no word"),
+    (lambda: sample_words(NO_11, 3, -1, np.random.default_rng(0)), "count is -1"),
+    (lambda: word_of_rank(NO_11, 3, 5), "rank is 5"),
     (lambda: MealyMachine([[0, 1]], [[0, 1]]), "state numbers holds 1"),
     (lambda: MealyMachine([[0]], [[0, 1]]), r"table has shape \[1, 1\] and answers \[1, 2\]"),
     (lambda: MealyMachine([[0]], [[-1]]), "answers holds -1"),
     (lambda: MealyMachine([[0]], [[0]], 1), "state numbers holds 1"),
-)
-
-
-MACHINE = MealyMachine([[0, 0]], [[0, 1]])
-test_words_and_machines_that_do_not_fit_are_refused = refusals(
     (lambda: MACHINE.read([[0, 2]]), "tokens holds 2"),
     (lambda: MACHINE.read([0, 1]), r"tokens has shape \[2\]"),
     (

@@ -120,26 +120,6 @@ def test_a_partial_reveal_after_a_full_one_and_a_swap() -> None:
 
 THREE = lazy_swaps(3)
 REFUSING = MarginalFilter(THREE, NAMES)
-test_bad_input_names_the_place = refusals(
-    (lambda: MarginalFilter(THREE, ["x"]), "variable 'x' is unknown"),
-    (lambda: columns_held(THREE, []), "variables is empty"),
-    (lambda: MarginalFilter(THREE, NAMES, "guess"), "rule 'guess' is unknown"),  # type: ignore[arg-type]
-    (lambda: MarginalFilter(unknown_coin(), ["look"]), "'toss' does not act"),
-    (lambda: REFUSING.run([0, 4], [-1, 0]), "at position 1: reveal 'variable 1' does not act"),
-    (
-        lambda: REFUSING.run([[0, 3], [0, 3]], [[-1, 0], [-1, 1]]),
-        "at position 1 of sequence 1: reveal 'all' shows what has prob",
-    ),
-    (
-        lambda: MarginalFilter(THREE, NAMES, "condition").run([4], [1]),
-        "at position 0: reveal 'variable 1' shows what has prob",
-    ),
-    (
-        lambda: THREE.beliefs([[0, 3], [0, 3]], [[-1, 0], [-1, 1]]),
-        "impossible reveal at position 1 of sequence 1;",
-    ),
-    (lambda: REFUSING.acts("x"), "token 'x' at position 0 is unknown"),
-)
 
 
 def test_marginals_of_what_is_no_arrangement() -> None:
@@ -285,7 +265,25 @@ def test_a_reveal_of_the_parity_leaves_the_formula() -> None:
     assert np.abs(belief_from_marginals(after) - beliefs[3]).max() > 0.1
 
 
-test_bad_input = refusals(
+test_bad_input_is_refused = refusals(
+    (lambda: MarginalFilter(THREE, ["x"]), "variable 'x' is unknown"),
+    (lambda: columns_held(THREE, []), "variables is empty"),
+    (lambda: MarginalFilter(THREE, NAMES, "guess"), "rule 'guess' is unknown"),  # type: ignore[arg-type]
+    (lambda: MarginalFilter(unknown_coin(), ["look"]), "'toss' does not act"),
+    (lambda: REFUSING.run([0, 4], [-1, 0]), "at position 1: reveal 'variable 1' does not act"),
+    (
+        lambda: REFUSING.run([[0, 3], [0, 3]], [[-1, 0], [-1, 1]]),
+        "at position 1 of sequence 1: reveal 'all' shows what has prob",
+    ),
+    (
+        lambda: MarginalFilter(THREE, NAMES, "condition").run([4], [1]),
+        "at position 0: reveal 'variable 1' shows what has prob",
+    ),
+    (
+        lambda: THREE.beliefs([[0, 3], [0, 3]], [[-1, 0], [-1, 1]]),
+        "impossible reveal at position 1 of sequence 1;",
+    ),
+    (lambda: REFUSING.acts("x"), "token 'x' at position 0 is unknown"),
     (lambda: marginal_scope(lazy_swaps(3), NAMES, -1), "length is -1"),
     (lambda: marginal_scope(lazy_swaps(3), NAMES, 8, most_beliefs=100), "more than 100 beliefs"),
     (lambda: marginal_scope(lazy_swaps(3, 0.5**0.5), NAMES, 2), "no fractions with denominators up to 10+ "),

@@ -143,14 +143,6 @@ def test_bad_automata_are_refused(change: dict[str, object], message: str) -> No
 
 
 THREE_STATES = ProbabilisticAutomaton(["x", "y", "z"], [0.6, 0.4, 0.0], MATRICES, REVEALS)
-test_bad_traces_are_refused = refusals(
-    (lambda: THREE_STATES.beliefs([4], [0]), "token 4 at position 0"),
-    (lambda: THREE_STATES.beliefs([], []), "at least one token"),
-    (lambda: THREE_STATES.beliefs([0.5], [0]), "float64"),
-    (lambda: THREE_STATES.beliefs([2, 3], [0]), r"values has shape \[1\]"),
-    (lambda: THREE_STATES.beliefs([0, 3], [-1, 2]), "2 at position 1 is not one that reveal 'partial' shows"),
-    (lambda: THREE_STATES.encode(["a", "c"]), "token 'c' at position 1 is unknown"),
-)
 
 
 @pytest.mark.parametrize("again", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
@@ -204,6 +196,12 @@ def test_noisy_parity_closed_form(failure: float) -> None:
 
 
 test_bad_input_is_refused = refusals(
+    (lambda: THREE_STATES.beliefs([4], [0]), "token 4 at position 0"),
+    (lambda: THREE_STATES.beliefs([], []), "at least one token"),
+    (lambda: THREE_STATES.beliefs([0.5], [0]), "float64"),
+    (lambda: THREE_STATES.beliefs([2, 3], [0]), r"values has shape \[1\]"),
+    (lambda: THREE_STATES.beliefs([0, 3], [-1, 2]), "2 at position 1 is not one that reveal 'partial' shows"),
+    (lambda: THREE_STATES.encode(["a", "c"]), "token 'c' at position 1 is unknown"),
     (lambda: lazy_swaps(7), "variables is 7"),
     (lambda: lazy_swaps(3, 1.5), r"probability is 1\.5"),
     (lambda: lazy_swaps(3, swaps=[(2, 1)]), r"swaps holds \(2, 1\)"),

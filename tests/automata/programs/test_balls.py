@@ -103,17 +103,6 @@ def test_text_and_tokens() -> None:
             assert len(tokens) == 5 * 7 + 3
 
 
-test_bad_input_is_refused = refusals(
-    (lambda: BallPuzzle(1, (), 1), "balls is 1; give a number in 2 … 99"),
-    (lambda: BallPuzzle(3, (), 0), "asked is 0; give a number in 1 … 3"),
-    (lambda: BallPuzzle(3, ((1, 1),), 1), r"swaps holds \(1, 1\)"),
-    (lambda: BallPuzzle(3, ((1, 4),), 1), r"swaps holds \(1, 4\)"),
-    (lambda: BallPuzzle(3, (), 1, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
-    (lambda: ball_tokenizer(3, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
-    (lambda: question_accuracy(5, -1), "swaps is -1"),
-)
-
-
 TEXT = 'x = 3\nprint("Final x:", x)\nFinal x: 3\n'
 PUZZLE = "swap ball 1 and 2, swap ball 2 and 3. Where does ball 2 end up? 3"
 
@@ -146,20 +135,6 @@ def test_the_interpreter_is_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed_by_python(source) == "1 1 False\n"
 
 
-test_bad_texts_are_refused = refusals(
-    (lambda: verify_programs(["x = 3\n"]), "holds no line that begins with 'Final '"),
-    (lambda: source_and_output(""), "holds no line that begins"),
-    (lambda: verify_programs(["while True: pass\n" + TEXT]), "source has While in line 1"),
-    (lambda: verify_programs(["for i in range(99999):\n    x = i\n" + TEXT]), "more than 10000 lines"),
-    (lambda: verify_programs(['print("Final x:", x)\nFinal x: 3\n']), "source fails .*not defined"),
-    (lambda: verify_balls([PUZZLE], 2), r"swaps holds \(2, 3\); give pairs of different numbers in 1 … 2"),
-    (lambda: verify_balls([PUZZLE[:-1]], 3), "is no puzzle"),
-    (lambda: verify_balls(["swap cup 1 and 2. " + PUZZLE], 3), "at position 0, which is no puzzle"),
-    (lambda: verify_balls([PUZZLE.replace("ball 1", "place 1")], 3), "no puzzle as it is written"),
-    (lambda: verify_balls([PUZZLE.replace("2, swap", "2. swap")], 3), "no puzzle as it is written"),
-)
-
-
 def test_the_command_shows_puzzles(capsys: pytest.CaptureFixture[str]) -> None:
     assert command([]) == 0
     program, puzzle = capsys.readouterr().out.split("\n\n")
@@ -185,9 +160,6 @@ def test_the_command_says_what_is_wrong(
         (["--size", "0"], "size is 0"),
         (["--size", "100000000000000000000"], "size is 100000000000000000000; give at most 10000"),
         (["--seed", "-1"], "seed is -1"),
-        (["--balls", "1"], "balls is 1; give a number in 2 … 99"),
-        (["--variables", "9"], "variables is 9"),
-        (["--depth", "4"], "depth is 4"),
         (["--verfy", "1"], "unrecognized arguments: --verfy 1"),
     ],
 )
@@ -231,7 +203,24 @@ def test_a_text_is_its_tokens(text: str) -> None:
     assert TABLE.decode(TABLE.encode(text)) == text
 
 
-test_bad_phrases_are_refused = refusals(
+test_bad_input_is_refused = refusals(
+    (lambda: BallPuzzle(1, (), 1), "balls is 1; give a number in 2 … 99"),
+    (lambda: BallPuzzle(3, (), 0), "asked is 0; give a number in 1 … 3"),
+    (lambda: BallPuzzle(3, ((1, 1),), 1), r"swaps holds \(1, 1\)"),
+    (lambda: BallPuzzle(3, ((1, 4),), 1), r"swaps holds \(1, 4\)"),
+    (lambda: BallPuzzle(3, (), 1, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
+    (lambda: ball_tokenizer(3, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
+    (lambda: question_accuracy(5, -1), "swaps is -1"),
+    (lambda: verify_programs(["x = 3\n"]), "holds no line that begins with 'Final '"),
+    (lambda: source_and_output(""), "holds no line that begins"),
+    (lambda: verify_programs(["while True: pass\n" + TEXT]), "source has While in line 1"),
+    (lambda: verify_programs(["for i in range(99999):\n    x = i\n" + TEXT]), "more than 10000 lines"),
+    (lambda: verify_programs(['print("Final x:", x)\nFinal x: 3\n']), "source fails .*not defined"),
+    (lambda: verify_balls([PUZZLE], 2), r"swaps holds \(2, 3\); give pairs of different numbers in 1 … 2"),
+    (lambda: verify_balls([PUZZLE[:-1]], 3), "is no puzzle"),
+    (lambda: verify_balls(["swap cup 1 and 2. " + PUZZLE], 3), "at position 0, which is no puzzle"),
+    (lambda: verify_balls([PUZZLE.replace("ball 1", "place 1")], 3), "no puzzle as it is written"),
+    (lambda: verify_balls([PUZZLE.replace("2, swap", "2. swap")], 3), "no puzzle as it is written"),
     (lambda: PhraseTokenizer([]), "phrases is empty"),
     (lambda: PhraseTokenizer(["a", ""]), "phrases holds ''"),
     (lambda: PhraseTokenizer(["a", "b", "a"]), "phrases holds 'a'"),

@@ -192,19 +192,6 @@ def test_choices_are_uniform() -> None:
     assert abs(np.mean([choices.happens(0.3) for _ in range(20_000)]) - 0.3) < 0.017
 
 
-test_bad_input_is_refused = refusals(
-    (lambda: ProgramGrammar(variables=1), "variables is 1; give a number in 2 … 6"),
-    (lambda: ProgramGrammar(modulus=1), "modulus is 1; give a number in 2 … 10"),
-    (lambda: ProgramGrammar(iterations=0), "iterations is 0; give a number in 1 … 9"),
-    (lambda: ProgramGrammar(depth=-1), "depth is -1; give a number in 0 … 3"),
-    (lambda: ProgramGrammar(reversible=1), "reversible is 1; give True or False"),  # type: ignore[arg-type]
-    (lambda: ProgramGrammar().sample(0, np.random.default_rng(0)), "statements is 0"),
-    (lambda: ProgramGrammar().sample(1, 0), "rng is 0; give a generator"),  # type: ignore[arg-type]
-    (lambda: ProgramGrammar().token_bound(0), "statements is 0"),
-    (lambda: ProgramGrammar().line_bound(0), "statements is 0"),
-)
-
-
 FROM_THE_SLIDES = """\
 # Assigning variables
 x = 3
@@ -283,7 +270,16 @@ def test_what_might_not_end_or_do_harm_is_refused(what: str, source: str) -> Non
             call(source)
 
 
-test_bad_programs_are_refused = refusals(
+test_bad_input_is_refused = refusals(
+    (lambda: ProgramGrammar(variables=1), "variables is 1; give a number in 2 … 6"),
+    (lambda: ProgramGrammar(modulus=1), "modulus is 1; give a number in 2 … 10"),
+    (lambda: ProgramGrammar(iterations=0), "iterations is 0; give a number in 1 … 9"),
+    (lambda: ProgramGrammar(depth=-1), "depth is -1; give a number in 0 … 3"),
+    (lambda: ProgramGrammar(reversible=1), "reversible is 1; give True or False"),  # type: ignore[arg-type]
+    (lambda: ProgramGrammar().sample(0, np.random.default_rng(0)), "statements is 0"),
+    (lambda: ProgramGrammar().sample(1, 0), "rng is 0; give a generator"),  # type: ignore[arg-type]
+    (lambda: ProgramGrammar().token_bound(0), "statements is 0"),
+    (lambda: ProgramGrammar().line_bound(0), "statements is 0"),
     (lambda: run_program("x ="), "source is no program"),
     (lambda: run_program("x = 1\0"), "source is no program"),
     (lambda: run_program("(" * 5000 + ")" * 5000), "source is no program"),

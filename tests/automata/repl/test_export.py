@@ -145,8 +145,6 @@ def test_the_command_says_when_a_session_is_wrong(
         (["--verify", "0"], "verify is 0"),
         (["--format", "x"], "format 'x' is not valid JSON"),
         (["--format", "3"], "format is '3'; give an object"),
-        (["--format", '{"variables": 1}'], "variables is 1"),
-        (["--sessions", "0"], "sessions is 0"),
         (["--commands", "1000000000000"], "of 1000000000000 actions, 1 at once, needs at least"),
         (["--seed", "-1"], "seed is -1"),
         (["--out", "x.csv"], "out is 'x.csv'; give a file that ends in .txt or .jsonl"),

@@ -1,7 +1,5 @@
 """Probabilistic automata as tasks: against the automaton's own filter, and against all hidden paths."""
 
-from collections import Counter
-from itertools import product as words_of
 from math import comb
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 from automata.errors import InputError
 from automata.probabilistic import NO_VALUE, ProbabilisticAutomaton, lazy_swaps, noisy_parity
 from automata.tasks.partially_observed import PartiallyObserved, Target
+from tests.automata.probabilistic.random_automata import enumerated_masses
 from tests.refusals import refusals
 
 
@@ -27,23 +26,15 @@ def random_automaton(seed: int) -> ProbabilisticAutomaton:
 def test_reveals_are_predicted_as_the_sum_over_all_hidden_paths_says() -> None:
     automaton = random_automaton(7)
     task = PartiallyObserved(automaton, "reveals", 0.5)
-    names = {name: number for number, name in enumerate(task.token_names)}
-    spoken = ["a", "some", "=w", "b", "b", "all"]
-    shown: Counter[str] = Counter()
-    for path in words_of(range(3), repeat=4):  # before a, after a, after b, after b
-        start, first, second, third = path
-        weight = (
-            automaton.initial[start]
-            * automaton.matrices[0][first, start]
-            * automaton.matrices[1][second, first]
-            * automaton.matrices[1][third, second]
-            * (first in (1, 2))
-        )
-        shown["xyz"[third]] += weight
-    answers = task.probabilities([[names[token] for token in spoken]])[0, -1]
-    for number, value in enumerate(task.target_names):
-        # four factors and 81 sums in float64
-        assert answers[number] == pytest.approx(shown[value] / shown.total(), rel=1e-13, abs=1e-15)
+    w = automaton.value_names["some"].index("w")
+    masses = enumerated_masses(
+        automaton, automaton.encode(["a", "some", "b", "b"]), np.array([NO_VALUE, w, NO_VALUE, NO_VALUE])
+    )
+    spoken = [task.token_names.index(token) for token in ("a", "some", "=w", "b", "b", "all")]
+    answers = dict(zip(task.target_names, task.probabilities([spoken])[0, -1], strict=True))
+    expected = dict(zip("xyz", masses / masses.sum(), strict=True))
+    # four factors and 81 sums in float64
+    assert answers == pytest.approx(dict.fromkeys(answers, 0.0) | expected, rel=1e-13, abs=1e-15)
 
 
 @pytest.mark.parametrize("target", ["reveals", "states"])

@@ -86,14 +86,6 @@ def test_the_audit_finds_what_the_question_alone_tells(swaps: int) -> None:
     assert audit.majority == 0.2
 
 
-test_bad_input_is_refused = refusals(
-    (lambda: SwappingBalls(swapped="cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
-    (lambda: SwappingBalls(predict="reveals"), "predict 'reveals' is unknown"),  # type: ignore[arg-type]
-    (lambda: task_from({"balls": [5]}), r"balls is \[5\]; give an object with balls, swaps"),
-    (lambda: task_from({"balls": {"swap": 5}}), "field of balls 'swap' is unknown; did you mean 'swaps'"),
-)
-
-
 TASKS = {
     "default": SmallPrograms(),
     "ten statements": SmallPrograms(10),
@@ -183,7 +175,11 @@ def test_printed_values_of_reversible_programs_are_uniform() -> None:
     assert abs(counts - 300).max() < 5 * np.sqrt(1500 * 0.2 * 0.8)
 
 
-test_bad_programs_are_refused = refusals(
+test_bad_input_is_refused = refusals(
+    (lambda: SwappingBalls(swapped="cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
+    (lambda: SwappingBalls(predict="reveals"), "predict 'reveals' is unknown"),  # type: ignore[arg-type]
+    (lambda: task_from({"balls": [5]}), r"balls is \[5\]; give an object with balls, swaps"),
+    (lambda: task_from({"balls": {"swap": 5}}), "field of balls 'swap' is unknown; did you mean 'swaps'"),
     (lambda: SmallPrograms(0), "statements is 0"),
     (lambda: SmallPrograms(predict="reveals"), "predict 'reveals' is unknown"),  # type: ignore[arg-type]
     (lambda: task_from({"program": 3}), "program is 3; give an object with statements, variables"),

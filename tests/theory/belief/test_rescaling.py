@@ -133,13 +133,6 @@ SETTLING = ProbabilisticAutomaton(
 )
 CLASSES = chain_of(SETTLING, TokenSource.fixed_period(SETTLING, 1))
 NO_CHAIN = "chain is None; give one of belief_chain, which is None where"
-test_wrong_inputs_end_in_one_sentence = refusals(
-    (lambda: best_gains(CLASSES), "chain has 2 closed classes"),
-    (lambda: best_gains(None), NO_CHAIN),  # type: ignore[arg-type]
-    (lambda: worst_decay(None), NO_CHAIN),  # type: ignore[arg-type]
-    (lambda: exit_length(0.1, torch.int32), r"dtype is torch\.int32; give a floating-point type"),
-    (lambda: exit_length(-0.1, torch.float32), r"variance is -0\.1; give one of at least 0"),
-)
 
 
 SWAPS = lazy_swaps(3, 0.5)
@@ -219,7 +212,12 @@ def test_flushed_subnormal_numbers_end_it_where_they_begin() -> None:
     assert float(torch.tensor(2.0**-127) * 1) > 0  # restored
 
 
-test_wrong_python_inputs_end_in_one_sentence = refusals(
+test_bad_input_is_refused = refusals(
+    (lambda: best_gains(CLASSES), "chain has 2 closed classes"),
+    (lambda: best_gains(None), NO_CHAIN),  # type: ignore[arg-type]
+    (lambda: worst_decay(None), NO_CHAIN),  # type: ignore[arg-type]
+    (lambda: exit_length(0.1, torch.int32), r"dtype is torch\.int32; give a floating-point type"),
+    (lambda: exit_length(-0.1, torch.float32), r"variance is -0\.1; give one of at least 0"),
     (lambda: predicted_underflow(1.0, torch.int32), r"dtype is torch\.int32; give a floating-point type"),
     (lambda: predicted_underflow(1.0, "float32"), "dtype is 'float32'; give a floating-point type"),  # type: ignore[arg-type]
     (lambda: predicted_underflow(0, torch.float32), "rate is 0"),
