@@ -1,6 +1,7 @@
 """Tests of calls that have to be refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 
@@ -16,3 +17,10 @@ def refusals(*rows: tuple[Callable[[], object], str]) -> Callable[[Callable[[], 
             call()
 
     return test
+
+
+def refused_changes(
+    make: Callable[..., object], good: Mapping[str, object], *rows: tuple[Mapping[str, object], str]
+) -> Callable[[Callable[[], object], str], None]:
+    """A test of each change of arguments that are good otherwise."""
+    return refusals(*((partial(make, **{**good, **change}), sentence) for change, sentence in rows))

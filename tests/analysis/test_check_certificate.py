@@ -100,32 +100,6 @@ def test_a_certificate_of_an_earlier_version_holds() -> None:
     assert _refusal(changed, run) == "statements"
 
 
-BAD_INPUT: list[tuple[list[str], str]] = [
-    (["no/such/certificate.json", "RUN"], "certificate no/such/certificate.json does not exist"),
-    (["CERTIFICATE", "no/such/run"], "run no/such/run does not exist"),
-    (["CERTIFICATE", "RUN", "--precision", "53"], "precision is 53"),
-    (["CERTIFICATE", "RUN", "--processes", "0"], "processes is 0"),
-    (["CERTIFICATE"], "required: RUN"),
-]
-
-
-@pytest.mark.parametrize(("argv", "sentence"), BAD_INPUT)
-def test_bad_input(
-    content: Content,
-    run: Run,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    argv: list[str],
-    sentence: str,
-) -> None:
-    places = {"CERTIFICATE": _write(tmp_path, content), "RUN": str(run.path)}
-    assert check_certificate.main([places.get(argument, argument) for argument in argv]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    assert sentence in error
-
-
 @pytest.fixture
 def run_of_code(tmp_path: Path) -> Path:
     """The run parity-small, whose task now is an object of a module."""

@@ -78,13 +78,3 @@ def test_another_configuration_is_refused(folder: Path, capsys: pytest.CaptureFi
     flags = [*TINY, "--training-seed", "5"]
     assert demo.main(["--out", str(folder), *flags]) == 2
     assert "holds a finished run with 0" in capsys.readouterr().err
-
-
-def test_the_tasks_of_a_run(folder: Path) -> None:
-    runs = [load_run(folder / "runs" / name) for name in ("implicit-mamba2", "lstm")]
-    names = [
-        [task.analysis for task in report.tasks_of(run, folder, report.ReportSettings())] for run in runs
-    ]
-    longest_first = ["agreement", "jacobian", "convergence"]
-    assert [name for name in names[0] if name in longest_first] == longest_first
-    assert [name for name in names[1] if name in longest_first] == ["jacobian"]

@@ -5,7 +5,6 @@ both programs proved them right, and they answered at chance.
 """
 
 import copy
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import check_certificate as command
 from analysis import executed
 from analysis.certificates.arb.linear import precision
 from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate, seal
@@ -28,7 +26,6 @@ from implicit.compiled.executed import executed_bounds_of
 from implicit.compiled.weights import Constants, constants_of
 from implicit.models.mamba2 import ImplicitMamba2
 from implicit.modes import Solve
-from implicit.runs.files import write_json
 from implicit.runs.loading import Run, load_run
 from tests.analysis.lines import (
     ONE_PROCESS,
@@ -194,18 +191,6 @@ def test_half_precision_is_refused(run: Run) -> None:
     changed.model.to(torch.bfloat16)
     with pytest.raises(InputError, match="the weights are bfloat16; give a model in float32 or float64"):
         executed.analyse(changed)
-
-
-def test_commands(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert executed.main([str(run.path), "--out", str(tmp_path)]) == 0
-    assert "all words of every length" in capsys.readouterr().out.replace("\n", " ")
-    document = tmp_path / "certificate.json"
-    assert command.main([str(document), str(run.path), "--processes", "1"]) == 0
-    content = json.loads(document.read_bytes())
-    put("boxes/margin", (0.9).hex())(Lines(content))
-    write_json(document, {**content, "sha256": seal(content)})
-    assert command.main([str(document), str(run.path), "--processes", "1"]) == 1
-    assert "refused: claims[0].boxes.margin: is too large" in capsys.readouterr().err
 
 
 LEAST_FLOAT = 1e-45

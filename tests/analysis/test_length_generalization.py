@@ -10,7 +10,6 @@ import torch
 from analysis import length_generalization
 from automata.tasks.repl_language import ReplLanguage
 from implicit.training.streams import Stream, draw_batch
-from tests.refusals import refusals
 
 
 @pytest.mark.parametrize("name", ["implicit-mamba2", "mamba2", "lstm"])
@@ -108,12 +107,6 @@ def test_the_interval_covers_the_mean_of_correlated_tokens() -> None:
     # as it would not be if tokens were taken as the units
     narrow = np.array([length_generalization.wilson_interval(row.mean(), 1000) for row in shares])
     assert ((narrow[:, 0] <= 0.5) & (narrow[:, 1] >= 0.5)).mean() < 0.9
-
-
-test_what_is_no_run_is_named = refusals(
-    (lambda: length_generalization.analyse(3), "^run is 3; give a loaded one"),  # type: ignore[arg-type]
-    (lambda: length_generalization.analyse([]), "^runs is empty; "),
-)
 
 
 def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:

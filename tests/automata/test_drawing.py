@@ -45,9 +45,6 @@ def test_what_is_drawn_and_where_is_checked(draw: Any) -> None:
         draw(parity_dfa(), 3)
     with pytest.raises(InputError, match="dfa is 3; give a DFA"):
         draw(3)
-
-
-def test_too_many_states_are_refused() -> None:
     with pytest.raises(InputError, match="200 states"):
         draw_dfa(modular_counter_dfa(200))
 

@@ -159,8 +159,3 @@ def test_rounding_level_covers_rounding_inside_a_contracting_map(contraction: fl
     level = rounding_level(transition, STATE, points[0])
     assert rounding <= ERROR_MARGIN * level
     assert level <= 16 * EPSILON  # two roundings to multiples of 8 ε, not a decade more
-
-
-def test_a_start_of_another_size_is_refused() -> None:
-    with pytest.raises(InputError, match=r"start has shape \(2,\)"):
-        solve_fixed_point(self_map_only(lambda z, s: z.cos()), STATE, torch.zeros(2, dtype=torch.float64))

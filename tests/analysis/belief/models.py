@@ -90,10 +90,6 @@ class Turning(ExactFilter):
     def init_state(self, batch_size: int) -> State:
         return {**super().init_state(batch_size), "sign": torch.ones(batch_size, 1, dtype=self.dtype)}
 
-    @property
-    def layer_states(self) -> tuple[tuple[str, ...], ...]:
-        return (("belief",),)
-
     def update(self, state: State, inputs: Tensor) -> State:
         belief = {**state, "belief": state["sign"] * state["belief"]}
         after = super().update(belief, inputs)

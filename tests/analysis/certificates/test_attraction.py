@@ -188,24 +188,22 @@ class HalvingChecker(PairChecker):
         return self.model
 
 
-def check_orbit(**changed: Any) -> None:
-    claimed = {
-        "steps": 5,
-        "distance": 0.1,
-        "error": 0.01,
-        "growth": 1.5,
-        "radius": 1.0,
-        "latent": 2.0,
-        **changed,
-    }
+def check_orbit(
+    steps: int = 5,
+    distance: float = 0.1,
+    error: float = 0.01,
+    growth: float = 1.5,
+    radius: float = 1.0,
+    latent: float = 2.0,
+) -> None:
     checker = HalvingChecker.__new__(HalvingChecker)
     checker.model, checker.shapes, checker.bits = Halving(), {}, BITS  # type: ignore[assignment]
     point: Any = SimpleNamespace(
-        latent=np.array([claimed["latent"]]),
-        radius=claimed["radius"],
-        error=claimed["error"],
-        contraction=SimpleNamespace(growth=claimed["growth"]),
-        orbit=SimpleNamespace(iterations=claimed["steps"], distance=claimed["distance"]),
+        latent=np.array([latent]),
+        radius=radius,
+        error=error,
+        contraction=SimpleNamespace(growth=growth),
+        orbit=SimpleNamespace(iterations=steps, distance=distance),
     )
     checker._check_orbit(0, point, {}, "claim")
 

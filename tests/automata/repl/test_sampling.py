@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from automata import alternating_group, dihedral_group, symmetric_group
-from automata.errors import InputError
 from automata.repl import (
     REVEALS,
     Command,
@@ -21,7 +20,7 @@ from automata.repl import (
 from automata.repl.commands import ASSIGNMENTS, Assignment
 from automata.repl.sampling import Sessions
 from tests.automata.repl.sessions import EVERY_KIND, kind_name
-from tests.refusals import refusals
+from tests.refusals import refusals, refused_changes
 
 
 def drawn(form: SessionFormat, commands: int | None = None, length: int | None = None) -> Sessions:
@@ -141,37 +140,33 @@ test_bad_input_is_refused = refusals(
 )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"variables": 1}, "variables is 1; give a number in 2 … 26"),
-        ({"variables": 27}, "variables is 27"),
-        ({"varables": 3}, "field of repl 'varables' is unknown; did you mean 'variables'"),
-        ({"variables": "3"}, "variables is '3'; give a whole number"),
-        ({"actions": "S4"}, "'S4' is unknown; .*A3.*swaps"),
-        ({"actions": 5}, "actions is 5"),
-        ({"actions": []}, "actions is empty"),
-        ({"actions": ["124"]}, r"actions holds '124'; give permutations of 1 … 3"),
-        ({"actions": [(1, 2, 3), "123"]}, "actions holds '123' twice"),
-        ({"actions": [3]}, "give permutations such as"),
-        ({"assignment": "all"}, "assignment 'all' is unknown; .*whole"),
-        ({"initial": "random"}, "initial 'random' is unknown"),
-        ({"reveal": "fully"}, "reveal 'fully' is unknown; did you mean 'full'"),
-        ({"spacing": 3}, "spacing 3 is unknown"),
-        ({"reveal_every": 0}, "reveal_every is 0"),
-        ({"reveal_first": 1}, "reveal_first is 1; give True or False"),
-        ({"hidden": "iff"}, "hidden 'iff' is unknown; did you mean 'if'"),
-        ({"hidden": "if", "probability": 1.5}, r"probability is 1.5; give a number in \[0, 1\]"),
-        ({"hidden": "if", "probability": float("nan")}, "probability is nan"),
-        ({"hidden": "choice", "probability": 0.3}, "probability is 0.3 but random.choice"),
-        ({"probability": 0.3}, "probability is 0.3 but none is hidden"),
-        ({"hidden_fraction": 0.3}, "hidden_fraction is 0.3 but none is hidden"),
-        ({"hidden": "if", "hidden_fraction": 0}, "hidden_fraction is 0; give a number in"),
-    ],
+test_bad_formats_are_refused = refused_changes(
+    lambda **fields: SessionFormat.from_fields(fields),
+    {},
+    ({"variables": 1}, "variables is 1; give a number in 2 … 26"),
+    ({"variables": 27}, "variables is 27"),
+    ({"varables": 3}, "field of repl 'varables' is unknown; did you mean 'variables'"),
+    ({"variables": "3"}, "variables is '3'; give a whole number"),
+    ({"actions": "S4"}, "'S4' is unknown; .*A3.*swaps"),
+    ({"actions": 5}, "actions is 5"),
+    ({"actions": []}, "actions is empty"),
+    ({"actions": ["124"]}, r"actions holds '124'; give permutations of 1 … 3"),
+    ({"actions": [(1, 2, 3), "123"]}, "actions holds '123' twice"),
+    ({"actions": [3]}, "give permutations such as"),
+    ({"assignment": "all"}, "assignment 'all' is unknown; .*whole"),
+    ({"initial": "random"}, "initial 'random' is unknown"),
+    ({"reveal": "fully"}, "reveal 'fully' is unknown; did you mean 'full'"),
+    ({"spacing": 3}, "spacing 3 is unknown"),
+    ({"reveal_every": 0}, "reveal_every is 0"),
+    ({"reveal_first": 1}, "reveal_first is 1; give True or False"),
+    ({"hidden": "iff"}, "hidden 'iff' is unknown; did you mean 'if'"),
+    ({"hidden": "if", "probability": 1.5}, r"probability is 1.5; give a number in \[0, 1\]"),
+    ({"hidden": "if", "probability": float("nan")}, "probability is nan"),
+    ({"hidden": "choice", "probability": 0.3}, "probability is 0.3 but random.choice"),
+    ({"probability": 0.3}, "probability is 0.3 but none is hidden"),
+    ({"hidden_fraction": 0.3}, "hidden_fraction is 0.3 but none is hidden"),
+    ({"hidden": "if", "hidden_fraction": 0}, "hidden_fraction is 0; give a number in"),
 )
-def test_bad_formats_are_refused(change: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        SessionFormat.from_fields(change)
 
 
 def test_groups_have_their_elements() -> None:
@@ -227,17 +222,12 @@ def test_python_agrees_on_whole_permutations_of_repeated_values() -> None:
     assert check_with_interpreter(trace) is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"values": ()}, "values has 0 entries"),
-        ({"reveals": ()}, "reveals has 0 entries"),
-        ({"permutations": [(1, 1)]}, r"permutations holds \(1, 1\)"),
-        ({"reveals": ["z"]}, "reveals holds 'z'"),
-        ({"reveals": ["ab"]}, "reveals holds 'ab'"),
-    ],
+test_bad_traces_are_refused = refused_changes(
+    repl_trace,
+    {"permutations": [(2, 1)], "values": (1, 2), "reveals": [None]},
+    ({"values": ()}, "values has 0 entries"),
+    ({"reveals": ()}, "reveals has 0 entries"),
+    ({"permutations": [(1, 1)]}, r"permutations holds \(1, 1\)"),
+    ({"reveals": ["z"]}, "reveals holds 'z'"),
+    ({"reveals": ["ab"]}, "reveals holds 'ab'"),
 )
-def test_bad_traces_are_refused(arguments: dict[str, object], message: str) -> None:
-    good = {"permutations": [(2, 1)], "values": (1, 2), "reveals": [None]}
-    with pytest.raises(InputError, match=message):
-        repl_trace(**{**good, **arguments})  # type: ignore[arg-type]

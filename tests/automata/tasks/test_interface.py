@@ -7,20 +7,23 @@ from automata.errors import InputError
 from automata.tasks.interface import Batch, Task
 from automata.tasks.specification import TaskSource, task_from
 from automata.tasks.text_file import TextFile
+from tests.refusals import refused_changes
 
+SOURCES: dict[str, TaskSource] = {
+    "regex": {"regex": "(ab|ba)*"},
+    "hard S5": {"name": "S5", "hard_fraction": 0.25},
+    "repl of three swaps": {"repl": {"commands": 3, "reveal_every": 2}},
+    "three swaps of places": {"balls": {"balls": 12, "swaps": 3, "swapped": "place", "predict": "all"}},
+    "programs": {"program": {"statements": 2, "variables": 2, "modulus": 3, "reversible": True}},
+    "recognition": {"recognition": "(ab)*|c", "name": "short"},
+    "arithmetic": {"arithmetic": {"modulus": 3, "depth": 1}},
+}
 KINDS = [
     *("S3", "A5-generatorsxM", "dyck-4", "connectivity", "matrices-3-mod-5", "dyck-4-recognition"),
     *("modular-arithmetic-brackets", "likely-swaps-3-reveals", "noisy-parity-states"),
     *("repl-3-random", "repl-3-hidden", "repl-5-end", "swap-balls-3", "swap-balls-5-all"),
     *("reversible-programs", "small-programs-all"),
-    "regex",
-    "hard S5",
-    "repl of three swaps",
-    "three swaps of places",
-    "programs",
-    "recognition",
-    "arithmetic",
-    "text",
+    *(*SOURCES, "text"),
 ]
 TEXTS = [
     *("repl-3-random", "repl of three swaps", "swap-balls-5-all", "three swaps of places"),
@@ -35,16 +38,7 @@ def task(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         file = tmp_path_factory.mktemp("text") / "text.txt"
         file.write_text("to be or not to be, that is the question: " * 30)
         return TextFile(file)
-    sources: dict[str, TaskSource] = {
-        "regex": {"regex": "(ab|ba)*"},
-        "hard S5": {"name": "S5", "hard_fraction": 0.25},
-        "repl of three swaps": {"repl": {"commands": 3, "reveal_every": 2}},
-        "three swaps of places": {"balls": {"balls": 12, "swaps": 3, "swapped": "place", "predict": "all"}},
-        "recognition": {"recognition": "(ab)*|c", "name": "short"},
-        "arithmetic": {"arithmetic": {"modulus": 3, "depth": 1}},
-        "programs": {"program": {"statements": 2, "variables": 2, "modulus": 3, "reversible": True}},
-    }
-    return task_from(sources.get(request.param, request.param))
+    return task_from(SOURCES.get(request.param, request.param))
 
 
 def assert_same(one: Batch, other: Batch) -> None:
@@ -163,19 +157,12 @@ def test_empty_batches_are_refused(task: Task) -> None:
         task.part("tset")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("tokens", np.zeros(3, np.int64)),
-        ("targets", np.zeros((2, 4), np.int64)),
-        ("weights", np.zeros((3, 3), np.float32)),
-        ("lengths", np.zeros(3, np.int64)),
-        ("end", np.zeros((2, 1), np.int64)),
-    ],
+test_batches_whose_shapes_do_not_fit_are_refused = refused_changes(
+    Batch,
+    {name: np.zeros((2, 3), np.int64) for name in ("tokens", "targets", "weights")},
+    ({"tokens": np.zeros(3, np.int64)}, "tokens has shape"),
+    ({"targets": np.zeros((2, 4), np.int64)}, "targets has shape"),
+    ({"weights": np.zeros((3, 3), np.float32)}, "weights has shape"),
+    ({"lengths": np.zeros(3, np.int64)}, "lengths has shape"),
+    ({"end": np.zeros((2, 1), np.int64)}, "end has shape"),
 )
-def test_batches_whose_shapes_do_not_fit_are_refused(
-    field: str, value: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> None:
-    fields = {name: np.zeros((2, 3), np.int64) for name in ("tokens", "targets", "weights")}
-    with pytest.raises(InputError, match=f"{field} has shape"):
-        Batch(**{**fields, field: value})  # type: ignore[arg-type]

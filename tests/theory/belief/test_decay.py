@@ -111,16 +111,6 @@ def test_bounds_are_those_of_enumeration() -> None:
     np.testing.assert_allclose(found, [(known_one, one), (known_two - known_one, two - one)], rtol=1e-10)
 
 
-def test_bounds_enclose_the_exact_rate_of_finite_beliefs() -> None:
-    automaton = lazy_swaps(3, 0.5)
-    source = TokenSource.fixed_period(automaton, 1, automaton.reveals[1:])
-    exact = decay_rate(automaton, source)
-    assert exact.method == "finite beliefs"
-    low, high = entropy_bounds(automaton, source, 5)[-1]
-    assert low <= exact.rate <= high
-    assert high - low < 0.01
-
-
 def test_the_largest_lyapunov_exponent_is_minus_the_rate() -> None:
     automaton = lazy_swaps(3, 0.5)
     source = TokenSource.fixed_period(automaton, 1, automaton.reveals[1:])

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from tests.refusals import refusals
 from tests.theory.transitions import explicit, implicit, random
 from theory import FactoredJacobian, State, Transition, full_state_jacobian, latent_jacobian, layer_jacobians
-from theory.blocks import BlockMap, flatten, replace, validate
+from theory.blocks import BlockMap, flatten, replace
 from theory.pure_maps import validate_maps
 
 
@@ -213,16 +212,3 @@ def test_block_map_holds_the_rest_of_the_state_fixed(state: State) -> None:
     ones = torch.ones(6).double()
     assert torch.equal(block.self_map(torch.zeros(1).double(), ones), torch.tensor([42.0]).double())
     assert torch.equal(block.state_update(torch.zeros(1).double(), ones), 7 * ones)
-
-
-def validated(entries: State, *layers: tuple[str, ...]) -> Callable[[], object]:
-    return lambda: validate(Transition(lambda z, s: z, lambda z, s: s, 0, layers), entries)
-
-
-ZEROS = torch.zeros(2)
-test_unusable_states_are_refused = refusals(
-    (validated({"h": ZEROS}, ("h",)), "'h' is torch.float32; convert"),
-    (validated({"h": ZEROS.double() / 0}, ("h",)), "'h' holds a non-finite number"),
-    (validated({"ssm": ZEROS.double()}, ("ssn",)), "'ssn' is unknown; did you mean 'ssm'"),
-    (validated({"h": ZEROS.double()}), "layer_states is empty"),
-)

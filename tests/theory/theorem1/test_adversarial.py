@@ -496,6 +496,7 @@ def test_where_nothing_moves_nothing_is_seen(
 
 REFUSED = {
     "no numbers": (HALVED, torch.zeros(0, dtype=torch.float64), "without a number"),
+    "no layers": (replace(HALVED, layer_states=()), FIRST, "layer_states is empty"),
     "no names": (replace(HALVED, layer_states=((),)), FIRST, "without a number"),
     "a name twice": (replace(HALVED, layer_states=(("h", "h"),)), FIRST, "names an entry twice"),
     "dropout": (implicit(lambda z, h: dropout(z) / 4 + h, lambda z, h: h / 2 + z, SIZE), FIRST, "model.eval"),

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +10,6 @@ from tests.refusals import refusals
 from tests.theory.transitions import implicit, make_ssm, make_states
 from theory import State, Status, Theorem1Report, Transition, Verdict, check, check_theorem1
 from theory.theorem1.report import QUANTITIES
-
-
-def explicit_with_window(decay: Callable[[Tensor], Tensor]) -> Transition:
-    """h' = decay(window) h without a latent; the window stays."""
-    return Transition(
-        lambda z, s: z,
-        lambda z, s: {**s, "h": decay(s["window"]) * s["h"] + s["window"].sin().sum()},
-        0,
-        (("h",),),
-    )
 
 
 def random_initialisations(states: list[State], gain: float, seeds: range) -> Theorem1Report:
@@ -63,7 +52,12 @@ def test_implicit_negative_controls_fail(ignored: str) -> None:
 def test_explicit_selective_ssm_fails() -> None:
     """Its decay depends on the window alone: J changes between the states, but not with h."""
     decay = torch.linspace(0.1, 0.9, 6, dtype=torch.float64)
-    explicit = explicit_with_window(lambda window: decay * window.exp().sum())
+    explicit = Transition(
+        lambda z, s: z,
+        lambda z, s: {**s, "h": decay * s["window"].exp().sum() * s["h"] + s["window"].sin().sum()},
+        0,
+        (("h",),),
+    )
     report = check_theorem1(explicit, make_states(6, 4))
     assert report.conclusions is Verdict.FAILS
     summary = report.summary()
