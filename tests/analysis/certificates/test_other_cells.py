@@ -77,15 +77,17 @@ def test_every_length_of_a_gated_deltanet_is_proved() -> None:
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """A small model with random weights; most of it can be proved."""
-    return untrained("implicit-deltanet", seed=2, d_model=6, heads=2, key_size=3, value_size=4)
+    """A small model with random weights, whose iterations take some 70 steps."""
+    run = untrained("implicit-deltanet", seed=2, d_model=6, heads=2, key_size=3, value_size=4)
+    with torch.no_grad():
+        run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.5)
+    return run
 
 
 @pytest.fixture(scope="module")
 def content(run: Run) -> Content:
-    certificate = certify(run, states=4, sequences=4, length=8)
-    summary = certificate.only.summary
-    assert summary["existence"] == summary["contraction"] == summary["non_diagonal"] == 4
+    certificate = certify(run, states=4, sequences=4, length=4)
+    assert certificate.only.summary == dict.fromkeys(certificate.only.summary, 4)
     assert "memory" in certificate.only.statements["meaning"]
     return certificate.model_dump(mode="json")
 
