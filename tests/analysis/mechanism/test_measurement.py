@@ -1,5 +1,6 @@
-"""Models whose mechanism is known: a machine, compiled automata, and one with a part that only looks on."""
+"""Models whose mechanism is known, and codes whose geometry is known, in any basis."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,21 @@ import torch
 from torch import Tensor
 
 from analysis.error_control.following import choose_pairs, common_ending
-from analysis.mechanism import alignment, compare, share_written, swap_parts, visit_classes
+from analysis.framework.arrays import FloatArray
+from analysis.mechanism import (
+    alignment,
+    chance_alignment,
+    codes_of,
+    compare,
+    share_written,
+    swap_parts,
+    symmetry_of,
+    visit_classes,
+)
 from analysis.mechanism.codes import Codes
 from analysis.mechanism.dynamics import _words
 from automata.errors import InputError
+from automata.monoids import symmetric_group
 from automata.tasks import make_task
 from automata.tasks.word_problem import WordProblem
 from implicit import Run, load_run
@@ -180,3 +192,164 @@ def test_an_automaton_of_one_state_is_refused() -> None:
     run = Run.of(MachineModel(task.machine()), task)
     with pytest.raises(InputError, match="fewer than two states of one state are reached 4 times"):
         visit_classes(run, visits=4, length=3, seed=0)
+
+
+ROUNDING = 1e-9
+"""Rounding of sums of at most 10,000 products of numbers of size 1."""
+S4 = symmetric_group(4)
+TASK = WordProblem.from_monoid(S4)
+SYMMETRY: Any = symmetry_of(TASK)
+SIDES = SYMMETRY.by_words, SYMMETRY.by_renaming
+PARTS = {part.name: part.projection for part in SYMMETRY.components}
+
+
+def exact(codes: FloatArray) -> Codes:
+    """The codes of visits without spread, two for each class."""
+    label = np.repeat(np.arange(len(codes)), 2)
+    return codes_of(codes[label], label, np.arange(len(label)) % 2)
+
+
+ONE_HOT = np.eye(24)
+MATRICES = np.array([np.eye(4)[[int(x) - 1 for x in name]].ravel() for name in S4.element_names])
+SIGN = np.array([[np.linalg.det(matrix.reshape(4, 4))] for matrix in MATRICES])
+RANDOM = np.random.default_rng(0).standard_normal((24, 300))
+
+
+@pytest.mark.parametrize(
+    ("codes", "dimension", "directions", "unevenness"),
+    [(ONE_HOT, 23, 21, 0.0), (MATRICES, 9, 9, None), (SIGN, 1, 1, None)],
+    ids=["one-hot", "matrices", "sign"],
+)
+def test_directions_of_known_codes(
+    codes: FloatArray, dimension: float, directions: int, unevenness: float | None
+) -> None:
+    """One-hot: a simplex. Matrices: nine directions, equally long by Schur's lemma. The sign: a line."""
+    found = exact(codes)
+    assert found.between == pytest.approx(1)
+    assert found.dimension == pytest.approx(dimension)
+    assert found.directions_for(0.9) == directions
+    if unevenness is None:
+        assert found.unevenness > 0.1
+        assert found.reliability == pytest.approx(1)
+    else:
+        assert found.unevenness == pytest.approx(unevenness, abs=ROUNDING)
+        assert math.isnan(found.reliability), "equal distances correlate with nothing"
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        (ONE_HOT, {"1′": 1 / 23, "2": 4 / 23, "3": 9 / 23, "3′": 9 / 23}),
+        (MATRICES, {"1′": 0, "2": 0, "3": 1, "3′": 0}),
+        (MATRICES * SIGN, {"1′": 1 / 4, "2": 0, "3": 0, "3′": 3 / 4}),
+        (SIGN, {"1′": 1, "2": 0, "3": 0, "3′": 0}),
+    ],
+    ids=["one-hot", "matrices", "matrices with their sign", "sign"],
+)
+def test_shares_of_representations(codes: FloatArray, expected: dict[str, float]) -> None:
+    """Matrices: the standard one beside constants; times the sign, the other one of dimension 3 and the sign.
+
+    A quarter of the squares of all entries is constant, and taken away; times the sign it is not.
+    """
+    assert exact(codes).shares(PARTS) == pytest.approx(expected, abs=ROUNDING)
+    every = {"1′": 1, "2": 4, "3": 9, "3′": 9}  # all copies of it, in each case
+    found = exact(codes).dimensions(PARTS)
+    assert {name: found[name] for name, share in expected.items() if share} == pytest.approx(
+        {name: every[name] for name, share in expected.items() if share}
+    )
+    assert sum(SYMMETRY.chance().values()) == pytest.approx(1)
+
+
+def test_a_representation_that_is_there_once_has_its_own_dimension() -> None:
+    """A vector, moved by every matrix of S4: one copy of the standard representation."""
+    vector = np.array([0.9, -1.0, 0.7, 0.3])
+    once = exact(MATRICES.reshape(24, 4, 4) @ (vector - vector.mean()))
+    assert once.shares(PARTS)["3"] == pytest.approx(1)
+    assert once.dimensions(PARTS)["3"] == pytest.approx(3)
+    assert once.explained_by(SYMMETRY.by_words) == pytest.approx(1), "words turn it"
+    assert once.explained_by(SYMMETRY.by_renaming) < 0.9, "renamings do not"
+
+
+def test_symmetric_codes_keep_their_distances_and_random_ones_do_not() -> None:
+    for orbits in SIDES:
+        assert exact(MATRICES).explained_by(orbits) == pytest.approx(1)
+        # 23 orbits of 276 pairs: 22/275 of the variance of independent numbers, twice that for these few
+        assert exact(RANDOM).explained_by(orbits) < 2 * 22 / 275 + 0.1
+        assert math.isnan(exact(ONE_HOT).explained_by(orbits))
+    # entries weighted by their column are moved isometrically from one side only: rows are permuted freely
+    weighted = (MATRICES.reshape(24, 4, 4) * np.array([1.0, 2.0, 3.0, 4.0])).reshape(24, 16)
+    kept = [exact(weighted).explained_by(orbits) for orbits in SIDES]
+    assert max(kept) == pytest.approx(1)
+    assert min(kept) < 0.9
+
+
+def test_tokens_turn_codes_that_are_a_representation() -> None:
+    for following in S4.table.T:
+        for codes in (ONE_HOT, MATRICES, SIGN):
+            assert exact(codes).turned_by(following) == pytest.approx(1)
+    # 24 random points in three directions: three angles cannot move them all
+    few = exact(RANDOM[:, :3])
+    assert max(few.turned_by(following) for following in S4.table.T[1:]) < 0.7
+    # brute force over the angles of the plane, and its reflections
+    plane = exact(RANDOM[:, :2])
+    lengths, directions = np.linalg.eigh(plane.gram)
+    points = directions[:, -2:] * np.sqrt(lengths[-2:])
+    moved = points[S4.table[:, 1]]
+    angles = np.linspace(0, 2 * np.pi, 2000)
+    turns = np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]]).transpose(2, 0, 1)
+    turns = np.concatenate([turns, turns @ np.diag([1, -1])])
+    found = 1 - ((moved - points @ turns) ** 2).sum((1, 2)) / (points**2).sum()
+    assert plane.turned_by(S4.table[:, 1]) == pytest.approx(found.max(), abs=1e-4)
+
+
+def test_words_and_renamings_act_from_different_sides() -> None:
+    """Codes that read the last token only are moved by words; brute force over all pairs and elements."""
+    for orbits, moved in zip(SIDES, (S4.table.T, S4.table), strict=True):
+        for permutation in moved:
+            np.testing.assert_array_equal(orbits[np.ix_(permutation, permutation)], orbits)
+        np.testing.assert_array_equal(orbits, orbits.T)
+    # in one orbit by words: x y⁻¹ up to order; by renaming: x⁻¹ y
+    inverse = np.array([S4.inverse(x) for x in range(24)])
+    for orbits, quotient in zip(SIDES, (S4.table[:, inverse], S4.table[inverse]), strict=True):
+        either = np.minimum(quotient, inverse[quotient])
+        assert len(set(zip(orbits.ravel(), either.ravel(), strict=True))) == len(np.unique(orbits))
+
+
+def test_nothing_changes_with_the_basis_or_with_noise_that_the_halves_do_not_share() -> None:
+    rng = np.random.default_rng(0)
+    turned = np.linalg.qr(rng.standard_normal((40, 40)))[0][:, :16]
+    here, there = exact(MATRICES), exact(MATRICES @ turned.T)
+    np.testing.assert_allclose(here.gram, there.gram, atol=ROUNDING)
+    label, noise = np.repeat(np.arange(24), 200), 3.0
+    visits = MATRICES[label] + noise * rng.standard_normal((len(label), 16))
+    noisy = codes_of(visits, label, np.arange(len(label)) % 2)
+    signal = 3 / (3 + 16 * noise**2)  # squares of a centred code, and of the noise
+    assert noisy.between == pytest.approx(signal, rel=0.1)  # about three standard errors
+    share = noisy.shares(PARTS)
+    assert share["3"] == pytest.approx(1, abs=0.1)  # had the noise counted, it would be about 0.9 of it
+
+
+def test_alignment_tells_equal_codes_from_renamed_ones() -> None:
+    found = exact(MATRICES)
+    order = np.random.default_rng(1).permutation(24)
+    mean, upper = chance_alignment(found, found, seed=0)
+    assert alignment(found, exact(2 * MATRICES)) == pytest.approx(1)
+    assert mean <= upper < 0.6
+    assert alignment(found, exact(MATRICES[order])) < 0.7
+    assert alignment(exact(ONE_HOT), found) == pytest.approx(math.sqrt(9 / 23))  # √(dimension / 23)
+
+
+def test_classes_that_do_not_differ_have_no_codes() -> None:
+    found = exact(np.ones((3, 2)))
+    assert found.between == 0
+    assert math.isnan(found.dimension)
+    assert math.isnan(found.unevenness)
+
+
+def test_symmetry_is_that_of_a_group_or_none() -> None:
+    assert symmetry_of(make_task("flip-flop")) is None
+    assert symmetry_of(TASK, largest_order=10) is None
+    on_points = symmetry_of(WordProblem([[1, 1], [2, 0], [0, 2]], 0, ["a", "b"], ["0", "1", "2"]))
+    assert on_points is not None
+    assert on_points.by_renaming is None, "S3 on three points is not S3 on itself"
+    assert [(part.name, part.size) for part in on_points.components] == [("2", 2)]

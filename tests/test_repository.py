@@ -1,9 +1,7 @@
-"""Imports point downward and go in no circle: the contracts of pyproject.toml, and single modules.
+"""Imports point downward and in no circle; the example of the README runs; subjects of commits."""
 
-The contracts are import-linter's; theirs about circles compares siblings at every depth. What it cannot see
-is a module that imports its own package while the package's ``__init__`` imports it.
-"""
-
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +59,55 @@ def test_pytest_runs_no_module_a_second_time(tmp_path: Path) -> None:
     command, root = [sys.executable, "-m", "pytest", *options, *files], Path(__file__).parents[1]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_python_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)  # answers are written into out/
+    exec(compile(code, str(README), "exec"), {})
+    comments = [line.rpartition("  # ")[2] for line in code.splitlines() if line.startswith("print")]
+    # A remark may follow after ": ".
+    assert capsys.readouterr().out.splitlines() == [comment.split(": ")[0] for comment in comments]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_demo_installs_no_tools_for_tests() -> None:
+    demo, test = (
+        subprocess.run(["make", "-n", "-B", target], cwd=README.parent, capture_output=True, text=True).stdout
+        for target in ("demo", "test")
+    )
+    assert "--editable .\n" in demo
+    assert "[dev" not in demo
+    assert "--editable .\n" in test
+    assert "--editable '.[dev," in test
+
+
+CONFIGURATION = (Path(__file__).parents[1] / ".pre-commit-config.yaml").read_text()
+REFUSED = re.search(r"entry: \|-\n(.*?)\n +stages: \[commit-msg\]", CONFIGURATION, re.DOTALL)
+
+
+def is_refused(subject: str) -> bool:
+    """Search as pre-commit's pygrep does with --multiline."""
+    assert REFUSED is not None
+    message = f"{subject}\n\nWhy: because of that.\n"
+    return re.search(REFUSED[1].strip().encode(), message.encode(), re.MULTILINE | re.DOTALL) is not None
+
+
+TAKEN = [
+    "Run kernels in Triton 3.7's interpreter as in 3.6's",
+    "Embed the tokens",
+    "Say rates as 'per token'",
+]
+TAKEN += ["Say rates as 'per token'", "A" * 72, "Merge branch 'w-" + "x" * 80 + "'"]
+REFUSALS = ["A" * 73, "run kernels", "Run kernels.", "README: where it answers", "Added a test"]
+REFUSALS += ["Running kernels", ""]
+
+
+@pytest.mark.parametrize("subject", TAKEN + REFUSALS)
+def test_subjects_are_taken_or_refused(subject: str) -> None:
+    assert is_refused(subject) == (subject in REFUSALS)
