@@ -1,20 +1,45 @@
+"""The conditions and their verdicts, and the errors that the Jacobians of a report are measured with."""
+
 import math
 
 import pytest
+import scipy.stats
 import torch
+from torch import Tensor
 
-from tests.theory.transitions import random
+from tests.theory.transitions import (
+    WIDE,
+    WIDE_W,
+    W,
+    claiming,
+    entry,
+    explicit,
+    hidden_from,
+    make_ssm,
+    make_states,
+    random,
+    random_states,
+)
 from theory import (
+    BlockMap,
     Condition,
     FactoredJacobian,
     FixedPoint,
     LayerConclusion,
+    State,
     StateCheck,
     Status,
     Theorem1Report,
+    Transition,
     Verdict,
+    check_theorem1,
+    latent_jacobian,
+    layer_jacobians,
+    solve_fixed_point,
 )
+from theory.blocks import random_signs
 from theory.fixed_point import EPSILON
+from theory.forward_mode import directional
 from theory.theorem1.conditions import (
     combine,
     convergence_condition,
@@ -23,6 +48,17 @@ from theory.theorem1.conditions import (
     invertibility_condition,
     judge,
     spectral_radius,
+)
+from theory.theorem1.cross_checks import (
+    PROBES,
+    Probes,
+    central_differences,
+    jacobian_errors,
+    jacobian_rounding,
+    latent_jacobian_error,
+    miss_probability,
+    resolved_differences,
+    root_mean_square,
 )
 
 
@@ -167,3 +203,156 @@ def test_quantity_without_any_value_is_none() -> None:
     assert math.isnan(report.values("nonlinearity")[0])
     assert report.summary()["nonlinearity"] == {"min": None, "median": None, "max": None}
     assert Theorem1Report(()).verdict is Verdict.INCONCLUSIVE
+
+
+def solved(transition: Transition, state: State) -> tuple[BlockMap, Tensor, FactoredJacobian]:
+    latent = solve_fixed_point(transition, state).latent
+    block = BlockMap(transition, state, transition.layer_states[0])
+    return block, latent, layer_jacobians(transition, state, latent)[0]
+
+
+def unrolled_products(block: BlockMap, latent: Tensor, directions: Tensor) -> Tensor:
+    """Derivatives of v ↦ G(z*(v), v), ``[k, n]``, by autodiff through 600 steps from z* on, tangent zero."""
+    damping = block.transition.damping
+
+    def unrolled(vector: Tensor) -> Tensor:
+        z = latent
+        for _ in range(600):
+            z = (1 - damping) * z + damping * block.self_map(z, vector)
+        return block.state_update(z, vector)
+
+    return directional(unrolled, block.vector, directions)
+
+
+def test_central_differences_of_a_parabola_are_exact_up_to_rounding() -> None:
+    point = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    directions = torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    measured = central_differences(torch.square, point, directions)
+    # No truncation error for a polynomial of degree 2; rounding ε/step is 4e-11 relative.
+    torch.testing.assert_close(measured, directions * 2 * point, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_three_computations_of_the_jacobian_agree(seed: int) -> None:
+    block, latent, jacobian = solved(make_ssm(seed, damping=0.8), make_states(6, seed + 1)[seed])
+    directions = random_signs(3, 6, latent, seed=seed)
+    implicit = torch.stack([jacobian.matvec(direction) for direction in directions])
+    # At rates below 0.95 six hundred steps leave 4e-14 of the tangent; the rest is rounding over 1 − rate.
+    torch.testing.assert_close(unrolled_products(block, latent, directions), implicit, rtol=0, atol=1e-12)
+    # Finite differences: ε^⅔ = 4e-11 times derivatives of order one.
+    torch.testing.assert_close(resolved_differences(block, latent, directions), implicit, rtol=0, atol=1e-8)
+
+
+def test_error_of_a_right_jacobian_is_small_and_of_a_wrong_one_is_its_distance() -> None:
+    block, latent, jacobian = solved(make_ssm(), make_states(6, 1)[0])
+    assert jacobian_errors(jacobian, block, latent)[0] < 1e-9 * jacobian.frobenius_norm()  # ε^⅔ and a decade
+    shift = torch.zeros_like(jacobian.direct)
+    shift[2] = 0.25
+    wrong = FactoredJacobian(jacobian.direct + shift, jacobian.left, jacobian.right)
+    # A diagonal error maps every sign vector to the same norm, so that the estimate is exact here.
+    assert jacobian_errors(wrong, block, latent)[0] == pytest.approx(0.25, abs=1e-8)
+
+
+def test_error_shows_a_latent_that_is_no_fixed_point() -> None:
+    block, latent, _ = solved(make_ssm(), make_states(6, 1)[0])
+    elsewhere = latent + 0.1
+    jacobian = layer_jacobians(block.transition, block.state, elsewhere)[0]
+    # The derivative of the formula at a wrong latent differs at first order in the distance.
+    assert jacobian_errors(jacobian, block, elsewhere)[0] > 1e-4 * jacobian.frobenius_norm()
+
+
+def test_vanished_fixed_point_gives_no_number() -> None:
+    # Φ(z) = z + h² has fixed points at h = 0 only.
+    transition = Transition(lambda z, s: z + s["h"] ** 2, lambda z, s: {"h": z}, 1, (("h",),))
+    zero = torch.zeros(1, dtype=torch.float64)
+    block = BlockMap(transition, {"h": zero}, ("h",))
+    assert resolved_differences(block, zero, torch.ones(1, 1, dtype=torch.float64)).isnan().all()
+
+
+def test_error_of_the_latent_jacobian() -> None:
+    block, latent, _ = solved(make_ssm(), make_states(6, 1)[0])
+    slope = latent_jacobian(block.transition, block.state, latent)
+    assert latent_jacobian_error(slope, block, latent) < 1e-9  # ε^⅔ and a decade
+    wrong = slope + torch.diag(torch.full((4,), 0.5, dtype=torch.float64))
+    assert latent_jacobian_error(wrong, block, latent) == pytest.approx(1.0, abs=1e-8)  # sqrt(4 · ½²)
+
+
+@pytest.mark.parametrize("slope", [0.01, 1.0, 100.0])
+def test_the_rounding_of_a_linear_map_is_relative_to_its_norm(slope: float) -> None:
+    """J does not move, so that ε ‖J‖_F is left; ‖J‖_F is 2 times the slope in four entries."""
+    linear = explicit(lambda h: slope * h)
+    h = torch.ones(4, dtype=torch.float64)
+    (jacobian,) = layer_jacobians(linear, {"h": h}, h[:0])
+    rounding = jacobian_rounding(linear, {"h": h}, h[:0], 0, jacobian)
+    assert rounding == pytest.approx(EPSILON * 2 * slope, rel=1e-12, abs=0)  # else 1e-12 would do
+
+
+ERRORS = {
+    "one entry": entry(3, 4, size=30),
+    "a difference of two": entry(3, 4, 5, size=30),
+    "one row": torch.eye(30, 1).double() * torch.linspace(-1, 1, 30).double(),
+    "full rank": torch.eye(30, dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_no_error_hides_more_often_than_the_bound_says(name: str) -> None:
+    error, ratio, draws = ERRORS[name], 0.5, 1000
+    estimates = [root_mean_square(Probes(seed).directions(30, error) @ error.mT) for seed in range(draws)]
+    small = sum(estimate <= ratio * error.norm().item() for estimate in estimates)
+    bound = miss_probability(ratio)
+    # Five standard deviations of a count with that probability above its mean.
+    assert small <= draws * bound + 5 * math.sqrt(draws * bound)
+    # Of rank one the squared ratio is χ²_k / k exactly.
+    if name != "full rank":
+        exact = draws * scipy.stats.chi2.cdf(PROBES * ratio**2, PROBES)
+        assert abs(small - exact) <= 5 * math.sqrt(exact)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.1, 0.3, 0.9])
+@pytest.mark.parametrize("probes", [1, 4, 8])
+def test_the_bound_is_above_the_exact_probability_of_rank_one(ratio: float, probes: int) -> None:
+    assert scipy.stats.chi2.cdf(probes * ratio**2, probes) <= miss_probability(ratio, probes) <= 1
+
+
+@pytest.mark.parametrize("size", range(1, PROBES + 1))
+def test_a_small_matrix_is_measured_exactly(size: int) -> None:
+    error = torch.randn(size, size, generator=torch.Generator().manual_seed(size), dtype=torch.float64)
+    estimate = root_mean_square(Probes().directions(size, error) @ error.mT)
+    assert estimate == pytest.approx(error.norm().item(), rel=1e-14)  # a dozen roundings
+
+
+def test_purposes_and_seeds_give_other_directions() -> None:
+    like = torch.zeros(1, dtype=torch.float64)
+    drawn = [Probes(seed).directions(30, like, purpose) for seed in (0, 1, 2**62) for purpose in (0, 1)]
+    assert all(not one.equal(other) for i, one in enumerate(drawn) for other in drawn[:i])
+    assert drawn[0].equal(Probes(0).directions(30, like, 0))
+
+
+def test_who_knows_the_seed_can_hide_a_wrong_derivative() -> None:
+    """The reason why the operating system draws it: nothing else stands between this map and "holds"."""
+    directions = Probes(seed=7).directions(WIDE, W, purpose=1)
+    wrong = claiming(lambda v: 0 * v, hidden_from(directions))
+    transition = explicit(lambda h: h.tanh() / 2 + wrong(h))
+    states = random_states(WIDE)
+    fooled = check_theorem1(transition, states[:1], alternatives=states, seed=7)
+    assert fooled.conclusions is Verdict.HOLDS
+    assert fooled.checks[0].layers[0].off_diagonal_error < 1e-9
+    for _ in range(5):
+        report = check_theorem1(transition, states[:1], alternatives=states)
+        assert report.conclusions is Verdict.INCONCLUSIVE
+        assert report.checks[0].layers[0].off_diagonal_error > 0.1
+
+
+def test_a_report_can_be_repeated_from_its_seed() -> None:
+    transition, states = explicit(lambda h: torch.tanh(WIDE_W @ h)), random_states(WIDE)
+    first = check_theorem1(transition, states)
+    again = check_theorem1(transition, states[2:3], alternatives=states, seed=first.checks[2].seed)
+    assert again.checks[0].layers == first.checks[2].layers
+    assert len({check.seed for check in first.checks}) == len(states)
+
+
+def test_every_state_is_compared_where_nothing_contradicts() -> None:
+    states = random_states(count=40)
+    (first, *_) = check_theorem1(explicit(lambda h: W @ h), states[:1], alternatives=states).checks
+    assert first.layers[0].compared == 39 + 16  # and as many again between and beside them
