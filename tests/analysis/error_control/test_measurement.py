@@ -235,13 +235,8 @@ class Drift(StepModel):
 def test_errors_that_add_up_reach_the_limit_where_a_random_walk_does() -> None:
     """|N(0, tσ²)| exceeds half of the distance 2 in 10% of the words at t = (1/(1.645 σ))²."""
     tokens, labels = make_task("parity").sample(2000, 160, np.random.default_rng(1))
-    spread = measure_spread(
-        Run.of(Drift(), "parity", length=16),
-        torch.from_numpy(tokens),
-        torch.from_numpy(labels),
-        block=16,
-        every=8,
-    )
+    words = torch.from_numpy(tokens), torch.from_numpy(labels)
+    spread = measure_spread(Run.of(Drift(), "parity", length=16), *words, block=16, every=8)
     expected = (1 / (scipy.stats.norm.ppf(0.95) * Drift.SIZE)) ** 2
     assert 160 < expected < 250
     assert spread.horizon.how == "extrapolated"
@@ -284,14 +279,9 @@ def test_where_accuracy_falls_is_found() -> None:
 
 def test_too_few_words_are_refused() -> None:
     tokens = torch.tensor([[0, 0, 0, 0]])
+    run = Run.of(Drift(), "parity", length=4)
     with pytest.raises(InputError, match="sequences is 1, too few for two visits"):
-        measure_spread(
-            Run.of(Drift(), "parity", length=4),
-            tokens,
-            torch.zeros(1, 4, dtype=torch.int64),
-            block=4,
-            every=1,
-        )
+        measure_spread(run, tokens, torch.zeros_like(tokens), block=4, every=1)
 
 
 @pytest.mark.parametrize(("length", "how"), [(700.0, "extrapolated"), (810.0, "too far")])
