@@ -99,8 +99,8 @@ def check_state(state: State, expected: State, model: str, *, grows: bool) -> No
         # Under autocast a model returns states of a lower precision than its weights.
         if part.dtype != like.dtype and not autocasts(like):
             raise InputError(
-                f"state holds {name} of dtype {part.dtype}, and {model} computes in {like.dtype}; "
-                f"convert it with .to({like.dtype})"
+                f"state holds {name} of dtype {part.dtype}, and init_state of {model} returns {like.dtype}; "
+                f"convert it with .to({like.dtype}), or let init_state make the dtype of the weights"
             )
         _check_device(f"state part {name}", part, like.device)
 

@@ -127,7 +127,7 @@ def take_steps(
             done = replace(done, step=step, tokens=tokens, seconds=seconds, growth=growth)
             last = config.last_step(growth)
             if lines.due:
-                lines.tell(step, step - first, last, result.loss.item(), result.accuracy)
+                lines.tell(step, step - first, last, phase.length, result.loss.item(), result.accuracy)
             ends, measured = False, step % config.evaluation.every == 0 or step == last
             if callback is not None and not measured:
                 ends = _is_true(callback(_taken(step, phase, rate, result, model)))

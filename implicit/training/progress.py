@@ -57,8 +57,8 @@ class ProgressLines:
         """Return whether it is time for a line."""
         return self._shown and time.monotonic() - self._last >= SECONDS
 
-    def tell(self, step: int, taken: int, last: int, loss: float, accuracy: float) -> None:
-        """Print a line: the step, of which this process took so many, and the time left at most."""
+    def tell(self, step: int, taken: int, last: int, length: int, loss: float, accuracy: float) -> None:
+        """Print a line: the step, of which this process took so many, its length, the time left at most."""
         config, self._last = self._config, time.monotonic()
         if not self._told:
             task = config.task if isinstance(config.task, str) else "a task of its own"
@@ -71,7 +71,7 @@ class ProgressLines:
         self._told = True
         left = _duration((self._last - self._began) / taken * (last - step))
         print(
-            f"step {step:,} of at most {last:,}: loss {loss:.4f}, accuracy {accuracy:.4f}"
+            f"step {step:,} of at most {last:,}: loss {loss:.4f}, accuracy {accuracy:.4f} at length {length}"
             + (f", up to {left} left" if taken >= FORETELLING else ""),
             file=sys.stderr,
             flush=True,

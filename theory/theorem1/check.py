@@ -264,7 +264,12 @@ def check(
         Diagonal and linear; Theorem 1 does not apply (no fixed point); measured at 2 visited states.
         The transition is diagonal and linear: as in Mamba-2, ...
     """
-    check_type("model", model, HasTransition, "give a model with init_state and transition")
+    check_type(
+        "model",
+        model,
+        HasTransition,
+        "give a model with init_state and transition, such as implicit.wrap makes",
+    )
     check_integer("states", states, 1)
     rows = _rows(tokens)
     if isinstance(model, nn.Module):
