@@ -22,7 +22,7 @@ FAMILIES: tuple[tuple[pf.Settings, float], ...] = (
     ({"model": "mamba2", **TWO_LAYERS}, 1e-2),
     ({"model": "transformer", "layers": 4}, 1e-2),
 )
-"""Settings and learning rate: of those tried, that with the fewest tokens to 0.9, or most right, seed 0."""
+"""Settings and learning rate: of those tried, that with the fewest tokens to 0.9 or most right, seed 0."""
 NON_LINEAR = ("implicit-mamba2", "lstm", "gru", "slstm", "elman")
 
 
@@ -36,7 +36,7 @@ FIGURE = pf.Figure(
     title="S3 by family, each with its own learning rate",
     section="State tracking",
     claim=pf.Claim(
-        "trained on pieces of 32 tokens of S3, each at its own rate, implicit Mamba-2 and four non-linear RNNs "
+        "trained on pieces of 32 tokens of S3, at their own rates, implicit Mamba-2 and four non-linear RNNs "
         f"answer 0.95 of the sequences of {LENGTH:,} right; the linear RNNs and the Transformer tried do not",
         pf.OURS,
         pf.ShareOfRuns(
