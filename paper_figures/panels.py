@@ -166,6 +166,19 @@ class Marks:
         )
 
 
+def sequences_right(*lengths: int) -> list[Marks]:
+    """Return a panel per length: the share of sequences of which every answer is right."""
+    return [
+        Marks(
+            f"sequence_accuracy@{length}",
+            f"right at\n{length:,} tokens",
+            xlim=(-0.05, 1.05),
+            ticks=(0, 0.5, 1),
+        )
+        for length in lengths
+    ]
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A panel of a figure's own: the function draws on axes if every row has a run that ended well.

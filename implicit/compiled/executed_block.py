@@ -85,7 +85,7 @@ def require_moderate_sizes(
 ROUNDINGS_OF_A_WRITE = CHUNK_SIZE + 16
 """The most roundings between a write and what the memory says of it, if no chunk lies between them."""
 UNDERFLOW = Ball.exact(2.0**-90)
-"""More than all that denormals lose in one token, of what the gates are given (`require_moderate_sizes`)."""
+"""A bound on what denormals take in one token from the inputs of the gates (`require_moderate_sizes`)."""
 TINY = 2.0**-60
 """The same of what is written, before silu, and of a margin."""
 _ONE = Ball.exact(1.0)

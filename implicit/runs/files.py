@@ -71,6 +71,14 @@ def write_json(path: Path, value: object) -> None:
     write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
+def identity(values: object) -> str:
+    """Return the SHA-256 of JSON values in any order of keys, such as the configuration of a run.
+
+    A checkpoint holds that of its run, and so is known from one of another.
+    """
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def read_json(path: Path) -> Any:
     """Read JSON of a run; refuse a missing file."""
     return strict_json(read_stored(path), str(path), "restore it or train again")

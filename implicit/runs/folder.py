@@ -13,7 +13,6 @@
 
 import contextlib
 import errno
-import hashlib
 import json
 import shutil
 import warnings
@@ -33,6 +32,7 @@ from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     declared_tensors,
+    identity,
     read_json,
     read_stored,
     refuse_links,
@@ -152,8 +152,8 @@ class RunFolder:
 
     @property
     def identity(self) -> str:
-        """The SHA-256 of the configuration as stored, by which a checkpoint knows its run."""
-        return hashlib.sha256(json.dumps(self.read_values(), sort_keys=True).encode()).hexdigest()
+        """The hash of the configuration as stored: `implicit.runs.files.identity`."""
+        return identity(self.read_values())
 
     def read_config(
         self, *, allow_code: bool | Collection[str] = False, task: TaskSource | None = None

@@ -71,7 +71,7 @@ def save_checkpoint(
     """
     tensors = _named(model)
     of_optimizer, description = describe_optimizer(model, optimizer)
-    _refuse_nan(path, of_optimizer)
+    _refuse_nan(of_optimizer, f"lower the learning rate; {path} stays as it was")
     tensors.update(of_optimizer)
     if passed is not None:
         tensors.update({f"{_CARRIED}{name}": tensor for name, tensor in passed.tensors().items()})
@@ -100,7 +100,7 @@ def load_checkpoint(
         progress = Progress.of(**_read(path, metadata, "progress"))
     except TypeError:
         raise InputError(f"{path} does not tell the step; {_REMEDY}") from None
-    _refuse_nan(path, parts[PREFIX])
+    _refuse_nan(parts[PREFIX], f"restore {path}, or {_REMEDY}")
     # Copied into storage that torch aligned, for the bits of a matrix product may depend on the alignment.
     model.load_state_dict({name.removeprefix(_MODEL): tensor for name, tensor in parts[_MODEL].items()})
     try:
@@ -116,7 +116,7 @@ def load_checkpoint(
 
 
 class StoredWeights:
-    """What a run stores of its model; one that could not load it again is refused before the first step."""
+    """The stored tensors of a model. A model that could not load them is refused before the first step."""
 
     def __init__(self, model: SequenceModel) -> None:
         self.model = model
@@ -162,11 +162,11 @@ def _check_header(path: Path, model: SequenceModel, batch_size: int | None, run:
         check_tensors(path, found, {f"{_CARRIED}{name}": tensor for name, tensor in expected.items()})
 
 
-def _refuse_nan(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+def _refuse_nan(tensors: dict[str, torch.Tensor], remedy: str) -> None:
     """Refuse a state of the optimiser with NaN; infinity may stand for a best value so far."""
     for name, tensor in tensors.items():
         if bool(tensor.isnan().any()):
-            raise InputError(f"{path}: tensor {name!r} holds NaN; {_REMEDY}")
+            raise InputError(f"tensor {name!r} holds NaN; {remedy}")
 
 
 def _named(model: SequenceModel) -> dict[str, torch.Tensor]:

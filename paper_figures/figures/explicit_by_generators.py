@@ -44,15 +44,7 @@ FIGURE = pf.Figure(
         ),
     ),
     panels=[
-        *(
-            pf.Marks(
-                f"sequence_accuracy@{length}",
-                f"right at\n{length:,} tokens",
-                xlim=(-0.05, 1.05),
-                ticks=(0, 0.5, 1),
-            )
-            for length in (40, LENGTH)
-        ),
+        *pf.sequences_right(40, LENGTH),
         pf.Marks("million_tokens", "M tokens\nin training"),
     ],
     label=lambda settings: (

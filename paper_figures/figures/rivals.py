@@ -62,15 +62,7 @@ FIGURE = pf.Figure(
         ),
     ),
     panels=[
-        *(
-            pf.Marks(
-                f"sequence_accuracy@{length}",
-                f"right at\n{length:,} tokens",
-                xlim=(-0.05, 1.05),
-                ticks=(0, 0.5, 1),
-            )
-            for length in (32, LENGTH)
-        ),
+        *pf.sequences_right(32, LENGTH),
         pf.Marks("million_tokens_to_90", "M tokens\nto 0.9"),
     ],
     label=_label,

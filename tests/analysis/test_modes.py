@@ -1,4 +1,4 @@
-"""What both modes answer, and how they converge, on models of which that is known."""
+"""Answers and convergence of both modes, on models of which they are known."""
 
 import dataclasses
 from typing import Any

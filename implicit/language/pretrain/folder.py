@@ -1,7 +1,6 @@
 """The folder of a pretraining run: what it was made of, how it went, checkpoints, the model in the end."""
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -25,6 +24,7 @@ from implicit.language.stored_models import load_model
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     HASHES,
+    identity,
     read_json,
     refuse_links,
     write_bytes,
@@ -72,8 +72,8 @@ class PretrainFolder:
 
     @property
     def identity(self) -> str:
-        """The SHA-256 of the configuration as stored, by which a checkpoint knows its run."""
-        return hashlib.sha256(json.dumps(read_json(self.config), sort_keys=True).encode()).hexdigest()
+        """The hash of the configuration as stored: `implicit.runs.files.identity`."""
+        return identity(read_json(self.config))
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of the checkpoint after a step."""

@@ -144,7 +144,7 @@ def test_heisenberg_group_and_z3_cubed() -> None:
 
 
 ROUNDING = 1e-9
-"""Of eigenvectors of matrices of at most 12 rows, with entries of at most 120: about 1e-13 was met."""
+"""The error of eigenvectors: about 1e-13 was met, for 12 rows and entries of at most 120."""
 
 GROUPS = [
     cyclic_group(1),

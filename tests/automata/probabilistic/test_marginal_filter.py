@@ -140,7 +140,7 @@ STAY3, STAY4 = (1, 2, 3), (1, 2, 3, 4)
 
 
 def marginals_of(automaton: ProbabilisticAutomaton, beliefs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each variable holds, ``[…, variable, value]``, by the names of the arrangements."""
+    """The value of each variable, ``[…, variable, value]``, by the names of the arrangements."""
     held = np.array([[int(digit) - 1 for digit in state] for state in automaton.states])
     marginals: NDArray[np.float64] = np.einsum("...q,qiv->...iv", beliefs, np.eye(held.shape[1])[held])
     return marginals

@@ -135,7 +135,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_where_reveals_stand_tells_of_actions_that_differ_in_tokens() -> None:
-    """Of a = a and a rotation a window on two tokens knows more than the numbers of actions do."""
+    """A window on two tokens tells a = a from a rotation, which the numbers of actions do not."""
     task = ReplLanguage(3, 4, predict="values", actions=["123", "231"])
     audit = shortcut_audit(task, 128, last=8, windows=[2], sequences=1000)
     # m of four actions are rotations with C(4, m) / 16: they turn the value by 0, 1, 2 with 5, 5, 6 of 16

@@ -147,7 +147,7 @@ History = tuple[float, list[tuple[int, ...]]]
 
 
 class Outcomes:
-    """What stands in for Python's ``random`` in a session: chosen outcomes, in order."""
+    """Chosen outcomes, in order, in place of Python's ``random``."""
 
     def __init__(self, outcomes: tuple[bool, ...]) -> None:
         self._left = list(outcomes)

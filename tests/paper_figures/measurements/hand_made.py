@@ -17,7 +17,7 @@ from implicit.runs.loading import Run
 from theory.transition import State
 
 Answer = Callable[[str], str | None]
-"""What follows upon a text; None where nothing is known of it."""
+"""The continuation of a text; None where it has none."""
 
 
 class Sayer(StepModel):
