@@ -75,7 +75,7 @@ STEPS = (
     # (B = 8, L = 2048, 24 heads of 64, d_state 128) is what gpu_ssd takes where there is a GPU.
     Step("ssd_scan", "benchmarks.gpu_ssd", (), ("--length", "256", "--rounds", "5")),
     # (batch 64, d 256, d_state 128, one layer), against the eager loop.
-    Step("sequential_solve", "benchmarks.gpu_sequential_solve", (), ("--rounds", "2")),
+    Step("sequential_solve", "benchmarks.gpu_sequential_solve", ("--rounds", "10"), ("--rounds", "2")),
     # (B = 8, L = 2048, d_model 768, expand 2, d_state 128), against PyTorch.
     Step("around_scan", "benchmarks.gpu_elementwise", (), ("--quick", "--rounds", "5")),
     Step("kernel_tests", "pytest", TESTS, TESTS, reports=False),  # minutes, most of them of compilation
