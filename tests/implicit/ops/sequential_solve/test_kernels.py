@@ -234,7 +234,7 @@ def test_norms_whose_squares_vanish_or_overflow_are_those_of_the_loop(
 def test_a_sequence_does_not_see_the_others_of_its_batch(backend: str, batch: int, kept: list[int]) -> None:
     given = arguments(batch, 2, backend)
     for name in ("injections", "states"):
-        given[name] = torch.randn_like(given[name])
+        given[name] = torch.randn(given[name].shape).to(given[name])  # the same draws on every device
     together = sequential_solve(**given)
     assert len(set(together.iterations.flatten().tolist())) > 1  # they stop at different times
     own = {
