@@ -1,4 +1,4 @@
-"""What has to be settled before the first test module is imported."""
+"""Settings that have to be made before the first test module is imported."""
 
 import gc
 import os

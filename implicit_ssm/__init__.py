@@ -1,4 +1,4 @@
-"""What the packages of implicit-ssm have in common: their version, and a check that they are found.
+"""The common part of the packages of implicit-ssm: their version, and a check that they are found.
 
 ``automata``, ``theory``, ``analysis`` are names that others use as well: automata-lib, which is imported as
 ``automata``, or a folder of the user's. Where such a package is found instead, imports would fail somewhere

@@ -1,4 +1,4 @@
-"""Whether Python finds the packages of implicit-ssm under their names, or somebody else's."""
+"""The check that Python finds the packages of implicit-ssm under their names, and nobody else's."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,7 +47,7 @@ def require(*names: str) -> None:
 
 
 def _is_ours(module: Path) -> bool:
-    """Whether a module is the ``__init__`` of a package of ours; what overwrote it lies in the same place."""
+    """Return whether a module is the ``__init__`` of a package of ours; what overwrote it lies there, too."""
     if module.name != "__init__.py":
         return False
     return any(line.startswith(_MARK) for line in module.read_text(encoding="utf-8").splitlines())

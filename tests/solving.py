@@ -1,4 +1,4 @@
-"""What tests ask of a solve, in one object: the fixed points with the logits and the state."""
+"""One object with all that tests ask of a solve: the fixed points with the logits and the state."""
 
 from typing import Any
 

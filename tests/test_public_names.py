@@ -1,4 +1,4 @@
-"""What ``dir``, tab and ``help`` show of the packages: all that their docstrings name, and nothing else."""
+"""``dir``, tab and ``help`` show all names that the packages' docstrings have, and no others."""
 
 import pydoc
 import re

@@ -1,4 +1,4 @@
-"""What is claimed of the stored runs, asserted with the assertions that users get in `theory.testing`."""
+"""The claims about stored runs, asserted with the assertions that users get in `theory.testing`."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the pages of docs/ say: their sections, the commands in them and the files that they show."""
+"""The pages of docs/: their sections, the commands in them and the files that they show."""
 
 import re
 import shlex

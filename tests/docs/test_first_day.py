@@ -13,7 +13,7 @@ from tests.docs.page import page
 
 PAGE = page("first_day.md")
 SECONDS = 60
-"""Of one core; the page says how many it took."""
+"""Seconds of one core; the page says how many it took."""
 
 
 def masked(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What spoils a run folder, or the place of a new one, before a command is given it."""
+"""Ways to spoil a run folder, or the place of a new one, before a command is given it."""
 
 import json
 import os

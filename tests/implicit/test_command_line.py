@@ -1,4 +1,4 @@
-"""What all commands share: flags, exit codes, and the one sentence on standard error."""
+"""All commands share flags, exit codes, and the one sentence on standard error."""
 
 import errno
 import io

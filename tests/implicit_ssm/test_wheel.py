@@ -1,4 +1,4 @@
-"""What a wheel has to contain: all that the commands read, nothing that was not meant to be installed.
+"""A wheel contains all that the commands read, and nothing that was not meant to be installed.
 
 It is made of a copy of the packages, by the build backend itself, without network.
 """
@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("implicit_ssm", "automata", "theory", "implicit", "analysis", "paper_figures")
 READ = ("*.py", "*.pyi", "py.typed", "*.json", "*.jsonl", "*.safetensors", "*.yaml", "_local", "_tracking")
-"""What commands read, with what task files of `lm-eval` include; a README beside the code they do not."""
+"""Files that commands read, with those that task files of `lm-eval` include; no README beside the code."""
 
 
 @pytest.fixture(scope="module")

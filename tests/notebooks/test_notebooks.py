@@ -29,7 +29,7 @@ ROUNDING = 1e-6
 """Numbers below this are errors of rounding, of which only the order of magnitude is the same elsewhere."""
 MAGNITUDES = 1000.0
 LAST_DIGIT = 0.6
-"""Of the second digit, or of the third where there are more: 6% or 0.6% for rounding elsewhere."""
+"""Tolerance of the second digit, or the third where there are more: 6% or 0.6% for rounding elsewhere."""
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -67,7 +67,7 @@ def text_differences(stored: str, executed: str, trained: bool) -> Iterator[str]
 
 
 def near(one: str, other: str, trained: bool) -> bool:
-    """Whether two printed numbers are the same but for what another processor may change."""
+    """Return whether two printed numbers are the same but for what another processor may change."""
     if one == other:
         return True
     a, b = float(one), float(other)
@@ -142,7 +142,7 @@ def test_stored_outputs_are_complete_and_name_no_machine(path: Path) -> None:
 
 
 INNER = ("analysis.certificates",)
-"""What notebook 06 takes apart: the documents and claims themselves."""
+"""Values that notebook 06 takes apart: the documents and claims themselves."""
 
 
 @every_notebook

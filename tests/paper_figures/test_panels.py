@@ -1,4 +1,4 @@
-"""What each kind of panel draws of its rows."""
+"""Each kind of panel draws its rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is assumed of PyTorch's operations in float32 and float64 on a CPU, measured against FLINT."""
+"""The assumptions about PyTorch's operations in float32 and float64 on a CPU, measured against FLINT."""
 
 from collections.abc import Callable
 

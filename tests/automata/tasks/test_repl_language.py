@@ -114,7 +114,7 @@ def test_the_longest_session_is_never_exceeded_and_is_reached(form: SessionForma
 
 
 def test_draws_stay_as_they_are() -> None:
-    """What is trained on depends on the draws: the same seed gives the same sessions in later versions."""
+    """The same seed gives the same sessions in later versions, since training depends on the draws."""
     seen = ReplLanguage(3, commands=4, spacing="random", reveal_every=2, initial="shuffled")
     hidden = ReplLanguage(2, commands=3, hidden="if", reveal_every=1, reveal="assert", hidden_fraction=0.5)
     texts = [task.sessions(1, np.random.default_rng(8)).trace(0).text for task in (seen, hidden)]

@@ -168,7 +168,7 @@ def test_an_object_of_ones_own_says_that_it_cannot_be_stored(folder: Path) -> No
 
 @pytest.mark.parametrize("source", ["parity", {"repl": {"variables": 2}}, {"balls": {}}, {"program": {}}])
 def test_a_subclass_is_not_stored_as_what_it_is_made_from(source: Any) -> None:
-    """What it overrides would silently be left out."""
+    """A subclass is refused: its overrides would silently be left out."""
     task = make_task(source) if isinstance(source, str) else task_from(source)
     own = copy.copy(task)
     object.__setattr__(own, "__class__", type("Hard", (type(task),), {}))

@@ -174,7 +174,7 @@ test_bad_input_is_refused = refusals(
 
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_two_easy_tokens_are_drawn_equally_often(length: int) -> None:
-    """Of 1000 draws each, five standard deviations of a fair coin."""
+    """The shares of 1000 draws each lie within five standard deviations of a fair coin."""
     problem = WordProblem([[0, 0, 1], [1, 1, 0]], 0, "abc", "pq", hard_fraction=0.0, easy_tokens=[0, 1])
     tokens, _ = problem.sample(1000, length, np.random.default_rng(0))
     for position in range(length):

@@ -25,7 +25,7 @@ from theory.rigorous.balls.ball import Ball
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""What float64 may take away from an inequality between numbers of order 1, sums of hundreds."""
+"""The loss of float64 in an inequality between numbers of order 1, sums of hundreds."""
 
 
 def _silu(x: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""What is proved of executed compiled models, against executions: all of it lies in the boxes."""
+"""Executions of compiled models lie in the boxes that are proved of them."""
 
 from dataclasses import dataclass
 from typing import Any

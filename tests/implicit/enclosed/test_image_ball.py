@@ -17,7 +17,7 @@ from theory.rigorous.balls.ball import Array
 Tokens = NDArray[np.int64]
 
 ROUNDING = 1e-9
-"""Of the sampled values and derivatives, computed in float64 from numbers of order 1."""
+"""Tolerance of sampled values and derivatives, computed in float64 from numbers of order 1."""
 SIZES: dict[str, dict[str, Any]] = {
     "one head": {"d_model": 4, "head_size": 4, "d_state": 1, "d_conv": 2, "expand": 1},
     "heads and a long window": {"d_model": 6, "head_size": 3, "d_state": 3, "d_conv": 4, "groups": 2},

@@ -165,7 +165,7 @@ def test_the_self_map_is_evaluated_as_often_as_the_slowest_token_needs() -> None
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 def test_a_tolerance_that_the_element_type_cannot_resolve_is_raised_and_said(dtype: torch.dtype) -> None:
-    """Of cos, whose iteration ends in a cycle of rounding, at 0.739."""
+    """The iteration of cos ends in a cycle of rounding, at 0.739."""
     start, name = torch.zeros(1, 2, 3, dtype=dtype), str(dtype).removeprefix("torch.")
     problem, stopping = FixedPointProblem(torch.cos), Stopping(rtol=1e-17)
     with pytest.warns(UserWarning, match=f"rtol is 1e-17, which {name} cannot resolve"):
@@ -225,7 +225,7 @@ def test_a_token_that_is_done_is_kept_to_the_bit_and_others_go_on(dtype: torch.d
     "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
 )
 def test_derivatives_pass_through_the_loop_where_tokens_are_done_at_different_times() -> None:
-    """Of z = r z + c, solved until r^k < rtol: (1 − r^k) / (1 − r), in every mode of differentiation."""
+    """The gradient of z = r z + c, solved until r^k < rtol, is (1 − r^k) / (1 − r) in every mode."""
     rate, start, ones = torch.tensor([0.1, 0.9]).view(2, 1, 1), torch.zeros(2, 1, 4), torch.ones(2, 1, 4)
     iterations = torch.tensor([4, 45]).view(2, 1, 1) - 1
 

@@ -23,9 +23,9 @@ from tests.implicit.language.small_language_models import MODELS, config_of, sma
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[np.float64]]]
 WIDTH, HEADS, HEAD, STATES, TAPS, INNER, VOCABULARY = 8, 4, 4, 3, 4, 6, 11
-"""Of the made-up published models: 4 heads of 4 channels in Mamba-2, 4 heads of 2 in Llama."""
+"""Sizes of the made-up published models: 4 heads of 4 channels in Mamba-2, 4 heads of 2 in Llama."""
 GAIN = 0.35
-"""Of the rows of matrices, with which the self-map contracts."""
+"""The norm of the rows of matrices, with which the self-map contracts."""
 
 
 def rms(x: Any, weight: Any) -> Any:

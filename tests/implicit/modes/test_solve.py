@@ -1,4 +1,4 @@
-"""What the options of a solve change, and what they leave as it is."""
+"""The options of a solve: what each changes, and what it leaves as it is."""
 
 from dataclasses import replace
 from functools import partial

@@ -34,7 +34,7 @@ clock = WordProblem([[0, 1], [1, 2], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"]
 
 
 class Repetition(Task):
-    """Whether a token equals the one before it; nothing is asked after the first."""
+    """A task: does a token equal the one before it? Nothing is asked after the first."""
 
     name = "repetition"
     description = "whether a token equals the one before it"

@@ -1,4 +1,4 @@
-"""What the loop asks of an evaluation, what it stores of it, and when it stops; and what steps hand on."""
+"""The loop's evaluations, what it stores of them, when it stops, and what steps hand on."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -65,7 +65,7 @@ def test_a_point_of_two_grids_is_one_point() -> None:
 
 
 def test_names_tell_what_the_points_of_an_experiment_differ_in() -> None:
-    """Of two grids with other bases too: no two points have one name, and the base stays in the command."""
+    """No two points have one name, other bases included, and the base stays in the command."""
     base = {"task": "parity", "model": "lstm", "length": 16}
     slow, fast = (
         Grid({"seed": [0, 1]}, {**base, "learning_rate": rate, **more})
@@ -90,7 +90,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["numbers", "none and a list"])
 def test_the_command_trains_the_point(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command line makes of the command is the configuration of the point."""
+    """The command line reads the command as the configuration of the point."""
     found = []
 
     def capture(config: Any, *rest: Any) -> None:

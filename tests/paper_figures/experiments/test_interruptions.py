@@ -74,7 +74,7 @@ def wait_until(condition: Callable[[], Any]) -> Any:
 
 
 def contents(store: Path) -> dict[str, Any]:
-    """What a store holds but for times: the bytes of the weights, the metrics and what was measured."""
+    """Return the content of a store without times: bytes of the weights, metrics and measurements."""
     found: dict[str, Any] = {}
     for path in sorted(store.glob("*/*/*")):
         name = str(path.relative_to(store))

@@ -129,7 +129,7 @@ ODD: dict[str, Any] = {
 def test_the_command_trains_the_point(
     name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the command makes of the words that a shell makes of it is the configuration of the point."""
+    """The command, split by a shell, gives the configuration of the point."""
     (point,) = experiment(Path(name), "implicit", **settings).points
     found = []
 

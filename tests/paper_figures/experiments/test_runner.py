@@ -157,7 +157,7 @@ def test_a_bad_point_anywhere_in_the_grid_begins_nothing(tmp_path: Path) -> None
 
 
 def numbers(outcomes: list[Outcome]) -> list[Any]:
-    """What was measured and of which weights: all but when and how long."""
+    """Return the measurements and their weights, without dates and times."""
     return [(one.point.identifier, one.values, one.records["training"]["run"]) for one in outcomes]
 
 

@@ -1,4 +1,4 @@
-"""What is written is what is read; a record that is not of these weights or this point does not count."""
+"""Records are read as they were written; one of other weights or another point does not count."""
 
 import json
 from dataclasses import asdict, replace

@@ -77,7 +77,7 @@ def executed(text: str) -> str | None:
 
 
 def wrong_at(*numbers: int) -> Answer:
-    """What holds, and another value after so many swaps."""
+    """The value that holds, and another one after so many swaps."""
 
     def answer(text: str) -> str | None:
         right = executed(text)

@@ -1,4 +1,4 @@
-"""What is measured along a training: it is repeated, and its end is that of the stored run."""
+"""Measurements along a training: it is repeated, and its end is that of the stored run."""
 
 from typing import Any
 

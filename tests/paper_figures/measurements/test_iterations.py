@@ -133,7 +133,7 @@ def test_last_tokens_have_one_number_if_and_only_if_they_are_the_same() -> None:
 
 
 def test_means_of_groups_are_taken_from_the_other_half_of_the_sequences() -> None:
-    """Of seven tokens of S5: a place for all 121 ** 7 numbers would take petabytes."""
+    """Words of seven tokens of S5: a place for all 121 ** 7 numbers would take petabytes."""
     rng = np.random.default_rng(2)
     words = rng.integers(3, size=(8, 30)) * 121**6 + rng.integers(4, size=(8, 30))
     words[0, :2] = 121**7  # which the other half has not

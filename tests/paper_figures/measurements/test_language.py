@@ -32,7 +32,7 @@ PHASES = (
 BOUNDED, FREE = (phase.label for phase in PHASES)
 WINDOWS, CONTEXT = 9, 16
 LIMIT = 12
-"""Of evaluations token by token: some tokens need more."""
+"""The limit of evaluations token by token: some tokens need more."""
 ROUNDING = 1e-6
 """Logits are rounded to float32 before their likelihoods, which have 6e-8 relative to logits of some 10."""
 NAMES = {

@@ -1,4 +1,4 @@
-"""What experiments measure of a model on another device, a GPU, is what they measure of it on the CPU."""
+"""Experiments measure on another device, such as a GPU, what they measure on the CPU."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What phases and runs cost, by sums done by hand, and the tables and faults of the command."""
+"""Costs of phases and runs, against sums done by hand; the tables and faults of the command."""
 
 from typing import Any
 

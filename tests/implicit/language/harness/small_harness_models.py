@@ -1,4 +1,4 @@
-"""What the tests of the harness share: a tokenizer of bytes, small models, where the sets may lie."""
+"""Shared by the tests of the harness: a tokenizer of bytes, small models, where the sets may lie."""
 
 import os
 from pathlib import Path

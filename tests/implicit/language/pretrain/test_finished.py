@@ -22,7 +22,7 @@ from tests.implicit.language.pretrain.small_runs import lines_of, small_run, sto
 
 STEPS = 4
 TEXTS = {"words": "3 plus 4 is 7, says line 12\n", "bytes": "né\r\n\t→ 𝄞\x00 ", "special": "a<|endoftext|>b"}
-"""What the tokenizer was trained on, what it has in single bytes only, and what spells a token."""
+"""Texts: one that the tokenizer was trained on, one it has in single bytes only, one that spells a token."""
 
 
 @pytest.fixture(scope="module", params=[("mamba2", True), ("llama", False)], ids=["implicit", "explicit"])

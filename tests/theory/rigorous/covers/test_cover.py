@@ -279,7 +279,7 @@ def ends_of(cover: Cover, i: int) -> tuple[Fraction, Fraction, Fraction, Fractio
 
 
 def truth(family: Family, cover: Cover, i: int) -> dict[str, Fraction]:
-    """What the loop with A = a + r does to the ends of set i, in exact arithmetic."""
+    """Map the ends of set i by the loop with A = a + r, in exact arithmetic."""
     names = ("a", "r", "b", "E", "g", "k", "v", "d")
     a, r, b, E, g, k, v, d = (exact(getattr(family, name)[i]) for name in names)
     radius, centre, metric, end = ends_of(cover, i)

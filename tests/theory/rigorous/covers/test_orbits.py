@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 JUST = 1e-9
 A, B, TAU, RADIUS, WIDTH, CENTRE = -0.75, 0.5, 0.75, 1.0, 0.125, 2.0
 Q = abs(1 - TAU + TAU * A)
-"""Of Φ(z; s) = A z + B s with damping TAU: 0.3125; exact in binary, as all numbers here."""
+"""The contraction of Φ(z; s) = A z + B s with damping TAU: 0.3125, exact in binary, as all numbers here."""
 FIXED = B * CENTRE / (1 - A)
 Z = 0.5
 """The middle of the region; the fixed point at the middle of the box is 4/7."""
