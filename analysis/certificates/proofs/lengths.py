@@ -41,6 +41,7 @@ import torch
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, PositiveInt
 from scipy.spatial import cKDTree
+from tqdm import tqdm
 
 from analysis.certificates.claims.lengths import ExplicitLengths, Lengths, Starts
 from analysis.certificates.producing import Found, Proof, about
@@ -123,7 +124,9 @@ def reachable_states(
     targets: list[IntArray] = []
     latents: list[Array] = []
     front = np.arange(1)
+    bar = tqdm(desc="states that words reach", unit="state", leave=False, disable=None)
     while len(front):
+        bar.update(len(front))
         read = np.tile(np.arange(tokens), len(front))
         images, found = step(np.repeat(states[front], tokens, axis=0), read)
         if not np.isfinite(images).all():
@@ -146,10 +149,12 @@ def reachable_states(
         latents.append(found.reshape(len(front), tokens, -1))
         front = np.arange(len(states), len(states) + len(added))
         if len(states) + len(added) > limit:
+            bar.close()
             return None
         states, labels = np.concatenate([states, images[added]]), np.concatenate([labels, after[added]])
         metrics = np.concatenate([metrics, own_metrics[added]])
         radii = np.concatenate([radii, own_radii[added]])
+    bar.close()
     return ReachableStates(states, labels, np.concatenate(targets), np.concatenate(latents))
 
 

@@ -44,6 +44,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from theory.rigorous.balls.ball import Array, Ball, approximate_inverse, round_up, row_sum_norm, spectral_norm
 from theory.rigorous.balls.dual import Dual
@@ -303,7 +304,7 @@ def bound_all(
     rows = np.arange(cover.targets.size) if rows is None else rows
     parts = [
         enclose_steps(loop, cover, *np.divmod(rows[first : first + STEPS_AT_ONCE], tokens), errors)
-        for first in range(0, len(rows), STEPS_AT_ONCE)
+        for first in tqdm(range(0, len(rows), STEPS_AT_ONCE), "steps bounded", leave=False, disable=None)
     ]
     return StepBounds.joined(parts)
 
