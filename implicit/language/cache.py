@@ -11,9 +11,9 @@ from theory.transition import State
 class SequenceState:
     """The state of a batch after its last real tokens: recurrent states, or keys and values.
 
-    `transformers` hands it on as ``past_key_values`` and reorders its rows in a beam search. The state is
-    named tensors with a leading batch axis; ``seen`` counts tokens so far, padding included; ``mask`` is True
-    at real ones, ``[batch, seen]``, or None where all are.
+    `transformers` hands it on as ``cache`` and reorders its rows in a beam search. The state is named tensors
+    with a leading batch axis; ``seen`` counts tokens so far, padding included; ``mask`` is True at real ones,
+    ``[batch, seen]``, or None where all are.
 
     Example:
         >>> import torch
@@ -28,6 +28,7 @@ class SequenceState:
     mask: Tensor | None = None
 
     is_compileable = False
+    is_linear = (True,)  # of all layers: `generate` then hands over the whole text, and the model cuts it
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return the number of tokens so far, padding included."""

@@ -100,7 +100,7 @@ class LanguageModelConfig(PreTrainedConfig):
     """
 
     keys_to_ignore_at_inference: ClassVar[list[str]] = [
-        "past_key_values",
+        "cache",
         "iterations",
         "residual",
         "status",

@@ -1,6 +1,6 @@
 """Implicit and explicit language models as `transformers` knows them.
 
-``model`` is the stack of `implicit.language.backbones`, and ``past_key_values`` a `SequenceState`.
+``model`` is the stack of `implicit.language.backbones`, and ``cache`` a `SequenceState`.
 
 Source: Schöne et al. 2025, arXiv 2502.07827; the layers are those of Mamba-2 (Dao & Gu 2024, arXiv
 2405.21060) and of Llama (Touvron et al. 2023, arXiv 2302.13971).
@@ -24,6 +24,7 @@ from transformers import GenerationMixin, PreTrainedModel
 from transformers import initialization as init
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import ModelOutput
+from transformers.utils.deprecation import deprecate_kwarg
 
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name, warn_caller
@@ -64,7 +65,7 @@ class LanguageModelOutput(ModelOutput):
     Attributes:
         loss: mean negative log-likelihood of the labels, in nats per token; None without labels.
         logits: ``[batch, kept, vocab_size]``.
-        past_key_values: what was read, for the tokens that follow; None unless ``use_cache``.
+        cache: what was read, for the tokens that follow; None unless ``use_cache``.
         iterations: self-iterations of every token, ``[batch, length]``; None of an explicit model, like the
             two below; they are 0 at padding.
         residual: ‖Φ(z) − z‖₂ of every token when it was last evaluated, ``[batch, length]``.
@@ -78,7 +79,7 @@ class LanguageModelOutput(ModelOutput):
 
     loss: Tensor | None = None
     logits: Tensor | None = None
-    past_key_values: SequenceState | None = None
+    cache: SequenceState | None = None
     iterations: Tensor | None = None
     residual: Tensor | None = None
     status: Tensor | None = None
@@ -267,11 +268,12 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             gradient=Phantom(config.phantom_steps, config.damping),
         )
 
+    @deprecate_kwarg("past_key_values", version="5.40.0", new_name="cache")
     def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        past_key_values: SequenceState | None = None,
+        cache: SequenceState | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | Tensor = 0,
@@ -290,7 +292,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             input_ids: int64, ``[batch, length]``.
             attention_mask: 1 for real tokens and 0 for padding, wherever that stands, ``[batch, length]``, or
                 of the tokens read before as well, as they were read; all are real if None.
-            past_key_values: what was read before.
+            cache: what was read before.
             labels: the tokens themselves, int64 ``[batch, length]``, -100 where the loss leaves one out; they
                 are shifted here. Padding, what is predicted from it, and the first token of each document are
                 left out.
@@ -317,16 +319,16 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             if name not in _HANDED_ON | _OF_THE_LOSS | _BORDERS:
                 known = (*_HANDED_ON, *_OF_THE_LOSS, *_BORDERS, "labels", "attention_mask", "position_ids")
                 raise unknown_name("argument", name, known)
-        if past_key_values is not None:
-            remedy = "give the past_key_values that this model returned"
-            check_type("past_key_values", past_key_values, SequenceState, remedy)
+        if cache is not None:
+            remedy = "give the cache that this model returned"
+            check_type("cache", cache, SequenceState, remedy)
         if self.config.output_attentions if output_attentions is None else output_attentions:
             warn_caller("output_attentions is True, and weights of attention are not kept", UserWarning)
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         borders = {"position_ids": position_ids, "seq_idx": seq_idx}
         borders |= {name: others[name] for name in _BORDERS & others.keys()}
-        reading = Reading.of(input_ids, attention_mask, past_key_values, **borders)
+        reading = Reading.of(input_ids, attention_mask, cache, **borders)
         solve = self.solve if solve is None else solve
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         read: list[StackOutput] = []
@@ -338,7 +340,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             if solve is not None:
                 start = None if solve.start is None else rows.take(solve.start)
                 here = replace(solve, start=start, state_after=use_cache)
-            given = rows.take(input_ids), rows.begin(past_key_values)
+            given = rows.take(input_ids), rows.begin(cache)
             # what is said of the first documents holds for all
             with catch_warnings(action="ignore") if read else nullcontext():
                 read.append(self._read(*given, here, rows.lengths))
@@ -361,15 +363,15 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.vocab_size, **extra
             )
-        seen = input_ids.shape[1] + (0 if past_key_values is None else past_key_values.seen)
+        seen = input_ids.shape[1] + (0 if cache is None else cache.seen)
         held = None
         if use_cache:
             state = reading.after([part.state for part in read], input_ids)
-            held = SequenceState(state, seen, reading.read_so_far(input_ids, past_key_values))
+            held = SequenceState(state, seen, reading.read_so_far(input_ids, cache))
         output = LanguageModelOutput(
             loss=loss,
             logits=logits,
-            past_key_values=held,
+            cache=held,
             iterations=back(one.iterations for one in solutions) if solutions else None,
             residual=back(one.residual for one in solutions) if solutions else None,
             status=back(one.status for one in solutions) if solutions else None,
@@ -419,31 +421,31 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
     def prepare_inputs_for_generation(
         self,
         input_ids: Tensor,
-        past_key_values: SequenceState | None = None,
+        cache: SequenceState | None = None,
         attention_mask: Tensor | None = None,
         use_cache: bool | None = None,
         position_ids: Tensor | None = None,
         **others: Any,
     ) -> dict[str, Any]:
         """Return what `forward` reads next: the tokens that it has not read yet."""
-        if past_key_values is not None:
-            remedy = "give the past_key_values that this model returned"
-            check_type("past_key_values", past_key_values, SequenceState, remedy)
-        seen = 0 if past_key_values is None else past_key_values.seen
+        if cache is not None:
+            remedy = "give the cache that this model returned"
+            check_type("cache", cache, SequenceState, remedy)
+        seen = 0 if cache is None else cache.seen
         if input_ids.shape[1] <= seen:
             raise InputError(
-                f"input_ids has {input_ids.shape[1]} tokens, of which past_key_values read {seen}; give the "
+                f"input_ids has {input_ids.shape[1]} tokens, of which cache has read {seen}; give the "
                 "whole text, with one token more at least"
             )
         if attention_mask is not None and not bool(attention_mask[:, -1].all()):
             raise InputError("attention_mask ends with padding; to generate, pad on the left")
         handed = {"output_hidden_states", "output_attentions", "output_latents", "solve"}
-        if past_key_values is None:
+        if cache is None:
             handed |= {"seq_idx", *_BORDERS}  # of the prompt
         return {
             **{name: others[name] for name in handed & others.keys()},
             "input_ids": input_ids[:, seen:],
-            "past_key_values": past_key_values,
+            "cache": cache,
             "attention_mask": attention_mask,
             "use_cache": use_cache,
             "position_ids": None if position_ids is None else position_ids[:, seen - input_ids.shape[1] :],

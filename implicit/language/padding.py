@@ -162,7 +162,7 @@ def _real_tokens(tokens: Tensor, attention_mask: Tensor, earlier: SequenceState 
         if not torch.equal(before, read):
             raise InputError(
                 "attention_mask says otherwise of tokens read before than the mask that they were read "
-                "with; read the whole text anew, without past_key_values"
+                "with; read the whole text anew, without cache"
             )
     if not bool(real.any(1).all()):
         row = int((~real.any(1)).nonzero()[0])
@@ -178,9 +178,7 @@ def _borders(
     if value.is_floating_point() or value.dtype == torch.bool:
         raise InputError(f"{name} has dtype {value.dtype}; give integers")
     if name != "position_ids" and earlier is not None:
-        raise InputError(
-            f"{name} does not tell if the first token goes on with past_key_values; give position_ids"
-        )
+        raise InputError(f"{name} does not tell if the first token goes on with cache; give position_ids")
     if name.startswith("cu_seq_lens"):
         ends = value.tolist() if value.ndim == 1 else []
         if ends[:1] != [0] or ends[-1:] != [tokens.numel()] or ends != sorted(ends):

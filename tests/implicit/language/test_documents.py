@@ -66,9 +66,9 @@ def test_a_border_is_one_in_later_pieces_too(name: str, piece: int) -> None:
     held, logits = None, []
     for start in range(0, tokens.shape[1], piece):
         here = slice(start, start + piece)
-        options = {"past_key_values": held, "use_cache": True, "solve": TIGHT}
+        options = {"cache": held, "use_cache": True, "solve": TIGHT}
         output = model(tokens[:, here], position_ids=positions[:, here], **options)
-        held = output.past_key_values
+        held = output.cache
         logits.append(output.logits)
     expected = torch.stack([alone(model, documents), alone(model, [torch.cat(documents)])])
     torch.testing.assert_close(torch.cat(logits, 1), expected, rtol=0, atol=ATOL)
@@ -103,6 +103,6 @@ def test_borders_that_do_not_fit_are_one_sentence(borders: dict[str, Any], sente
 
 def test_only_positions_tell_if_a_document_goes_on() -> None:
     model = small_model("ExplicitMamba2ForCausalLM")
-    held = model(tokens_of(1, 3), use_cache=True).past_key_values
+    held = model(tokens_of(1, 3), use_cache=True).cache
     with pytest.raises(InputError, match="seq_idx does not tell"):
-        model(tokens_of(1, 3), past_key_values=held, seq_idx=torch.zeros(1, 3).long())
+        model(tokens_of(1, 3), cache=held, seq_idx=torch.zeros(1, 3).long())

@@ -130,16 +130,16 @@ def test_a_mask_of_what_was_read_has_to_be_that_of_the_reading(name: str) -> Non
     mask[1, :2] = 0
     options = {"use_cache": True, "solve": TIGHT}
     first = model(tokens[:, :5], attention_mask=mask[:, :5], **options)
-    assert first.past_key_values is not None
-    rest = model(tokens[:, 5:], attention_mask=mask, past_key_values=first.past_key_values, **options)
+    assert first.cache is not None
+    rest = model(tokens[:, 5:], attention_mask=mask, cache=first.cache, **options)
     alone = model(tokens[1:, 2:], solve=TIGHT)
     torch.testing.assert_close(rest.logits[1], alone.logits[0, 3:], rtol=0, atol=1e-8)
-    assert rest.past_key_values is not None
-    assert torch.equal(rest.past_key_values.mask, mask.bool())
+    assert rest.cache is not None
+    assert torch.equal(rest.cache.mask, mask.bool())
     other = mask.clone()
     other[0, 4] = 0
     with pytest.raises(InputError, match="says otherwise of tokens read before"):
-        model(tokens[:, 5:], attention_mask=other, past_key_values=first.past_key_values)
+        model(tokens[:, 5:], attention_mask=other, cache=first.cache)
 
 
 def test_generation_refuses_padding_on_the_right_and_texts_already_read() -> None:
@@ -148,9 +148,9 @@ def test_generation_refuses_padding_on_the_right_and_texts_already_read() -> Non
     mask[1, 3:] = 0
     with pytest.raises(InputError, match="attention_mask ends with padding; to generate, pad on the left"):
         model.generate(tokens, attention_mask=mask, max_new_tokens=2)
-    held = model(tokens, use_cache=True).past_key_values
-    with pytest.raises(InputError, match="input_ids has 5 tokens, of which past_key_values read 5"):
-        model.generate(tokens, past_key_values=held, max_new_tokens=2)
+    held = model(tokens, use_cache=True).cache
+    with pytest.raises(InputError, match="input_ids has 5 tokens, of which cache has read 5"):
+        model.generate(tokens, cache=held, max_new_tokens=2)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -191,7 +191,7 @@ def test_every_weight_has_a_gradient_and_checkpointing_the_same(name: str) -> No
             model.activation_checkpointing_enable()
         model.zero_grad()
         output = model(tokens, labels=tokens)
-        assert output.past_key_values is None
+        assert output.cache is None
         output.loss.backward()
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
     for one, other in zip(*gradients, strict=True):
@@ -269,7 +269,7 @@ BAD_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"input_ids": TWO, "attention_mask": [[1, 1]]}, "attention_mask is .*; give a tensor"),
     ({"input_ids": TWO, "attention_mask": torch.zeros(1, 2)}, "attention_mask has no real token in sequence"),
     ({"input_ids": TWO, "lables": TWO}, "argument 'lables' is unknown"),
-    ({"input_ids": TWO, "past_key_values": ()}, "past_key_values is .*; give the past"),
+    ({"input_ids": TWO, "cache": ()}, "cache is .*; give the cache"),
     ({"input_ids": TWO, "labels": torch.tensor([[2]])}, r"labels has shape \(1, 1\)"),
     ({"input_ids": TWO, "labels": torch.tensor([[2, 99]])}, "labels holds 99; give tokens"),
     ({"input_ids": TWO, "labels": TWO, "logits_to_keep": 1}, "leave logits_to_keep out"),
