@@ -21,6 +21,10 @@ class Seeded(TorchDispatchMode):
     Others raise; a user's code, which may call them or seed itself, is run in `seeded_code`.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # asked by PyTorch, which would import its compiler: 1.5 s
+        return False
+
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.seed = seed

@@ -143,9 +143,14 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
     return model_class(name)(config)
 
 
-def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
-    """Build a model of `MODELS` as `build_model` does, with shapes alone, without memory for its weights."""
+def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel | None:
+    """Build a model of `MODELS` with shapes alone, without memory for its weights; None if they are small.
+
+    It takes a second or two, since PyTorch imports its compiler to draw nothing.
+    """
     config = _config_for(name, sizes, task)
+    if is_surely_small(config):
+        return None
     try:
         with torch.device("meta"):
             return MODELS[name](config)
@@ -160,12 +165,22 @@ def _config_for(name: str, sizes: Mapping[str, Any], task: Task) -> ModelConfig:
     return _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
 
 
-def _check_memory(name: str, config: ModelConfig) -> None:
-    """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
+def is_surely_small(config: ModelConfig) -> bool:
+    """Return whether weights of these sizes take little memory, without counting them.
+
+    Example:
+        >>> [is_surely_small(model_class("lstm").config_class(
+        ...     vocabulary_size=2, output_size=2, d_model=width)) for width in (32, 10_000)]
+        [True, False]
+    """
     values = config.model_dump(exclude={*ALPHABETS, "max_iterations"}).values()
     sizes = [value for value in values if isinstance(value, int) and value]
-    # A weight has one size twice at most, as a square matrix has.
-    if name not in MODELS or max(sizes) * math.prod(sizes) <= SURELY_SMALL:
+    return max(sizes) * math.prod(sizes) <= SURELY_SMALL  # a weight has one size twice at most
+
+
+def _check_memory(name: str, config: ModelConfig) -> None:
+    """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
+    if name not in MODELS or is_surely_small(config):
         return
     try:
         with torch.device("meta"):  # shapes without memory

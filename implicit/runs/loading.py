@@ -163,7 +163,9 @@ def load_run(
     built = config.build_task()
     declared, _ = declared_tensors(folder.weights_file)
     if config.model in MODELS:  # before the memory is taken that the configuration asks for
-        _check_fit(folder.weights_file, declared, build_on_meta(config.model, config.sizes, built))
+        shapes = build_on_meta(config.model, config.sizes, built)
+        if shapes is not None:
+            _check_fit(folder.weights_file, declared, shapes)
     model = initial_model(config, built)
     _check_fit(folder.weights_file, declared, model)
     weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))

@@ -43,8 +43,10 @@ def test_on_a_gpu_auto_is_triton_where_it_can(dtype: torch.dtype, size: int, cho
 ALONE = """
 import os, sys; os.environ["TRITON_INTERPRET"] = "0"
 import torch
+from implicit import load_run
 from implicit.ops.ssd import explain, ssd
-print({"triton", "mamba_ssm"} & set(sys.modules))
+load_run("parity")
+print({"triton", "mamba_ssm", "torch._dynamo"} & set(sys.modules))
 print(explain("cpu").refusals["triton"])
 sys.modules["triton"] = None  # what an absent package looks like to an import
 x = torch.ones(1, 2, 1, 16)
