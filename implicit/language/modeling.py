@@ -268,7 +268,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             gradient=Phantom(config.phantom_steps, config.damping),
         )
 
-    @deprecate_kwarg("past_key_values", version="5.40.0", new_name="cache")
+    @deprecate_kwarg("past_key_values", version="5.40.0", new_name="cache")  # type: ignore[untyped-decorator]
     def forward(
         self,
         input_ids: Tensor | None = None,
