@@ -203,9 +203,12 @@ class Claim(Part, ABC):
             Claim.kinds[kind] = cls
 
     @classmethod
-    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003
-        """Return the statements of the kind, for a run of a configuration."""
-        return dict(cls.says)
+    def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return the statements of the kind, for a run of a configuration; some differ by the model."""
+        model = config["model"]
+        kind = model if model in cls.models else "other models"
+        found = {name: text for name, text in cls.says.items() if " of " not in name}
+        return {name: cls.says.get(f"{name} of {kind}", text) for name, text in found.items()}
 
     @abstractmethod
     def work(self, context: "Context") -> Work:

@@ -221,7 +221,10 @@ class ExplicitLengths(CoverClaim):
     """A cover of the states of an explicit model, and all that is claimed of its steps."""
 
     models: ClassVar[tuple[str, ...]] = ("elman",)
-    says: ClassVar[Mapping[str, str]] = {**statements("explicit_lengths"), "sets": Lengths.says["sets"]}
+    says: ClassVar[Mapping[str, str]] = {
+        **statements("explicit_lengths"),
+        **{name: text for name, text in Lengths.says.items() if name.startswith("sets")},
+    }
 
     kind: Literal["explicit_lengths"] = "explicit_lengths"
     step_error: Number

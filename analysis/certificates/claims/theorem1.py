@@ -483,9 +483,7 @@ class VisitedPairs(Claim):
     @classmethod
     def stated(cls, config: Mapping[str, Any]) -> dict[str, str]:
         """Return the statements of the kind, as they are for the model and its number of layers."""
-        found, model = {name: cls.says[name] for name in cls.stating}, config["model"]
-        if model == "implicit-deltanet" or model not in EVALUATIONS:
-            found["meaning"] = cls.says[f"meaning of {model if model in EVALUATIONS else 'other models'}"]
+        found = {name: text for name, text in super().stated(config).items() if name in cls.stating}
         if config["sizes"].get("layers", 1) == 1:
             return found
         more = {name: cls.says.get(f"{name} of several layers", "") for name in found}

@@ -223,14 +223,19 @@ class SizedLoop(EnclosedLoop, Protocol):
 
 
 def find_cover(
-    step: Step, loop: SizedLoop, task: WordProblem, settings: LengthsSettings, errors: StepErrors
+    step: Step,
+    loop: SizedLoop,
+    model: SequenceModel,
+    task: WordProblem,
+    settings: LengthsSettings,
+    errors: StepErrors,
 ) -> tuple[ClosedCover | None, str]:
-    """Return a cover with what is proved of it, or why there is none."""
+    """Return a cover, whose first set holds the model's initial state, or why there is none."""
+    with torch.no_grad():
+        initial = flatten_state(model.init_state(1))[0].numpy()
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
-        return reachable_states(
-            step, np.zeros(loop.state_size), task.initial_state, task.table, tolerance, settings.sets
-        )
+        return reachable_states(step, initial, task.initial_state, task.table, tolerance, settings.sets)
 
     def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
         shape = (len(states), loop.state_size, loop.state_size)
@@ -439,7 +444,7 @@ def prove_lengths(
         return solve_steps(model, states, tokens, stopping)
 
     try:
-        found, fault = find_cover(step, loop, task, settings, errors_of(run_iteration))
+        found, fault = find_cover(step, loop, model, task, settings, errors_of(run_iteration))
     except FloatingPointError as overflow:
         found, fault = None, str(overflow)
     iteration, images = None, None
@@ -518,7 +523,7 @@ def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundEx
         vectors = flatten_state(after).numpy()
         return vectors, vectors
 
-    found, fault = find_cover(step, loop, task, settings, StepErrors(state=EXPLICIT_STEP_ERROR))
+    found, fault = find_cover(step, loop, model, task, settings, StepErrors(state=EXPLICIT_STEP_ERROR))
     if found is not None and found.closed.all():
         sets = np.arange(found.cover.set_count)
         reach = np.abs(found.cover.centres) + extents(found.cover, sets)

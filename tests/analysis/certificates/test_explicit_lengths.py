@@ -165,6 +165,41 @@ def test_own_code_is_proved_and_told_to_have_no_check(run: Run) -> None:
     assert claim.kind == "explicit_lengths"
 
 
+class Parity(Own):
+    """Near 1 or −1, turned by every token 1; it begins in a learned state."""
+
+    name = "parity"
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.start = torch.nn.Parameter(torch.tensor([-1.0]))
+
+    def init_state(self, batch_size: int) -> State:
+        return {"sum": self.start.expand(batch_size, 1)}
+
+    def update(self, state: State, inputs: Tensor) -> State:
+        return {"sum": torch.tanh(-4 * inputs * state["sum"])}
+
+
+PARITY = WordProblem([[0, 1], [1, 0]], 0, ("0", "1"), ("0", "1"), name="bit")
+ODD = WordProblem([[0, 1], [1, 0]], 1, ("0", "1"), ("0", "1"), name="bit that is 1 first")
+SMALL = LengthsSettings(distance=0.05, rate=0.9)
+
+
+@pytest.mark.parametrize(("start", "right", "wrong"), [(-1.0, PARITY, ODD), (1.0, ODD, PARITY)])
+def test_words_begin_in_the_models_own_initial_state(
+    run: Run, start: float, right: WordProblem, wrong: WordProblem
+) -> None:
+    model = Parity(ModelConfig(vocabulary_size=2, output_size=2))
+    model.start.data.fill_(start)
+    found = prove_explicit(_of(model, run, right), SMALL)
+    (claim,) = found.claims
+    assert claim.centres[0] == start
+    assert "what the model's init_state returns" in claim.statements["meaning"]
+    assert "The state before the first token lies in the first set" in claim.statements["sets"]
+    assert not prove_explicit(_of(model, run, wrong), SMALL).proved
+
+
 def test_code_that_reads_otherwise_on_balls_is_refused(run: Run) -> None:
     class Sly(Own):
         name = "sly"

@@ -13,6 +13,7 @@ from analysis.certify import certify
 from analysis.check_certificate import check_certificate
 from automata.errors import InputError
 from benchmarks.certificate_mutations.targets import constant
+from implicit.cells import GatedDeltaNetCell
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.runs.loading import Run, load_run
@@ -64,15 +65,26 @@ def test_both_forms_of_mamba_2_enclose_the_same_step() -> None:
     assert (np.abs(first.tangent.midpoint - second.tangent.midpoint) < 1e-12).all()
 
 
-def test_every_length_of_a_gated_deltanet_is_proved() -> None:
+def test_every_length_of_a_gated_deltanet_is_proved_from_its_own_initial_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sizes = {"d_model": 2, "heads": 1, "key_size": 1, "value_size": 2, "d_conv": 1}
     run = always_right("implicit-gated-deltanet", **sizes)
     with torch.no_grad():
         run.model.get_parameter("mixers.0.decay.A_log").add_(4.0)
         run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.1)
+    zeros = GatedDeltaNetCell.init_state
+    monkeypatch.setattr(
+        GatedDeltaNetCell,
+        "init_state",
+        lambda *given: {name: part + 0.5 for name, part in zeros(*given).items()},
+    )
     chosen = {"distance": 3e-3, "rate": 0.9, "fraction": 0.05, "sets": 2000}
     certificate = certify(run, claim="lengths", dtype="real", **chosen)
-    assert certificate.only.kind == "lengths"
+    claim = certificate.only
+    assert claim.kind == "lengths"
+    assert (claim.centres.reshape(len(claim.labels), -1)[0] == 0.5).all()
+    assert "what the model's init_state returns" in claim.statements["meaning"]
 
 
 @pytest.fixture(scope="module")
