@@ -1,7 +1,7 @@
 """The check of a user's code: it is evaluated once, where a layer or a model is made of it.
 
-`check_cell` checks a cell. `implicit.models.step_model` checks its models with the same tools. The cells of
-this package are held to more by tests/implicit/cells/test_contract.py.
+`check_cell` checks a cell, and `check_reading` a model. `implicit.models.step_model` uses the same tools. The
+cells of this package are held to more by tests/implicit/cells/test_contract.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -104,6 +104,53 @@ def check_returned(method: str, state: object, given: State | None = None, *, gr
     wanted = found if given is None else {name: [*part.shape] for name, part in given.items()}
     if {*wanted} != {*found} or (wanted != found and not grows):
         raise InputError(f"{method} returns the state {found}; return {wanted}, as it is given")
+
+
+def words_of(model: Any, seed: int, length: int = _LENGTH) -> Tensor:
+    """Draw two sequences of tokens that a model reads, from a generator of their own."""
+    drawn, shape = torch.Generator().manual_seed(seed), (BATCH, length)
+    return torch.randint(model.config.vocabulary_size, shape, generator=drawn).to(model.device)
+
+
+def check_reading(model: Any, tokens: Tensor, steps: Any = None) -> None:
+    """Refuse an explicit model that reads two sequences, ``[2, length]``, otherwise than step by step.
+
+    ``steps``: a copy of the model, of any precision, that takes the steps. Without one a model that draws
+    random numbers in evaluation mode passes, for its logits cannot be compared.
+    """
+    name, cut = type(model).__name__, tokens.shape[1] // 2
+    real = torch.ones_like(tokens, dtype=torch.bool)
+    real[1, -1] = False
+    with in_one_sentence(f"{name}, given tokens of shape {[*tokens.shape]},", "let it read whole sequences"):
+        called, own = model(tokens), model.init_state(BATCH)
+        if not isinstance(called, Tensor) or called.shape != (*tokens.shape, model.config.output_size):
+            returned = f"shape {[*called.shape]}" if isinstance(called, Tensor) else shown(called)
+            raise InputError(f"forward of {name} returns {returned}; return [batch, length, output_size]")
+        stepping = model if steps is None else steps
+        states, scores = [stepping.init_state(BATCH)], []
+        for t, token in enumerate(tokens.unbind(1)):
+            after, logits = stepping.step(for_code_of(stepping, states[-1], None)[0], token)
+            states.append(keep_where(real[:, t], after, states[-1]))
+            scores.append(logits.to(called))
+        begun, middle, last = (
+            {part: value.to(own[part]) for part, value in states[t].items()} for t in (0, cut, -1)
+        )
+        stepped, padded = torch.stack(scores, dim=1), model.run(tokens, lengths=real.sum(1))
+        pairs = {
+            **{f"init_state, {part!r}": (value, begun[part]) for part, value in own.items()},
+            "called": (called, stepped),
+            "by run": (model.run(tokens).logits, stepped),
+            "alone": (model(tokens[:1]), stepped[:1]),
+            "beside padding": (padded.logits[real], stepped[real]),
+            f"behind {cut} tokens": (model.run(tokens[:, cut:], middle).logits, stepped[:, cut:]),
+            **{f"state part {part!r}": (padded.state[part], value) for part, value in last.items()},
+        }
+        differ = [what for what, (found, expected) in pairs.items() if not close(model, found, expected)]
+        if differ and (steps is not None or close(model, model(tokens), called)):
+            raise InputError(
+                f"{name} answers a sequence otherwise than step by step ({differ[0]}); let answers depend on "
+                "state and token only, not on other tokens, hooks or the type of numbers"
+            )
 
 
 class _Evaluation:

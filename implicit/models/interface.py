@@ -233,7 +233,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
         """Refuse what needs a state of constant size, for a model whose state grows."""
         if self.state_grows:
             raise InputError(
-                f"model is {self.name}, whose state grows with every token; "
+                f"model is {_name_of(self)}, whose state grows with every token; "
                 "give a model whose state has a constant size"
             )
 
@@ -258,7 +258,11 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
 
     def check_state(self, state: State, batch_size: int) -> None:
         """Refuse a state that is not one of this model for this batch."""
-        check_state(state, self.init_state(batch_size), self.name, grows=self.state_grows)
+        check_state(state, self.init_state(batch_size), _name_of(self), grows=self.state_grows)
+
+
+def _name_of(model: SequenceModel) -> str:
+    return getattr(model, "name", type(model).__name__)  # a class that no command needs has no name
 
 
 class FixedPointModel(SequenceModel):

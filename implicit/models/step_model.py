@@ -23,12 +23,14 @@ from automata.errors import InputError
 from implicit.cells import keep_where
 from implicit.cells.contract import (
     BATCH,
+    check_reading,
     check_returned,
     close,
     evaluating,
     in_one_sentence,
     is_checked,
     tried,
+    words_of,
 )
 from implicit.cells.interface import for_code_of
 from implicit.cells.plain import like
@@ -82,10 +84,11 @@ class StepModel(SequenceModel):
         return (tuple(self.init_state(1)),)
 
     def check_made(self) -> None:
-        """Read a token once with a user's model, and refuse methods that do not fit each other."""
+        """Read a few tokens with a user's model, and refuse methods that do not fit each other."""
         if is_checked(self):
-            with evaluating(self):
+            with evaluating(self), torch.random.fork_rng([]):
                 self._check_methods()
+                check_reading(self, words_of(self, 0))
 
     def _check_methods(self) -> None:
         name = type(self).__name__

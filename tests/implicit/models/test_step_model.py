@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from automata.errors import InputError
 from implicit import ModelConfig, SequenceModel, StepModel
+from implicit.models.torch_rnn import Elman, TorchRNNConfig
 from theory.transition import State
 
 
@@ -39,7 +40,12 @@ class Noisy(Right):
         return {"h": super().update(state, inputs)["h"] + torch.randn_like(inputs)}
 
 
-UPDATED = Right.update
+def _hooked(model: Any, config: ModelConfig) -> None:
+    Right.__init__(model, config)
+    model.register_forward_hook(lambda _module, _given, logits: -logits)
+
+
+EMBEDDED, UPDATED, RUN = Right.embed, Right.update, Right.run
 WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"update": lambda self, *given: {"h": UPDATED(self, *given)["h"].softmax(0)}},
@@ -65,6 +71,28 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"init_state": lambda self, batch_size: {"h": torch.zeros(4)}},
         "state part 'h' of init_state of Wrong has shape [4]; return the batch in front",
     ),
+    (
+        {"embed": lambda self, tokens: EMBEDDED(self, tokens).cumsum(-2)},
+        "Wrong answers a sequence otherwise than step by step (called); let answers depend on state and",
+    ),
+    ({"forward": lambda self, tokens: -self.run(tokens).logits}, "Wrong answers a sequence otherwise than"),
+    ({"forward": lambda self, tokens: self.run(tokens)}, "forward of Wrong returns of type ModelOutput"),
+    (
+        {"__init__": lambda self, config: _hooked(self, config)},
+        "Wrong answers a sequence otherwise than step by step (called)",
+    ),
+    (
+        {"run": lambda self, tokens, state=None, solve=None, **given: RUN(self, tokens, **given)},
+        "Wrong answers a sequence otherwise than step by step (behind 4 tokens)",
+    ),
+    (
+        {"run": lambda self, tokens, state=None, solve=None, lengths=None: RUN(self, tokens, state)},
+        "Wrong answers a sequence otherwise than step by step (state part 'h')",
+    ),
+    (
+        {"init_state": lambda self, size: {"h": torch.ones(size, 4) / size}},
+        "Wrong answers a sequence otherwise than step by step (alone)",
+    ),
     ({"layer_states": (("x",),)}, "layer_states of Wrong names 'x'; name entries of h"),
 ]
 
@@ -89,8 +117,22 @@ def test_a_class_without_its_methods_is_refused_in_a_sentence(base: Any) -> None
     )
 
 
+def test_a_network_whose_run_is_not_its_step_is_refused() -> None:
+    class Sigmoid(Elman):
+        def layer_step(self, *given: Any) -> State:
+            return {"hidden": super().layer_step(*given)["hidden"].sigmoid()}
+
+    with pytest.raises(
+        InputError, match=r"Sigmoid answers a sequence otherwise than step by step \(called\)"
+    ):
+        Sigmoid(TorchRNNConfig(vocabulary_size=3, output_size=2, d_model=4))
+
+
 def test_a_right_model_is_made_from_its_sizes_or_a_configuration() -> None:
     sizes: Any = {"vocabulary_size": 3, "output_size": 2}
     for model in (Right(**sizes), Right(ModelConfig(**sizes)), Noisy(**sizes)):
         assert model.training
+        before = torch.get_rng_state()
+        model.check_made()
+        assert torch.equal(torch.get_rng_state(), before)
         assert model(torch.tensor([[0, 2]])).shape == (1, 2, 2)
