@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit.cells.interface import has_hooks
+from implicit.cells.contract import close, evaluation_mode
+from implicit.cells.interface import has_hooks, is_ours
+from implicit.cells.plain import like
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.stack import CellStack
@@ -65,12 +67,42 @@ def compare_with_floats(
 ) -> None:
     """Refuse a model whose code is another function on balls than on float64 tensors, at points.
 
-    Tokens are ``[T]``, every part of the state ``[T, …]``, latents ``[T, d]``; ``columns`` are of each
-    layer's block the entry to differentiate by, ``[T]``, or random directions if not given.
+    A user's model may be no other function in its own type either, beyond rounding. Tokens are ``[T]``, every
+    part of the state ``[T, …]``, latents ``[T, d]``; ``columns`` are of each layer's block the entry to
+    differentiate by, ``[T]``, or random directions if not given.
     """
+    double = copy.deepcopy(model).double().eval()
     with AsReal():
-        precise = copy.deepcopy(model).double().eval().transitions(tokens)
+        precise = double.transitions(tokens)
     compare_beside(precise, transitions, state, latents, columns)
+    if not (is_ours(model) and all(map(is_ours, model.cells))):
+        _compare_types(model, double, tokens, state, latents)
+
+
+def _compare_types(
+    model: CellStack,
+    double: CellStack,
+    tokens: Tensor,
+    state: Mapping[str, NDArray[np.float64]],
+    latents: NDArray[np.float64],
+) -> None:
+    with evaluation_mode(model):
+        begun, own, precise = model.init_state(1), model.transitions(tokens), double.transitions(tokens)
+        pairs = list(zip(begun.values(), double.init_state(1).values(), strict=True))
+        for index, latent in enumerate(latents):
+            z = torch.from_numpy(latent).to(like(model))
+            s = {name: torch.as_tensor(entry[index]).to(begun[name]) for name, entry in state.items()}
+            wide = {name: part.double() if part.is_floating_point() else part for name, part in s.items()}
+            image, after = own.advance(z, s, {name: entry[index] for name, entry in own.inputs.items()})
+            inputs = {name: entry[index] for name, entry in precise.inputs.items()}
+            exact, following = precise.advance(z.double(), wide, inputs)
+            pairs += [(image, exact), *((after[name], part) for name, part in following.items())]
+    if not all(close(model, found, expected.to(found)) for found, expected in pairs):
+        kind, name = like(model).dtype, type(model).__name__
+        raise InputError(
+            f"init_state, Φ or G of {name} is another function in {kind} than in float64; write one formula, "
+            "without a condition on the type of numbers"
+        )
 
 
 def _try(

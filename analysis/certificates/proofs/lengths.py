@@ -30,6 +30,7 @@ of. Rounding is covered by an allowance: the sets hold all steps that are off by
 `EXPLICIT_STEP_ERROR`, that of float64 being far smaller.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -66,6 +67,7 @@ from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
+from implicit.cells.contract import check_reading, evaluation_mode, words_of
 from implicit.enclosed.any_loop import LARGEST, EnclosedAnyLoop
 from implicit.enclosed.closed_loop import (
     EnclosedClosedLoop,
@@ -436,7 +438,7 @@ def prove_lengths(
     settings = for_run(settings_from(LengthsSettings, chosen, settings), run)
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
-    loop = enclosed_loop(model)
+    loop = enclosed_loop(as_implicit(run))
     run_iteration = iteration_of(model, settings.tolerance, settings.dtype)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
 
@@ -487,6 +489,7 @@ def draw_cover(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
 
 EXPLICIT_STEP_ERROR = 1e-9
 POINTS = 16  # sets at whose centres the code is compared with itself on floats
+WORD = 32  # tokens of two random words at which the run, as it answers, is compared with its steps in float64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -531,6 +534,8 @@ def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundEx
             found, fault = None, f"states are larger than {LARGEST:g}"
         else:
             _compare(model, loop, found.cover.centres[:POINTS], task.vocabulary_size)
+            with evaluation_mode(run.model), torch.no_grad():
+                check_reading(run.model, words_of(run.model, secrets.randbits(63), WORD), steps=model)
     return FoundExplicit(
         found=found, no_cover=fault, initial_state=task.initial_state, **about(run, settings, began)
     )

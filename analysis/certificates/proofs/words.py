@@ -81,7 +81,8 @@ class IterationSettings(CheckedConfig):
 
 def enclosed_loop(model: FixedPointModel) -> Loop:
     """Return the model on balls, if all derivatives by its state can be held at many positions."""
-    loop = EnclosedClosedLoop(model) if is_mamba2(model) else EnclosedAnyLoop(model)
+    precise = in_double_precision(model)
+    loop = EnclosedClosedLoop(precise) if is_mamba2(precise) else EnclosedAnyLoop(precise)
     if loop.state_size > LARGEST_STATE:
         raise InputError(
             f"the state of the model has {loop.state_size} numbers; give a run of at most "
@@ -401,7 +402,7 @@ def prove_words(run: Run, settings: WordsSettings | None = None, **chosen: Any) 
     began = time.monotonic()
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
-    loop = enclosed_loop(model)  # refuses what has no form on balls
+    loop = enclosed_loop(as_implicit(run))  # refuses what has no form on balls
     words = task.vocabulary_size ** min(settings.length, 1000)
     check_memory(f"the set of all words of {settings.length} tokens", 16 * loop.state_size * words, SHORTER)
     run_iteration = iteration_of(model, settings.tolerance, settings.dtype)

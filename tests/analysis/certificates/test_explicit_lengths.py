@@ -200,6 +200,66 @@ def test_words_begin_in_the_models_own_initial_state(
     assert not prove_explicit(_of(model, run, wrong), SMALL).proved
 
 
+class ByType(Parity):
+    """Another function in the run's own type than in float64."""
+
+    name = "by-type"
+
+    def update(self, state: State, inputs: Tensor) -> State:
+        return super().update(state, inputs * (1 if inputs.dtype == torch.float64 else -1))
+
+
+class ReadByType(Parity):
+    name = "read-by-type"
+
+    def read(self, state: State) -> Tensor:
+        return super().read(state) * (1 if torch.finfo(state["sum"].dtype).eps < 1e-9 else -1)
+
+
+class StartByType(Parity):
+    name = "start-by-type"
+
+    def init_state(self, batch_size: int) -> State:
+        sign = 1 if self.start.dtype == torch.float64 else -1
+        return {"sum": sign * super().init_state(batch_size)["sum"]}
+
+
+class Mixing(Parity):
+    """Its look at the tokens before has no weight at first."""
+
+    name = "mixing"
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.mix = torch.nn.Parameter(torch.zeros(()))
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        inputs = super().embed(tokens)
+        return inputs if inputs.ndim < 3 else inputs + self.mix * inputs.cumsum(1)
+
+
+class Counting(Parity):
+    """Remembers between calls."""
+
+    name = "counting"
+    calls = 0
+
+    def forward(self, *given: Any, **options: Any) -> Tensor:
+        self.calls += 1
+        return super().forward(*given, **options) * self.calls
+
+
+@pytest.mark.parametrize("kind", [ByType, ReadByType, StartByType, Mixing, Counting])
+def test_a_run_that_answers_otherwise_than_its_steps_in_float64_is_refused(
+    run: Run, kind: type[Parity]
+) -> None:
+    model = kind(ModelConfig(vocabulary_size=2, output_size=2))
+    if isinstance(model, Mixing):
+        model.mix.data.fill_(1.0)
+    with pytest.raises(InputError, match=f"{kind.__name__} answers a sequence otherwise than step by step"):
+        prove_explicit(_of(model, run, PARITY), SMALL)
+
+
 def test_code_that_reads_otherwise_on_balls_is_refused(run: Run) -> None:
     class Sly(Own):
         name = "sly"

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from analysis.certificates.certificate import RefusedError, parse_certificate
 from analysis.certificates.producing import certificate_of
@@ -12,14 +13,17 @@ from analysis.certificates.proofs.words import enclosed_loop, prove_words
 from analysis.certify import certify
 from analysis.check_certificate import check_certificate
 from automata.errors import InputError
+from automata.tasks.registry import make_task
 from benchmarks.certificate_mutations.targets import constant
 from implicit.cells import GatedDeltaNetCell
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
+from implicit.models.implicit_model import implicit_model
 from implicit.runs.loading import Run, load_run
 from tests.analysis.lines import ONE_PROCESS, Content, array, forgeries, put
 from tests.small_models import untrained
 from theory.rigorous.balls import Ball, Dual
+from theory.transition import State
 
 
 def always_right(model: str, **sizes: Any) -> Run:
@@ -85,6 +89,32 @@ def test_every_length_of_a_gated_deltanet_is_proved_from_its_own_initial_state(
     assert claim.kind == "lengths"
     assert (claim.centres.reshape(len(claim.labels), -1)[0] == 0.5).all()
     assert "what the model's init_state returns" in claim.statements["meaning"]
+
+
+class ByType(GatedDeltaNetCell):
+    """Another function in the run's own type than in float64."""
+
+    def forward(self, inputs: Tensor, *given: Any) -> tuple[Tensor, State]:
+        return super().forward(self._seen(inputs), *given)
+
+    def step(self, inputs: Tensor, *given: Any) -> tuple[Tensor, State]:
+        return super().step(self._seen(inputs), *given)
+
+    def _seen(self, inputs: Tensor) -> Tensor:
+        return inputs * (1 if inputs.dtype == torch.float64 else -1)
+
+
+@pytest.mark.parametrize("claim", ["words", "lengths", "theorem1"])
+def test_a_cell_of_another_function_in_its_own_type_is_refused(claim: str) -> None:
+    kind: Any = implicit_model("implicit-by-type", ByType, "by type")
+    task = make_task("parity")
+    sizes = {"d_model": 4, "heads": 1, "key_size": 2, "value_size": 2, "d_conv": 1}
+    model = kind(vocabulary_size=2, output_size=2, **sizes)
+    chosen: dict[str, Any] = {"states": 2, "sequences": 2, "length": 4}
+    with pytest.raises(
+        InputError, match=r"Φ or G of ImplicitByType is another function in torch\.float32 than in"
+    ):
+        certify(Run.of(model, task), claim=claim, **(chosen if claim == "theorem1" else {"dtype": "real"}))
 
 
 @pytest.fixture(scope="module")
