@@ -186,6 +186,10 @@ THEORY = [
     ("latent_jacobian(None, {}, torch.zeros(1))", "transition is None | Transition"),
     ("written(lambda z, s: as_numpy(z))", "self_map cannot be differentiated | without NumPy"),
     ("written(lambda z, s: z.detach() / 2 + s['h'] / 3)", "self_map changes | derivative is 0 | .detach()"),
+    (
+        "written(lambda z, s: torch.round(1e12 * (z / 2 + s['h'])) / 1e12)",
+        "derivative is 0 | leave out rounding",
+    ),
     ("written(lambda z, s: z / 2, lambda z, s: {'h': as_numpy(s['h'])})", "state_update cannot | NumPy"),
     ("written(lambda z, s: np.zeros(2))", "self_map returns is of type ndarray | (2,)"),
     ("written(lambda z, s: z.sum())", "shape () | (2,)"),

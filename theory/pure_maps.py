@@ -139,7 +139,10 @@ def _check_derivative(
     tiny, near, far, behind = (change.norm().item() for change in changes)
     turns = (changes[3] - changes[1]).norm().item() > 0.5 * (near + behind)
     if not turns and 0.75 * near < far < 1.5 * near and 0.5 * near < tiny < 2 * near:
-        raise InputError(f"{name} changes with its input, and its derivative is 0; {_REMEDY}")
+        raise InputError(
+            f"{name} changes with its input, and its derivative is 0; leave out rounding, comparisons, .data "
+            "and .detach()"
+        )
 
 
 def without_derivative(name: str, error: Exception) -> InputError:

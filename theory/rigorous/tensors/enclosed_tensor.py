@@ -65,7 +65,8 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(("outer", "ger"), lambda x, other: on_balls.column(x).times(other)),
     "ones_like": on_balls.like(1.0),
     "zeros_like": on_balls.like(0.0),
-    "absolute": lambda x: x.mapped(*RULES["abs"]),
+    **dict.fromkeys(("absolute", "__abs__"), lambda x: x.mapped(*RULES["abs"])),
+    "__rpow__": lambda x, base: on_balls.power(type(x).constant(base), x),
     "dropout": on_balls.dropout,
     "einsum": on_balls.einsum,
     "expm1": lambda x: x.mapped(*RULES["exp"]).plus(type(x).constant(-1.0)),
@@ -373,7 +374,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 for _name in (
     *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__"),
-    *("__matmul__", "__rmatmul__", "__neg__", "__pos__", "__pow__"),
+    *("__matmul__", "__rmatmul__", "__neg__", "__pos__", "__abs__", "__pow__", "__rpow__"),
 ):
     setattr(EnclosedTensor, _name, _operator(_name))
 

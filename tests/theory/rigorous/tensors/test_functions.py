@@ -33,6 +33,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "negative": lambda x: -x + torch.neg(x),
     "square": lambda x: x.square() + x**2 + torch.pow(x, 3) + x**0 + x**1,
     "powers": lambda x: (x + 9) ** -2 + (x + 9) ** 0.5 + (x + 9) ** -0.5 + (x + 9) ** 1.5 + (x + 9).pow(V),
+    "powers of numbers": lambda x: 2**x + torch.pow(3.0, x) + torch.tensor(0.5, dtype=torch.float64) ** x,
     "exp": lambda x: torch.exp(x) + x.exp() + torch.expm1(x),
     "log": lambda x: (x + 9).log() + torch.log1p(x + 8),
     "roots": lambda x: (x + 9).sqrt() + torch.rsqrt(x + 9) + (x + 9).reciprocal(),
@@ -46,7 +47,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "sin and cos": lambda x: torch.sin(x) + x.cos(),
     "relu": lambda x: functional.relu(x) + torch.relu(x) + nn.ReLU()(x),
     "clamp": lambda x: torch.clamp(x, -0.5, 0.7) + x.clamp(min=0.2) + x.clamp_min(0.3) + x.clip(max=0.4),
-    "abs": lambda x: x.abs() + torch.abs(x),
+    "abs": lambda x: x.abs() + torch.abs(x) + abs(x),
     "softmax": lambda x: torch.softmax(x, 0) + functional.softmax(x.view(2, 3), dim=-1).flatten(),
     "sums": lambda x: torch.stack([x.sum(), x.mean(), torch.sum(x, dim=0), x.view(2, 3).sum((0, 1))]),
     "sums kept": lambda x: (
