@@ -198,6 +198,7 @@ class Mamba2Layers(LanguageModelConfig):
     )
 
     def __post_init__(self, **others: Any) -> None:
+        others.pop("layer_types", None)
         super().__post_init__(**others)
         inner = self.expand * self.hidden_size
         heads = others.get("num_heads")
@@ -208,6 +209,11 @@ class Mamba2Layers(LanguageModelConfig):
         if inner // self.head_dim % self.n_groups:
             heads = inner // self.head_dim
             raise InputError(f"n_groups is {self.n_groups}; it must divide the number of heads, {heads}")
+
+    @property
+    def layer_types(self) -> list[str]:
+        """The name of recurrent layers in `transformers`, by which `accelerate` refuses to cut sequences."""
+        return ["linear_attention"] * self.num_hidden_layers
 
     @property
     def layer_sizes(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import big_modeling
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 from torch.nn import functional
@@ -47,6 +48,18 @@ def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path
     compiled: Any = torch.compile(model, backend="eager")
     compiled.forward = model.forward  # the name is what is tested, and not the compiler
     assert_smoothed(model, compiled, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        big_modeling._refuse_recurrent_layers_under_sequence_parallelism,
+        big_modeling._attach_context_parallel_hooks,
+    ],
+)
+def test_accelerate_knows_recurrent_layers_and_refuses_to_cut_sequences(cut: Any) -> None:
+    with pytest.raises(ValueError, match="does not support attention layers of type"):
+        cut(small_model("ImplicitMamba2ForCausalLM"))
 
 
 def test_arguments_of_save_pretrained_may_go_by_position(tmp_path: Path) -> None:
