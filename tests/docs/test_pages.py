@@ -11,6 +11,7 @@ import torch
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils import FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_multi_gpu_env
+from transformers import TrainingArguments
 
 from automata import ReplLanguage, task_from
 from automata.repl import check_with_interpreter, sample_sessions
@@ -48,10 +49,16 @@ def test_every_example_is_shown_as_it_is(file: Path) -> None:
 
 def test_the_code_on_language_models_runs_in_its_order(tmp_path: Path, capsys: Captured) -> None:
     blocks = python_in("language_models.md")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, Any] = {"folder": tmp_path / "model"}
     for block in blocks:
         exec(block, names)
+    options = TrainingArguments(str(tmp_path / "trained"), use_cpu=True, report_to=[], weight_decay=0.1)
+    groups = names["MatrixDecayTrainer"](names["model"], options).create_optimizer().param_groups
+    assert [(group["weight_decay"], {part.ndim > 1 for part in group["params"]}) for group in groups] == [
+        (0.1, {True}),
+        (0.0, {False}),
+    ]
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "torch.Size([1, 14])"
     assert 200 < float(printed[-2]) < 330
