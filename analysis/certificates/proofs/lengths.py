@@ -48,9 +48,11 @@ from analysis.certificates.claims.lengths import ExplicitLengths, Lengths, Start
 from analysis.certificates.producing import Found, Proof, about
 from analysis.certificates.proofs.words import (
     LARGEST_STATE,
+    WORD,
     IntArray,
     IterationSettings,
     ProvedIteration,
+    check_run,
     enclosed_loop,
     errors_of,
     iteration_of,
@@ -453,6 +455,8 @@ def prove_lengths(
     if found is not None and found.closed.all():
         members = Members.of_cover(found.cover, found.bounds.latent_radius)
         iteration = prove_iteration(loop, members, run_iteration, model.stopping)
+        if iteration.attraction.holds:
+            check_run(model, loop, stopping)
         if iteration.attraction.holds and starts and isinstance(loop, EnclosedClosedLoop):
             images = prove_images(loop, found.cover)
     return FoundLengths(
@@ -489,7 +493,6 @@ def draw_cover(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
 
 EXPLICIT_STEP_ERROR = 1e-9
 POINTS = 16  # sets at whose centres the code is compared with itself on floats
-WORD = 32  # tokens of two random words at which the run, as it answers, is compared with its steps in float64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,7 +11,9 @@ nothing is assumed; the radius after a token is a little more than what is prove
 before it.
 """
 
+import secrets
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +37,8 @@ from automata.checks import check_memory
 from automata.errors import InputError
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
+from implicit.cells.contract import close, words_of
+from implicit.cells.interface import is_ours
 from implicit.checked_config import CheckedConfig
 from implicit.enclosed.any_loop import EnclosedAnyLoop, compare_with_floats
 from implicit.enclosed.closed_loop import (
@@ -44,7 +48,7 @@ from implicit.enclosed.closed_loop import (
     unflatten_state,
 )
 from implicit.enclosed.forms import is_mamba2
-from implicit.fixed_point import Stopping
+from implicit.fixed_point import NotConvergedWarning, Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.models.stack import CellStack
 from implicit.modes import Solve
@@ -114,6 +118,34 @@ def solve_steps(
     output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
     assert output.solution is not None
     return flatten_state(output.state).numpy(), output.solution.latents[:, 0].numpy()
+
+
+WORD = 32  # tokens of two random words at which a user's model, as it answers, is compared with its steps
+
+
+@torch.no_grad()
+def check_run(model: FixedPointModel, loop: Loop, stopping: Stopping, length: int = WORD) -> None:
+    """Refuse a user's model, in float64, that answers a word otherwise than by the head from its steps."""
+    if is_ours(model) and isinstance(loop, EnclosedClosedLoop):  # which has no hooks
+        return
+    stack: Any = model
+    words, solve = words_of(model, secrets.randbits(63), length), Solve("sequential", stopping=stopping)
+    state, expected = model.init_state(len(words)), []
+    for token in words.unbind(1):
+        after = model.run(token[:, None], state, solve)
+        assert after.solution is not None
+        state = after.state
+        expected.append(stack.head(after.solution.latents[:, 0]))
+    with warnings.catch_warnings(action="ignore", category=NotConvergedWarning):
+        pairs = [
+            (model.run(words, None, solve).logits, torch.stack(expected, 1)),
+            (model(words), model.run(words).logits),
+        ]
+    if not all(close(model, found, wanted) for found, wanted in pairs):
+        raise InputError(
+            f"{type(model).__name__} answers a word otherwise than its head does from the fixed points of "
+            "its steps; leave run and forward as they are, and remove hooks"
+        )
 
 
 DISTANCE = 16.0  # a latent with a residual of the tolerance may lie so many times that from its fixed point
@@ -421,6 +453,8 @@ def prove_words(run: Run, settings: WordsSettings | None = None, **chosen: Any) 
             counterexample = tuple(level.words[proved.argmin()].tolist())
         if counterexample is None:
             levels.append(level.document(bundle_of))
+    if levels:
+        check_run(model, loop, stopping, min(len(levels), WORD))
     total = task.vocabulary_size ** np.arange(1, len(rows) + 1)
     _, proved_counts, margins, reaches, gains = (np.array(column) for column in zip(*rows, strict=True))
     return FoundWords(

@@ -1,5 +1,6 @@
 """Other cells: certificates of an implicit DeltaNet, and words and lengths by a cell's own code on balls."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from implicit.cells import GatedDeltaNetCell
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.models.implicit_model import implicit_model
+from implicit.models.interface import ModelOutput
 from implicit.runs.loading import Run, load_run
 from tests.analysis.lines import ONE_PROCESS, Content, array, forgeries, put
 from tests.small_models import untrained
@@ -69,22 +71,29 @@ def test_both_forms_of_mamba_2_enclose_the_same_step() -> None:
     assert (np.abs(first.tangent.midpoint - second.tangent.midpoint) < 1e-12).all()
 
 
-def test_every_length_of_a_gated_deltanet_is_proved_from_its_own_initial_state(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def forgetting() -> Run:
+    """A gated DeltaNet of which every length is proved."""
     sizes = {"d_model": 2, "heads": 1, "key_size": 1, "value_size": 2, "d_conv": 1}
     run = always_right("implicit-gated-deltanet", **sizes)
     with torch.no_grad():
         run.model.get_parameter("mixers.0.decay.A_log").add_(4.0)
         run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.1)
+    return run
+
+
+SEARCH: dict[str, Any] = {"distance": 3e-3, "rate": 0.9, "fraction": 0.05, "sets": 2000}
+
+
+def test_every_length_of_a_gated_deltanet_is_proved_from_its_own_initial_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     zeros = GatedDeltaNetCell.init_state
     monkeypatch.setattr(
         GatedDeltaNetCell,
         "init_state",
         lambda *given: {name: part + 0.5 for name, part in zeros(*given).items()},
     )
-    chosen = {"distance": 3e-3, "rate": 0.9, "fraction": 0.05, "sets": 2000}
-    certificate = certify(run, claim="lengths", dtype="real", **chosen)
+    certificate = certify(forgetting(), claim="lengths", dtype="real", **SEARCH)
     claim = certificate.only
     assert claim.kind == "lengths"
     assert (claim.centres.reshape(len(claim.labels), -1)[0] == 0.5).all()
@@ -115,6 +124,34 @@ def test_a_cell_of_another_function_in_its_own_type_is_refused(claim: str) -> No
         InputError, match=r"Φ or G of ImplicitByType is another function in torch\.float32 than in"
     ):
         certify(Run.of(model, task), claim=claim, **(chosen if claim == "theorem1" else {"dtype": "real"}))
+
+
+OfUser: Any = implicit_model("implicit-of-user", GatedDeltaNetCell, "a user's")
+
+
+class Negating(OfUser):
+    """Whole words have other answers than their tokens one by one."""
+
+    def run(self, tokens: Tensor, *given: Any, **options: Any) -> ModelOutput:
+        output = super().run(tokens, *given, **options)
+        return replace(output, logits=-output.logits) if tokens.shape[1] > 1 else output
+
+
+class Hooked(OfUser):
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.register_forward_hook(lambda _module, _given, logits: -logits)
+
+
+@pytest.mark.parametrize("kind", [Negating, Hooked])
+def test_a_model_that_answers_otherwise_than_from_its_steps_is_refused(kind: Any) -> None:
+    run = forgetting()
+    model = kind(**run.model.config.model_dump())
+    model.load_state_dict(run.model.state_dict())
+    own = replace(run, model=model.eval())
+    for claim, chosen in (("words", {"length": 2}), ("lengths", SEARCH)):
+        with pytest.raises(InputError, match=f"{kind.__name__} answers a word otherwise than its head does"):
+            certify(own, claim=claim, dtype="real", **chosen)
 
 
 @pytest.fixture(scope="module")
