@@ -21,10 +21,11 @@ Example:
     ['length_generalization', 'jacobian', 'agreement']
 """
 
-import lazy_loader
-
 from implicit_ssm import __version__ as __version__
 from implicit_ssm import require
+
+# isort: split
+import lazy_loader
 
 require("automata", "theory", "implicit")
 

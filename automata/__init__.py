@@ -33,8 +33,9 @@ Example:
     ((2, 8), (2, 8))
 """
 
-import lazy_loader
-
 from implicit_ssm import __version__ as __version__
+
+# isort: split
+import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -33,10 +33,11 @@ Example:
     466
 """
 
-import lazy_loader
-
 from implicit_ssm import __version__ as __version__
 from implicit_ssm import require
+
+# isort: split
+import lazy_loader
 
 require("automata", "theory")
 

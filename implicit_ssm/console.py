@@ -1,7 +1,8 @@
 """The command ``implicit-ssm``: the main commands under one name, beside whatever modules a user has.
 
 ``python -m analysis.jacobian`` finds a folder ``analysis/`` or a file ``theory.py`` of the user's first. Here
-the packages of this distribution come first, and the current folder last, for models and tasks of one's own.
+the packages of this distribution come first. The current folder is last, once a model or a task of one's own
+is named.
 """
 
 import os
@@ -9,7 +10,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from implicit_ssm import in_run_folder
+from implicit_ssm import leave_current_folder
 
 COMMANDS = {
     "train": ("implicit.train", "train a model on a task"),
@@ -57,9 +58,10 @@ def main() -> int:
 
 def _find_ours_first() -> None:
     """Put our packages before all others, in this process and in those that it starts."""
-    ours, here = str(Path(__file__).parents[1]), [] if in_run_folder() else [os.getcwd()]
-    others = [place for place in sys.path if place not in ("", ours, *here)]
-    sys.path[:] = [ours, *others, *here]
+    leave_current_folder(sys.maxsize)
+    ours = str(Path(__file__).parents[1])
+    others = [place for place in sys.path if place not in ("", ours)]
+    sys.path[:] = [ours, *others]
     inherited = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place in others]
-    os.environ["PYTHONPATH"] = os.pathsep.join([ours, *inherited, *here])
+    os.environ["PYTHONPATH"] = os.pathsep.join([ours, *inherited])
     os.environ["PYTHONSAFEPATH"] = "1"

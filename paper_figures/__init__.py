@@ -1,9 +1,10 @@
 """The figures of the paper, drawn from stored results or made from scratch: ``python -m paper_figures``."""
 
-import lazy_loader
-
 from implicit_ssm import __version__ as __version__
 from implicit_ssm import require
+
+# isort: split
+import lazy_loader
 
 require("automata", "theory", "implicit", "analysis")
 

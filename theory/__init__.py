@@ -24,10 +24,11 @@ Example:
     tensor([2.], dtype=torch.float64)
 """
 
-import lazy_loader
-
 from implicit_ssm import __version__ as __version__
 from implicit_ssm import require
+
+# isort: split
+import lazy_loader
 
 require("automata")
 

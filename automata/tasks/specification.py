@@ -64,6 +64,7 @@ from automata.tasks.small_programs import SmallPrograms
 from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
+from implicit_ssm import find_own_code
 
 TaskSource = Specification | Task | DFA | Monoid | ProbabilisticAutomaton
 """The sources that a task can be made from."""
@@ -187,6 +188,7 @@ def _of_import(given: dict[str, Any]) -> Task:
     module_name, colon, attribute = reference.partition(":")
     if not (module_name and colon and attribute):
         raise InputError(f"object is {reference!r}; give module:name, such as my_tasks:parity")
+    find_own_code()
     try:
         found: Any = import_module(module_name)
     except ImportError as error:

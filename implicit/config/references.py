@@ -12,6 +12,7 @@ from automata.tasks.registry import LISTED, task_names
 from automata.tasks.specification import TaskSource, is_pinned, specification_from_text, task_from
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
+from implicit_ssm import find_own_code
 
 AnyModel = str | type[SequenceModel]
 """A name, ``module:name``, or the class itself."""
@@ -55,6 +56,7 @@ def check_outside(name: str, folder: Path) -> None:
     The packages that the module of ``module:name`` is in are imported.
     """
     parts, within = name.partition(":")[0].split("."), folder.resolve()
+    find_own_code()
     for count in range(1, len(parts) + 1):
         try:
             spec = find_spec(".".join(parts[:count]))

@@ -29,6 +29,7 @@ from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.slstm import SLSTM
 from implicit.models.torch_rnn import GRU, LSTM, Elman
 from implicit.models.transformer import ImplicitTransformer, Transformer
+from implicit_ssm import find_own_code
 
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
@@ -93,6 +94,7 @@ def model_class(name: str) -> type[SequenceModel]:
 def _imported(name: str) -> type[SequenceModel]:
     """The model class that ``module:name`` stands for."""
     module, _, attribute = name.partition(":")
+    find_own_code()
     try:
         found = getattr(importlib.import_module(module), attribute)
     except InputError as error:

@@ -42,11 +42,24 @@ def test_commands_run_beside_modules_of_the_same_names(users_folder: Path) -> No
     assert asked.stderr.startswith("error: run runs/nowhere does not exist"), asked.stderr
 
 
-def test_in_a_run_folder_nothing_of_it_is_imported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("within", ["", "analysis/certify_words"])
+def test_in_a_run_folder_nothing_of_it_is_imported(within: str, tmp_path: Path) -> None:
     for name in ("config.json", "metrics.jsonl"):
         (tmp_path / name).touch()
-    (tmp_path / "mine.py").write_text("from implicit import GRU as Mine\n")
-    assert "cannot be imported (ModuleNotFoundError" in run_python(tmp_path, RUN, *SHOW).stderr
+    place = tmp_path / within
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "mine.py").write_text("from implicit import GRU as Mine\n")
+    assert "cannot be imported (ModuleNotFoundError" in run_python(place, RUN, *SHOW).stderr
+
+
+def test_optional_packages_are_not_looked_for_in_the_current_folder(tmp_path: Path) -> None:
+    """`torch` asks for both."""
+    for name in ("opt_einsum", "pynvml"):
+        (tmp_path / f"{name}.py").write_text("print('imported')\n")
+    checked = run_python(tmp_path, RUN, "check", "no.json", "parity-small")
+    assert checked.returncode == 2
+    assert "imported" not in checked.stdout
+    assert "no.json does not exist" in checked.stderr
 
 
 def test_every_command_is_listed_and_is_a_module_with_a_main(

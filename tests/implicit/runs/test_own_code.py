@@ -197,12 +197,30 @@ def test_every_command_asks_before_it_calls_what_a_run_names(
     assert "--task" in error if "check_certificate" in command[0] else "--allow-code" in error
 
 
-def test_modules_in_a_run_folder_are_not_found_by_commands(run_with_code: Path) -> None:
+@pytest.mark.parametrize("within", [".", "analysis/certify_words", "not a run"])
+def test_modules_in_the_current_folder_are_not_found_by_commands(within: str, run_with_code: Path) -> None:
     """Python's -m puts the current folder on the path, before anything of ours runs."""
-    for name in ("pathlib", "pydantic", "flint"):
-        (run_with_code / f"{name}.py").write_text("print('The certificate holds.'); raise SystemExit(0)")
-    done = run_python("-m", "implicit.answer", ".", "0", "1", cwd=run_with_code)
+    if within == "not a run":
+        (run_with_code / "config.json").rename(run_with_code / "other.json")
+    place = run_with_code / within
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("tomllib", "lazy_loader", "torch", "pydantic", "opt_einsum"):
+        (place / f"{name}.py").write_text("print('The certificate holds.'); raise SystemExit(0)")
+    done = run_python("-m", "implicit.answer", "parity-small", "0", "1", cwd=place, PYTHONPATH=f":.:{ROOT}")
     assert len(done.stdout.split()) == 2, "the answers to two tokens"
+
+
+def test_code_in_the_current_folder_is_found_when_it_is_named(tmp_path: Path) -> None:
+    """So is what it imports later, also where the folder has files of the names that others have."""
+    (tmp_path / "mine.py").write_text(OWN_CODE)
+    (tmp_path / "later.py").write_text("from mine import clock\n")
+    (tmp_path / "test.py").write_text("def task():\n    from later import clock\n    return clock\n")
+    (tmp_path / "config.json").write_text("{}")
+    argv = ["--task", "test:task", "--model", "mine:Wider", *FLAGS, "--quiet"]
+    run_python("-m", "implicit.train", *argv, "--out", "run", cwd=tmp_path)
+    run_python("-Bm", "implicit.train", *argv, "--out", "run", cwd=tmp_path)
+    asked = run_python("-m", "implicit.answer", "run", "stay", "on", "--allow-code", cwd=tmp_path)
+    assert len(asked.stdout.split()) == 2
 
 
 @pytest.mark.parametrize("model", ["lstm", "implicit-mamba2"])
