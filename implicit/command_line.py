@@ -79,12 +79,12 @@ def add_config_flags(
         group.add_argument(*flags, dest=name, default=argparse.SUPPRESS, help=_help(field), **_kind(field))
 
 
-def add_allow_code_flag(parser: argparse.ArgumentParser) -> None:
-    """Add ``--allow-code``, by which a user says that code which a run folder names may be imported."""
+def add_allow_code_flag(parser: argparse._ActionsContainer) -> None:
+    """Add ``--allow-code``, by which a user says that code which a file names may be imported."""
     parser.add_argument(
         "--allow-code",
         action="store_true",
-        help="import and call what the run folder names as module:name; only for runs you trust",
+        help="import and call what a run folder or settings file names as module:name; only if you trust it",
     )
 
 

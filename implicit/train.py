@@ -75,9 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     fields.update(_given_task(arguments.regex, arguments.task_file))
     sizes = given_fields(arguments, {**size_fields(), **_sizes_of_named_model(argv)})
     if arguments.settings is not None:
-        stored = read_settings(Path(arguments.settings))
-        by_model = stored.pop("sizes", {})
-        fields = {**stored, **fields}
+        fields = read_settings(Path(arguments.settings), fields, allow_code=arguments.allow_code)
+        by_model = fields.pop("sizes", {})
         sizes = {**by_model.get(fields.get("model"), {}), **sizes}
     if arguments.initial_weights is not None and not arguments.resume:
         begins_with = load_run(arguments.initial_weights, allow_code=arguments.allow_code)

@@ -18,7 +18,7 @@ from analysis.framework.figures import checked_width, save_figure
 from analysis.framework.output import check_writable
 from analysis.framework.terminal import add_width_flag
 from automata.errors import InputError
-from implicit.command_line import CommandParser, run_command
+from implicit.command_line import CommandParser, add_allow_code_flag, run_command
 from implicit.runs.files import read_settings
 from paper_figures.experiments.runner import CLUSTERS, carry_out, sentences
 from paper_figures.experiments.store import Outcome, Store
@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     store, results = Store(Path(arguments.experiments)), RESULTS
     _check_flags(arguments)
     if arguments.settings is not None:
-        overrides, results = read_settings(Path(arguments.settings)), store.path / "results"
+        overrides = read_settings(Path(arguments.settings), allow_code=arguments.allow_code)
+        results = store.path / "results"
         figures = [replace(figure, overrides=overrides) for figure in figures if not figure.published]
     if arguments.status:
         for figure in figures:
@@ -168,6 +169,7 @@ def _parser() -> CommandParser:
         help="JSON with settings for all runs, such as docs/examples/paper/s5.json; results go into "
         "--experiments",
     )
+    add_allow_code_flag(group)
     group.add_argument("--device", metavar="NAME", help="where to train, such as cuda (default: cpu)")
     group.add_argument("--jobs", metavar="N", help="how many runs at once (default: 1)")
     group.add_argument(

@@ -1,7 +1,7 @@
 """Tasks and models as a configuration holds them: JSON that rebuilds them, and never the objects."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,16 @@ def named_code(values: Mapping[str, Any]) -> list[str]:
     if isinstance(task, dict):
         task = str(task["object"]) if "object" in task else None
     return [name for name in (task, model) if isinstance(name, str) and ":" in name]
+
+
+def check_allowed(source: str, values: Mapping[str, Any], allow_code: bool | Collection[str]) -> None:
+    """Refuse a configuration that names code other than what is allowed: all of it, or these names."""
+    for name in named_code(values):
+        if allow_code is not True and (allow_code is False or name not in allow_code):
+            raise InputError(
+                f"{source} names code, {name}, which would be imported and called; "
+                "if you trust it give --allow-code, in Python allow_code=True"
+            )
 
 
 def check_outside(name: str, folder: Path) -> None:

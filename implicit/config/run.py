@@ -21,7 +21,7 @@ from automata.tasks.specification import task_from
 from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum, Growth
 from implicit.config.flat import flat_places, flatten, nest
-from implicit.config.references import model_name, named_code, task_specification
+from implicit.config.references import check_allowed, model_name, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
 
 
@@ -376,12 +376,7 @@ class TrainConfig(CheckedConfig):
                 f"the configuration was written by a newer version of implicit-ssm (format {version}, "
                 f"this version reads up to {FORMAT_VERSION}); update implicit-ssm"
             )
-        for name in named_code(fields):
-            if allow_code is not True and (allow_code is False or name not in allow_code):
-                raise InputError(
-                    f"the configuration names code, {name}, which loading would run; "
-                    "if you trust it give --allow-code, in Python load_run(..., allow_code=True)"
-                )
+        check_allowed("the configuration", fields, allow_code)
         if version > 1:
             return validated(cls, fields)
         return cls.of(**fields)

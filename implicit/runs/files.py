@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import safetensors.torch
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from automata.data_files import LARGEST_FILE, fresh_file, read_file, strict_json, without_repetition
 from automata.errors import InputError
+from implicit.config.references import check_allowed, named_code
 
 LARGEST_STORED = 2**40
 """Bytes of weights, where no configuration says how large they are."""
@@ -272,12 +274,19 @@ def _reason(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """Read settings: a JSON object of flat fields, with ``sizes`` an object of sizes by model."""
+def read_settings(
+    path: Path, given: Mapping[str, Any] = MappingProxyType({}), *, allow_code: bool = False
+) -> dict[str, Any]:
+    """Read settings: a JSON object of flat fields, with ``sizes`` an object of sizes by model.
+
+    Fields that are given replace those of the file, which may name code only if that is allowed.
+    """
     if not path.is_file():
         raise InputError(f"settings is {path}, which is not there; give a JSON file, such as that of a paper")
     found = read_json(path)
     sizes = found.get("sizes", {}) if isinstance(found, dict) else None
     if not isinstance(sizes, dict) or not all(isinstance(entry, dict) for entry in sizes.values()):
         raise InputError(f"settings in {path} are of another form; give an object of fields, sizes by model")
-    return dict(found)
+    for values in (found | given, *found.get("sizes", {}).values()):
+        check_allowed(f"settings file {path}", values, allow_code or named_code(given))
+    return found | given

@@ -1,5 +1,7 @@
 """The command: draws from stored results without training, re-runs on request, refuses bad input."""
 
+import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,25 @@ def test_settings_replace_those_of_all_runs_and_their_results_go_to_the_store(
     command.main(shown)
     other, own = capsys.readouterr().out.split("good: 2 runs")[1:]
     assert (other.count("done"), own.count("missing")) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "names", [{"task": "CODE:task"}, {"sizes": {"lstm": {"task": "CODE:task"}}}], ids=str
+)
+@pytest.mark.usefixtures("results")
+def test_settings_name_code_only_if_allowed(
+    names: dict[str, object], tmp_path: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = f"code_of_{tmp_path.name}"
+    (tmp_path / f"{code}.py").write_text("from automata import make_task\n\ntask = make_task('parity')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(names).replace("CODE", code))
+    shown = ["good", "--status", "--experiments", str(tmp_path / "store"), "--settings", str(file)]
+    assert f"names code, {code}:task" in refuses(command.main, shown)
+    assert code not in sys.modules
+    command.main([*shown, "--allow-code"])
+    assert code in sys.modules
 
 
 def test_a_failed_run_is_told_and_stored_and_drawn(

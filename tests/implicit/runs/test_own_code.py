@@ -148,7 +148,7 @@ def name_in_config(run: Path, **values: object) -> None:
     (run / "config.json").write_text(json.dumps({**config, **values}))
 
 
-NAMES = {
+NAMES: dict[str, dict[str, Any]] = {
     "task": {"task": "CODE:clock"},
     "task as an object": {"task": {"object": "CODE:clock"}},
     "task as JSON in a text": {"task": ' {"object": "CODE:clock"}'},
@@ -195,6 +195,26 @@ def test_every_command_asks_before_it_calls_what_a_run_names(
     error = capsys.readouterr().err
     assert "sys:exit" in error
     assert "--task" in error if "check_certificate" in command[0] else "--allow-code" in error
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_code_of_a_settings_file_is_imported_only_if_allowed_or_replaced(
+    names: str, own_code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"task": "parity", "model": "lstm", **NAMES[names]}
+    settings.pop("format_version", None)
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(settings).replace("CODE", own_code))
+    argv = ["--settings", str(file), "--show-config"]
+    assert run_command(main, argv) == 2
+    assert own_code not in sys.modules
+    assert f"names code, {own_code}:" in capsys.readouterr().err
+    assert run_command(main, [*argv, "--task", "S3", "--model", "gru"]) == 0
+    assert own_code not in sys.modules
+    assert run_command(main, [*argv, "--allow-code"]) == 0
+    named = NAMES[names]
+    typed = ["--model", f"{own_code}:Wider"] if "model" in named else ["--task", f"{own_code}:clock"]
+    assert run_command(main, [*argv, *typed]) == 0
 
 
 @pytest.mark.parametrize("within", [".", "analysis/certify_words", "not a run"])
