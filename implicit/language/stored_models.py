@@ -18,6 +18,8 @@ from implicit.training.train import available_device
 LARGEST_TEXT = 2**28
 """Bytes of a configuration or of the tokenizer."""
 _READ_WHOLE = (".json", ".txt", ".model", ".jinja")
+HERE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""How folders of strangers are read: without a request, and without the code that may lie there."""
 
 
 def check_texts(folder: Path) -> None:
@@ -95,10 +97,8 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
     place = available_device(device)
     try:
         with _no_progress_bar():
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            model, told = AutoModelForCausalLM.from_pretrained(
-                folder, local_files_only=True, output_loading_info=True
-            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, **HERE)
+            model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **HERE)
     except Exception as error:  # of a configuration, transformers raises what its first use raises
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InputError(f"model {folder} cannot be read ({reason}); write it again") from None

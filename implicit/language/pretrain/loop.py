@@ -196,7 +196,9 @@ def _tokenizer(config: PretrainConfig, folder: PretrainFolder) -> PreTrainedToke
     """The tokenizer of the run: the one that it began with, where it has."""
     if folder.begun:
         with reading(folder.tokenizer):
-            found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(folder.tokenizer))
+            found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+                str(folder.tokenizer), trust_remote_code=False
+            )
             if found.eos_token_id is None:
                 raise ValueError("no token ends a document")
             return found

@@ -100,7 +100,7 @@ def tokenizer_of(choice: str | int, train: Source) -> PreTrainedTokenizerBase:
             found: Any = PreTrainedTokenizerFast(tokenizer_file=choice)
             found.eos_token = found.eos_token or END_OF_TEXT
         else:
-            found = AutoTokenizer.from_pretrained(choice)
+            found = AutoTokenizer.from_pretrained(choice, trust_remote_code=False)
     except Exception as error:  # what tokenizers raise of a bad file has no class of its own
         raise InputError(
             f"tokenizer {choice!r} cannot be read ({_reason(error)}); give 'bytes', a number of tokens, a "

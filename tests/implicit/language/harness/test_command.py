@@ -228,6 +228,30 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("name", "file"), [("gpt2", "config.json"), ("ExplicitLlamaForCausalLM", "tokenizer_config.json")]
+)
+def test_code_in_the_folder_of_a_model_is_not_run(
+    name: str,
+    file: str,
+    folders: Folders,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`transformers` asks on standard input, where ``yes |`` answers."""
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    folder = tmp_path / "model"
+    shutil.copytree(folders(name), folder)
+    (folder / "evil.py").write_text("raise SystemExit(0)\n")
+    auto = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
+    named = {"model_type": "evil", "tokenizer_class": "Evil", "auto_map": auto}
+    stated = json.loads((folder / file).read_text("utf-8"))
+    (folder / file).write_text(json.dumps(stated | named), "utf-8")
+    assert main([str(folder), "--tasks", "tracking_parity"]) == 2
+    assert "contains custom code" in capsys.readouterr().err
+
+
 def bad_folders(model: Path, folder: Path) -> dict[str, Path]:
     """A model that is whole, and folders that each lack something."""
     names = ("empty", "broken", "untokenized", "small", "partial", "untyped", "wide")

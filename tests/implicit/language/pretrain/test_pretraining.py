@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,15 @@ from automata.errors import InputError
 from implicit.language.pretrain import Phase, make_accelerator
 from implicit.language.pretrain.__main__ import main
 from implicit.language.pretrain.config import Evaluation, Source, read_config
-from implicit.language.pretrain.loop import make_optimizer
-from implicit.language.pretrain.tokens import ShuffledWindows, Windows, byte_tokenizer, documents, encoded
+from implicit.language.pretrain.loop import _tokenizer, make_optimizer
+from implicit.language.pretrain.tokens import (
+    ShuffledWindows,
+    Windows,
+    byte_tokenizer,
+    documents,
+    encoded,
+    tokenizer_of,
+)
 from implicit.threads import threads_taken
 from tests.implicit.language.pretrain.small_runs import lines_of, small_run, train
 
@@ -251,6 +259,22 @@ def test_a_text_that_spells_the_end_of_text_does_not_end(tmp_path: Path) -> None
     tokens, read = encoded(Source(files=(str(tmp_path / "one.txt"),)), byte_tokenizer())
     assert tokens.tolist() == [*b"a<|endoftext|>b", 256]
     assert read == 15
+
+
+def test_code_in_the_folder_of_a_tokenizer_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`transformers` asks on standard input, where ``yes |`` answers."""
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    byte_tokenizer().save_pretrained(tmp_path)
+    named = {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.T", None]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(named))
+    (tmp_path / "evil.py").write_text("raise SystemExit(0)\n")
+    with pytest.raises(InputError, match="contains custom code"):
+        tokenizer_of(str(tmp_path), Source(files=("text.txt",)))
+    begun: Any = SimpleNamespace(begun=True, tokenizer=tmp_path)
+    with pytest.raises(InputError, match="contains custom code"):
+        _tokenizer(small_run(tmp_path), begun)
 
 
 def test_datasets_are_read_by_split(tmp_path: Path) -> None:
