@@ -1,5 +1,6 @@
 """Models and tokenizers from a folder that `save_pretrained` wrote, read without a request to anywhere."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -7,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
-from transformers.utils import logging
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers.utils import is_peft_available, logging
 
 from automata.errors import InputError
 from implicit.models.registry import SURELY_SMALL
@@ -17,6 +23,7 @@ from implicit.training.train import available_device
 
 LARGEST_TEXT = 2**28
 """Bytes of a configuration or of the tokenizer."""
+_WEIGHTS = (".safetensors", ".bin")
 _READ_WHOLE = (".json", ".txt", ".model", ".jinja")
 HERE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """How folders of strangers are read: without a request, and without the code that may lie there."""
@@ -69,6 +76,45 @@ def _own_name(model: type[PreTrainedModel], name: str) -> str:
     return name.removeprefix(f"{model.base_model_prefix}.")
 
 
+def _check_asked(folder: Path) -> None:
+    """Raise ValueError for a model, of any kind, that asks for many more weights than its files can hold.
+
+    The model is made of shapes alone, as far as the files allow. Layers and labels are looked at before:
+    configurations make lists of them.
+    """
+    file = folder / "config.json"
+    size = sum(part.stat().st_size for part in folder.iterdir() if part.suffix in _WEIGHTS)
+    refusal = ValueError("it asks for many more weights than its files hold")
+    most_parts = 10**4 + size // 32  # as many bytes take a name and a shape
+
+    def refuse_long_lists(fields: dict[str, Any]) -> None:
+        for name, value in fields.items():
+            if isinstance(value, int) and value > most_parts and ("layer" in name or name == "num_labels"):
+                raise refusal
+
+    json.loads(file.read_bytes(), object_hook=refuse_long_lists)
+    config = AutoConfig.from_pretrained(folder, **HERE)
+    # A tied weight is counted up to three times; it has two bytes, where others may have one, or a bit.
+    most_weights = SURELY_SMALL + (8 if hasattr(config, "quantization_config") else 2) * size
+    weights = parts = 0
+
+    def count(_module: nn.Module, _name: str, weight: Tensor | None) -> None:
+        nonlocal weights, parts
+        weights, parts = weights + (0 if weight is None else weight.numel()), parts + 1
+        if weights > most_weights or parts > most_parts:
+            raise refusal
+
+    hooks = register_module_parameter_registration_hook, register_module_buffer_registration_hook
+    with torch.device("meta"), hooks[0](count), hooks[1](count):
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        if (folder / "adapter_config.json").is_file() and is_peft_available():
+            from peft import PeftConfig, inject_adapter_in_model
+
+            adapter = PeftConfig.from_pretrained(str(folder))
+            vars(adapter).update(init_lora_weights=False)  # which may need numbers
+            inject_adapter_in_model(adapter, model)
+
+
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
 
@@ -97,6 +143,7 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
     place = available_device(device)
     try:
         with _no_progress_bar():
+            _check_asked(folder)  # before the tokenizer, with which the configuration is read
             tokenizer = AutoTokenizer.from_pretrained(folder, **HERE)
             model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **HERE)
     except Exception as error:  # of a configuration, transformers raises what its first use raises

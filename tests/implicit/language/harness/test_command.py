@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from automata.data_files import DATA_VARIABLE
+from automata.errors import InputError
 from implicit.language.harness import (
     LOCAL_SETS,
     TRACKING_TASKS,
@@ -19,6 +22,7 @@ from implicit.language.harness import (
     tracking_documents,
 )
 from implicit.language.harness.__main__ import main
+from implicit.language.stored_models import load_model
 from tests.implicit.language.harness.small_harness_models import (
     DATA,
     byte_tokenizer,
@@ -250,6 +254,72 @@ def test_code_in_the_folder_of_a_model_is_not_run(
     (folder / file).write_text(json.dumps(stated | named), "utf-8")
     assert main([str(folder), "--tasks", "tracking_parity"]) == 2
     assert "contains custom code" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"n_embd": 20000},
+        {"n_layer": 10**5},
+        {"vocab_size": 10**9},
+        {"n_positions": 10**9},
+        {"num_labels": 10**9},
+        {"model_type": "qwen2", "num_hidden_layers": 10**9},
+        {"model_type": "mixtral", "num_local_experts": 10**8},
+        {"model_type": "xglm", "max_position_embeddings": 10**6},
+    ],
+    ids=str,
+)
+def test_a_configuration_that_asks_for_more_than_files_hold_is_refused(
+    asked: dict[str, Any], folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for reader in (AutoTokenizer, AutoModelForCausalLM):  # by which memory would be taken
+        monkeypatch.setattr(reader, "from_pretrained", None)
+    folder = tmp_path / "model"
+    shutil.copytree(folders("gpt2"), folder)
+    stated = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(stated | asked), "utf-8")
+    with pytest.raises(InputError, match="asks for many more weights than its files hold"):
+        load_model(folder)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # by peft
+def test_an_adapter_beside_a_model_is_loaded_unless_it_asks_for_more(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    lora = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True)
+    peft.get_peft_model(other_model(), lora).save_pretrained(tmp_path)
+    write_model(other_model(), tmp_path)
+    assert any("lora_A" in name for name in load_model(tmp_path)[0].state_dict())
+    file = tmp_path / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {"rank_pattern": {"c_attn": 10**7}}))
+    with pytest.raises(InputError, match="asks for many more weights than its files hold"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["bfloat16", "shards", "bin", "shards of bin"])
+def test_an_ordinary_model_is_loaded_in_every_form(form: str, tmp_path: Path) -> None:
+    """Its vocabulary has nearly all of its weights, which are tied: they are counted three times."""
+    model = other_model()
+    model.resize_token_embeddings(10**6, mean_resizing=False)
+    model = model.bfloat16() if form == "bfloat16" else model
+    write_model(model, tmp_path).joinpath("model.safetensors").unlink()
+    weights = model.state_dict()
+    if form == "bfloat16":
+        model.save_pretrained(tmp_path)
+    elif form == "shards":
+        model.save_pretrained(tmp_path, max_shard_size="50MB")
+        assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    elif form == "bin":
+        torch.save(weights, tmp_path / "pytorch_model.bin")
+    else:
+        files = {name: f"pytorch_model-{1 + ('wte' in name)}.bin" for name in weights}
+        for file in set(files.values()):
+            held = {name: weight for name, weight in weights.items() if files[name] == file}
+            torch.save(held, tmp_path / file)
+        index = {"metadata": {}, "weight_map": files}
+        (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    found = load_model(tmp_path)[0].state_dict()
+    assert all(torch.equal(found[name], weight) for name, weight in weights.items())
 
 
 def bad_folders(model: Path, folder: Path) -> dict[str, Path]:
