@@ -69,8 +69,13 @@ def refuse_links(folder: Path, written: str) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write JSON, indented and in UTF-8, in one stroke."""
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    """Write JSON, indented and in UTF-8, in one stroke; InputError for a text that UTF-8 has no bytes for."""
+    content = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        write_bytes(path, content.encode())
+    except UnicodeEncodeError as error:  # of a path, which may have any bytes
+        before, after = content[: error.start].rpartition('"')[2], content[error.start :].partition('"')[0]
+        raise InputError(f"{path} cannot hold {before + after!r}, which is not UTF-8; rename that") from None
 
 
 def identity(values: object) -> str:

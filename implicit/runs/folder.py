@@ -205,7 +205,8 @@ class RunFolder:
         ``own`` names the parts of training that were given as functions, which no configuration holds.
 
         Raises:
-            InputError: if the path is a file or a folder with other files.
+            InputError: if the path is a file or a folder with other files, or the configuration holds a path
+                that is not UTF-8.
             OSError: if it cannot be written.
         """
         self.check_free()
@@ -217,7 +218,7 @@ class RunFolder:
             self.write_metrics([])
             # Last, for it is what makes the folder a run.
             write_json(self.config_file, config.as_json())
-        except OSError:
+        except (OSError, InputError):
             with contextlib.suppress(OSError):
                 for file in (self.config_file, self.environment_file, self.metrics_file):
                     file.unlink(missing_ok=True)

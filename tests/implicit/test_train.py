@@ -1,7 +1,9 @@
 """The training command from its flags to what it prints."""
 
 import json
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from automata.tasks.registry import task_names
 from implicit import recipe
 from implicit.command_line import run_command
 from implicit.models.registry import MODELS
-from implicit.runs.loading import load_run
+from implicit.runs.loading import STORED_RUNS, load_run
 from implicit.train import main
 from tests.processes import run_python
 
@@ -42,6 +44,23 @@ def test_a_file_of_settings_stands_for_flags_which_win(tmp_path: Path) -> None:
     config = load_run(tmp_path / "run").config
     assert (config.task, config.steps, config.batch_size) == ("S3", 2, 2)
     assert (config.sizes["d_model"], config.sizes["layers"]) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    "given", [["--initial-weights", "{odd}"], ["--regex", "({odd}|b)*", "--model", "lstm"]]
+)
+def test_what_no_json_can_hold_is_told_and_nothing_is_left(
+    given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd = os.fsdecode(b"tr\xff")
+    shutil.copytree(STORED_RUNS / "parity-small", odd)
+    task = [] if "--regex" in given else ["--task", "parity"]
+    argv = [*task, *(part.format(odd=odd) for part in given), "--out", "out"]
+    assert run_command(main, argv) == 2
+    told = capsys.readouterr().err
+    assert re.match(r"error: out/config.json cannot hold '.*tr\\udcff.*', which is not UTF-8; rename", told)
+    assert not Path("out").exists()
 
 
 def test_list_names_every_task_and_model(capsys: pytest.CaptureFixture[str]) -> None:
