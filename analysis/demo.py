@@ -94,7 +94,7 @@ def _command(argv: Sequence[str] | None) -> None:
     arguments = parser.parse_args(argv)
     settings = validated(DemoSettings, given_fields(arguments, DemoSettings))
     folder = Path(arguments.out if arguments.out is not None else "out/demo")
-    check_writable(folder)
+    check_writable(folder, files=("report.md", "report.json"))
     console = Console()
     command = " ".join(["python -m analysis.demo", *(argv if argv is not None else sys.argv[1:])])
     print_report(_run_demo(folder, settings, command, console), folder, console)

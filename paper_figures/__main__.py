@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.framework.figures import checked_width, save_figure
-from analysis.framework.output import check_writable
+from analysis.framework.output import FILES, check_writable
 from analysis.framework.terminal import add_width_flag
 from automata.errors import InputError
 from implicit.command_line import CommandParser, add_allow_code_flag, run_command
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             _print_status(figure, store)
         return
     folder, width = Path(arguments.out), checked_width(arguments.width)
-    check_writable(folder)
+    check_writable(folder, files=[figure.name + ending for figure in figures for ending in FILES])
     failures = []
     if arguments.rerun:
         published = [figure.name for figure in figures if figure.published]
@@ -96,7 +96,7 @@ def _check_flags(arguments: Any) -> None:
 
 def _rerun(figures: Sequence[Figure], store: Store, results: Path, arguments: Any) -> list[str]:
     """Carry out the experiments and store their results; return what was said about failed runs."""
-    check_writable(results, "folder of the stored results")
+    check_writable(results, "folder of the stored results", [f"{figure.name}.json" for figure in figures])
     said = []
     for figure in figures:
         outcomes = carry_out(

@@ -13,6 +13,7 @@ from analysis.framework.figures import TEXT_WIDTH, checked_width, save_figure
 from analysis.framework.finding import Finding, Findings, for_caption, for_terminal
 from analysis.framework.needs import ANY_MODEL, Need
 from analysis.framework.output import (
+    FILES,
     RunIdentity,
     analysis_content,
     check_writable,
@@ -160,7 +161,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         folders = self.folders(runs, out)
         files = self._files(folders)
         for file in files:
-            check_writable(file.parent)
+            check_writable(file.parent, files=(file.name, *(self.name + ending for ending in FILES)))
         for file, of in zip(files, [runs] if len(files) == 1 else [[run] for run in runs], strict=True):
             refuse_other_runs(file, of)
         return self.answer(runs, self.fitted(settings, runs), folders, width), folders

@@ -134,13 +134,23 @@ def default_folder(run: Run, analysis: str) -> Path:
     return run.path / "analysis" / analysis
 
 
-def check_writable(folder: Path, field: str = "out") -> None:
-    """Refuse an output folder that cannot be made or written, before any work is done; nothing is written."""
+FILES = (".json", ".png", ".pdf", ".caption.txt")
+"""Endings of the files of an answer, behind its name."""
+
+
+def check_writable(folder: Path, field: str = "out", files: Iterable[str] = ()) -> None:
+    """Refuse an output folder that cannot be made or written, before any work is done; nothing is written.
+
+    So is one that holds folders in the place of the files.
+    """
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir():
         raise InputError(f"{field} is {folder}, but {there} is not a folder; give another path")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{field} is {folder}, but {there} may not be written; give another path")
+    for name in files:
+        if (folder / name).is_dir():
+            raise InputError(f"{folder / name} is a folder; move it away, or give another place")
 
 
 def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:

@@ -291,7 +291,7 @@ def _command(argv: Sequence[str] | None) -> None:
     folder = Path(arguments.out if arguments.out is not None else "out/report")
     runs = [load_run(run, allow_code=arguments.allow_code) for run in arguments.runs]
     require_different_names(runs)
-    check_writable(folder)
+    check_writable(folder, files=("report.md", "report.json"))
     refuse_other_runs(folder / "report.json", runs)
     console, began = Terminal(), time.monotonic()
     words = argv if argv is not None else sys.argv[1:]

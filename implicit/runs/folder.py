@@ -31,6 +31,7 @@ from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
+    HASHES,
     declared_tensors,
     identity,
     read_json,
@@ -193,8 +194,12 @@ class RunFolder:
     def held(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training here: `implicit.runs.folder.held`.
 
-        InputError if another one does, or a checkpoint would be written through a link.
+        InputError if another one does, a checkpoint would be written through a link, or a folder stands where
+        a file is to be written in the end.
         """
+        for file in (self.metrics_file, self.weights_file, self.path / HASHES):
+            if file.is_dir():
+                raise InputError(f"{file} is a folder; move it away, or give another folder with --out")
         for written in (self.checkpoint_file.parent.name, "tensorboard"):
             refuse_links(self.path, written)
         return held(self.path, lambda: self.begun)

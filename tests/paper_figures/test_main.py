@@ -229,6 +229,15 @@ def test_refuses_results_that_cannot_be_written(
     assert "error: folder of the stored results is" in refuses(command.main, ["good", *flags(tmp_path)])
 
 
+@pytest.mark.parametrize("planted", ["results/good.json", "out/good.pdf"])
+def test_a_folder_in_the_place_of_a_file_is_told_before_the_work(
+    planted: str, tmp_path: Path, results: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "carry_out", None)
+    (tmp_path / planted).mkdir(parents=True)
+    assert "is a folder; move it away" in refuses(command.main, ["good", *flags(tmp_path)])
+
+
 def test_missing_results_are_named_and_nothing_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: Refuses
 ) -> None:

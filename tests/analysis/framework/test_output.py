@@ -135,6 +135,18 @@ def test_results_are_not_written_through_a_link_out_of_the_run_folder(
     assert jacobian.main([str(tmp_path / "elsewhere"), *FEW]) == 0
 
 
+@pytest.mark.parametrize("ending", [".json", ".png", ".caption.txt"])
+def test_a_folder_in_the_place_of_a_result_is_told_before_the_work(
+    ending: str, make_run: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("lstm")
+    planted = run.path / "analysis" / "jacobian" / f"jacobian{ending}"
+    planted.mkdir(parents=True)
+    monkeypatch.setattr(type(jacobian.ANALYSIS), "answer", None)
+    assert jacobian.main([str(run.path), *FEW]) == 2
+    assert f"jacobian{ending} is a folder; move it away, or give another" in capsys.readouterr().err
+
+
 FILES = {f"convergence.{kind}" for kind in ("caption.txt", "json", "pdf", "png")}
 
 

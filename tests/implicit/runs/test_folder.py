@@ -88,6 +88,13 @@ def test_no_checkpoint_is_written_through_a_link_out_of_the_folder(tmp_path: Pat
         pass
 
 
+@pytest.mark.parametrize("planted", ["metrics.jsonl", "model.safetensors", "sha256.json"])
+def test_a_folder_in_the_place_of_a_file_is_told_before_the_training(planted: str, tmp_path: Path) -> None:
+    (tmp_path / planted).mkdir()
+    with pytest.raises(InputError, match=f"{planted} is a folder; move it away"), RunFolder(tmp_path).held():
+        pass
+
+
 ARGUMENTS = "--task parity --model lstm --d-model 4 --length 6 --steps 2 --warmup-steps 1 --out"
 
 
