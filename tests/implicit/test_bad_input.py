@@ -144,12 +144,12 @@ def widen_with_a_hole(folder: Path) -> None:
 
 
 def widen_with_a_hole_and_a_header(folder: Path) -> None:
-    """Ask for 64 MiB of weights from a file whose header stands for its size, of a tensor of another name."""
-    edit_config(sizes={"d_model": 1400})(folder)
-    header = json.dumps({"x": {"dtype": "F32", "shape": [2**25], "data_offsets": [0, 2**27]}}).encode()
+    """Ask for 0.8 GiB of weights from a file whose header stands for its size, of a tensor of another name."""
+    edit_config(sizes={"d_model": 5000})(folder)
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**28], "data_offsets": [0, 2**30]}}).encode()
     weights = folder / "run" / "model.safetensors"
     weights.write_bytes(len(header).to_bytes(8, "little") + header)
-    os.truncate(weights, 8 + len(header) + 2**27)
+    os.truncate(weights, 8 + len(header) + 2**30)
 
 
 WEIGHTS, CONFIG, METRICS = "run/model.safetensors", "run/config.json", "run/metrics.jsonl"
