@@ -15,6 +15,8 @@ LARGEST_ORDER = 6000
 """The default limit of a closure: a Cayley table of this order takes 290 MB."""
 _MOST_ENTRIES = 2**27
 """Entries of all maps of a closure, 1 GiB; 6000 maps of 20,000 states have as many."""
+_MOST_COMPOSED = 10**10
+"""Entries of all products of a map and a generator; half a minute."""
 
 
 def permutation_group(generators: Sequence[Sequence[int]], name: str | None = None) -> Monoid:
@@ -59,7 +61,7 @@ def transformation_closure(
     """Return all products of the given maps, with their Cayley table and a shortest word for each.
 
     InputError if the array is not ``[k, n]``, an entry is outside 0 … n-1, or there are more elements than
-    ``largest_order``, as soon as that is known.
+    ``largest_order`` or more entries of products than 10¹⁰, as soon as that is known.
 
     Args:
         generators: shape ``[k, n]``, entries in 0 … n-1; row a is the map i ↦ ``generators[a][i]``.
@@ -110,9 +112,11 @@ def transformation_closure(
             if key not in numbers:
                 if len(elements) == largest_order:
                     raise too_many
-                if len(elements) * degree > _MOST_ENTRIES:
+                entries = len(elements) * degree
+                if entries > _MOST_ENTRIES or entries * len(symbols) > _MOST_COMPOSED:
                     raise InputError(
-                        f"generators are maps of {degree} and have too many products; give smaller maps"
+                        f"generators are {len(symbols)} maps of {degree} and have too many products; give "
+                        "smaller or fewer maps"
                     )
                 numbers[key] = len(elements)
                 elements.append(product)
