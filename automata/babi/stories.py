@@ -8,9 +8,12 @@ Source: Weston et al. 2015, arXiv 1502.05698; catbAbI, Schlag et al. 2021, arXiv
 leaves out the last story of every file.
 """
 
+import bz2
+import gzip
 import lzma
 import os
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -18,9 +21,9 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from automata.data_files import LARGEST_FILE, read_file
+from automata.data_files import read_file
 from automata.errors import InputError, unknown_name
 
 StoryPart = Literal["train", "valid", "test"]
@@ -30,6 +33,13 @@ QUESTION = "?"
 """The word behind which an answer stands."""
 MOST_ENTRIES = 10**4
 """Files and folders below that of bAbI, which has some hundreds: a path may be any, such as ``/``."""
+LARGEST_TEXT = 2**26
+"""Bytes of all files together, also of an archive as it is unpacked; the largest set has 33 million."""
+MOST_LINES = 2 * 10**6
+"""Of all files together; the largest set has a million."""
+LONGEST_LINE = 10**4
+_TOO_MUCH = f"more than {LARGEST_TEXT} bytes or {MOST_LINES} lines; give one set of bAbI's files"
+_COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _FILE = re.compile(r"qa(\d{1,2})_(train|valid|test)\.txt")
 
 
@@ -80,8 +90,8 @@ class Story:
 def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> list[Story]:
     r"""Read the stories of one file from its lines; its name is for errors.
 
-    InputError if a line does not begin with a number, a story does not begin with 1, or a question has no
-    answer of one word.
+    InputError if a line does not begin with a number or has more letters than ``LONGEST_LINE``, a story does
+    not begin with 1, or a question has no answer of one word.
 
     Example:
         >>> lines = ["1 Mary went home.", "2 Where is Mary?\thome\t1", "1 How do you go?\tn,n\t4 5"]
@@ -92,7 +102,9 @@ def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> li
     for place, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        number, _, rest = line.strip("\n").partition(" ")
+        if len(line) > LONGEST_LINE:
+            raise InputError(f"line {place} of {name} has more than {LONGEST_LINE} letters; give a sentence")
+        number, _, rest = line.strip("\r\n").partition(" ")
         if not number.isdecimal():
             raise InputError(f"line {place} of {name} begins with {number!r}; give a number and a sentence")
         if number == "1":
@@ -109,14 +121,15 @@ def parse_stories(lines: Iterable[str], task: int, name: str = "the text") -> li
                     "'question?', a tab and the answer"
                 )
             words.append(answer)
-        stories[-1].extend(words)
+        stories[-1].extend(map(sys.intern, words))  # few words make up all stories
     return [Story(task, tuple(words)) for words in stories]
 
 
 def read_stories(path: str | os.PathLike[str], part: StoryPart, *, last_story: bool = False) -> list[Story]:
     r"""Read the stories of a part, task by task.
 
-    InputError if the path cannot be read, holds no file of the part, or one that is not as it should be.
+    InputError if the path cannot be read, holds no file of the part, one that is not as it should be, or more
+    than ``LARGEST_TEXT`` bytes or ``MOST_LINES`` lines.
 
     Args:
         path: a folder with files ``qa1_train.txt`` and so on, at any depth, or a ``.tar.gz`` of one.
@@ -132,8 +145,11 @@ def read_stories(path: str | os.PathLike[str], part: StoryPart, *, last_story: b
     """
     if part not in get_args(StoryPart):
         raise unknown_name("part", str(part), get_args(StoryPart))
-    files = {}
+    files, size, lines = {}, 0, 0
     for name, text in _files(Path(path)):
+        size, lines = size + len(text), lines + text.count("\n")
+        if size > LARGEST_TEXT or lines > MOST_LINES:
+            raise InputError(f"{path} holds {_TOO_MUCH}")
         found = _FILE.fullmatch(name.rpartition("/")[2])
         if found and found[2] == part:
             if int(found[1]) in files:
@@ -143,7 +159,7 @@ def read_stories(path: str | os.PathLike[str], part: StoryPart, *, last_story: b
         raise InputError(f"{path} holds no file such as qa1_{part}.txt; give the folder of bAbI's files")
     stories: list[Story] = []
     for task, (name, text) in sorted(files.items()):
-        read = parse_stories(text.splitlines(), task, name)
+        read = parse_stories(text.split("\n"), task, name)
         stories.extend(read if last_story else read[:-1])
     return stories
 
@@ -156,21 +172,41 @@ def _files(path: Path) -> Iterator[tuple[str, str]]:
             if len(found) > MOST_ENTRIES:
                 raise InputError(f"{path} holds more than {MOST_ENTRIES} files; give the folder of bAbI's")
             for file in sorted(file for file in found if file.match("qa*.txt")):
-                yield str(file), read_file(file).decode("utf-8-sig")
+                yield str(file), read_file(file, LARGEST_TEXT).decode("utf-8-sig")
             return
-        with tarfile.open(fileobj=BytesIO(read_file(path))) as archive:
-            size = 0
-            for member in archive:
-                size += member.size
-                if size > LARGEST_FILE:  # told before it is unpacked
-                    raise InputError(f"{path} unpacks to more than {LARGEST_FILE} bytes; give a folder")
+        with tarfile.open(fileobj=BytesIO(_unpacked(path)), mode="r:") as archive:
+            for number, member in enumerate(archive):
+                if number == MOST_ENTRIES:
+                    raise InputError(
+                        f"{path} holds more than {MOST_ENTRIES} files; give the folder of bAbI's"
+                    )
                 content = archive.extractfile(member) if _FILE.fullmatch(Path(member.name).name) else None
                 if content is not None:
-                    yield member.name, content.read().decode("utf-8-sig")
-    except (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError) as error:
+                    yield member.name, content.read(LARGEST_TEXT + 1).decode("utf-8-sig")
+    except (
+        OSError,
+        EOFError,
+        KeyError,
+        RecursionError,
+        tarfile.TarError,
+        zlib.error,
+        lzma.LZMAError,
+    ) as error:
         raise InputError(f"{path} cannot be read ({error}); give a folder or a .tar.gz") from error
     except UnicodeDecodeError as error:
         raise InputError(f"a file of {path} is not UTF-8 ({error}); give the files of bAbI") from error
+
+
+def _unpacked(path: Path) -> bytes:
+    """The bytes of an archive, unpacked: its headers can be as large as its files."""
+    content = read_file(path, LARGEST_TEXT)
+    for magic, opened in _COMPRESSED.items():
+        if content.startswith(magic):
+            with opened(BytesIO(content)) as file:
+                content = file.read(LARGEST_TEXT + 1)
+            if len(content) > LARGEST_TEXT:
+                raise InputError(f"{path} unpacks to {_TOO_MUCH}")
+    return content
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import tarfile
 from collections import Counter
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,48 @@ def test_a_folder_of_everything_is_not_walked(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("automata.babi.stories.MOST_ENTRIES", 2)
     with pytest.raises(InputError, match=r"en holds more than 2 files; give the folder of bAbI's"):
         read_stories(folder, "test")
+
+
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        ([("x" * 2**15, {})], "unpacks to more than"),  # a name is a header, which is read whole
+        ([("qa1_train.txt", {"size": 2**15})], "unpacks to more than"),
+        ([("x", {}), ("y", {}), ("z", {})], "holds more than 2 files"),
+        ([("qa1_train.txt", {"type": tarfile.SYMTYPE, "linkname": "qa1_train.txt"})], "cannot be read"),
+        ([("qa1_train.txt", {"type": tarfile.LNKTYPE, "linkname": "missing"})], "cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
+def test_archives_of_strangers_are_bounded(
+    members: list[tuple[str, dict[str, Any]]],
+    sentence: str,
+    mode: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("automata.babi.stories.LARGEST_TEXT", 2**14)  # tar fills up to 10240
+    monkeypatch.setattr("automata.babi.stories.MOST_ENTRIES", 2)
+    path = tmp_path / "babi.tar"
+    with tarfile.open(path, mode) as archive:
+        for name, fields in members:
+            member = tarfile.TarInfo(name)
+            for field, value in fields.items():
+                setattr(member, field, value)
+            archive.addfile(member, BytesIO(bytes(member.size)))
+    with pytest.raises(InputError, match=sentence):
+        read_stories(path, "train")
+
+
+def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path, "qa1_train.txt", "qa2_train.txt")
+    for bound, most in (("MOST_LINES", FILE.count("\n") + 2), ("LARGEST_TEXT", len(FILE) + 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"automata.babi.stories.{bound}", most)
+            with pytest.raises(InputError, match="give one set of bAbI's files"):
+                read_stories(folder, "train")
+    with pytest.raises(InputError, match="line 1 of the text has more than 10000 letters"):
+        parse_stories(["1 " + "ab " * 10**4], 1)
 
 
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
