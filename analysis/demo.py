@@ -14,7 +14,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
 from analysis.framework.output import check_writable, written_together
-from analysis.framework.terminal import add_output_flag
+from analysis.framework.terminal import Terminal, add_output_flag
 from analysis.report import collect, print_report, write_report
 from analysis.report.tasks import ReportSettings, comparison_tasks, perform_all, tasks_of, two_processes
 from implicit.checked_config import validated
@@ -95,7 +95,7 @@ def _command(argv: Sequence[str] | None) -> None:
     settings = validated(DemoSettings, given_fields(arguments, DemoSettings))
     folder = Path(arguments.out if arguments.out is not None else "out/demo")
     check_writable(folder, files=("report.md", "report.json"))
-    console = Console()
+    console = Terminal()
     command = " ".join(["python -m analysis.demo", *(argv if argv is not None else sys.argv[1:])])
     print_report(_run_demo(folder, settings, command, console), folder, console)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from implicit.command_line import CommandParser, read_number, run_command
 from implicit.compiled.compile import compile_run
 from implicit.compiled.weights import Gains
@@ -30,10 +30,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     run = compile_run(task, arguments.out, Gains(**numbers), damping=damping)
     machine = run.task.machine()
     assert machine is not None  # or it would not have been compiled
-    print(
+    told = (
         f"{run.path}: {run.config.model} for {run.task.name}, compiled, not trained: {machine.state_count} "
         f"states, {machine.token_count} tokens, {run.model.parameter_count()} parameters"
     )
+    print(printable(told))
 
 
 def _parser() -> CommandParser:

@@ -99,12 +99,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{measured['accuracy']:.4f} at length {length}{_baseline(measured)}"
         for length, measured in last["validation"].items()
     )
-    print(
-        f"{printable(run.path)} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
+    told = (
+        f"{run.path} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}{_length(last)}, "
         f"validation accuracy {accuracies}"
         + "".join(f"; {why}" for why in (run_ending(run), shortfall) if why)
     )
+    print(printable(told))
 
 
 def _parameters(config: TrainConfig) -> int:

@@ -11,13 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from analysis.framework.figures import checked_width, save_figure
 from analysis.framework.output import FILES, check_writable
-from analysis.framework.terminal import add_width_flag
-from automata.errors import InputError
+from analysis.framework.terminal import Terminal, add_width_flag
+from automata.errors import InputError, printable
 from implicit.command_line import CommandParser, add_allow_code_flag, run_command
 from implicit.runs.files import read_settings
 from paper_figures.experiments.runner import CLUSTERS, carry_out, sentences
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]
     if arguments.list:
-        Console().print(claims_table(figures), "")
+        Terminal().print(claims_table(figures), "")
         return
     if arguments.summary:
         print(summary(figures))
@@ -69,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for figure, found in pictures:
         png, pdf = save_figure(figure.picture(found, width), folder, figure.name, figure.caption(found))
         numbers = "numbers as published" if figure.published else f"results of {found.date}"
-        print(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {numbers}")
+        print(printable(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {numbers}"))
     if failures:
         raise SystemExit(UNFINISHED)
 
@@ -77,9 +76,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _print_status(figure: Figure, store: Store) -> None:
     """Print the runs of a figure, or that it has none."""
     if figure.published:
-        Console().print(f"{figure.name}: no runs, its numbers are as their authors print them", "")
+        Terminal().print(f"{figure.name}: no runs, its numbers are as their authors print them", "")
     else:
-        Console().print(status_table(figure, store.outcomes(figure.experiment)), "")
+        Terminal().print(status_table(figure, store.outcomes(figure.experiment)), "")
 
 
 def _check_flags(arguments: Any) -> None:
@@ -109,7 +108,7 @@ def _rerun(figures: Sequence[Figure], store: Store, results: Path, arguments: An
             device=arguments.device or "cpu",
         )
         for sentence in sentences(outcomes, store):
-            print(f"{figure.name}: {sentence}", file=sys.stderr)
+            print(printable(f"{figure.name}: {sentence}"), file=sys.stderr)
             said.append(sentence)
         if not all(outcome.complete for outcome in outcomes):
             raise SystemExit(UNFINISHED)
@@ -130,7 +129,7 @@ def status_table(figure: Figure, outcomes: Sequence[Outcome]) -> Table:
             outcome.point.name,
             status if outcome.records else "missing",
             ", ".join(outcome.values) or "-",
-            outcome.failure or "",
+            printable(outcome.failure or ""),  # a cell cuts what becomes longer than it was measured
         )
     return table
 

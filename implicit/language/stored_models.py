@@ -16,7 +16,8 @@ from torch.nn.modules.module import (
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 from transformers.utils import is_peft_available, logging
 
-from automata.errors import InputError
+from automata.errors import InputError, printable, warn_caller
+from implicit.language.quiet import only_errors_of
 from implicit.models.registry import SURELY_SMALL
 from implicit.runs.files import declared_tensors
 from implicit.training.train import available_device
@@ -137,23 +138,29 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
     """Return the causal language model of a folder, ready to be evaluated, and its tokenizer.
 
     The folder was written by ``save_pretrained``, of a model of this toolkit or of any other in
-    `transformers`. One that lacks weights, or whose tokenizer has more tokens than the model, is refused.
+    `transformers`. One that lacks weights, or whose tokenizer has more tokens than the model, is refused; a
+    warning tells of weights that no module takes.
     """
     check_model_folder(folder)
     place = available_device(device)
     try:
-        with _no_progress_bar():
+        with _no_progress_bar(), only_errors_of("transformers"):
             _check_asked(folder)  # before the tokenizer, with which the configuration is read
             tokenizer = AutoTokenizer.from_pretrained(folder, **HERE)
             model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **HERE)
     except Exception as error:  # of a configuration, transformers raises what its first use raises
         reason = str(error).strip().partition("\n")[0].rstrip(".")
+        if "ignore_mismatched_sizes" in reason:  # and which weights these are, in a report that is not shown
+            reason = "its weights are of other sizes than config.json says"
         raise InputError(f"model {folder} cannot be read ({reason}); write it again") from None
     if told["missing_keys"]:
         lacking = min(told["missing_keys"])
         raise InputError(
             f"model {folder} lacks weights, {lacking} for one, and would be random; write it again"
         )
+    if told["unexpected_keys"]:
+        left_out = printable(min(told["unexpected_keys"]))
+        warn_caller(f"model {folder} leaves out weights of its files, {left_out} for one", UserWarning)
     most = max(tokenizer.get_vocab().values(), default=0)
     if most >= model.config.vocab_size:
         raise InputError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.folder import Metrics
@@ -63,7 +63,7 @@ class ProgressLines:
         if not self._told:
             task = config.task if isinstance(config.task, str) else "a task of its own"
             print(
-                f"training {config.model} ({self._parameters:,} parameters) on {task}: up to "
+                f"training {config.model} ({self._parameters:,} parameters) on {printable(task)}: up to "
                 f"{config.steps:,} steps of {config.batch_size} sequences of {config.length} tokens, "
                 f"learning rate {config.optimizer.learning_rate:g}, seed {config.seed}",
                 file=sys.stderr,

@@ -24,9 +24,10 @@ from paper_figures.experiments.grid import TRAINING, Experiment, Measurement, Po
 
 FORMAT = 1
 Record = Mapping[str, Any]  # how one training or measurement ended, as its file holds it; see `Store.write`
-_FIELDS = {
-    "point", "settings", "config", "measurement", "measurement_settings", "status", "run", "value", "failure",
-    "seconds", "date", "environment", "format",
+_FIELDS: dict[str, Any] = {
+    "point": str, "settings": dict, "config": dict, "measurement": str, "measurement_settings": dict,
+    "status": str, "run": dict | None, "value": object, "failure": str | None, "seconds": int | float,
+    "date": str, "environment": dict, "format": int,
 }  # fmt: skip
 
 
@@ -103,7 +104,7 @@ class Store:
         if not path.is_file():
             return None
         content = read_json(path)
-        if not isinstance(content, dict) or set(content) != _FIELDS:
+        if not _is_record(content, TRAINING if measurement is None else measurement.name):
             raise InputError(f"{path} is no record of an experiment; remove it to have it made again")
         if content["format"] != FORMAT or content["point"] != point.identifier:
             raise InputError(
@@ -160,3 +161,15 @@ class Store:
             records = {record["measurement"]: record for record in read if record is not None}
             found.append(Outcome(point, records, self.ended(point, experiment.measurements)))
         return found
+
+
+def _is_record(content: Any, name: str) -> bool:
+    """Return whether this is the record of a training or a measurement of that name."""
+    return (
+        isinstance(content, dict)
+        and content.keys() == _FIELDS.keys()
+        and all(isinstance(content[field], kind) for field, kind in _FIELDS.items())
+        and content["measurement"] == name
+        and content["status"] == ("done" if content["failure"] is None else "failed")
+        and not any(isinstance(value, dict | list) for value in content["environment"].values())
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from automata.errors import printable
 from implicit.command_line import run_command
 from implicit.runs.loading import Run
 from paper_figures import __main__ as command
@@ -196,6 +197,25 @@ def test_status_shows_every_run(
     first, second = capsys.readouterr().out.splitlines()[-3:-1]
     assert first.split()[1:] == ["done", "even"]
     assert second.rstrip().split(maxsplit=3)[1:] == ["failed", "-", "even: ValueError: odd"]
+
+
+def test_records_of_strangers_are_shown_as_they_are(
+    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit):
+        command.main(["failing", *flags(tmp_path)])
+    evil = "\x1b[31mEVIL\u202e[/b]"
+    for file in (tmp_path / "experiments" / "records").glob("*/even-*.json"):
+        record = json.loads(file.read_text())
+        file.write_text(json.dumps({**record, "date": f"9{evil}", "failure": record["failure"] and evil}))
+    capsys.readouterr()
+    command.main(["failing", "--status", "--experiments", str(tmp_path / "experiments")])
+    with pytest.raises(SystemExit):
+        command.main(["failing", *flags(tmp_path)])
+    out, err = capsys.readouterr()
+    assert (out.count(printable(evil)), err.count(printable(evil))) == (2, 1)
+    assert (out + err).replace("\n", "").isprintable()
 
 
 BAD_INPUT = {

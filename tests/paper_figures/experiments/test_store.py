@@ -51,6 +51,11 @@ def test_what_was_measured_of_other_weights_does_not_count(tmp_path: Path) -> No
         ({"point": "other"}, "and point other"),
         ("{", "is not valid JSON"),
         ("[1]", "is no record"),
+        ({"measurement": ["a"]}, "is no record"),
+        ({"failure": 5}, "is no record"),
+        ({"failure": "E"}, "is no record"),  # of a training that is done
+        ({"seconds": "x"}, "is no record"),
+        ({"environment": {"torch": [1]}}, "is no record"),
     ],
     ids=str,
 )

@@ -1,7 +1,9 @@
 """The command: all tasks on small models, what it writes, and bad input."""
 
 import json
+import logging
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,21 @@ def test_the_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     for name in (*(f"local_{task}" for task in LOCAL_SETS), *(f"tracking_{task}" for task in TRACKING_TASKS)):
         assert sum(line.startswith(f"{name} ") for line in lines) == 1
+
+
+@pytest.mark.filterwarnings("default:.*leaves out weights:UserWarning")
+def test_names_of_weights_are_shown_as_they_are(
+    folders: Folders, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(folders("gpt2"), model)
+    weights = load_file(model / "model.safetensors")
+    save_file({**weights, "\x1b[31mEVIL": torch.ones(1)}, model / "model.safetensors", {"format": "pt"})
+    monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [logging.StreamHandler(sys.stderr)])
+    assert main([str(model), "--tasks", "tracking_parity", "--documents", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert "leaves out weights of its files, \\x1b[31mEVIL for one" in err
+    assert "\x1b" not in out + err
 
 
 BAD: list[tuple[list[str], str]] = [
