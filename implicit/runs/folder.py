@@ -141,7 +141,7 @@ class RunFolder:
         try:
             _, metadata = declared_tensors(self.checkpoint_file)
             return int(json.loads(metadata["progress"])["step"])
-        except (InputError, KeyError, TypeError, ValueError):
+        except (InputError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return 0
 
     def read_values(self) -> dict[str, Any]:

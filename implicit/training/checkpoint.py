@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from automata.checks import check_memory
+from automata.checks import check_integer, check_memory, check_number
 from automata.errors import InputError
 from implicit.config.curriculum import Growth
+from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors, write_tensors
 from implicit.runs.loading import take_dtype
@@ -53,8 +54,22 @@ class Progress:
         growth: dict[str, Any] | None = None,
         tokens: int = 0,
     ) -> "Progress":
-        """Return the progress that a checkpoint tells as JSON; a TypeError if it tells something else."""
-        return cls(step, seconds, target_met, Growth(**(growth or {})), tokens)
+        """Return the progress that a checkpoint tells as JSON; TypeError or InputError for something else."""
+        counts = {"step": step, "target_met": target_met, "tokens": tokens}
+        for field, value in counts.items():
+            check_integer(field, value, 0, 2**63 - 1)
+        check_number("seconds", seconds, finite=True)
+        grown = Growth(**(growth or {}))
+        for field in ("length", "final_from"):
+            if getattr(grown, field) is not None:
+                check_integer(field, getattr(grown, field), 1)
+        check_number("accuracy", grown.accuracy, finite=True)
+        return cls(step, seconds, target_met, grown, tokens)
+
+    def check_unfinished(self, config: TrainConfig) -> None:
+        """Refuse what stands at no step of a run between two others; InputError."""
+        check_integer("length", self.growth.length or 1, 1, config.length)
+        check_integer("step", self.step, 0, config.last_step(self.growth) - 1)
 
 
 def save_checkpoint(
@@ -86,11 +101,19 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: Path, model: SequenceModel, optimizer: Optimizer, batch_size: int | None = None, run: str = ""
+    path: Path,
+    model: SequenceModel,
+    optimizer: Optimizer,
+    batch_size: int | None = None,
+    run: str = "",
+    config: TrainConfig | None = None,
+    *,
+    configured: bool = False,
 ) -> tuple[Progress, PassedState | None]:
     """Put model and optimiser back into the state that was saved; return the progress and what was passed.
 
-    The optimiser is of the class that was saved; what was passed has any size of batch if that is None.
+    The optimiser is of the class that was saved; one that was ``configured`` keeps its own options. What was
+    passed has any size of batch if that is None. With a configuration, the progress is one of its run.
     """
     _check_header(path, model, batch_size, run)
     tensors, metadata = read_tensors(path)
@@ -98,16 +121,21 @@ def load_checkpoint(
     check_tensors(path, parts[_MODEL], _named(model))
     try:
         progress = Progress.of(**_read(path, metadata, "progress"))
+        if config is not None:
+            progress.check_unfinished(config)
+    except InputError as error:
+        raise InputError(f"{path} does not tell the step: {error}; {_REMEDY}") from None
     except TypeError:
         raise InputError(f"{path} does not tell the step; {_REMEDY}") from None
     _refuse_nan(parts[PREFIX], f"restore {path}, or {_REMEDY}")
     # Copied into storage that torch aligned, for the bits of a matrix product may depend on the alignment.
     model.load_state_dict({name.removeprefix(_MODEL): tensor for name, tensor in parts[_MODEL].items()})
     try:
-        restore_optimizer(model, optimizer, parts[PREFIX], _read(path, metadata, "optimizer"))
+        description = _read(path, metadata, "optimizer")
+        restore_optimizer(model, optimizer, parts[PREFIX], description, configured=configured)
     except InputError as error:
         raise InputError(f"{path}: {error}; {_REMEDY}") from None
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise InputError(f"{path} does not tell the state of the optimiser; {_REMEDY}") from None
     passed = {
         name.removeprefix(_CARRIED): tensor.to(model.device) for name, tensor in parts[_CARRIED].items()
@@ -165,7 +193,8 @@ def _check_header(path: Path, model: SequenceModel, batch_size: int | None, run:
 def _refuse_nan(tensors: dict[str, torch.Tensor], remedy: str) -> None:
     """Refuse a state of the optimiser with NaN; infinity may stand for a best value so far."""
     for name, tensor in tensors.items():
-        if bool(tensor.isnan().any()):
+        whole = tensor.float() if tensor.is_floating_point() and tensor.element_size() == 1 else tensor
+        if bool(whole.isnan().any()):
             raise InputError(f"tensor {name!r} holds NaN; {remedy}")
 
 
@@ -190,5 +219,5 @@ def _read(path: Path, metadata: dict[str, str], name: str, default: Any = None) 
         return default
     try:
         return json.loads(metadata[name])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{path} holds a {name} that is not valid JSON; {_REMEDY}") from None

@@ -98,7 +98,9 @@ def take_steps(
     done, passed, run = Progress(), None, folder.identity
     if folder.checkpoint_file.is_file():
         sequences = config.sequences(config.length)
-        done, passed = load_checkpoint(folder.checkpoint_file, model, optimizer, sequences, run)
+        done, passed = load_checkpoint(
+            folder.checkpoint_file, model, optimizer, sequences, run, config, configured=own.optimizer is None
+        )
     baselines = majority_baselines(config, task) if baselines is None else baselines
     # What was measured after the checkpoint is measured again.
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]

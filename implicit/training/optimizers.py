@@ -115,9 +115,17 @@ def describe_optimizer(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str
 
 
 def restore_optimizer(
-    model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], description: Mapping[str, Any]
+    model: nn.Module,
+    optimizer: Optimizer,
+    tensors: Mapping[str, Tensor],
+    description: Mapping[str, Any],
+    *,
+    configured: bool = False,
 ) -> None:
-    """Undo `describe_optimizer`, for an optimiser of the same class on a model with the same parameters."""
+    """Undo `describe_optimizer`, for an optimiser of the same class on a model with the same parameters.
+
+    One that was ``configured``, by `make_optimizer`, takes moments and steps alone, and keeps its options.
+    """
     if description["class"] not in (_class(optimizer), type(optimizer).__qualname__):  # as it was stored once
         raise InputError(f"the optimiser was {description['class']}, not {_class(optimizer)}")
     names = _parameter_names(model, optimizer)
@@ -143,6 +151,9 @@ def restore_optimizer(
         {**_from_json(group, tensor), "params": [numbers[name] for name in group["params"]]}
         for group in description["param_groups"]
     ]
+    if configured:
+        groups = optimizer.state_dict()["param_groups"]
+        _check_moments(optimizer, state)
     further = _from_json(description.get("further", {}), tensor)
     if unread:
         raise InputError(f"tensor {min(unread)!r} is unexpected")
@@ -153,6 +164,29 @@ def restore_optimizer(
             held = optimizer.state[parameters[number]]
             if isinstance(value, Tensor) and isinstance(held.get(key), Tensor):
                 held[key] = value.to(held[key].device)
+
+
+_OF_STEPS = (torch.float32, torch.float64)  # the default dtype where the run began decides
+
+
+def _check_moments(optimizer: Optimizer, state: Mapping[int, Any]) -> None:
+    """Refuse another state than AdamW and Muon have of each parameter after a step, or none before."""
+    places = [
+        (parameter, {"momentum_buffer"} if "momentum" in group else {"step", "exp_avg", "exp_avg_sq"})
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    ]
+    for number, held in state.items():
+        parameter, names = places[number]
+        if not isinstance(held, dict) or set(held) != names:
+            raise InputError(f"the state of a parameter does not hold {', '.join(sorted(names))} alone")
+        for name, value in held.items():
+            wanted = torch.empty(()) if name == "step" else parameter
+            known = isinstance(value, Tensor) and value.shape == wanted.shape
+            if not known or value.dtype not in (_OF_STEPS if name == "step" else (parameter.dtype,)):
+                raise InputError(f"{name} is of another shape or dtype than that of its parameter")
+            if name == "step" and value < 0:
+                raise InputError(f"step is {value.item():g}; give at least 0")
 
 
 def _class(optimizer: Optimizer) -> str:

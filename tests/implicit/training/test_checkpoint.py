@@ -17,6 +17,7 @@ from torch.optim import AdamW, Optimizer
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Growth
+from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import build_model
 from implicit.models.torch_rnn import TorchRNNConfig
@@ -157,6 +158,23 @@ def without_class(metadata: dict[str, str]) -> str:
     return json.dumps(description)
 
 
+def changed_progress(**values: Any) -> Change:
+    def change(_: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+        metadata["progress"] = json.dumps({**json.loads(metadata["progress"]), **values})
+
+    return change
+
+
+def changed_options(_: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+    description = json.loads(metadata["optimizer"])
+    description["param_groups"][0].update(betas=5, eps="x", weight_decay=[1], amsgrad=True, maximize=True)
+    metadata["optimizer"] = json.dumps(description)
+
+
+def changed_moment(moment: torch.Tensor, of: str = "exp_avg") -> Change:
+    return lambda tensors, _: tensors.update({f"optimizer.head.bias.{of}": moment})
+
+
 FAULTS: dict[str, tuple[Change, str]] = {
     "moment with NaN": (
         lambda tensors, _: tensors["optimizer.head.bias.exp_avg"].fill_(torch.nan),
@@ -184,14 +202,52 @@ FAULTS: dict[str, tuple[Change, str]] = {
         lambda _, metadata: metadata.update(optimizer=without_class(metadata)),
         "does not tell the state of the optimiser",
     ),
+    **{
+        f"{field} {value}": (changed_progress(**{field: value}), f"does not tell the step: {field} is ")
+        for field, value in [
+            *(("step", value) for value in ("x", -5, 2.5, 10**30, 4)),  # of a run of four steps
+            *(("seconds", "x"), ("tokens", "x"), ("target_met", None)),
+        ]
+    },
+    "length of growth": (changed_progress(growth={"length": "x"}), "does not tell the step: length is"),
+    "growth too long": (changed_progress(growth={"length": 10**9}), "does not tell the step: length is"),
+    "deep JSON": (lambda _, metadata: metadata.update(optimizer="[" * 10**5), "that is not valid JSON"),
+    "moment of another shape": (changed_moment(torch.ones(3)), "exp_avg is of another shape or dtype"),
+    "moment of integers": (changed_moment(torch.ones(2, dtype=torch.int8)), "exp_avg is of another shape"),
+    "moment of float8": (
+        changed_moment(torch.ones(2).to(torch.float8_e4m3fn)),
+        "exp_avg is of another shape",
+    ),
+    "negative step": (changed_moment(torch.tensor(-1.0), "step"), "step is -1; give at least 0"),
 }
 
 
 @pytest.mark.parametrize(("change", "sentence"), FAULTS.values(), ids=FAULTS)
 def test_faulty_checkpoint_is_refused(change: Change, sentence: str, tmp_path: Path) -> None:
     path = edited(change, tmp_path)
+    config = TrainConfig.of(task="parity", model="lstm", steps=4, warmup_steps=1, length=4)
     with pytest.raises(InputError, match=sentence):
-        load_checkpoint(path, *pair(0), batch_size=2)
+        load_checkpoint(path, *pair(0), batch_size=2, config=config, configured=True)
+
+
+def test_options_are_those_of_the_configuration(tmp_path: Path) -> None:
+    model, optimizer = pair(0)
+    before = optimizer.state_dict()["param_groups"]
+    load_checkpoint(edited(changed_options, tmp_path), model, optimizer, configured=True)
+    assert optimizer.state_dict()["param_groups"] == before
+    assert optimizer.state_dict()["state"]
+
+
+@pytest.mark.parametrize("name", ["AdamW", "Muon with AdamW"])
+def test_a_configured_optimiser_takes_its_moments_back(name: str, tmp_path: Path) -> None:
+    model = build_model("lstm", {"d_model": 4}, make_task("parity"))
+    optimizers = [OPTIMIZERS[name](model) for _ in range(2)]
+    take_steps(model, optimizers[0], 2)
+    save_checkpoint(tmp_path / "state", model, optimizers[0], Progress(2))
+    load_checkpoint(tmp_path / "state", model, optimizers[1], configured=True)
+    whole, restored = (optimizer.state_dict() for optimizer in optimizers)
+    torch.testing.assert_close(restored["state"], whole["state"], rtol=0, atol=0)
+    assert restored["param_groups"] == whole["param_groups"]
 
 
 def test_growth_is_kept_and_not_known_of_the_version_before(tmp_path: Path) -> None:
