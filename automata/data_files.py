@@ -169,12 +169,7 @@ def strict_json(content: str | bytes, name: str, remedy: str = "correct it there
         text = (content.encode() if isinstance(content, str) else content).decode("utf-8")
         if sum(map(text.count, ",[{")) > MOST_VALUES:
             raise InputError(f"holds more than {MOST_VALUES} values")
-        value = json.loads(
-            text.removeprefix("\ufeff"),
-            object_pairs_hook=without_repetition,
-            parse_constant=_no_literal,
-            parse_float=_finite_float,
-        )
+        value = _STRICT.decode(text.removeprefix("\ufeff"))
         if "\\ud" in text.casefold():
             json.dumps(value, ensure_ascii=False).encode()
         _check_depth(value)
@@ -211,6 +206,11 @@ def _finite_float(text: str) -> float:
     if math.isinf(number):
         raise InputError("holds a number beyond float64")
     return number
+
+
+_STRICT = json.JSONDecoder(  # made once, for a file may have many lines of JSON
+    object_pairs_hook=without_repetition, parse_constant=_no_literal, parse_float=_finite_float
+)
 
 
 def _check_depth(content: Any) -> None:

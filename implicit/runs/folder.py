@@ -17,12 +17,13 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from automata.data_files import TEMPORARY_SUFFIX, leftovers, strict_json
+from automata.data_files import MOST_VALUES, TEMPORARY_SUFFIX, leftovers, strict_json
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
 from implicit.config.flat import flatten
@@ -81,6 +82,8 @@ def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
 
 Metrics = dict[str, Any]
 """One entry of ``metrics.jsonl``."""
+MOST_ENTRIES = 10**6
+"""In a file of metrics."""
 
 
 def read_entries(file: Path, *, partial: bool = False) -> list[Metrics]:
@@ -89,8 +92,12 @@ def read_entries(file: Path, *, partial: bool = False) -> list[Metrics]:
         text = read_stored(file).decode("utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{file} is not text; restore it or train again") from None
+    if text.count("\n") > MOST_ENTRIES or sum(map(text.count, ",[{")) > MOST_VALUES:
+        raise InputError(
+            f"{file} has more than {MOST_ENTRIES} lines or {MOST_VALUES} values; restore it or train again"
+        )
     metrics = []
-    for number, line in enumerate((text[: text.rfind("\n") + 1] if partial else text).splitlines(), start=1):
+    for number, line in enumerate(StringIO(text[: text.rfind("\n") + 1] if partial else text), start=1):
         try:
             entry = strict_json(line, "line")
         except InputError:

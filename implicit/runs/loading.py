@@ -212,15 +212,14 @@ def untrained_run(config: TrainConfig) -> Run:
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give a model the floating dtype of a file's tensors, which the default dtype of this process is not.
 
-    Nothing happens where the tensors have several, or the model has it. Complex tensors get that of their
-    parts: ``nn.Module.to`` would drop the imaginary ones.
+    Nothing happens where the tensors have several, or one of a byte, in which nothing computes. Complex
+    tensors get that of their parts: ``nn.Module.to`` would drop the imaginary ones.
     """
     stored, own = (
         {tensor.dtype for tensor in named.values() if tensor.is_floating_point()}
         for named in (tensors, model.state_dict())
     )
-    if len(stored) == 1 and stored != own:
-        (real,) = stored
+    if len(stored) == 1 and stored != own and (real := next(iter(stored))).itemsize > 1:
         for tensor in (*model.parameters(), *model.buffers()):
             if tensor.is_floating_point() or tensor.is_complex():
                 tensor.data = tensor.data.to(real.to_complex() if tensor.is_complex() else real)

@@ -33,6 +33,18 @@ def begun(tmp_path: Path) -> RunFolder:
     return run
 
 
+@pytest.mark.parametrize(("bound", "most"), [("MOST_ENTRIES", 1), ("MOST_VALUES", 5)])
+def test_metrics_are_bounded_before_they_are_read(
+    bound: str, most: int, begun: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun.write_metrics([{"step": 1, "seconds": 1.0}, {"step": 2, "text": "a\u2028b"}])
+    monkeypatch.setattr(folder_module, bound, most + 1)
+    assert [entry["step"] for entry in begun.read_metrics()] == [1, 2]
+    monkeypatch.setattr(folder_module, bound, most if bound == "MOST_ENTRIES" else 3)
+    with pytest.raises(InputError, match=r"metrics\.jsonl has more than .* restore it or train again"):
+        begun.read_metrics()
+
+
 def test_the_checkpoint_stays_until_the_weights_are(
     begun: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
+from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.seeded import Seeded
@@ -93,6 +94,15 @@ def test_a_run_goes_on_in_its_own_dtype(tmp_path: Path, default_dtype: Callable[
     train_until(2, config, tmp_path / "run")
     default_dtype(torch.float64)
     assert torch.equal(train(config, tmp_path / "run", progress=False).model(tokens), expected)
+
+
+def test_weights_of_a_byte_are_refused(stored_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(stored_run, tmp_path / "run")
+    weights, _ = read_tensors(tmp_path / "run" / "model.safetensors")
+    bytes_each = {name: weight.to(torch.float8_e4m3fn) for name, weight in weights.items()}
+    write_tensors(tmp_path / "run" / "model.safetensors", bytes_each)
+    with pytest.raises(InputError, match=r"has dtype torch\.float8_e4m3fn where the configuration asks for"):
+        load_run(tmp_path / "run")
 
 
 def test_run_by_name(stored_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
