@@ -95,6 +95,7 @@ def _check_flags(arguments: Any) -> None:
 
 def _rerun(figures: Sequence[Figure], store: Store, results: Path, arguments: Any) -> list[str]:
     """Carry out the experiments and store their results; return what was said about failed runs."""
+    store.refuse_links()
     check_writable(results, "folder of the stored results", [f"{figure.name}.json" for figure in figures])
     said = []
     for figure in figures:

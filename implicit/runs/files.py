@@ -54,8 +54,10 @@ def write_bytes(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def refuse_links(folder: Path, written: str) -> None:
+def refuse_links(folder: Path, written: str, flag: str = "--out") -> None:
     """Refuse links out of a run folder through which ``written``, a folder in it, would be written.
+
+    ``flag`` gives another folder.
 
     The folder may itself be a link, and links within it may lead to places within it.
     """
@@ -64,7 +66,7 @@ def refuse_links(folder: Path, written: str) -> None:
     for place in (*reversed(on_the_way), below, *below.rglob("*")):
         if place.is_symlink() and not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder)):
             raise InputError(
-                f"{place} is a link to {os.readlink(place)}; remove it, or give another folder with --out"
+                f"{place} is a link to {os.readlink(place)}; remove it, or give another folder with {flag}"
             )
 
 

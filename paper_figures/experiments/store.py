@@ -19,7 +19,7 @@ from filelock import BaseFileLock, FileLock
 from analysis.framework.output import RunIdentity, json_ready
 from automata.errors import InputError
 from implicit.runs.environment import describe_environment
-from implicit.runs.files import read_json, write_json
+from implicit.runs.files import read_json, refuse_links, write_json
 from paper_figures.experiments.grid import TRAINING, Experiment, Measurement, Point
 
 FORMAT = 1
@@ -74,6 +74,11 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def refuse_links(self) -> None:
+        """Refuse links through which something would be written outside; the store itself may be one."""
+        for written in ("runs", "records", "logs", "results"):
+            refuse_links(self.path, written, "--experiments")
 
     @property
     def logs(self) -> Path:

@@ -241,6 +241,19 @@ def test_refuses_bad_input(argv: list[str], sentence: str, tmp_path: Path, refus
     assert sentence in refuses(command.main, [part.format(file=file) for part in argv])
 
 
+@pytest.mark.parametrize("name", ["runs", "records", "logs", "results"])
+def test_a_store_that_leads_elsewhere_is_refused(
+    name: str, tmp_path: Path, results: Path, refuses: Refuses
+) -> None:
+    for folder in ("elsewhere", "experiments"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "experiments" / name).symlink_to(tmp_path / "elsewhere")
+    said = refuses(command.main, ["good", *flags(tmp_path)])
+    assert f"{name} is a link to" in said
+    assert "--experiments" in said
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_refuses_results_that_cannot_be_written(
     tmp_path: Path, results: Path, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
