@@ -144,7 +144,7 @@ def widen_with_a_hole(folder: Path) -> None:
 
 
 def widen_with_a_hole_and_a_header(folder: Path) -> None:
-    """Ask for 0.8 GiB of weights from a file whose header stands for its size, of a tensor of another name."""
+    """Ask for 0.8 GiB of weights from a file whose header stands for its size, of another tensor."""
     edit_config(sizes={"d_model": 5000})(folder)
     header = json.dumps({"x": {"dtype": "F32", "shape": [2**28], "data_offsets": [0, 2**30]}}).encode()
     weights = folder / "run" / "model.safetensors"
