@@ -36,7 +36,7 @@ MOST_ENTRIES = 10**4
 LARGEST_TEXT = 2**26
 """Bytes of all files together, also of an archive as it is unpacked; the largest set has 33 million."""
 MOST_LINES = 2 * 10**6
-"""Of all files together; the largest set has a million."""
+"""Lines of all files together; the largest set has a million."""
 LONGEST_LINE = 10**4
 _TOO_MUCH = f"more than {LARGEST_TEXT} bytes or {MOST_LINES} lines; give one set of bAbI's files"
 _COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}

@@ -1,12 +1,9 @@
-import time
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from automata.monoids import cayley, groups
+from automata.monoids import groups
 from automata.monoids.cayley import generating_set, idempotent_powers, non_associative_triple
 from automata.monoids.monoid import Monoid, direct_product
 from tests.refusals import refusals
@@ -31,28 +28,17 @@ def example(request: pytest.FixtureRequest) -> Monoid:
 @given(
     table=st.integers(2, 4).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n * n, max_size=n * n))
 )
-@pytest.mark.parametrize("most", [0, 2**28], ids=["random sums", "generators"])
 @settings(max_examples=80, deadline=None, derandomize=True)
-def test_associativity_agrees_with_all_triples(table: list[int], most: int) -> None:
+def test_light_test_agrees_with_all_triples(table: list[int]) -> None:
     size = round(len(table) ** 0.5)
     array = np.array(table).reshape(size, size)
     array[0], array[:, 0] = np.arange(size), np.arange(size)  # 0 is the identity
-    with patch.object(cayley, "_MOST_COMPARED", most):
-        triple = non_associative_triple(array, generating_set(array, 0))
+    triple = non_associative_triple(array, generating_set(array, 0))
     left, right = array[array], array[:, array]  # (a·b)·c and a·(b·c), all triples at once
     assert (triple is None) == (left == right).all()
     if triple is not None:
         a, b, c = triple
         assert array[array[a, b], c] != array[a, array[b, c]]
-
-
-def test_as_many_generators_as_elements_take_bounded_time() -> None:
-    began = time.process_time()
-    table = groups.reset_monoid(3000).table.copy()
-    table[17, 23] = 5  # the one product that is wrong
-    a, b, c = non_associative_triple(table, range(1, 3001)) or (0, 0, 0)
-    assert table[table[a, b], c] != table[a, table[b, c]]
-    assert time.process_time() - began < 30  # some seconds; every generator by itself takes more than 60
 
 
 def test_generators_generate_and_none_is_redundant(monoid: Monoid) -> None:
@@ -171,6 +157,7 @@ test_bad_input_is_refused = refusals(
         lambda: groups.transformation_closure([np.roll(np.arange(3 * 10**4), 1)], "reading"),
         "too many products",
     ),
+    (lambda: non_associative_triple(np.broadcast_to(0, (2000, 2000)), range(2000)), "too many to check"),
     (
         lambda: groups.transformation_closure(
             np.add.outer(np.arange(600) ** 2, np.arange(5000)) % 5000, "reading"
