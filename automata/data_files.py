@@ -11,7 +11,6 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -225,14 +224,3 @@ def _check_depth(content: Any) -> None:
             return
         level = [part for parts in inner for part in parts]
     raise RecursionError
-
-
-def hugging_face(instead: str) -> Any:
-    """Return the package ``datasets``; InputError, with what to write instead, where it is not installed."""
-    try:
-        return import_module("datasets")
-    except ImportError as error:
-        raise InputError(
-            f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
-            f"{instead}, which it reads"
-        ) from error

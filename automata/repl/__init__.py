@@ -10,7 +10,6 @@ from automata.repl.commands import (
     RevealFormat as RevealFormat,
 )
 from automata.repl.export import (
-    hugging_face_dataset as hugging_face_dataset,
     record as record,
     sample_traces as sample_traces,
     write_jsonl as write_jsonl,

@@ -1,4 +1,4 @@
-"""Sessions for other people's models: text, JSON lines, and data sets of Hugging Face's ``datasets``."""
+"""Sessions for other people's models: text and JSON lines."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from automata.checks import check_integer, check_type
-from automata.data_files import fresh_file, hugging_face
+from automata.data_files import fresh_file
 from automata.errors import InputError
 from automata.repl.sampling import sample_sessions
 from automata.repl.session_format import SessionFormat
@@ -86,16 +86,6 @@ def write_jsonl(path: Path | str, traces: Iterable[ReplTrace]) -> int:
     InputError if the file cannot be written, or something given is of another kind.
     """
     return _write(path, traces, lambda trace: json.dumps(record(trace)), between="\n")
-
-
-def hugging_face_dataset(traces: Iterable[ReplTrace]) -> Any:
-    """Return a ``datasets.Dataset`` with a row for each session, of the fields of `record`.
-
-    InputError if the package ``datasets`` is not installed.
-    """
-    check_type("traces", traces, Iterable, "give several traces")
-    datasets = hugging_face("JSON lines with write_jsonl")
-    return datasets.Dataset.from_list([record(trace) for trace in traces])
 
 
 def _write(

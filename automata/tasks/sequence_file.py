@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_integer, check_memory, checked, repeated, shown
-from automata.data_files import data_file, fresh_file, hugging_face, read_file, stored_path
+from automata.data_files import data_file, fresh_file, read_file, stored_path
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray
@@ -243,7 +243,13 @@ def sequence_dataset(task: Task, *, sequences: int, length: int, seed: int = 0) 
         >>> data.column_names, len(data), len(data[0]["input"])
         (['seed', 'input', 'target'], 3, 4)
     """
-    datasets = hugging_face("CSV with write_sequences")
+    try:
+        import datasets
+    except ImportError as error:
+        raise InputError(
+            f"package datasets cannot be imported ({error}); install it with pip install datasets, or write "
+            "CSV with write_sequences, which it reads"
+        ) from error
     words, answers = zip(*_random_rows(task, sequences, length, seed), strict=True)
     return datasets.Dataset.from_dict({"seed": [seed] * sequences, "input": words, "target": answers})
 

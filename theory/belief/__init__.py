@@ -17,11 +17,6 @@ from theory.belief.decay import (
     worst_decay as worst_decay,
 )
 from theory.belief.filters import BayesFilter as BayesFilter
-from theory.belief.linear_marginals import (
-    LinearMarginals as LinearMarginals,
-    marginals as marginals,
-    swapped_marginals as swapped_marginals,
-)
 from theory.belief.predictors import (
     LinearPredictor as LinearPredictor,
     MarginalPredictor as MarginalPredictor,
@@ -39,10 +34,6 @@ from theory.belief.rescaling import (
     exit_length as exit_length,
     exit_lengths as exit_lengths,
     format_range as format_range,
-)
-from theory.belief.spectra import (
-    largest_lyapunov_exponent as largest_lyapunov_exponent,
-    word_spectrum as word_spectrum,
 )
 from theory.belief.token_source import TokenSource as TokenSource
 from theory.belief.underflow import (

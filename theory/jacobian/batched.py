@@ -23,9 +23,6 @@ from theory.transition import State, TokenInputs, TransitionBatch
 
 MAX_CHUNK_ENTRIES = 2**20
 """The most float64 entries in one batch of tangents: 8 MiB stay in the cache, 32 MiB took twice as long."""
-CANCELLATION_LIMIT = 1e-2
-"""An off-diagonal norm is taken from Gram matrices where its square exceeds this part of what cancels in it;
-the relative error is then at most a hundred times that of a sum, and elsewhere the entries are summed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,45 +73,10 @@ class BatchedJacobian:
         direct = self.direct * vectors if self.has_diagonal_direct_term else _apply(self.direct, vectors)
         return direct + _apply(self.left, _apply(self.right, vectors))
 
-    def rmatvec(self, vectors: Tensor) -> Tensor:
-        """Return J_tᵀ v_t, shape ``[T, n]``, for vectors of that shape or one of shape ``[n]`` for all."""
-        direct = self.direct * vectors if self.has_diagonal_direct_term else _apply(self.direct.mT, vectors)
-        return direct + _apply(self.right.mT, _apply(self.left.mT, vectors))
-
     def diagonals(self) -> Tensor:
         """Return the diagonal of every J_t, shape ``[T, n]``."""
         direct = self.direct if self.has_diagonal_direct_term else self.direct.diagonal(dim1=1, dim2=2)
-        return direct + self._coupling_diagonals()
-
-    def frobenius_norms(self) -> Tensor:
-        """Return ‖J_t‖_F, shape ``[T]``."""
-        return torch.hypot(self.diagonals().norm(dim=1), self.off_diagonal_norms())
-
-    def off_diagonal_norms(self) -> Tensor:
-        """Return ‖J_t − diag J_t‖_F, shape ``[T]``.
-
-        With a diagonal D this is ‖L R − diag(L R)‖_F, and ‖L R‖_F² = ⟨LᵀL, R Rᵀ⟩ needs no n × n matrix. Where
-        so little is left of that after the diagonal is taken off that rounding would show, and for a dense D,
-        the entries themselves are summed.
-        """
-        if not self.has_diagonal_direct_term:
-            return self.left.new_tensor([self[t].off_diagonal_norm() for t in range(len(self))])
-        left, right = self.left.mT @ self.left, self.right @ self.right.mT
-        squares = (left * right).sum(dim=(1, 2)) - self._coupling_diagonals().square().sum(dim=1)
-        cancelled = CANCELLATION_LIMIT * left.norm(dim=(1, 2)) * right.norm(dim=(1, 2))
-        norms = squares.clamp(min=0).sqrt()
-        for t in ((squares <= cancelled) & (cancelled > 0)).nonzero()[:, 0].tolist():
-            norms[t] = self[t].off_diagonal_norm()
-        return norms
-
-    def off_diagonal_masses(self) -> Tensor:
-        """Return ‖J_t − diag J_t‖_F / ‖J_t‖_F, shape ``[T]``, and 0 for a zero matrix, which is diagonal."""
-        off_diagonal = self.off_diagonal_norms()
-        norms = torch.hypot(self.diagonals().norm(dim=1), off_diagonal)
-        return off_diagonal / torch.where(norms > 0, norms, 1.0)
-
-    def _coupling_diagonals(self) -> Tensor:
-        return torch.einsum("tnd,tdn->tn", self.left, self.right)
+        return direct + torch.einsum("tnd,tdn->tn", self.left, self.right)
 
 
 def batched_layer_jacobians(

@@ -41,8 +41,8 @@ class FactoredJacobian:
         >>> J.dense()
         tensor([[3., 1.],
                 [0., 5.]])
-        >>> J.diagonal(), J.matvec(torch.ones(2)), J.rmatvec(torch.ones(2))
-        (tensor([3., 5.]), tensor([4., 5.]), tensor([3., 6.]))
+        >>> J.diagonal(), J.matvec(torch.ones(2))
+        (tensor([3., 5.]), tensor([4., 5.]))
     """
 
     direct: Tensor
@@ -74,11 +74,6 @@ class FactoredJacobian:
         """Return |D| |v| + |L| |R| |v|: with ε it bounds what rounding leaves of J v."""
         absolute = FactoredJacobian(self.direct.abs(), self.left.abs(), self.right.abs())
         return absolute.matvec(vector.abs())
-
-    def rmatvec(self, vector: Tensor) -> Tensor:
-        """Return Jᵀ v."""
-        direct = self.direct * vector if self.has_diagonal_direct_term else self.direct.mT @ vector
-        return direct + self.right.mT @ (self.left.mT @ vector)
 
     def diagonal(self) -> Tensor:
         """Return the diagonal of J, shape ``[n]``."""

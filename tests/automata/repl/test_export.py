@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from automata.repl import (
     ReplTrace,
     SessionFormat,
     check_with_interpreter,
-    hugging_face_dataset,
     record,
     sample_traces,
     write_jsonl,
@@ -86,19 +84,6 @@ def test_blocks_are_drawn_one_after_the_other() -> None:
     assert len(many) == 300
     # a session is one of 3⁵ sequences of swaps with one of 3² reveals
     assert [trace.text for trace in many[:44]] != [trace.text for trace in many[256:]]
-
-
-def test_what_the_data_set_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in: Any = SimpleNamespace(Dataset=SimpleNamespace(from_list=list))
-    monkeypatch.setitem(sys.modules, "datasets", stand_in)
-    given = traces(SessionFormat())
-    assert hugging_face_dataset(given) == [record(trace) for trace in given]
-
-
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match=r"datasets cannot be imported.*pip install datasets.*write_jsonl"):
-        hugging_face_dataset([])
 
 
 def test_the_command_writes_prints_and_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@ from itertools import product as words_of
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
@@ -13,7 +14,6 @@ from theory.belief.decay import decay_rate, entropy_bounds, stationary_state
 from theory.belief.filters import BayesFilter
 from theory.belief.reachable import belief_chain
 from theory.belief.report import Case, cases, measured_decay
-from theory.belief.spectra import largest_lyapunov_exponent, word_spectrum
 from theory.belief.token_source import TokenSource
 
 
@@ -111,31 +111,16 @@ def test_bounds_are_those_of_enumeration() -> None:
     np.testing.assert_allclose(found, [(known_one, one), (known_two - known_one, two - one)], rtol=1e-10)
 
 
-def test_the_largest_lyapunov_exponent_is_minus_the_rate() -> None:
-    automaton = lazy_swaps(3, 0.5)
-    source = TokenSource.fixed_period(automaton, 1, automaton.reveals[1:])
-    rng = np.random.default_rng(2)
-    tokens = source.sample(40, 2000, rng)
-    belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
-    observations = belief.observations(tokens, automaton.sample(tokens, rng)[1])
-    found = largest_lyapunov_exponent(belief, observations)
-    error = found.std() / len(found) ** 0.5
-    # one reveal in two tokens; the norm is off by at most log 6 in all
-    assert abs(found.mean() + decay_rate(automaton, source).rate / 2) < 4 * error + np.log(6) / 2000
-    with pytest.raises(InputError, match=r"observations has shape \[2000\]; give 2 dim"):
-        largest_lyapunov_exponent(belief, observations[0])
-
-
 def test_spectra() -> None:
     automaton = lazy_swaps(3, 0.75)
     belief = BayesFilter(automaton.initial, automaton.matrices, automaton.readings)
-    swap = word_spectrum(belief, belief.observations([[0]], [[-1]])[0])
-    assert sorted(swap.real.round(decimals=12).tolist()) == [-0.5] * 3 + [1.0] * 3
+    swap, all_shown, first_shown = belief.operators[belief.observations([[0, 3, 4]], [[-1, 0, 0]])[0]]
+    eigenvalues = torch.linalg.eigvals(swap)
+    assert sorted(eigenvalues.real.round(decimals=12).tolist()) == [-0.5] * 3 + [1.0] * 3
     # "swap 1 2", then all shows 123 again: rank one, and 1 − p
-    full = word_spectrum(belief, belief.observations([[0, 3]], [[-1, 0]])[0])
-    assert full.abs().round(decimals=12).tolist() == [0.25, 0, 0, 0, 0, 0]
-    reveal = word_spectrum(belief, belief.observations([[4]], [[0]])[0])
-    assert reveal.real.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    full = torch.linalg.eigvals(all_shown @ swap)
+    assert sorted(full.abs().round(decimals=12).tolist()) == [0, 0, 0, 0, 0, 0.25]
+    assert sorted(torch.linalg.eigvals(first_shown).real.tolist()) == [0.0] * 4 + [1.0] * 2
 
 
 def test_deterministic_actions_have_finitely_many_beliefs_and_no_decay() -> None:

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -7,7 +6,6 @@ import torch
 from torch import Tensor
 
 from automata.monoids.cayley import IntArray
-from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from tests.automata.probabilistic.random_automata import (
@@ -18,7 +16,6 @@ from tests.automata.probabilistic.random_automata import (
 )
 from tests.refusals import refusals
 from theory.belief.filters import BayesFilter
-from theory.belief.linear_marginals import LinearMarginals, marginals, swapped_marginals
 
 AUTOMATA: dict[str, Callable[[], ProbabilisticAutomaton]] = {
     "lazy swaps of 3": lambda: lazy_swaps(3),
@@ -76,18 +73,6 @@ def test_simultaneous_mode_reaches_the_same_beliefs() -> None:
     np.testing.assert_allclose(result.states, automaton.beliefs(tokens, values), rtol=0, atol=1e-12)
 
 
-def test_marginals_follow_hidden_swaps_linearly() -> None:
-    automaton = lazy_swaps(4, probability=0.3)
-    names = ["swap 1 2", "swap 2 4", "swap 1 3", "swap 1 2"]
-    beliefs = torch.from_numpy(automaton.beliefs(automaton.encode(names), [-1] * 4))
-    arrangements = list(permutations(range(4)))
-    marginal = torch.eye(4, dtype=torch.float64)
-    for name, belief in zip(names, beliefs, strict=True):
-        first, second = (int(number) - 1 for number in name.split()[1:])
-        marginal = swapped_marginals(marginal, first, second, 0.3)
-        torch.testing.assert_close(marginal, marginals(belief, arrangements), rtol=0, atol=1e-14)
-
-
 def test_an_impossible_reveal_is_not_reported_as_a_belief() -> None:
     coin = BayesFilter([1.0, 0.0], [np.eye(2)], [[0, 1]])
     assert coin.ssm().run(coin.observations([[1, 0]], [[1, -1]])).tolist() == [[[0.0, 0.0], [0.0, 0.0]]]
@@ -130,31 +115,3 @@ def test_all_filters_agree_with_enumeration_on_random_automata() -> None:
         np.testing.assert_allclose(np.exp(evidence.sum()), likelihood, rtol=1e-12)
         partial += not all(automaton.is_full(reveal) for reveal in automaton.reveals)
     assert partial > SMALL / 2
-
-
-def test_the_affine_map_is_exact_with_full_reveals_and_does_not_decay() -> None:
-    automaton = lazy_swaps(4, 0.3)
-    filtered = MarginalFilter(automaton, automaton.reveals[1:])
-    linear = LinearMarginals(filtered)
-    rng = np.random.default_rng(0)
-    tokens = np.where(rng.random((3, 400)) < 0.1, 6, rng.integers(6, size=(3, 400)))
-    _, values = automaton.sample(tokens, rng)
-    belief = filter_of(automaton)
-    states = linear.states(belief.observations(tokens, values))
-    found = states.reshape(3, 400, 4, 4)
-    # sums and products of non-negative numbers, begun anew at each full reveal
-    np.testing.assert_allclose(found, filtered.of(automaton.beliefs(tokens, values)), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.sum(dim=-1), 1, rtol=0, atol=1e-12)
-    torch.testing.assert_close(linear.read(states), found, rtol=0, atol=1e-12)
-
-
-def test_partial_reveals_make_it_wrong() -> None:
-    automaton = lazy_swaps(3, 0.25)
-    linear = LinearMarginals(MarginalFilter(automaton, automaton.reveals[1:]))
-    belief = filter_of(automaton)
-    tokens, values = [[0, 1, 4, 2]], [[-1, -1, 0, -1]]
-    found = linear.read(linear.states(belief.observations(tokens, values)))[0]
-    arrangements = [[int(digit) - 1 for digit in state] for state in automaton.states]
-    exact = marginals(torch.from_numpy(automaton.beliefs(tokens, values)[0]), arrangements)
-    torch.testing.assert_close(found[:2], exact[:2], rtol=0, atol=1e-12)
-    assert (found[3] - exact[3]).abs().max() > 0.01
