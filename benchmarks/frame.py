@@ -2,8 +2,8 @@
 
 Contenders of a case take turns, so that whatever else the machine does meets them alike, and their ratio is
 the median over the turns. Time is processor time of this process with one thread: what other programs take of
-the core is not counted. Peak memory is measured in a turn of its own, which is not timed, because watching it
-takes time.
+the core is not counted. Peak memory, where it is asked for, is measured in a turn of its own, which is not
+timed.
 
 A case whose own check fails reports no speed at all. A contender may have a check of its own: a rival that
 fails it is shown as wrong instead of fast, and the case stands.
@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.memory import Allocator, peak_bytes
+from benchmarks.memory import peak_bytes
 from implicit.runs.environment import Environment, describe_environment
 
 Parameters = Mapping[str, str | int | float]
@@ -44,17 +44,12 @@ class Contender:
     # what is known about the work beside its time, such as the number of evaluations
     counts: Mapping[str, float] = field(default_factory=dict)
     # the part of the case's work that it does, for work that is too slow as a whole and uniform; all of its
-    # times but the raw ones are divided by it. Its peak memory is that of the part
+    # times but the raw ones are divided by it
     share: float = 1.0
     # raises `IncorrectError` if this contender alone is wrong: it is then shown as wrong and not timed. Only
     # the first contender, which the ratios are taken to, takes the case down with it
     check: Callable[[], None] | None = None
-    # whose peak memory is measured; None if it is not, because a record of every allocation of that work
-    # would take minutes and gigabytes
-    allocator: Allocator | None = "torch"
-    # what is done while memory is watched, where the work itself would take too long and this is known to
-    # hold as much at its peak; None for the work
-    watched: Callable[[], object] | None = None
+    memory: bool = False  # whether the peak memory of its tensors is measured
 
 
 @dataclass(frozen=True)
@@ -67,8 +62,6 @@ class Case:
     check: Callable[[], None]
     contenders: tuple[Contender, ...]  # the first one is what ratios are taken to
     turns: int = 10  # how often each contender is timed, after one turn that is not counted
-    items: int = 0  # of the unit that one turn handles, for a rate; 0 for none
-    unit: str = "items"  # of the items
 
 
 @dataclass(frozen=True)
@@ -114,7 +107,7 @@ def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict
     seconds = _take_turns(right, case.turns, clock)
     first = _whole(case.contenders[0], seconds)
     record["contenders"] = {
-        contender.name: _record(contender, seconds, first, case)
+        contender.name: _record(contender, seconds, first)
         if contender in right
         else {**contender.counts, "correct": False, "fault": faults[contender.name]}
         for contender in case.contenders
@@ -152,24 +145,18 @@ def _whole(contender: Contender, seconds: Mapping[str, list[float]]) -> list[flo
     return [elapsed / contender.share for elapsed in seconds[contender.name]]
 
 
-def _record(
-    contender: Contender, seconds: Mapping[str, list[float]], first: list[float], case: Case
-) -> dict[str, Any]:
+def _record(contender: Contender, seconds: Mapping[str, list[float]], first: list[float]) -> dict[str, Any]:
     whole = _whole(contender, seconds)
-    median = statistics.median(whole)
-    record: dict[str, Any] = {
+    return {
         "correct": True,
-        "median_seconds": median,
+        "median_seconds": statistics.median(whole),
         "best_seconds": min(whole),
         "ratio_to_first": statistics.median(mine / other for mine, other in zip(whole, first, strict=True)),
-        "peak_bytes": contender.allocator
-        and peak_bytes(contender.watched or contender.work, contender.allocator),
-        "allocator": contender.allocator,
+        "peak_bytes": peak_bytes(contender.work) if contender.memory else None,
         **contender.counts,
+        "share": contender.share,
+        "seconds": seconds[contender.name],
     }
-    if case.items:
-        record[f"{case.unit}_per_second"] = {"median": case.items / median, "best": case.items / min(whole)}
-    return {**record, "share": contender.share, "seconds": seconds[contender.name]}
 
 
 def describe_machine() -> Environment:

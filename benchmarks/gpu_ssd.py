@@ -20,7 +20,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
 from benchmarks import gpu_timing as gpu
-from benchmarks.memory import peak_bytes
+from benchmarks.memory import cuda_peak_bytes
 from implicit.command_line import run_command
 from implicit.ops.ssd import BACKENDS, Request, ssd
 
@@ -78,7 +78,7 @@ def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[s
     return {
         backend: {
             "milliseconds": {name: times[backend, name] for name in of},
-            "peak_bytes": peak_bytes(of["forward_and_backward"], "cuda"),
+            "peak_bytes": cuda_peak_bytes(of["forward_and_backward"]),
         }
         for backend, of in functions.items()
     }

@@ -57,7 +57,7 @@ def cases() -> Iterator[Case]:
         yield Case(
             parameters={"run": RUN, "sequences": SEQUENCES, "length": LENGTH, "iterations": iterations},
             check=partial(check, works, right),
-            contenders=tuple(Contender(name, work) for name, work in works.items()),
+            contenders=tuple(Contender(name, work, memory=True) for name, work in works.items()),
             turns=5,
         )
 

@@ -65,8 +65,6 @@ def cases() -> Iterator[Case]:
                     rule_name,
                     work,
                     {"distance_to_exact": distance(found[rule_name], found["factored"])},
-                    # An iterated adjoint has too many operations to record each of them.
-                    allocator=None if rule_name.startswith("iterated") else "torch",
                 )
                 for rule_name, work in works.items()
             ),

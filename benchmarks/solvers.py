@@ -4,7 +4,7 @@ Before anything is timed, the windowed mode has to give the sequential mode's an
 same decoded token everywhere.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import torch
@@ -37,9 +37,6 @@ SIZES = (  # run, sequences, length, relative tolerance, turns
 )
 AIMED_LENGTH = 512
 
-# Memory is measured up to these lengths: the other modes make millions of allocations beyond them.
-WATCHED_LENGTHS: dict[Mode, int] = {"simultaneous": 4096, "sequential": 128, "windowed": 512}
-
 
 def cases() -> Iterator[Case]:
     for name, sequences, length, rtol, turns in SIZES:
@@ -57,8 +54,6 @@ def cases() -> Iterator[Case]:
                     mode,
                     partial(solve, model, tokens, mode, stopping),
                     {"evaluations_a_token": round(solutions[mode][0].evaluations.double().mean().item(), 1)},
-                    allocator="torch" if length <= WATCHED_LENGTHS[mode] else None,
-                    watched=watched(model, tokens, mode, solutions[mode][0], rtol),
                 )
                 for mode in MODES
             ),
@@ -71,16 +66,6 @@ def solve(model: FixedPointModel, tokens: Tensor, mode: Mode, stopping: Stopping
     output = model.run(tokens, solve=Solve(mode, stopping=stopping))
     assert output.solution is not None
     return output.solution, output.logits.argmax(-1)
-
-
-def watched(
-    model: FixedPointModel, tokens: Tensor, mode: Mode, found: SequenceSolution, rtol: float
-) -> Callable[[], object] | None:
-    """A few iterations, which hold as much as thousands: until one token is through and others are not."""
-    if mode == "windowed":
-        return None
-    few = int(found.iterations.min()) + 2
-    return partial(solve, model, tokens, mode, Stopping(rtol=rtol, max_iterations=few))
 
 
 def check(solutions: Mapping[Mode, Solved]) -> None:

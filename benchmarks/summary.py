@@ -80,7 +80,7 @@ def _short(ratio: float) -> str:
 
 _NOT_COUNTS = {
     *("correct", "fault", "median_seconds", "best_seconds", "ratio_to_first"),
-    *("peak_bytes", "allocator", "share", "seconds"),
+    *("peak_bytes", "share", "seconds"),
 }
 
 
@@ -122,14 +122,12 @@ def _figures(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _remark(record: Mapping[str, Any]) -> str:
-    """The errors in words: their rates and counts."""
+    """Return the errors in words, and the counts."""
     parts = [] if record["correct"] else [f"[red]not correct, no speed: {record['fault']}[/red]"]
     if record.get("share", 1) != 1:
         parts.append(f"from {record['share']:.1%} of the work")
     for name, value in record.items():
-        if name.endswith("_per_second"):
-            parts.append(f"{value['median'] / 1e6:.1f} million {name.removesuffix('_per_second')} per second")
-        elif name not in _NOT_COUNTS:
+        if name not in _NOT_COUNTS:
             parts.append(f"{value} {name.replace('_', ' ')}")
     return ", ".join(parts)
 

@@ -58,7 +58,7 @@ def _contender(
     solution = work().solution
     assert solution is not None
     evaluations = round(solution.evaluations.double().mean().item(), 1)
-    return Contender(name, work, {"evaluations_a_token": evaluations}, allocator=None)
+    return Contender(name, work, {"evaluations_a_token": evaluations})
 
 
 def step(

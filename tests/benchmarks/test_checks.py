@@ -5,30 +5,23 @@ import itertools
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from analysis.framework.needs import as_implicit
-from automata import ReplLanguage, WordProblem, make_task
-from automata.repl import check_with_interpreter
 from benchmarks import (
     cells,
     gradient_memory,
     jacobians,
     mamba2_cell,
-    repl_throughput,
     solvers,
     ssd_scan,
-    word_problem_throughput,
 )
 from benchmarks.frame import Case, Contender, IncorrectError, run_case
-from benchmarks.memory import peak_bytes
 from benchmarks.torchdeq_solvers import STOPPING, Setting, ours, theirs
 from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping
-from implicit.modes import Mode
 from implicit.ops.backends import Backend
 from implicit.ops.ssd import BACKENDS, dispatch, ssd_reference
 from implicit.training.streams import Stream, draw_batch
@@ -116,85 +109,7 @@ def test_the_tokens_lie_in_the_middle_of_equal_parts_which_stand_for_the_whole_b
     assert (part["ratio_to_first"], part["share"]) == (6, 0.25)
 
 
-@pytest.mark.parametrize("name", repl_throughput.LOOPED_FORMATS)
-def test_the_python_loop_makes_the_same_kind_of_sessions(name: str) -> None:
-    task = repl_throughput.FORMATS[name]
-    loop = repl_throughput.python_loop(task, 64, 200)
-    rows = loop.work()
-    assert isinstance(rows, list)
-    assert len(rows) == repl_throughput.LOOPED
-    assert loop.share == repl_throughput.LOOPED / 64
-    ours = task.batch(repl_throughput.LOOPED, 200, np.random.default_rng(0)).tokens
-    prompts = task.tokenizer.numbers[">>> "]
-    for row, mine in zip(rows, ours, strict=True):
-        assert len(row) == 201
-        # up to the last whole line all is true, and commands begin at the same places
-        text = task.tokenizer.decode(row)
-        assert check_with_interpreter(text[: text.rfind("\n>>> ")]) is None
-        np.testing.assert_array_equal(np.array(row[:200]) == prompts, mine == prompts)
-
-
-@pytest.mark.parametrize("name", repl_throughput.FORMATS)
-def test_untrue_sessions_and_wrong_tokens(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = repl_throughput.FORMATS[name]
-    repl_throughput.check(task, 150, 4)
-    sessions = task.sessions(4, np.random.default_rng(1), 150)
-    states = sessions.states.copy()
-    states[2, 1:] = states[2, 1:] % task.form.variables + 1  # every value is another one after the first
-    with monkeypatch.context() as changed:
-        wrong = dataclasses.replace(sessions, states=states)
-        changed.setattr(ReplLanguage, "sessions", lambda *arguments: wrong)
-        with pytest.raises(IncorrectError, match="session 2: line"):
-            repl_throughput.check(task, 150, 4)
-    batch = task.batch_of(sessions, 150)
-    batch.targets[3, 70] = 0
-    monkeypatch.setattr(ReplLanguage, "batch_of", lambda *arguments: batch)
-    with pytest.raises(IncorrectError, match="tokens of session 3 are not those of its text"):
-        repl_throughput.check(task, 150, 4)
-
-
-def test_the_python_loop_makes_the_same_kind_of_words() -> None:
-    problem = make_task("S5", 0.5)
-    (loop,) = word_problem_throughput.python_loop(problem)
-    made = loop.work()
-    assert isinstance(made, tuple)
-    tokens, labels = map(np.array, made)
-    assert tokens.shape == (word_problem_throughput.LOOPED, word_problem_throughput.LENGTH)
-    assert loop.share == word_problem_throughput.LOOPED / word_problem_throughput.BATCH
-    np.testing.assert_array_equal(labels, problem.states(tokens))
-    # Half of the tokens are the identity, and one in 120 of the others; four standard deviations.
-    share, expected = np.isin(tokens, problem.easy_tokens).mean(), 0.5 + 0.5 / 120
-    assert abs(share - expected) < 4 * 0.5 / np.sqrt(tokens.size)
-    # There is no loop where tokens depend on the state.
-    assert word_problem_throughput.python_loop(make_task("dyck-4")) == ()
-
-
-def test_a_wrong_label_of_the_word_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = make_task("parity")
-    word_problem_throughput.check(problem)
-    tokens, labels = problem.sample(64, 32, np.random.default_rng(0))
-    labels[5, 7] = 1 - labels[5, 7]
-    monkeypatch.setattr(WordProblem, "sample", lambda *arguments: (tokens, labels))
-    with pytest.raises(IncorrectError, match="label of token 7 in sequence 5 is wrong"):
-        word_problem_throughput.check(problem)
-
-
 LONG = Stopping(rtol=1e-3, max_iterations=1000)
-
-
-@pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
-def test_the_stand_in_for_a_long_solve_holds_as_much_memory(mode: Mode) -> None:
-    run = load_run("parity")
-    model = as_implicit(run)
-    model.without_kernels()
-    tokens = draw_batch(run.task, 2, 12, 0, Stream.TEST, 12).tokens
-    whole = partial(solvers.solve, model, tokens, mode, LONG)
-    found, _ = whole()
-    if mode == "simultaneous":
-        assert found.iterations.min() + 2 < found.iterations.max()
-    part = solvers.watched(model, tokens, mode, found, LONG.rtol)
-    assert part is not None
-    assert peak_bytes(part) == peak_bytes(whole)
 
 
 def test_other_answers_than_those_of_other_modes_and_tokens_not_converged() -> None:
