@@ -9,6 +9,6 @@ from implicit.cells.delta_rule import (
 from implicit.cells.interface import Cell as Cell, CellSizes as CellSizes, keep_where as keep_where
 from implicit.cells.mamba2 import Mamba2Cell as Mamba2Cell
 from implicit.cells.mamba3 import Mamba3Cell as Mamba3Cell
-from implicit.cells.mlp import SwiGLU as SwiGLU
-from implicit.cells.norm import GatedRMSNorm as GatedRMSNorm, RMSNorm as RMSNorm
+from implicit.cells.parts import SwiGLU as SwiGLU
+from implicit.cells.parts import GatedRMSNorm as GatedRMSNorm, RMSNorm as RMSNorm
 from implicit.cells.pd_ssm import PDSSMCell as PDSSMCell

@@ -26,12 +26,17 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from implicit.cells.decay import Decay
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
-from implicit.cells.mlp import silu_slope
-from implicit.cells.norm import RMSNorm, unit_norm, unit_norm_factor
+from implicit.cells.parts import (
+    Decay,
+    RMSNorm,
+    WindowConvolution,
+    silu_slope,
+    unit_norm,
+    unit_norm_factor,
+    windows_of,
+)
 from implicit.cells.plain import like, project
-from implicit.cells.window import WindowConvolution, windows_of
 from implicit.ops.delta_rule import delta_rule, delta_rule_states, delta_rule_step
 from implicit.ops.linear import linear
 from theory.transition import State

@@ -23,12 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.cells.decay import initial_step_bias
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
-from implicit.cells.mlp import silu_slope
-from implicit.cells.norm import GatedRMSNorm
+from implicit.cells.parts import GatedRMSNorm, initial_step_bias, last_tokens, silu_slope, windows_of
 from implicit.cells.plain import is_plain, like, project
-from implicit.cells.window import last_tokens, windows_of
 from implicit.ops.backends import AUTO
 from implicit.ops.gated_norm import gated_norm
 from implicit.ops.linear import linear

@@ -25,11 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.cells.decay import initial_step_bias
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
-from implicit.cells.norm import RMSNorm
+from implicit.cells.parts import RMSNorm, initial_step_bias, last_tokens
 from implicit.cells.plain import like, project
-from implicit.cells.window import last_tokens
 from implicit.ops.ssd import ssd
 from theory.transition import State
 

@@ -29,8 +29,8 @@ from transformers.utils.deprecation import deprecate_kwarg
 from automata.checks import check_type
 from automata.errors import InputError, unknown_name, warn_caller
 from implicit.cells import Mamba2Cell, RMSNorm
-from implicit.cells.decay import initial_step_bias
 from implicit.cells.interface import has_own_hooks
+from implicit.cells.parts import initial_step_bias
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.gradients import Phantom, Unrolled
 from implicit.language.backbones import ImplicitLlamaBackbone, ImplicitMamba2Backbone

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from automata.errors import InputError
-from implicit.cells.window import WindowConvolution
+from implicit.cells.parts import WindowConvolution
 from implicit.config.run import TrainConfig
 
 
