@@ -2,15 +2,15 @@
 
 The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``, where it is used).
 
-- Tasks: `make_task`, `task_names`, `describe_tasks`, `task_from`; `Task`, `Batch`, `WordProblem`,
+- Tasks: `make_task`, `task_names`, `task_from`; `Task`, `Batch`, `WordProblem`,
   `ObservedTask`, `PartiallyObserved`, `ReplLanguage`, `SwappingBalls`, `SmallPrograms`, `TextFile`,
   `Recognition`, `ModularArithmetic`, `SortedConnectivity`, `MatrixProducts`; what is no evidence of tracking:
   `shortcut_audit`, `ShortcutAudit`.
 - Files of others: `SequenceFile`, `write_sequences`, `sequence_dataset`.
 - Automata: `DFA`, `MealyMachine`, `regular_expression_dfa`, `parity_dfa`, `modular_counter_dfa`,
   `flip_flop_dfa`, `cyclic_navigation_dfa`, `dyck_dfa`, `monoid_dfa`, `product`.
-- Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`, `word_of_rank`,
-  `sample_words`, `transition_monoid`, `circuit_class`, `CircuitClass`.
+- Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`,
+  `transition_monoid`, `circuit_class`, `CircuitClass`.
 - Groups and monoids: `Monoid`, `symmetric_group`, `alternating_group`, `cyclic_group`, `dihedral_group`,
   `quaternion_group`, `permutation_group`, `direct_product`, `transformation_closure`, `reset_monoid`,
   `find_isomorphism`.
@@ -19,7 +19,7 @@ The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``
 - Sessions of Python: `SessionFormat`, `ReplTrace`, `ReplTokenizer`, `repl_trace`, `sample_repl_trace`.
 - Puzzles and programs that are sure to end: `BallPuzzle`, `ProgramGrammar`, `Program`, `run_program`,
   `statement_bound`.
-- Drawings: `draw_dfa`, `draw_cayley_graph`.
+- Drawings: `draw_dfa`.
 - Faults: `InputError`, `unknown_name`.
 - Sub-packages: `monoids`, `machines`, `probabilistic`, `programs`, `repl`, `tasks`.
 

@@ -11,9 +11,7 @@ from automata.machines.equivalence import (
 )
 from automata.machines.language import (
     count_words as count_words,
-    sample_words as sample_words,
     states_with_finite_future as states_with_finite_future,
-    word_of_rank as word_of_rank,
 )
 from automata.machines.mealy import (
     MealyMachine as MealyMachine,

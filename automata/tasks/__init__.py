@@ -21,7 +21,6 @@ from automata.tasks.partially_observed import PartiallyObserved as PartiallyObse
 from automata.tasks.registry import (
     TASKS as TASKS,
     TaskEntry as TaskEntry,
-    describe_tasks as describe_tasks,
     make_task as make_task,
     registered_task as registered_task,
     task_names as task_names,

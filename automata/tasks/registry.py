@@ -346,14 +346,3 @@ def task_names() -> tuple[str, ...]:
         ('parity', 'Z60', 'S3')
     """
     return tuple(TASKS)
-
-
-def describe_tasks() -> str:
-    """Return a line for each task: its name and what it stands for.
-
-    Example:
-        >>> print(describe_tasks().splitlines()[0])
-        parity             running parity of the ones; tokens 0 and 1; solvable
-    """
-    width = max(map(len, TASKS))
-    return "\n".join(f"{entry.name:<{width}}  {entry.description}" for entry in TASKS.values())

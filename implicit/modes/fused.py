@@ -137,7 +137,7 @@ def solve_adjoint_fused(
     A sequence that the kernel does not solve to rounding, as where I − ∂zΦ is nearly singular, is solved by
     the factors of every token; then no residual is returned.
     """
-    from implicit.ops.sequential_solve.numba_kernels import TOLERANCES, walk_back
+    from implicit.ops.sequential_solve.numba_kernels.launch import TOLERANCES, walk_back
 
     injections, windows, states, mask = _given(recurrence, self_map.layers)
     value, residual = walk_back(self_map, injections, latent, windows, states, gradient, mask)

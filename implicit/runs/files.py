@@ -17,6 +17,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import _TYPES
 from torch import Tensor
 
 from automata.data_files import LARGEST_FILE, fresh_file, read_file, strict_json, without_repetition
@@ -28,24 +29,6 @@ LARGEST_STORED = 2**40
 LONGEST_HEADER = 10**8
 """Bytes, as safetensors has it."""
 HASHES = "sha256.json"
-_DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "BOOL": torch.bool,
-    "U64": torch.uint64,
-    "U32": torch.uint32,
-    "U16": torch.uint16,
-    "U8": torch.uint8,
-    "C64": torch.complex64,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-}
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -218,7 +201,7 @@ def declared_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     with _valid(path):
         tensors, held, metadata = {}, 0, header.pop("__metadata__", {})
         for name, tensor in header.items():
-            tensors[name] = torch.empty(tensor["shape"], dtype=_DTYPES[tensor["dtype"]], device="meta")
+            tensors[name] = torch.empty(tensor["shape"], dtype=_TYPES[tensor["dtype"]], device="meta")
             begin, end = tensor["data_offsets"]
             if end - begin != tensors[name].numel() * tensors[name].element_size():
                 raise ValueError("its header stands for another size")

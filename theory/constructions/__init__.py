@@ -8,7 +8,6 @@ from theory.constructions.automaton import (
     decode_states as decode_states,
     relu_rnn_of_automaton as relu_rnn_of_automaton,
     ssm_of_automaton as ssm_of_automaton,
-    sweeps_of_automaton as sweeps_of_automaton,
 )
 from theory.constructions.error_control import (
     AffineMap as AffineMap,

@@ -47,7 +47,7 @@ def ssm_of_automaton(
     in each entry, the right-hand side stays below λ D/(1 − λ), which is less than 1/2 for λ ≤ 1/4
     (one-hot, D = 1) and λ ≤ 1/(2n) (number, D = n − 1). Then h_t decodes to what was written at t, and a
     sweep is one step of Jacobi iteration on the
-    automaton: ``sweeps_of_automaton`` counts them from the table.
+    automaton.
 
     InputError if the table holds something that is no state, the initial state is none, the decay is not such
     a power of two, or the type is too narrow.
@@ -146,37 +146,6 @@ def relu_rnn_of_automaton(table: ArrayLike, initial: int = 0) -> tuple[torch.nn.
     start = torch.zeros(states * tokens, dtype=torch.float64)
     start[initial * tokens] = 1.0
     return rnn, start
-
-
-def sweeps_of_automaton(table: ArrayLike, tokens: ArrayLike, initial: int = 0) -> IntArray:
-    """Return after how many sweeps each state of ``ssm_of_automaton`` is right, for its default λ.
-
-    In sweep s the state at token t is what reading the last s tokens, x_{t-s+1} … x_t, from q₀ leads to
-    (Jacobi iteration; all tokens start with the latent of q₀). It is right for s ≥ t, and before that if
-    those tokens happen to determine it. The count is the smallest number of sweeps, at least 1, from which on
-    it stays right. The table δ is ``[states, tokens]``; tokens and the result are int64 ``[B, L]``.
-
-    Example:
-        Parity forgets nothing; a memory forgets at every write (tokens: keep, write 0, write 1).
-
-        >>> sweeps_of_automaton([[0, 1], [1, 0]], [[1, 0, 0, 1, 0, 0]]).tolist()
-        [[1, 2, 3, 4, 5, 6]]
-        >>> sweeps_of_automaton([[0, 0, 1], [1, 0, 1]], [[2, 0, 0, 2, 1, 2, 0, 1]]).tolist()
-        [[1, 2, 3, 1, 1, 1, 2, 1]]
-    """
-    delta, words = _checked(table, initial), integer_array("tokens", tokens)
-    batch, length = words.shape
-    true = np.empty((batch, length), dtype=np.int64)
-    current = np.full(batch, initial)
-    for position in range(length):
-        true[:, position] = current = delta[current, words[:, position]]
-    before = np.full((batch, length), initial)
-    needed = np.ones((batch, length), dtype=np.int64)
-    for sweep in range(1, length):
-        after = delta[before, words]
-        needed[after != true] = sweep + 1
-        before[:, 1:] = after[:, :-1]
-    return needed
 
 
 def _checked(table: ArrayLike, initial: int) -> IntArray:

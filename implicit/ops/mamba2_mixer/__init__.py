@@ -1,5 +1,3 @@
 """The part of a Mamba-2 cell between its projections as one op: definition, kernels and their choice."""
 
-from implicit.ops.mamba2_mixer.dispatch import mamba2_mixer
-
-__all__ = ["mamba2_mixer"]
+from implicit.ops.mamba2_mixer.dispatch import mamba2_mixer as mamba2_mixer

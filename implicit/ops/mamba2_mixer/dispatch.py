@@ -29,7 +29,7 @@ BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
     {
         "ops": Backend(one_by_one),
         "numba": Backend(
-            later("implicit.ops.mamba2_mixer.numba_kernels", "numba_op"),
+            later("implicit.ops.mamba2_mixer.numba_kernels.launch", "numba_op"),
             (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64))),
         ),
     },

@@ -221,12 +221,12 @@ def sequential_solve(
     stopping = stopping.resolved_by(states)  # float32 or wider, as what is iterated
     given = self_map, injections, start, windows, states, solver, stopping
     if chosen == "numba":
-        from implicit.ops.sequential_solve import numba_kernels
+        from implicit.ops.sequential_solve.numba_kernels.launch import walk
 
-        return numba_kernels.walk(*given, mask)
-    from implicit.ops.sequential_solve import triton_kernels
+        return walk(*given, mask)
+    from implicit.ops.sequential_solve.triton_kernels.launch import walk as walk_on_gpu
 
-    launch, found = triton_kernels.walk(*given)
+    launch, found = walk_on_gpu(*given)
     launch.run()
     return found
 

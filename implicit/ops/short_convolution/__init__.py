@@ -1,5 +1,3 @@
 """The short convolution of Mamba-2: its definition, passes of PyTorch, kernels, and who runs it."""
 
-from implicit.ops.short_convolution.dispatch import short_convolution
-
-__all__ = ["short_convolution"]
+from implicit.ops.short_convolution.dispatch import short_convolution as short_convolution

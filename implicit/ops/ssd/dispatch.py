@@ -122,8 +122,8 @@ BACKENDS: Backends[Request, Scan] = Backends(
     {
         "reference": Backend(ssd_reference),
         "chunked": Backend(ssd_chunked, (one_element_type(TYPED),)),
-        "numba": Backend(later("implicit.ops.ssd.numba_kernels", "ssd_numba"), NUMBA_REQUIREMENTS),
-        "triton": Backend(later("implicit.ops.ssd.triton_kernels", "ssd_triton"), TRITON_REQUIREMENTS),
+        "numba": Backend(later("implicit.ops.ssd.numba_kernels.launch", "ssd_numba"), NUMBA_REQUIREMENTS),
+        "triton": Backend(later("implicit.ops.ssd.triton_kernels.scan", "ssd_triton"), TRITON_REQUIREMENTS),
         "mamba_ssm": Backend(ssd_mamba_ssm, MAMBA_SSM_REQUIREMENTS),
     },
     on_gpu=Preference("triton", "and it keeps float32 products and exact resets there"),

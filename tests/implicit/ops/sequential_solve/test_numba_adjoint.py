@@ -18,7 +18,6 @@ from tests.small_models import random_state
 from tests.small_models import random_tokens as tokens_of
 
 pytest.importorskip("numba")
-from implicit.ops.sequential_solve import numba_kernels
 from implicit.ops.sequential_solve.numba_kernels import launch
 from implicit.ops.sequential_solve.numba_kernels.trail import Trail
 
@@ -84,7 +83,7 @@ def test_what_is_not_finite_is_left_to_the_factors_and_nothing_else() -> None:
 
 def test_a_token_that_is_nearly_singular_is_left_to_the_factors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is exact enough: all sequences are solved by factors."""
-    monkeypatch.setattr(numba_kernels, "TOLERANCES", {torch.float64: 0.0})
+    monkeypatch.setattr(launch, "TOLERANCES", {torch.float64: 0.0})
     g = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(5)).double()
     found, expected = both(random_model(), tokens_of(2, 3), g)
     assert found.residual is None
