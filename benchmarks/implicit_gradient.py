@@ -16,7 +16,7 @@ from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectErro
 from implicit import load_run
 from implicit.fixed_point import DampedPicard, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom
-from implicit.gradients.iterated import FactoredImplicit
+from implicit.gradients.rules import FactoredImplicit
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve, Windowed
 from implicit.training.streams import Stream, draw_batch

@@ -37,8 +37,7 @@ from implicit.runs.files import read_settings
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.threads import add_threads_flag, chosen_threads
-from implicit.training.initial import begin_from
-from implicit.training.train import run_ending, run_shortfall, train
+from implicit.training.train import begin_from, run_ending, run_shortfall, train
 
 __all__ = ["main", "train"]
 

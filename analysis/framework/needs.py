@@ -8,7 +8,7 @@ from automata.errors import InputError
 from automata.tasks.observed import ObservedTask
 from automata.tasks.sequence_file import SequenceFile
 from automata.tasks.word_problem import WordProblem
-from implicit.enclosed.forms import is_mamba2
+from implicit.enclosed.any_loop import is_mamba2
 from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.models.stack import CellStack
 from implicit.runs.loading import Run

@@ -1,8 +1,9 @@
-"""One token's step of any model on balls, with latent and whole state as variables: the model's own code.
+"""One token's step of any model on balls: the model's own code, or the form written by hand for Mamba-2.
 
-Balls of radius zero replace the parameters. A cell that calls something without a form on balls is refused by
-name. `implicit.enclosed.closed_loop` has the fast form for Mamba-2. An explicit model's latent is its next
-state, Φ(z; s, x) = G(s, x), so that proofs about closed loops with fixed points hold for it too.
+Latent and whole state are variables, and balls of radius zero replace the parameters. A cell that calls
+something without a form on balls is refused by name. `implicit.enclosed.closed_loop` has the fast form for
+Mamba-2. An explicit model's latent is its next state, Φ(z; s, x) = G(s, x), so that proofs about closed loops
+with fixed points hold for it too.
 """
 
 import copy
@@ -16,15 +17,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from automata.errors import InputError
+from implicit.cells import Mamba2Cell
 from implicit.cells.contract import close, evaluation_mode
 from implicit.cells.interface import has_hooks, is_ours
 from implicit.cells.plain import like
+from implicit.enclosed.mamba2 import EnclosedMamba2, enclosable
+from implicit.models.explicit import ExplicitModel
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.stack import CellStack
 from implicit.models.step_model import StepModel
 from implicit.models.torch_rnn import TorchRNN
 from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.balls.ball import Array
 from theory.rigorous.tensors import EnclosedTensor, EnclosedTransitionBatch
 from theory.rigorous.tensors.agreement import AsReal, compare_beside
 
@@ -191,3 +196,50 @@ def _dual(numbers: EnclosedTensor, like: Dual) -> Dual:
         return Dual.constant(numbers.value, like.columns)
     parts = (numbers.tangent.midpoint, numbers.tangent.radius)
     return Dual(numbers.value, Ball(*(np.moveaxis(part, 1, -1) for part in parts)))
+
+
+Form = EnclosedMamba2 | EnclosedTransitionBatch
+
+
+def is_mamba2(model: SequenceModel) -> bool:
+    """Return whether a model is a stack of Mamba-2 cells and nothing else, of which there is a form by hand.
+
+    A subclass that changes the cell or the transition is not: its own code says what it is.
+    """
+    try:
+        stack = enclosable(model)
+    except InputError:
+        return False
+    plain = {ImplicitModel.transitions, ExplicitModel.transitions}
+    own = type(stack).transitions in plain and type(stack).advance is CellStack.advance
+    return own and all(type(cell) is Mamba2Cell for cell in stack.cells)
+
+
+def form_of(model: SequenceModel, tokens: Tensor) -> Form:
+    """Return (Φ, G) at T positions on balls."""
+    return EnclosedMamba2(model, tokens) if is_mamba2(model) else enclosed_transitions(model, tokens)
+
+
+def boxes(form: Form, blocks: frozenset[str], state: Mapping[str, Array], radius: Array) -> dict[str, Ball]:
+    """Return states, every part ``[T, …]``, with the parts ``blocks`` of h widened by a radius, ``[T]``."""
+    if isinstance(form, EnclosedTransitionBatch):
+        return form.enclosed(state, radius)
+    column = {name: radius.reshape(-1, *(1,) * (entry.ndim - 1)) for name, entry in state.items()}
+    return {
+        name: Ball.around(entry, column[name] if name in blocks else 0 * column[name])
+        for name, entry in state.items()
+    }
+
+
+def block_parts(model: SequenceModel) -> frozenset[str]:
+    """Return the names of the parts of the state that Theorem 1 speaks of."""
+    assert isinstance(model, CellStack)  # as every model with a form is
+    return frozenset(name for names in model.layer_states for name in names)
+
+
+def widest(model: SequenceModel, form: Form) -> int:
+    """Return how many numbers are differentiated at once at a position: it limits how many are taken."""
+    if isinstance(form, EnclosedMamba2):
+        return max(cell.d_inner + cell.channels + cell.heads for cell in form.cells)
+    state = model.init_state(1)
+    return max(sum(math.prod(state[name].shape) for name in names) for names in form.layer_states)

@@ -11,8 +11,7 @@ from torch.linalg import vector_norm
 
 from automata.checks import check_integer, check_number
 from automata.errors import InputError, warn_caller
-from implicit.fixed_point.norm import least_norm, token_norm
-from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver
+from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver, least_norm, token_norm
 from implicit.fixed_point.solution import Solution
 from theory.status import Status
 

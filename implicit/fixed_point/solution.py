@@ -7,7 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from implicit.fixed_point.norm import token_norm
+from implicit.fixed_point.problem import token_norm
 from theory.status import Status
 
 

@@ -1,8 +1,9 @@
 """Gradient rules: how a fixed point is differentiated."""
 
-from implicit.gradients.iterated import FactoredImplicit as FactoredImplicit, Implicit as Implicit
 from implicit.gradients.rules import (
+    FactoredImplicit as FactoredImplicit,
     GradientRule as GradientRule,
+    Implicit as Implicit,
     Phantom as Phantom,
     Unrolled as Unrolled,
     solve_with_gradient as solve_with_gradient,

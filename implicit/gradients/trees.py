@@ -20,8 +20,7 @@ from implicit.fixed_point import (
     Status,
     Stopping,
 )
-from implicit.gradients.iterated import Implicit
-from implicit.gradients.rules import GradientRule, solve_with_gradient
+from implicit.gradients.rules import GradientRule, Implicit, solve_with_gradient
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_
 from implicit.models.iterated_layers import IteratedLayers
 from implicit.models.stack import CellStack, StackConfig
 from implicit.modes import Recurrence, Solve
-from implicit.modes.problems import sequence_problem
+from implicit.modes.adjoint import sequence_problem
 from implicit.ops.hand_written_passes import uncompiled
 from theory.transition import State, TokenInputs, TransitionBatch
 

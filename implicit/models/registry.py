@@ -14,7 +14,7 @@ from automata.errors import InputError, unknown_name
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
-from implicit.models.linear_recurrent import (
+from implicit.models.of_cells import (
     PDSSM,
     DeltaNet,
     GatedDeltaNet,
@@ -22,13 +22,15 @@ from implicit.models.linear_recurrent import (
     ImplicitDeltaNet,
     ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct,
+    ImplicitMamba2,
     ImplicitMamba3,
+    ImplicitTransformer,
+    Mamba2,
     Mamba3,
+    Transformer,
 )
-from implicit.models.mamba2 import ImplicitMamba2, Mamba2
 from implicit.models.slstm import SLSTM
 from implicit.models.torch_rnn import GRU, LSTM, Elman
-from implicit.models.transformer import ImplicitTransformer, Transformer
 from implicit_ssm import find_own_code
 
 Sizes = dict[str, Any]

@@ -1,4 +1,4 @@
-"""The adjoint system of the implicit gradient over a whole sequence, solved exactly in one backward pass.
+"""A recurrence as a fixed-point problem, with its gradient, and the adjoint system of all its tokens.
 
 With J the derivative of all images in all latents, the implicit gradient needs v with (I − J)ᵀ v = g. An
 image depends on its own latent and, through the state, on earlier ones: J is block triangular, and no block
@@ -10,10 +10,16 @@ after token t and all derivatives at the fixed point,
 so that λ is to this pass what the state is to the sequential mode, and nothing is iterated.
 """
 
+from dataclasses import replace
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from implicit.modes.recurrence import Inputs, Recurrence
+from implicit.fixed_point import AdjointSolution, Dependence, FixedPointProblem, Solver, Stopping
+from implicit.gradients import GradientRule
+from implicit.gradients.adjoint import with_gradient_of
+from implicit.modes.recurrence import Inputs, ModeResult, Recurrence
 from theory.transition import State
 
 CACHED_ENTRIES = 2**18
@@ -103,3 +109,51 @@ def _by_rows(recurrence: Recurrence, latent: Tensor, inputs: Inputs, state: Stat
     identity = torch.eye(image.shape[1], dtype=image.dtype, device=image.device)
     rows = [_transposed([image], [leaf], [row.expand_as(image)])[0] for row in identity]
     return torch.stack(rows, dim=1)
+
+
+def sequence_problem(recurrence: Recurrence) -> FixedPointProblem:
+    """Return the fixed-point problem of all tokens together."""
+    return FixedPointProblem(
+        lambda z: recurrence.sweep(z, recurrence.inputs, recurrence.state)[0],
+        Dependence.CAUSAL,
+        solve_adjoint=partial(_solve_adjoint, recurrence),
+    )
+
+
+def differentiated(
+    recurrence: Recurrence,
+    solver: Solver,
+    stopping: Stopping,
+    gradient: GradientRule,
+    result: ModeResult,
+    *,
+    state_after: bool,
+) -> ModeResult:
+    """Give what was found without gradient that of all tokens together; the values stay as they are.
+
+    The gradient of the state after the last token, if it is wanted, takes one more evaluation.
+    """
+    if not torch.is_grad_enabled():
+        return result if state_after else result._replace(state={})
+    found = gradient.attach(sequence_problem(recurrence), solver, stopping, result.solution)
+    if not state_after:
+        return ModeResult(found, {}, result.evaluations)
+    swept = recurrence.sweep(found.value, recurrence.inputs, recurrence.state)[1]
+    state = {name: with_gradient_of(result.state[name], part) for name, part in swept.items()}
+    return ModeResult(found, state, result.evaluations + 1)
+
+
+def token_problem(recurrence: Recurrence, inputs: Inputs, state: State) -> FixedPointProblem:
+    """Return the fixed-point problem of one token, given its inputs and the state before it."""
+    alone = replace(recurrence, inputs=[tensor[:, None] for tensor in inputs], state=state, adjoint=None)
+    return FixedPointProblem(
+        lambda z: recurrence.advance(z[:, 0], inputs, state)[0][:, None],
+        solve_adjoint=partial(_solve_adjoint, alone),
+    )
+
+
+def _solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> AdjointSolution:
+    """Solve it in the way that the recurrence offers, or by factors where it has none, or none here."""
+    with recurrence.as_built():
+        found = None if recurrence.adjoint is None else recurrence.adjoint(latent, gradient)
+        return AdjointSolution(solve_adjoint(recurrence, latent, gradient), None) if found is None else found

@@ -10,8 +10,7 @@ from implicit.cells import Cell, Mamba2Cell, RMSNorm
 from implicit.cells.plain import is_plain
 from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
-from implicit.modes.adjoint import solve_adjoint
-from implicit.modes.problems import differentiated
+from implicit.modes.adjoint import differentiated, solve_adjoint
 from implicit.modes.recurrence import ModeResult, Recurrence
 from implicit.ops.backends import AUTO
 from implicit.ops.hand_written_passes import is_transformed

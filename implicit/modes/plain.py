@@ -5,7 +5,7 @@ from torch import Tensor
 
 from implicit.fixed_point import Solution, Solver, Stopping
 from implicit.gradients import GradientRule, solve_with_gradient
-from implicit.modes.problems import differentiated, sequence_problem, token_problem
+from implicit.modes.adjoint import differentiated, sequence_problem, token_problem
 from implicit.modes.recurrence import ModeResult, Recurrence
 
 

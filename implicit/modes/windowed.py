@@ -22,7 +22,7 @@ from automata.errors import InputError
 from implicit.fixed_point import Dependence, Solution, Solver, Status, Stopping
 from implicit.fixed_point.loop import IterationState, change_of, with_all_it_depends_on
 from implicit.gradients import GradientRule
-from implicit.modes.problems import differentiated
+from implicit.modes.adjoint import differentiated
 from implicit.modes.recurrence import Inputs, ModeResult, Recurrence
 from theory.transition import State
 

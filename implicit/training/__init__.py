@@ -8,7 +8,7 @@
 """
 
 from implicit.training.evaluation import Convergence, Evaluation, evaluate
-from implicit.training.initial import begin_from
+from implicit.training.train import begin_from
 from implicit.training.progress import TrainingStep
 from implicit.training.streams import Stream, TokenBatch, draw_batch
 from implicit.training.train import ShortCurriculumWarning

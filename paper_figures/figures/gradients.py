@@ -13,7 +13,7 @@ from analysis.framework.palette import Look
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Solution, Stopping
 from implicit.gradients import GradientRule, Phantom
-from implicit.gradients.iterated import FactoredImplicit
+from implicit.gradients.rules import FactoredImplicit
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run

@@ -51,8 +51,7 @@ from analysis.framework.visited_states import (
     sample_batch,
     visited_states,
 )
-from implicit.enclosed.any_loop import compare_with_floats
-from implicit.enclosed.forms import Form, block_parts, boxes, form_of, widest
+from implicit.enclosed.any_loop import Form, block_parts, boxes, compare_with_floats, form_of, widest
 from implicit.enclosed.mamba2 import EnclosedMamba2
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, SequenceModel

@@ -40,14 +40,13 @@ from automata.tasks.word_problem import WordProblem
 from implicit.cells.contract import close, words_of
 from implicit.cells.interface import is_ours
 from implicit.checked_config import CheckedConfig
-from implicit.enclosed.any_loop import EnclosedAnyLoop, compare_with_floats
+from implicit.enclosed.any_loop import EnclosedAnyLoop, compare_with_floats, is_mamba2
 from implicit.enclosed.closed_loop import (
     EnclosedClosedLoop,
     ExecutedClosedLoop,
     flatten_state,
     unflatten_state,
 )
-from implicit.enclosed.forms import is_mamba2
 from implicit.fixed_point import NotConvergedWarning, Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.models.stack import CellStack

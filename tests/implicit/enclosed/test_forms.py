@@ -9,11 +9,17 @@ from torch import Tensor
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
-from implicit.enclosed.any_loop import enclosed_transitions, with_exact_weights
-from implicit.enclosed.forms import block_parts, boxes, form_of, is_mamba2
+from implicit.enclosed.any_loop import (
+    block_parts,
+    boxes,
+    enclosed_transitions,
+    form_of,
+    is_mamba2,
+    with_exact_weights,
+)
 from implicit.enclosed.mamba2 import EnclosedMamba2, exact
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.mamba2 import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
+from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
 from implicit.models.registry import build_model
 from implicit.models.stack import CellStack
 from implicit.models.torch_rnn import LSTM, LSTMConfig

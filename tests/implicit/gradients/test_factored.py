@@ -13,9 +13,9 @@ from automata.errors import InputError
 from implicit import load_run
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Solution, Stopping
 from implicit.gradients import GradientRule, Implicit, Unrolled, solve_with_gradient
-from implicit.gradients.iterated import FactoredImplicit
+from implicit.gradients.rules import FactoredImplicit
 from implicit.modes import ModeResult, Recurrence, solve_sequentially, solve_simultaneously
-from implicit.modes.problems import sequence_problem
+from implicit.modes.adjoint import sequence_problem
 from implicit.modes.recurrence import Inputs
 from tests.implicit.gradients.test_rules import TIGHT, kept_for_backward, uneven
 from tests.solving import solved

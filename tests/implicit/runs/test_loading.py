@@ -25,7 +25,7 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.seeded import Seeded
 from implicit.train import train
-from implicit.training.initial import begin_from
+from implicit.training.train import begin_from
 from tests.interrupting import train_until
 from tests.small_models import small_config, small_sizes
 from tests.solving import solved

@@ -18,7 +18,7 @@ from implicit.runs.files import write_tensors
 from implicit.runs.loading import initial_model
 from implicit.train import main, train
 from implicit.training import begin_from
-from implicit.training.initial import load_initial_weights
+from implicit.training.train import load_initial_weights
 from tests.conftest import Refuses
 from tests.interrupting import train_until
 from tests.small_models import small_config

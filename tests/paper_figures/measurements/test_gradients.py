@@ -11,7 +11,7 @@ import torch
 from analysis.framework.needs import as_implicit
 from analysis.jacobian import JacobianSettings, analyse
 from implicit.fixed_point import Solution, Stopping
-from implicit.gradients.iterated import FactoredImplicit
+from implicit.gradients.rules import FactoredImplicit
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run, load_run
