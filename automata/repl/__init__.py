@@ -1,6 +1,6 @@
 """Permutation composition as sessions of Python's interactive interpreter (REPL traces)."""
 
-from automata.repl.commands import (
+from automata.repl.text import (
     ASSIGNMENTS as ASSIGNMENTS,
     HIDDEN as HIDDEN,
     REVEALS as REVEALS,
@@ -15,7 +15,7 @@ from automata.repl.export import (
     write_jsonl as write_jsonl,
     write_text as write_text,
 )
-from automata.repl.grammar import NONE as NONE
+from automata.repl.tokens import NONE as NONE
 from automata.repl.last_reveal import last_reveal_accuracy as last_reveal_accuracy
 from automata.repl.sampling import (
     Sessions as Sessions,
@@ -26,8 +26,8 @@ from automata.repl.session_format import (
     SessionFormat as SessionFormat,
     action_permutations as action_permutations,
 )
-from automata.repl.token_tables import ReplTokenizer as ReplTokenizer
-from automata.repl.traces import (
+from automata.repl.tokens import ReplTokenizer as ReplTokenizer
+from automata.repl.text import (
     ReplTrace as ReplTrace,
     repl_trace as repl_trace,
     trace_of_commands as trace_of_commands,

@@ -13,8 +13,8 @@ from automata.data_files import fresh_file
 from automata.errors import InputError
 from automata.repl.sampling import sample_sessions
 from automata.repl.session_format import SessionFormat
-from automata.repl.token_tables import token_tables
-from automata.repl.traces import ReplTrace
+from automata.repl.text import ReplTrace
+from automata.repl.tokens import token_tables
 
 _AT_ONCE = 256
 
@@ -50,7 +50,7 @@ def record(trace: ReplTrace) -> dict[str, Any]:
     InputError if it is no trace.
 
     Example:
-        >>> from automata.repl.traces import repl_trace
+        >>> from automata.repl.text import repl_trace
         >>> found = record(repl_trace([(2, 1)], (1, 2), ["a"]))
         >>> found["commands"], found["reveal_spans"], found["states"][-1], found["seed"]
         (['a = 1', 'b = 2', 'a, b = b, a', "print('a', a)"], [[56, 57]], [2, 1], None)

@@ -17,8 +17,8 @@ from automata.checks import check_integer, check_memory, check_type
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.repl.session_format import SessionFormat
-from automata.repl.token_tables import NOTHING, TokenTables, token_tables
-from automata.repl.traces import ReplTrace, trace_of_commands
+from automata.repl.text import ReplTrace, trace_of_commands
+from automata.repl.tokens import NOTHING, TokenTables, token_tables
 
 _LARGEST_SEED = 2**32
 

@@ -21,7 +21,7 @@ from automata.monoids.groups import (
     transformation_closure,
 )
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from automata.repl.commands import (
+from automata.repl.text import (
     ASSIGNMENTS,
     HIDDEN,
     REVEALS,

@@ -12,10 +12,9 @@ from typing import get_args
 import numpy as np
 
 from automata.checks import check_integer, check_type, checked
-from automata.repl.commands import ASSIGNMENTS, CONTINUATION, HIDDEN, PROMPT, REVEALS
 from automata.repl.sampling import sample_sessions
 from automata.repl.session_format import Initial, SessionFormat, Spacing
-from automata.repl.traces import ReplTrace
+from automata.repl.text import ASSIGNMENTS, CONTINUATION, HIDDEN, PROMPT, REVEALS, ReplTrace
 
 _AT_ONCE = 50  # sessions of one choice of the other fields
 _ALONE = threading.Lock()
@@ -57,7 +56,7 @@ def check_with_interpreter(session: ReplTrace | str, seed: int | None = None) ->
     neither, or the seed no whole number.
 
     Example:
-        >>> from automata.repl.traces import repl_trace
+        >>> from automata.repl.text import repl_trace
         >>> check_with_interpreter(repl_trace([(2, 1)], (1, 2), ["b"])) is None
         True
     """

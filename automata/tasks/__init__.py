@@ -31,12 +31,12 @@ from automata.tasks.sequence_file import (
     sequence_dataset as sequence_dataset,
     write_sequences as write_sequences,
 )
-from automata.tasks.small_programs import SmallPrograms as SmallPrograms
+from automata.tasks.puzzles import SmallPrograms as SmallPrograms
 from automata.tasks.specification import (
     TaskSource as TaskSource,
     specification_from_text as specification_from_text,
     task_from as task_from,
 )
-from automata.tasks.swapping_balls import SwappingBalls as SwappingBalls
+from automata.tasks.puzzles import SwappingBalls as SwappingBalls
 from automata.tasks.text_file import TextFile as TextFile
 from automata.tasks.word_problem import WordProblem as WordProblem, allowed_traces as allowed_traces

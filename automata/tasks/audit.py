@@ -20,9 +20,9 @@ import numpy as np
 from automata.checks import checked, shown
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from automata.repl.commands import PROMPT
-from automata.repl.grammar import NONE
 from automata.repl.last_reveal import last_reveal_accuracy
+from automata.repl.text import PROMPT
+from automata.repl.tokens import NONE
 from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.word_problem import FloatArray, WordProblem

@@ -26,9 +26,8 @@ from automata.tasks.final_answers import ModularArithmetic, Recognition
 from automata.tasks.interface import Task, with_specification
 from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.partially_observed import PartiallyObserved, Target
+from automata.tasks.puzzles import SmallPrograms, SwappingBalls
 from automata.tasks.repl_language import Predict, ReplLanguage
-from automata.tasks.small_programs import SmallPrograms
-from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.word_problem import WordProblem
 
 S5_GENERATORS = ("12345", "54132", "34125", "53124", "21345")

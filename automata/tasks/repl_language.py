@@ -10,11 +10,10 @@ from automata.checks import check_integer, checked
 from automata.errors import InputError, unknown_name
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from automata.repl.commands import PROMPT
-from automata.repl.grammar import NONE, Reading, SessionGrammar
 from automata.repl.sampling import Sessions, sample_sessions
 from automata.repl.session_format import Actions, Initial, SessionFormat, Spacing, session_automaton
-from automata.repl.token_tables import token_tables
+from automata.repl.text import PROMPT
+from automata.repl.tokens import NONE, Reading, SessionGrammar, token_tables
 from automata.tasks.interface import Batch, Ceiling, check_at_least_one
 from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
 

@@ -57,11 +57,10 @@ from automata.tasks.json_formats import (
 )
 from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.partially_observed import PartiallyObserved
+from automata.tasks.puzzles import SmallPrograms, SwappingBalls
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.sequence_file import SequenceFile
-from automata.tasks.small_programs import SmallPrograms
-from automata.tasks.swapping_balls import SwappingBalls
 from automata.tasks.text_file import TextFile
 from automata.tasks.word_problem import WordProblem
 from implicit_ssm import find_own_code

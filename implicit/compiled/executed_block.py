@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from automata.errors import InputError
-from implicit.compiled.inequalities import Block
+from implicit.compiled.bounds import Block
 from implicit.compiled.weights import Constants, Places, Wiring
 from implicit.ops.ssd.chunked import CHUNK_SIZE
 from theory.rigorous.balls.ball import Ball

@@ -13,12 +13,11 @@ from analysis.framework.arrays import IntArray
 from analysis.length_generalization import wilson_interval
 from automata.checks import check_type
 from automata.errors import InputError
-from automata.repl.commands import PROMPT
+from automata.repl.text import PROMPT
 from automata.tasks.interface import Task
+from automata.tasks.puzzles import SmallPrograms, SwappingBalls
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
-from automata.tasks.small_programs import SmallPrograms
-from automata.tasks.swapping_balls import SwappingBalls
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
 from implicit.modes import Mode, Solve

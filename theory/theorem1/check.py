@@ -30,10 +30,17 @@ from automata.errors import InputError
 from theory.blocks import BlockMap, validate
 from theory.fixed_point import EPSILON, ERROR_MARGIN, solve_fixed_point
 from theory.pure_maps import validate_states
-from theory.theorem1.conditions import LayerConclusion, Verdict, coupling_condition, unmeasured
+from theory.theorem1.conditions import (
+    LayerConclusion,
+    MeasuredJacobian,
+    MeasuredState,
+    Search,
+    Verdict,
+    coupling_condition,
+    unmeasured,
+)
 from theory.theorem1.cross_checks import Probes, is_contradicted, jacobian_rounding
 from theory.theorem1.linearity import Comparison, compare, largest_row
-from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState, Search
 from theory.theorem1.other_entries import look_at_other_entries
 from theory.theorem1.report import StateCheck, Theorem1Report
 from theory.theorem1.units import Units

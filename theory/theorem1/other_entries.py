@@ -13,10 +13,9 @@ from torch import Tensor
 
 from theory.blocks import BlockMap
 from theory.fixed_point import EPSILON, ERROR_MARGIN
+from theory.theorem1.conditions import MeasuredJacobian, MeasuredState
 from theory.theorem1.cross_checks import PROBES, at_once
-from theory.theorem1.elsewhere import UNSEEN, Origin, Sight, image_at, look
-from theory.theorem1.linearity import surroundings
-from theory.theorem1.measured_state import MeasuredJacobian, MeasuredState
+from theory.theorem1.linearity import UNSEEN, Origin, Sight, image_at, look, surroundings
 from theory.transition import State
 
 VISITED = {False: 16, True: 4}

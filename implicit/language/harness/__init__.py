@@ -8,7 +8,7 @@ from implicit.language.harness.catalogue import (
     TrackingTask as TrackingTask,
     tracking_documents as tracking_documents,
 )
-from implicit.language.harness.documents import TrackingDocument as TrackingDocument
+from implicit.language.harness.catalogue import TrackingDocument as TrackingDocument
 from implicit.language.harness.evaluation import (
     HarnessOptions as HarnessOptions,
     evaluate_folder as evaluate_folder,

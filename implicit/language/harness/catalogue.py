@@ -1,24 +1,222 @@
-"""The tasks by the names that `lm-eval` knows them by, where their files lie, and those of state tracking."""
+"""The tasks by the names that `lm-eval` knows them by, and the documents of those of state tracking.
+
+A document is a question about a hidden state that was moved step by step, with all answers.
+
+Word problems in plain words: a lamp that is switched, a cat that walks in a circle, friends who line up.
+
+| task   | token                        | sentence                                                    |
+|--------|------------------------------|-------------------------------------------------------------|
+| parity | 1, 0                         | the switch is pressed but not ignored, or the reverse       |
+| ring   | right, left, stay            | the cat visits one house of the following, preceding and    |
+|        |                              | current one, and not the other two                          |
+| line   | a permutation σ of 1 … n     | new order: σ(1)th, σ(2)th, …: who was σ(i)th is i-th now    |
+
+A permutation is read as ``state_t[i] = state_{t-1}[σ_t[i]]``, so that the line of friends is the product in
+S_n. The question comes last, and is about one place drawn uniformly.
+
+The number of tokens tells nothing of the lamp and the cat under any tokenizer that splits text at spaces: all
+documents of as many steps have the same words, in an order that is drawn. All new orders have one length
+under the tokenizers of GPT-2 and GPT-NeoX. The lamp and the cat begin in a state drawn uniformly.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from automata.checks import check_integer
 from automata.errors import InputError, unknown_name
-from implicit.language.harness.documents import (
-    TrackingDocument,
-    ball_documents,
-    line_documents,
-    parity_documents,
-    program_documents,
-    repl_documents,
-    ring_documents,
-)
+from automata.programs import BallPuzzle, ProgramGrammar, sample_swaps
+from automata.programs.grammar import OUTPUT
+from automata.repl import SessionFormat, sample_traces
+from automata.tasks.registry import make_task
+from automata.tasks.word_problem import WordProblem
 from implicit.language.harness.local_sets import LOCAL_SETS
+
+FRIENDS = ("Anna", "Carl", "Emma", "Fred", "Jane")
+HOUSES = ("gold", "blue", "gray", "pink", "navy")
+"""Four letters each, one token of GPT-2 and of GPT-NeoX after a space: no choice is longer than another."""
+_ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
+_ORDERS = "Each new order tells who of the line so far comes first, who second, and so on."
+_LAMPS = ("out", "lit")
+_VISITED = {"stay": "current", "left": "preceding", "right": "following"}
+BALLS = 5
+PROGRAMS = ProgramGrammar(variables=3, modulus=10, reversible=True)
+"""Programs that forget nothing, so that every printed value is uniform and depends on the whole program."""
+SESSIONS = SessionFormat(variables=5, spacing="end")
+"""Nothing is printed on the way, so that nothing but the swaps tells what the variables hold."""
+_SITUATION = (
+    f"Balls 1 to {BALLS} lie at places 1 to {BALLS}, each at the place of its number. "
+    "To swap two balls is to let them change places, wherever they lie."
+)
+
+
+@dataclass(frozen=True)
+class TrackingDocument:
+    """A text that ends where the answer is to stand, and what it may be.
+
+    A model answers with the choice that it gives the highest log-likelihood after the text and a space.
+
+    Attributes:
+        text: what is read, the question included; it does not end with a space.
+        choices: the answers to choose from.
+        answer: which of them is right.
+        at_first: which of them would be right if nothing had been moved.
+        last_step: the last thing that was done, and what was asked; for one who has read no more than these.
+    """
+
+    text: str
+    choices: tuple[str, ...]
+    answer: int
+    at_first: int
+    last_step: str
+
+    def row(self) -> dict[str, Any]:
+        """Return the document as a row of a data set: what a task of `lm-eval` reads."""
+        return {"text": self.text, "choices": list(self.choices), "answer": self.answer}
+
+
+def parity_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield lamps that are switched, by sentences that may move something, answered with "out" or "lit"."""
+    for steps, state in _words("parity", length, count, rng):
+        first = int(rng.integers(2))
+        done = [_but_not("pressed", "ignored", rng, swapped=step == "0") for step in steps]
+        sentences = [f"The switch is {words} now." for words in done]
+        begin = f"The lamp is {_but_not('lit', 'out', rng, swapped=first == 0)} at first."
+        text = "\n".join([begin, *sentences, "Is the lamp lit or out?", "Answer:"])
+        yield TrackingDocument(text, _LAMPS, (first + state) % 2, first, sentences[-1])
+
+
+def _but_not(true: str, false: str, rng: np.random.Generator, *, swapped: bool) -> str:
+    """Say that one holds and not the other, in a random order; the other way round if swapped."""
+    if swapped:
+        true, false = false, true
+    return f"{true} but not {false}" if rng.integers(2) else f"not {false} but {true}"
+
+
+def ring_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield walks in a circle of five houses: sums modulo 5, answered with the colour of a house.
+
+    Arguments are those of `parity_documents`.
+    """
+    for steps, state in _words("cyclic-navigation", length, count, rng):
+        order = rng.permutation(len(HOUSES)).tolist()
+        sentences = [_visit(step, rng) for step in steps]
+        houses = ", ".join(HOUSES[house] for house in order)
+        begin = f"Five houses stand in a circle: {houses}, and so on. A cat visits the first of these."
+        text = "\n".join([begin, *sentences, "Which house is the cat at?", "Answer:"])
+        yield TrackingDocument(text, HOUSES, order[state], order[0], sentences[-1])
+
+
+def _visit(step: str, rng: np.random.Generator) -> str:
+    one, other = rng.permutation([house for name, house in _VISITED.items() if name != step])
+    return f"The cat visits the {_VISITED[step]} and not the {one} or {other} house."
+
+
+def line_documents(
+    group: str, length: int, count: int, rng: np.random.Generator
+) -> Iterator[TrackingDocument]:
+    """Yield lines of friends who line up anew: permutations, answered with the name of a friend.
+
+    The group is a registered task of permutations of at most five, all of which are tokens, such as ``"S5"``;
+    new orders are drawn uniformly from it.
+
+    Example:
+        >>> document = next(line_documents("S3", 2, 1, np.random.default_rng(0)))
+        >>> print(document.text, document.choices[document.answer])
+        Anna, Carl and Emma stand in a line, in this order. Each new order tells who of the line so far ...
+        New order: 3rd, 2nd, 1st.
+        New order: 2nd, 3rd, 1st.
+        Who is 2nd in the line?
+        Answer: Anna
+    """
+    degree = len(_problem(group).state_names[0])
+    friends = FRIENDS[:degree]
+    first = f"{', '.join(friends[:-1])} and {friends[-1]} stand in a line, in this order. {_ORDERS}"
+    for steps, state in _words(group, length, count, rng):
+        orders = [f"New order: {', '.join(_ORDINALS[int(image) - 1] for image in step)}." for step in steps]
+        place = int(rng.integers(degree))
+        question = f"Who is {_ORDINALS[place]} in the line?"
+        answer = int(_problem(group).state_names[state][place]) - 1
+        text = "\n".join([first, *orders, question, "Answer:"])
+        yield TrackingDocument(text, friends, answer, place, f"{orders[-1]} {question}")
+
+
+def _words(task: str, length: int, count: int, rng: np.random.Generator) -> Iterator[tuple[list[str], int]]:
+    """Random words of a word problem: the names of their tokens, and the number of the last state."""
+    problem = _problem(task)
+    tokens, states = problem.sample(count, length, rng)
+    for row, state in zip(tokens.tolist(), states[:, -1].tolist(), strict=True):
+        yield [problem.token_names[token] for token in row], state
+
+
+@cache
+def _problem(task: str) -> WordProblem:
+    problem = make_task(task)
+    assert isinstance(problem, WordProblem)
+    return problem
+
+
+def ball_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield puzzles of five balls that are swapped, answered with the place of the ball that is named first.
+
+    The question names all balls, so that its number of tokens does not tell which one is asked for. There are
+    ``length`` swaps, each of two balls drawn uniformly.
+    """
+    numbers = tuple(str(number) for number in range(1, BALLS + 1))
+    pairs = sample_swaps(BALLS, (count, length), rng).tolist()
+    for row, asked in zip(pairs, rng.integers(1, BALLS + 1, size=count).tolist(), strict=True):
+        swaps = tuple((first, second) for first, second in row)
+        puzzle = BallPuzzle(BALLS, swaps, asked)
+        others = rng.permutation([number for number in numbers if number != str(asked)])
+        order = ", ".join([str(asked), *others])
+        steps = puzzle.question.rpartition("Where")[0]
+        text = f"{_SITUATION}\n{steps}Where do balls {order}, end up, in this order?"
+        last = BallPuzzle(BALLS, swaps[-1:], asked).question
+        yield TrackingDocument(text, numbers, puzzle.answer - 1, asked - 1, last)
+
+
+def program_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield small reversible programs with what they print up to a value, answered with its digit.
+
+    Values that are printed earlier are shown; they tell nothing of the answer. The length counts statements
+    beside the first values and the prints; loops and conditions count as one each.
+    """
+    digits = tuple(map(str, range(PROGRAMS.modulus)))
+    for _ in range(count):
+        program = PROGRAMS.sample(length, rng)
+        asked = int(rng.integers(PROGRAMS.variables))
+        printed = program.output.splitlines()
+        line, _, value = printed[asked].rpartition(" ")
+        text = program.source + "\n".join([*printed[:asked], line])
+        statements = program.source.splitlines()
+        last = statements[-PROGRAMS.variables - 1].strip()
+        first = statements[asked].rpartition(" ")[2]
+        assert line.startswith(OUTPUT)
+        yield TrackingDocument(text, digits, int(value), int(first), f"{last} {line}")
+
+
+def repl_documents(length: int, count: int, rng: np.random.Generator) -> Iterator[TrackingDocument]:
+    """Yield sessions that swap variables up to the values that they print, answered with the first of these.
+
+    All variables are printed, in a random order. There are ``length`` swaps of two of five variables.
+    """
+    names = SESSIONS.variable_names
+    values = tuple(str(number) for number in range(1, len(names) + 1))
+    for trace in sample_traces(SESSIONS, count, rng, commands=length):
+        ((start, end),) = trace.reveal_spans
+        variable = names.index(trace.text[:start].rstrip()[-1])
+        others = rng.permutation([name for name in names if name != names[variable]])
+        order = ", ".join([names[variable], *others])
+        print_all = f"print('now', {order}, sep=' ')"
+        text = "\n".join([*(f">>> {command}" for command in (*trace.commands[:-1], print_all)), "now"])
+        first = trace.states[len(names) - 1][variable]
+        answer = values.index(trace.text[start:end])
+        yield TrackingDocument(text, values, answer, first - 1, " ".join(trace.commands[-2:]))
+
 
 LENGTHS = (4, 8, 16, 32)
 """Steps of the tasks whose accuracy is told by length."""

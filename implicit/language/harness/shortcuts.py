@@ -5,8 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 
-from implicit.language.harness.catalogue import LENGTHS, TRACKING_TASKS, tracking_documents
-from implicit.language.harness.documents import TrackingDocument
+from implicit.language.harness.catalogue import LENGTHS, TRACKING_TASKS, TrackingDocument, tracking_documents
 
 DRAWN = 2000
 """Documents that a shortcut is measured on; as many others are there to learn from."""

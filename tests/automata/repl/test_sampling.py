@@ -20,8 +20,8 @@ from automata.repl import (
     repl_trace,
     sample_sessions,
 )
-from automata.repl.commands import ASSIGNMENTS, CONTINUATION, PROMPT, Assignment
 from automata.repl.sampling import Sessions
+from automata.repl.text import ASSIGNMENTS, CONTINUATION, PROMPT, Assignment
 from automata.repl.verification import formats, verify
 from tests.automata.repl.sessions import EVERY_KIND, kind_name
 from tests.refusals import refusals, refused_changes

@@ -8,9 +8,8 @@ import pytest
 from automata.programs.balls import Swapped, question_accuracy
 from automata.programs.verification import puzzle_and_answer, source_and_output
 from automata.tasks.audit import shortcut_audit
-from automata.tasks.small_programs import SmallPrograms
+from automata.tasks.puzzles import SmallPrograms, SwappingBalls
 from automata.tasks.specification import task_from
-from automata.tasks.swapping_balls import SwappingBalls
 from tests.refusals import refusals
 
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
 from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
-from implicit.compiled.bounds import numbers_of, proved
-from implicit.compiled.inequalities import BlockNumbers, Terms
+from implicit.compiled.bounds import BlockNumbers, Terms, numbers_of, proved
 from implicit.compiled.weights import Places, constants_for, model_of
 from implicit.models import ImplicitMamba2
 from tests.implicit.compiled.test_compile import ALL_TO_ONE, PARITY, random_machine

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from automata.tasks.puzzles import SwappingBalls
 from automata.tasks.registry import registered_task
 from automata.tasks.repl_language import ReplLanguage
-from automata.tasks.swapping_balls import SwappingBalls
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
