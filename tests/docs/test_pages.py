@@ -20,8 +20,8 @@ from implicit.fixed_point import Anderson, DampedPicard
 from implicit.gradients import Phantom, Unrolled
 from implicit.language import parameter_count, published_config
 from implicit.language.cost import Activations, WeightMemory, published_phases
+from implicit.language.cost.__main__ import RESERVED, Device
 from implicit.language.cost.__main__ import main as cost
-from implicit.language.cost.tables import RESERVED, Device
 from implicit.language.harness import LOCAL_SETS, tracking_documents
 from implicit.language.pretrain import PretrainConfig, read_config
 from implicit.language.pretrain.__main__ import main as pretrain

@@ -15,5 +15,4 @@ from implicit.language.cost.training import (
     TrainingCost as TrainingCost,
     outside_layers as outside_layers,
     published_phases as published_phases,
-    tokens_per_second as tokens_per_second,
 )

@@ -164,24 +164,14 @@ class TrainingCost:
         layers = self._of_layers(Evaluation.of(self.config, self.length).total, phase, iterations)
         return (layers + around.forward + around.backward) / self.length
 
-    def mixing_share(self, phase: Phase | None = None, iterations: float | None = None) -> float:
-        """Return which share of the operations the scans or the attention are; arguments of `per_token`."""
-        mixing = self._of_layers(Evaluation.of(self.config, self.length).mixing, phase, iterations)
-        return mixing / self.length / self.per_token(phase, iterations)
+    def mixing_share(self, phase: Phase | None = None) -> float:
+        """Return which share of the operations the scans or the attention are."""
+        mixing = self._of_layers(Evaluation.of(self.config, self.length).mixing, phase, None)
+        return mixing / self.length / self.per_token(phase)
 
-    def mean_per_token(self, phases: Sequence[Phase], iterations: Sequence[float | None] = ()) -> float:
-        """Return the operations per token of a run, the mean over its phases, whose shares sum to 1.
-
-        Iterations are given for each phase as in `per_token`; the limits if empty.
-        """
-        given = iterations or [None] * len(phases)
-        if len(given) != len(phases):
-            raise InputError(
-                f"iterations has {len(given)} numbers for {len(phases)} phases; give one for each, or none"
-            )
-        return sum(
-            phase.share * self.per_token(phase, mean) for phase, mean in zip(phases, given, strict=True)
-        )
+    def mean_per_token(self, phases: Sequence[Phase]) -> float:
+        """Return the operations per token of a run, the mean over its phases, whose shares sum to 1."""
+        return sum(phase.share * self.per_token(phase) for phase in phases)
 
     def _of_layers(self, part: Flops, phase: Phase | None, iterations: float | None) -> float:
         """The operations of a part of the layers, for a sequence."""
@@ -208,22 +198,3 @@ def published_phases(family: str) -> tuple[Phase, ...]:
         return PAPER_PHASES
     bounded, free = PAPER_PHASES
     return bounded, Phase(**{**free.model_dump(), "iterations": 32})
-
-
-def tokens_per_second(flops_per_token: float, devices: int, peak: float, utilisation: float) -> float:
-    """Predict how many tokens devices read per second; the peak is operations per second of a device.
-
-    InputError if the utilisation, the share of the peak that is reached, is not above 0 and at most 1.
-
-    Example:
-        >>> tokens_per_second(1e9, devices=8, peak=1e15, utilisation=0.5)
-        4000000.0
-    """
-    if not 0 < check_number("utilisation", utilisation) <= 1:
-        raise InputError(f"utilisation is {utilisation}; give a share above 0 and at most 1")
-    return devices * peak * utilisation / flops_per_token
-
-
-def highest_utilisation(slow_share: float, slowdown: float) -> float:
-    """Return the utilisation that is left where a share of the operations runs so many times slower."""
-    return 1 / (1 - slow_share + slow_share * slowdown)
