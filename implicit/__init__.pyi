@@ -55,7 +55,7 @@ from .models.of_cells import (
     Mamba2Config as Mamba2Config,
 )
 from .models.registry import build_model as build_model, model_names as model_names
-from .models.slstm import SLSTM as SLSTM
+from .models.torch_rnn import SLSTM as SLSTM
 from .models.step_model import StepModel as StepModel, wrap as wrap
 from .models.torch_rnn import GRU as GRU, LSTM as LSTM, Elman as Elman, LSTMConfig as LSTMConfig
 from .models.of_cells import ImplicitTransformer as ImplicitTransformer, Transformer as Transformer

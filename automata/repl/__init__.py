@@ -9,7 +9,7 @@ from automata.repl.text import (
     HiddenAction as HiddenAction,
     RevealFormat as RevealFormat,
 )
-from automata.repl.export import (
+from automata.repl.sampling import (
     record as record,
     sample_traces as sample_traces,
     write_jsonl as write_jsonl,

@@ -15,7 +15,7 @@ from automata.checks import check_integer, shown
 from automata.command_line import Parser, exit_code
 from automata.data_files import strict_json
 from automata.errors import InputError
-from automata.repl.export import sample_traces, write_jsonl, write_text
+from automata.repl.sampling import sample_traces, write_jsonl, write_text
 from automata.repl.session_format import SessionFormat
 from automata.repl.verification import formats, verify
 

@@ -2,7 +2,7 @@
 
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from implicit.language.cache import SequenceState
+from implicit.language.padding import SequenceState
 from implicit.language.configuration import (
     ExplicitLlamaLMConfig,
     ExplicitMamba2LMConfig,

@@ -34,7 +34,6 @@ from implicit.cells.parts import initial_step_bias
 from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
 from implicit.gradients import Phantom, Unrolled
 from implicit.language.backbones import ImplicitLlamaBackbone, ImplicitMamba2Backbone
-from implicit.language.cache import SequenceState
 from implicit.language.configuration import (
     ExplicitLlamaLMConfig,
     ExplicitMamba2LMConfig,
@@ -45,7 +44,7 @@ from implicit.language.configuration import (
     LlamaLayers,
     Mamba2Layers,
 )
-from implicit.language.padding import Reading
+from implicit.language.padding import Reading, SequenceState
 from implicit.language.prompt import read_prompt
 from implicit.language.stored_models import check_stored_size, check_texts
 from implicit.models.implicit_model import ImplicitModel

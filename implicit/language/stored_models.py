@@ -1,6 +1,7 @@
 """Models and tokenizers from a folder that `save_pretrained` wrote, read without a request to anywhere."""
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -14,13 +15,26 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
-from transformers.utils import is_peft_available, logging
+from transformers.utils import is_peft_available
+from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 
 from automata.errors import InputError, printable, warn_caller
-from implicit.language.quiet import only_errors_of
 from implicit.models.registry import SURELY_SMALL
 from implicit.runs.files import declared_tensors
 from implicit.training.train import available_device
+
+
+@contextmanager
+def only_errors_of(logger: str) -> Iterator[None]:
+    """Let a logger tell errors only, until the block ends."""
+    named = logging.getLogger(logger)
+    before = named.level
+    named.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        named.setLevel(before)
+
 
 LARGEST_TEXT = 2**28
 """Bytes of a configuration or of the tokenizer."""
@@ -173,10 +187,10 @@ def load_model(folder: Path, device: str = "cpu") -> tuple[PreTrainedModel, Any]
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
     """Without the bar of `transformers`, which would stand on the line of an error."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    shown = is_progress_bar_enabled()
+    disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            enable_progress_bar()

@@ -29,7 +29,7 @@ from implicit.models.of_cells import (
 )
 from implicit.models.of_cells import ImplicitMamba2, Mamba2
 from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
-from implicit.models.slstm import SLSTM
+from implicit.models.torch_rnn import SLSTM
 from implicit.models.step_model import StepModel, wrap
 from implicit.models.torch_rnn import GRU, LSTM, Elman, TorchRNN
 from implicit.models.of_cells import ImplicitTransformer, Transformer

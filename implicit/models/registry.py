@@ -29,8 +29,7 @@ from implicit.models.of_cells import (
     Mamba3,
     Transformer,
 )
-from implicit.models.slstm import SLSTM
-from implicit.models.torch_rnn import GRU, LSTM, Elman
+from implicit.models.torch_rnn import GRU, LSTM, SLSTM, Elman
 from implicit_ssm import find_own_code
 
 Sizes = dict[str, Any]

@@ -35,7 +35,7 @@ from theory.belief.rescaling import (
     exit_lengths as exit_lengths,
     format_range as format_range,
 )
-from theory.belief.token_source import TokenSource as TokenSource
+from theory.belief.reachable import TokenSource as TokenSource
 from theory.belief.underflow import (
     UnderflowLengths as UnderflowLengths,
     observed_underflow as observed_underflow,

@@ -23,8 +23,7 @@ from automata.checks import check_integer
 from automata.errors import InputError
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
 from theory.belief.predictors import Predictor, State, divergence
-from theory.belief.reachable import outcomes
-from theory.belief.token_source import FloatArray
+from theory.belief.reachable import FloatArray, outcomes
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,14 @@ from automata.checks import check_integer
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from theory.belief.reachable import BeliefChain, belief_chain, check_chain
-from theory.belief.token_source import FloatArray, TokenSource, check_source
+from theory.belief.reachable import (
+    BeliefChain,
+    FloatArray,
+    TokenSource,
+    belief_chain,
+    check_chain,
+    check_source,
+)
 
 _DECIMALS = 12
 
@@ -269,7 +275,7 @@ def worst_decay(chain: BeliefChain) -> WorstDecay:
 
         >>> from automata.probabilistic.named_pfsas import noisy_parity
         >>> from theory.belief.reachable import belief_chain
-        >>> from theory.belief.token_source import TokenSource
+        >>> from theory.belief.reachable import TokenSource
         >>> automaton = noisy_parity(0.1)
         >>> worst = worst_decay(belief_chain(automaton, TokenSource.fixed_period(automaton, 1)))
         >>> round(float(np.exp(-worst.rate)), 12), [token for token, _ in worst.cycle]

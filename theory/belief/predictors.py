@@ -12,7 +12,7 @@ from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.probabilistic.scope import Confusion
 from theory.belief.filters import BayesFilter
-from theory.belief.token_source import FloatArray
+from theory.belief.reachable import FloatArray
 
 
 def divergence(exact: ArrayLike, predicted: ArrayLike) -> float:

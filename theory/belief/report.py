@@ -19,9 +19,8 @@ from automata.probabilistic.scope import marginal_scope
 from theory.belief.adversary import sequence_errors, worst_sequence
 from theory.belief.decay import DecayRate, decay_rate, worst_decay
 from theory.belief.predictors import MarginalPredictor, confusion_radius
-from theory.belief.reachable import belief_chain
+from theory.belief.reachable import TokenSource, belief_chain, check_source
 from theory.belief.rescaling import best_gains, edge_gains, exit_length, exit_lengths, format_range
-from theory.belief.token_source import TokenSource, check_source
 from theory.belief.underflow import observed_underflow, predicted_underflow
 
 

@@ -21,8 +21,7 @@ import torch
 from automata.checks import check_number
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
-from theory.belief.reachable import BeliefChain, check_chain
-from theory.belief.token_source import FloatArray
+from theory.belief.reachable import BeliefChain, FloatArray, check_chain
 from theory.belief.underflow import format_information
 
 ROUNDING = 1e-9
@@ -58,7 +57,7 @@ def best_gains(chain: BeliefChain) -> Gains:
 
         >>> from automata.probabilistic.named_pfsas import noisy_parity
         >>> from theory.belief.reachable import belief_chain
-        >>> from theory.belief.token_source import TokenSource
+        >>> from theory.belief.reachable import TokenSource
         >>> automaton = noisy_parity(0.1)
         >>> gains = best_gains(belief_chain(automaton, TokenSource.fixed_period(automaton, 1)))
         >>> [round(v, 4) for v in (gains.per_token, gains.per_reveal, gains.per_observation)]

@@ -29,7 +29,7 @@ from automata.checks import check_number, check_type
 from automata.errors import InputError
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from theory.belief.filters import BayesFilter
-from theory.belief.token_source import TokenSource, check_source
+from theory.belief.reachable import TokenSource, check_source
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from automata.checks import check_number
 from automata.errors import InputError, unknown_name
 from implicit.command_line import CommandParser, run_command
 from implicit.language.configuration import LanguageModelConfig
-from implicit.language.cost.memory import Activations, WeightMemory
-from implicit.language.cost.training import TrainingCost, published_phases
+from implicit.language.cost.formulas import Activations, TrainingCost, WeightMemory, published_phases
 from implicit.language.sizes import PUBLISHED, parameter_count, published_config
 
 NAMES = {"mamba2": "Mamba-2", "llama": "Llama"}

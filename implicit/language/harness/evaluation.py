@@ -17,8 +17,7 @@ from automata.errors import InputError
 from automata.tasks.audit import cluster_error
 from implicit.language.harness.catalogue import DOCUMENTS, LENGTH, TASK_FILES, check_tasks
 from implicit.language.harness.local_sets import local_files
-from implicit.language.quiet import only_errors_of
-from implicit.language.stored_models import check_model_folder, load_model
+from implicit.language.stored_models import check_model_folder, load_model, only_errors_of
 from implicit.runs.environment import describe_environment
 
 _VARIABLES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")

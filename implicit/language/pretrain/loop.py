@@ -33,8 +33,8 @@ from implicit.language.pretrain.tokens import (
     tokenizer_of,
     vocabulary_size,
 )
-from implicit.language.quiet import only_errors_of
 from implicit.language.sizes import parameter_count
+from implicit.language.stored_models import only_errors_of
 from implicit.runs.files import check_hashes, check_within, read_json, write_json
 from implicit.seeded import Seeded
 from implicit.training.progress import TensorBoard

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from implicit.models.slstm import SLSTM, SLSTMConfig, SLSTMLayer
+from implicit.models.torch_rnn import SLSTM, SLSTMConfig, SLSTMLayer
 
 SIZE, HEADS, LENGTH = 12, 3, 40
 

@@ -19,8 +19,7 @@ from theory.belief.predictors import (
     divergence,
     divergence_radius,
 )
-from theory.belief.reachable import belief_chain
-from theory.belief.token_source import TokenSource
+from theory.belief.reachable import TokenSource, belief_chain
 
 TURN = {(1, 2, 3): 1 / 3, (2, 3, 1): 1 / 3, (3, 1, 2): 1 / 3}
 TURNS = hidden_permutations(3, {"turn": TURN, "swap": {(1, 2, 3): 0.5, (2, 1, 3): 0.5}})

@@ -12,9 +12,8 @@ from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from tests.refusals import refusals
 from theory.belief.decay import decay_rate, entropy_bounds, stationary_state
 from theory.belief.filters import BayesFilter
-from theory.belief.reachable import belief_chain
+from theory.belief.reachable import TokenSource, belief_chain
 from theory.belief.report import Case, cases, measured_decay
-from theory.belief.token_source import TokenSource
 
 
 def binary_entropy(p: float) -> float:

@@ -6,9 +6,8 @@ from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from tests.refusals import refusals
 from theory.belief.decay import decay_rate, worst_decay
-from theory.belief.reachable import BeliefChain, belief_chain
+from theory.belief.reachable import BeliefChain, TokenSource, belief_chain
 from theory.belief.rescaling import best_gains, edge_gains, exit_length, exit_lengths
-from theory.belief.token_source import TokenSource
 from theory.belief.underflow import observed_underflow, predicted_underflow
 
 
