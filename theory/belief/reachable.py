@@ -1,4 +1,4 @@
-"""The law of the tokens, and the beliefs that they reach, as a Markov chain, exact if these are finitely many.
+"""The law of tokens and the Markov chain of the beliefs that they reach, exact where these are finitely many.
 
 A node is a belief with a phase of the token source; an edge is an observation y (an action, or a reveal
 with its value) with its probability, token and value together. The chain of beliefs is Markov, for Pr(y |
