@@ -18,7 +18,7 @@ pairs (state, token) in place of one Python call each.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -130,6 +130,16 @@ class TransitionBatch:
             raise InputError(
                 f"inputs has {counts} positions; give at least one entry, the same T ≥ 1 for each"
             )
+
+    @classmethod
+    def without_latent(
+        cls,
+        update: Callable[[State, TokenInputs], State],
+        inputs: TokenInputs,
+        layer_states: tuple[tuple[str, ...], ...],
+    ) -> Self:
+        """Return the pairs of a model without a fixed point, whose whole transition is (s, x) ↦ G."""
+        return cls(lambda latent, state, given: (latent, update(state, given)), inputs, 0, layer_states)
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))

@@ -32,6 +32,7 @@ from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.tensors import EnclosedTensor, EnclosedTransitionBatch
 from theory.rigorous.tensors.agreement import AsReal, compare_beside
+from theory.rigorous.tensors.transitions import from_dual, to_dual
 
 
 def with_exact_weights(model: nn.Module) -> Any:
@@ -174,7 +175,7 @@ class EnclosedAnyLoop:
         return Dual(value, self._decoding @ latent.tangent)
 
     def _decoded(self, latent: Dual) -> Dual:
-        given = _tensor(latent)
+        given, positions = from_dual(latent), len(latent.value.midpoint)
         twin: Any = self._twin
         if self.explicit:
             parts = given.split(self._sizes)
@@ -182,20 +183,8 @@ class EnclosedAnyLoop:
                 name: part.reshaped(shape)
                 for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
             }
-            return _dual(EnclosedTensor.constant(twin.read(state)), latent)
-        return _dual(EnclosedTensor.constant(twin.head(given)), latent)
-
-
-def _tensor(dual: Dual) -> EnclosedTensor:
-    tangent = Ball(np.moveaxis(dual.tangent.midpoint, -1, 1), np.moveaxis(dual.tangent.radius, -1, 1))
-    return EnclosedTensor(dual.value, tangent if dual.columns else None)
-
-
-def _dual(numbers: EnclosedTensor, like: Dual) -> Dual:
-    if numbers.tangent is None:
-        return Dual.constant(numbers.value, like.columns)
-    parts = (numbers.tangent.midpoint, numbers.tangent.radius)
-    return Dual(numbers.value, Ball(*(np.moveaxis(part, 1, -1) for part in parts)))
+            return to_dual(EnclosedTensor.constant(twin.read(state)), positions, latent.columns)
+        return to_dual(EnclosedTensor.constant(twin.head(given)), positions, latent.columns)
 
 
 Form = EnclosedMamba2 | EnclosedTransitionBatch

@@ -71,18 +71,14 @@ class ExplicitModel(CellStack):
         """Return (Φ, G) without a latent at every one of the tokens: G is the whole transition."""
         self.require_constant_state()
         self.check_positions(tokens)
-        return TransitionBatch(
-            advance=self._advance_one,
-            inputs={"embedding": self.embedding(tokens.flatten()).detach()},
-            latent_size=0,
-            layer_states=self.layer_states,
-        )
+        inputs = {"embedding": self.embedding(tokens.flatten()).detach()}
+        return TransitionBatch.without_latent(self._update_one, inputs, self.layer_states)
 
-    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
-        """Φ and G without an axis of sequences."""
+    def _update_one(self, state: State, inputs: TokenInputs) -> State:
+        """G without an axis of sequences."""
         batched = {name: tensor[None] for name, tensor in state.items()}
         following = self.advance(inputs["embedding"][None], [None] * self.config.layers, batched)[1]
-        return latent, {name: tensor[0] for name, tensor in following.items()}
+        return {name: tensor[0] for name, tensor in following.items()}
 
 
 def explicit_model(

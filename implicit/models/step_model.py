@@ -141,15 +141,11 @@ class StepModel(SequenceModel):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token."""
         self.check_tokens(tokens.reshape(1, -1))
-        return TransitionBatch(
-            advance=self._advance_one,
-            inputs={"embedded": self.embed(tokens.flatten()).detach()},
-            latent_size=0,
-            layer_states=self.layer_states,
+        return TransitionBatch.without_latent(
+            lambda state, inputs: self.update(*for_code_of(self, state, inputs["embedded"])),
+            {"embedded": self.embed(tokens.flatten()).detach()},
+            self.layer_states,
         )
-
-    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
-        return latent, self.update(*for_code_of(self, state, inputs["embedded"]))
 
 
 Step = Callable[[Any, State, Tensor], tuple[State, Tensor]]
@@ -293,17 +289,14 @@ class WrappedModule(SequenceModel):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token."""
         self.check_positions(tokens)
-        return TransitionBatch(
-            advance=self._advance_one,
-            inputs={"token": tokens.flatten()},
-            latent_size=0,
-            layer_states=self.layer_states,
+        return TransitionBatch.without_latent(
+            self._update_one, {"token": tokens.flatten()}, self.layer_states
         )
 
-    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+    def _update_one(self, state: State, inputs: TokenInputs) -> State:
         batched = {name: part[None] for name, part in state.items()}
         after, _ = self._called(batched, inputs["token"][None])
-        return latent, {name: part[0] for name, part in after.items()}
+        return {name: part[0] for name, part in after.items()}
 
 
 class _UsesOthers(TorchDispatchMode):

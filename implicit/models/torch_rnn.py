@@ -30,7 +30,7 @@ from implicit.cells.plain import like
 from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
 from implicit.models.step_model import StepModel
 from implicit.modes import Solve
-from theory.transition import State, TokenInputs, TransitionBatch
+from theory.transition import State, TransitionBatch
 
 
 class TorchRNNConfig(ModelConfig):
@@ -168,13 +168,10 @@ class TorchRNN(SequenceModel):
                 f"model is {self.name} with a network that hooks or another class change, of which there is "
                 "no step; remove them, or make the change permanent in its weights"
             )
-        return TransitionBatch(
-            advance=self._advance_one,
-            inputs={"embedding": self.embedding(tokens.flatten()).detach()},
-            latent_size=0,
-            layer_states=tuple(
-                tuple(f"{part}.{layer}" for part in self.parts) for layer in range(self.config.layers)
-            ),
+        return TransitionBatch.without_latent(
+            lambda state, inputs: self._advance(inputs["embedding"], state),
+            {"embedding": self.embedding(tokens.flatten()).detach()},
+            tuple(tuple(f"{part}.{layer}" for part in self.parts) for layer in range(self.config.layers)),
         )
 
     @torch.no_grad()
@@ -186,9 +183,6 @@ class TorchRNN(SequenceModel):
             return False
         stepped = self._advance(embedded[:, 0], state)
         return all(torch.allclose(stepped[name], part, rtol=1e-3, atol=1e-4) for name, part in called.items())
-
-    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
-        return latent, self._advance(inputs["embedding"], state)
 
     def _advance(self, inputs: Tensor, state: State) -> State:
         """Step all layers."""

@@ -109,18 +109,14 @@ def _import_fault(module: str, package: str) -> str | None:
     return None
 
 
-def on_cuda(subject: str = "the tensors") -> Requirement:
-    """Require a CUDA device."""
+def on_device(device: str, called: str, subject: str = "the tensors") -> Requirement:
+    """Require a type of device, and what sentences call it."""
     return lambda request: (
-        None if request.device == "cuda" else f"{subject} are on {request.device}; move them to a CUDA device"
+        None if request.device == device else f"{subject} are on {request.device}; move them to {called}"
     )
 
 
-def on_cpu(subject: str = "the tensors") -> Requirement:
-    """Require tensors in main memory."""
-    return lambda request: (
-        None if request.device == "cpu" else f"{subject} are on {request.device}; move them to the CPU"
-    )
+ON_CPU = on_device("cpu", "the CPU")
 
 
 def on_gpu_or_interpreted(subject: str = "the tensors") -> Requirement:

@@ -9,6 +9,7 @@ from automata.errors import InputError
 from implicit.ops.backends import (
     AUTO,
     NUMBA,
+    ON_CPU,
     Backend,
     Backends,
     Preference,
@@ -16,7 +17,6 @@ from implicit.ops.backends import (
     check_shapes,
     element_types,
     later,
-    on_cpu,
     one_element_type,
 )
 from implicit.ops.hand_written_passes import Op, uncompiled
@@ -30,7 +30,7 @@ BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
         "ops": Backend(one_by_one),
         "numba": Backend(
             later("implicit.ops.mamba2_mixer.numba_kernels.launch", "numba_op"),
-            (NUMBA, on_cpu(), one_element_type(), element_types((torch.float32, torch.float64))),
+            (NUMBA, ON_CPU, one_element_type(), element_types((torch.float32, torch.float64))),
         ),
     },
     on_gpu=Preference("ops", "for which each of the ops has kernels"),

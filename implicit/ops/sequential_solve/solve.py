@@ -23,7 +23,7 @@ from implicit.ops.backends import (
     default_device,
     element_types,
     first_refusal,
-    on_cpu,
+    on_device,
     on_gpu_or_interpreted,
 )
 from implicit.ops.hand_written_passes import is_transformed
@@ -86,7 +86,7 @@ def _no_gradient(request: Request) -> str | None:
 
 NUMBA_REQUIREMENTS = (
     NUMBA,
-    on_cpu("the weights"),
+    on_device("cpu", "the CPU", "the weights"),
     element_types(NUMBA_DTYPES, subject="the weights"),
     _one_type,
     _same_iteration,

@@ -11,6 +11,7 @@ from automata.errors import InputError
 from implicit.ops.backends import (
     AUTO,
     NUMBA,
+    ON_CPU,
     TRITON,
     Backend,
     Backends,
@@ -23,8 +24,7 @@ from implicit.ops.backends import (
     element_types,
     floating_device,
     later,
-    on_cpu,
-    on_cuda,
+    on_device,
     on_gpu_or_interpreted,
     one_element_type,
     package,
@@ -100,7 +100,7 @@ TRITON_REQUIREMENTS: tuple[Requirement, ...] = (
 
 Scan = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 MAMBA_SSM_REQUIREMENTS = (
-    on_cuda(),
+    on_device("cuda", "a CUDA device"),
     # Version 2.3 needs no CUDA extension.
     package("mamba_ssm", "pip install 'implicit-ssm[cuda]'", module="mamba_ssm.ops.triton.ssd_combined"),
     one_element_type(TYPED),
@@ -110,7 +110,7 @@ MAMBA_SSM_REQUIREMENTS = (
 
 NUMBA_REQUIREMENTS = (
     NUMBA,
-    on_cpu(),
+    ON_CPU,
     one_element_type(TYPED),
     element_types((torch.float32, torch.float64), TYPED),
 )

@@ -19,7 +19,7 @@ from implicit.ops.backends import (
     at_most,
     common_device,
     element_types,
-    on_cuda,
+    on_device,
     package,
 )
 from tests.processes import run_python
@@ -38,7 +38,9 @@ def table(*of_plain: Requirement) -> Backends[Request, str]:
     return Backends(
         {
             "plain": Backend("plain", of_plain),
-            "kernel": Backend("kernel", (on_cuda(), element_types(), at_most(4, "width"))),
+            "kernel": Backend(
+                "kernel", (on_device("cuda", "a CUDA device"), element_types(), at_most(4, "width"))
+            ),
             "loop": Backend("loop"),
         },
         on_gpu=Preference("kernel", "where it is quick"),

@@ -96,8 +96,8 @@ class EnclosedTransitionBatch:
         updates = []
         for names in self.layer_states:
             parts = [self._part(following, name) for name in names]
-            updates.append(WholeUpdate(_to_dual(EnclosedTensor.joined(parts), positions, columns)))
-        return _to_dual(image, positions, columns), updates
+            updates.append(WholeUpdate(to_dual(EnclosedTensor.joined(parts), positions, columns)))
+        return to_dual(image, positions, columns), updates
 
     def whole(self, latent: Dual, state: Dual) -> tuple[Dual, Dual]:
         """Return Φ and the whole next state, with the derivatives that latent and state come with.
@@ -105,15 +105,15 @@ class EnclosedTransitionBatch:
         A state is all its parts one after the other, in the order of the shapes, ``[T, n]``.
         """
         positions, columns = len(state.value.midpoint), state.columns
-        entries = self._split(_from_dual(state), tuple(self._shapes))
+        entries = self._split(from_dual(state), tuple(self._shapes))
         image, following = self._called(latent, entries)
         parts = EnclosedTensor.joined([self._part(following, name) for name in self._shapes])
-        return _to_dual(image, positions, columns), _to_dual(parts, positions, columns)
+        return to_dual(image, positions, columns), to_dual(parts, positions, columns)
 
     def _called(self, latent: Dual, entries: Mapping[str, EnclosedTensor]) -> tuple[EnclosedTensor, Any]:
         """Φ and what the code gives for the next state."""
         try:
-            image, following = self._advance(_from_dual(latent), entries, self._inputs)
+            image, following = self._advance(from_dual(latent), entries, self._inputs)
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as fault:
             if isinstance(fault, InputError):
                 raise
@@ -153,12 +153,14 @@ def _at_positions(entry: Any) -> Any:
     return EnclosedTensor(numbers.value[0])
 
 
-def _from_dual(dual: Dual) -> EnclosedTensor:
+def from_dual(dual: Dual) -> EnclosedTensor:
+    """Return balls with their derivatives as what code for PyTorch computes with."""
     tangent = Ball(np.moveaxis(dual.tangent.midpoint, -1, 1), np.moveaxis(dual.tangent.radius, -1, 1))
     return EnclosedTensor(dual.value, tangent if dual.columns else None)
 
 
-def _to_dual(numbers: EnclosedTensor, positions: int, columns: int) -> Dual:
+def to_dual(numbers: EnclosedTensor, positions: int, columns: int) -> Dual:
+    """Undo `from_dual`, for so many positions and directions."""
     shape = (positions, *numbers.shape)
     value = Ball(
         *(np.array(np.broadcast_to(a, shape)) for a in (numbers.value.midpoint, numbers.value.radius))
