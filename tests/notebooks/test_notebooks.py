@@ -79,26 +79,35 @@ def near(one: str, other: str, trained: bool) -> bool:
     return abs(a - b) <= (TRAINED if trained else LAST_DIGIT * 10.0 ** -min(digits - 1, 2) * abs(b))
 
 
-@pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A kernel of this interpreter, whatever kernels the machine has."""
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A kernel of this interpreter, whatever kernels the machine has: one for all, as its imports take seconds."""
+    import nbformat
     from ipykernel.kernelspec import write_kernel_spec
+    from nbclient import NotebookClient
 
-    write_kernel_spec(tmp_path / "kernels" / "this-interpreter")
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    return "this-interpreter"
+    folder = tmp_path_factory.mktemp("jupyter")
+    write_kernel_spec(folder / "kernels" / "this-interpreter")
+    nothing, resources = nbformat.v4.new_notebook(), {"metadata": {"path": str(NOTEBOOKS[0].parent)}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(folder))
+        patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+        client = NotebookClient(nothing, timeout=SECONDS, kernel_name="this-interpreter", resources=resources)
+        yield client
+        client.nb = nothing
+        client.execute()  # which ends the kernel
 
 
 @every_notebook
-def test_stored_outputs_are_those_of_executing_it(path: Path, kernel: str) -> None:
-    from nbclient import NotebookClient
+def test_stored_outputs_are_those_of_executing_it(path: Path, client: Any) -> None:
+    import nbformat
 
     stored, notebook = read(path), read(path)
-    resources = {"metadata": {"path": str(path.parent)}}
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))  # no name of another notebook is left
+    client.nb = notebook
     # Raises CellExecutionError, with the cell and its traceback, for the first exception.
-    NotebookClient(notebook, timeout=SECONDS, kernel_name=kernel, resources=resources).execute()
-    assert [cell.execution_count for cell in code(notebook)] == [*range(1, len(code(notebook)) + 1)]
+    client.execute(cleanup_kc=False)
+    del notebook.cells[0]
     for number, (one, other) in enumerate(zip(code(stored), code(notebook), strict=True), start=1):
         told_wrongly = text_differences(text(one), text(other), trained="train(" in one.source)
         assert list(told_wrongly) == [], f"cell {number}"
