@@ -23,7 +23,7 @@ from benchmarks.mutation.record import Results
 
 Outcome = Literal["killed", "survived", "timed out"]
 _PYTEST = [
-    *(sys.executable, "-m", "pytest", "-q", "-rfE", "--testmon"),
+    *(sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "testmon.pytest_testmon", "--testmon"),
     "-oaddopts=--doctest-modules --import-mode=importlib",
 ]
 _NOTHING_FAILED = (0, 5)  # exit codes of pytest: all tests passed, or there was none
@@ -118,11 +118,13 @@ class Trials:
     def _pytest(self, *options: str, limit: float) -> subprocess.CompletedProcess[str]:
         """Run tests for so many seconds of processor time; waiting, which takes none, for four times that."""
         seconds, known = int(limit) + 1, os.environ.get("PYTHONPATH", "")
-        # as in a CI, where hypothesis draws the same examples each time
+        path = f"{self.copy}{os.pathsep}{known}"
+        # as in a CI, where hypothesis draws the same examples each time; importing plugins takes longest
+        changes = {"CI": "1", "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         return subprocess.run(
             [*_PYTEST, *options, *self.places],
             cwd=self.copy,
-            env={**os.environ, "CI": "1", "PYTHONPATH": f"{self.copy}{os.pathsep}{known}"},
+            env={**os.environ, **changes},
             capture_output=True,
             text=True,
             timeout=4 * seconds,
