@@ -163,8 +163,7 @@ def by_kernels(case: Case, inputs: list[Tensor]) -> list[Tensor]:
 @pytest.mark.parametrize(
     "case",
     [
-        *(Convolution(length, width) for length, width in ((1, 4), (64, 2), (65, 3), (9, 1), (9, 7))),
-        Convolution(130, width=2, channels=1),
+        *(Convolution(length, width) for length, width in ((1, 4), (16, 2), (17, 3), (9, 1), (9, 7))),
         Convolution(5, channels=130, batch=2),
         *(Norm(length) for length in (1, 64, 65)),
         Norm(200, heads=3, head_size=5, groups=1),
@@ -183,7 +182,7 @@ def test_kernels_and_their_gradients_in_float32(case: Case) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        *(Convolution(65), Convolution(10, width=2, channels=70, batch=2)),
+        *(Convolution(17), Convolution(10, width=2, channels=70, batch=2)),
         *(Norm(65), Norm(7, heads=3, head_size=100, groups=3, batch=2)),
     ],
     ids=str,
@@ -206,11 +205,12 @@ def test_weights_may_be_wider_than_the_tokens(case: Case, wider: tuple[int, ...]
 
 
 @triton
-def test_runs_of_several_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    from implicit.ops.gated_norm import triton_kernels as kernels
-
-    monkeypatch.setattr(kernels, "RUNS", 2)  # as with more than a thousand tiles
-    case = Norm(195, groups=1)
+@pytest.mark.parametrize("case", [Convolution(18, width=2, channels=1), Norm(195, groups=1)], ids=str)
+def test_several_runs_of_several_tiles(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with more than a thousand tiles of the norm, or a sequence of more than 128 padded tokens."""
+    kernels = "implicit.ops.{}.triton_kernels"
+    monkeypatch.setattr(kernels.format("gated_norm") + ".RUNS", 2)
+    monkeypatch.setattr(kernels.format("short_convolution") + ".TILES_A_RUN", 2)
     assert_kernels_equal_pytorch(case, case.arguments(), FLOAT32[type(case).__name__])
 
 
