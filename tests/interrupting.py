@@ -27,10 +27,11 @@ def train_until(step: int, config: TrainConfig, out: Path, **parts: Any) -> None
         train(config, out, progress=False, callback=interrupt, **parts)
 
 
-def kill_at_every_instant(folder: Path, work: Callable[[Path], Any]) -> int:
+def kill_at_every_instant(folder: Path, work: Callable[[Path], Any], first: int = 1) -> int:
     """Do work into ``folder/uninterrupted``, and killed at its n-th instant and done again into ``folder/n``.
 
-    To be called in a process of its own: it forks, which a process with threads cannot do.
+    To be called in a process of its own: it forks, which a process with threads cannot do. Instants before the
+    first are left out.
 
     Returns:
         How many instants there are: calls of fsync and replace.
@@ -60,7 +61,7 @@ def kill_at_every_instant(folder: Path, work: Callable[[Path], Any]) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     work(folder / "uninterrupted")
-    kill_at = 1
+    kill_at = first
     while (status := in_child(folder / str(kill_at), kill_at)) == -signal.SIGKILL:
         assert in_child(folder / str(kill_at), 0) == 0
         kill_at += 1

@@ -237,7 +237,6 @@ def test_code_in_the_current_folder_is_found_when_it_is_named(tmp_path: Path) ->
     (tmp_path / "test.py").write_text("def task():\n    from later import clock\n    return clock\n")
     (tmp_path / "config.json").write_text("{}")
     argv = ["--task", "test:task", "--model", "mine:Wider", *FLAGS, "--quiet"]
-    run_python("-m", "implicit.train", *argv, "--out", "run", cwd=tmp_path)
     run_python("-Bm", "implicit.train", *argv, "--out", "run", cwd=tmp_path)
     asked = run_python("-m", "implicit.answer", "run", "stay", "on", "--allow-code", cwd=tmp_path)
     assert len(asked.stdout.split()) == 2

@@ -20,7 +20,13 @@ from paper_figures.experiments.store import Store
 from tests.paper_figures.experiments.tiny import Log, experiment, logged
 from tests.processes import environment, run_python
 
-KILL_AT_EVERY_INSTANT = """
+TRAINING = 3 * 6
+"""Instants at which files of a run change before its weights, which `test_resume` has: three (file, replace,
+folder) for each of 3 files at its start, metrics at the start of the loop, 1 evaluation and the weights."""
+RECORDS = 3 * 3
+"""Instants after that: for each of the hash of the weights and the records of training and accuracy."""
+
+KILL_AT_EVERY_INSTANT = f"""
 import sys
 from pathlib import Path
 from paper_figures.experiments import store
@@ -29,7 +35,7 @@ from tests.interrupting import kill_at_every_instant
 from tests.paper_figures.experiments.tiny import experiment
 
 work = lambda folder: carry_out(experiment(1, steps=2), store.Store(folder))
-print(kill_at_every_instant(Path(sys.argv[1]), work))
+print(kill_at_every_instant(Path(sys.argv[1]), work, {TRAINING} + 1))
 """
 
 RUN = """
@@ -48,7 +54,7 @@ LONG = {"steps": 100, "evaluate_every": 20, "checkpoint_every": 20}
 
 
 def long_trainings(folder: Path) -> Experiment:
-    return experiment(3, **LONG)
+    return experiment(2, **LONG)
 
 
 def one_training(folder: Path) -> Experiment:
@@ -64,12 +70,12 @@ def start(made: str, folder: Path, store: Path, jobs: int) -> subprocess.Popen[b
     return subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
 
 
-def wait_until(condition: Callable[[], Any]) -> Any:
-    """Return what the condition is as soon as it is true."""
+def wait_until(condition: Callable[[], Any], pause: float = 0.05) -> Any:
+    """Return what the condition is as soon as it is true; to look at processes takes milliseconds."""
     give_up = time.monotonic() + 120
     while not (found := condition()):
         assert time.monotonic() < give_up
-        time.sleep(0.005)
+        time.sleep(pause)
     return found
 
 
@@ -102,12 +108,10 @@ def worker_on(store: Store, point: Point, runner: subprocess.Popen[bytes]) -> ps
 
 def test_killed_at_every_instant(tmp_path: Path) -> None:
     instants = int(run_python("-c", KILL_AT_EVERY_INSTANT, tmp_path).stdout)
-    # Three (file, replace, folder) for each of: 3 files of the run at its start, metrics at the start of the
-    # loop, 1 evaluation, the weights and their hash, the records of training and accuracy.
-    assert instants == 3 * 9
+    assert instants == TRAINING + RECORDS
     expected = contents(tmp_path / "uninterrupted")
     assert "left over" not in expected.values()
-    for kill_at in range(1, instants + 1):
+    for kill_at in range(TRAINING + 1, instants + 1):
         assert contents(tmp_path / str(kill_at)) == expected
 
 
@@ -128,7 +132,7 @@ def test_a_process_and_then_the_runner_are_killed(tmp_path: Path) -> None:
                 worker.resume()  # it was quicker
         return None
 
-    killed, worker = wait_until(stopped_in_training)
+    killed, worker = wait_until(stopped_in_training, pause=0.005)
     worker.kill()
     assert not store.ended(killed, measurements)
     # The other runs are done, and this one is left alone.
