@@ -143,15 +143,19 @@ class Hooked(OfUser):
         self.register_forward_hook(lambda _module, _given, logits: -logits)
 
 
-@pytest.mark.parametrize("kind", [Negating, Hooked])
-def test_a_model_that_answers_otherwise_than_from_its_steps_is_refused(kind: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "claim", "chosen"),
+    [(Negating, "words", {"length": 2}), (Hooked, "words", {"length": 2}), (Negating, "lengths", SEARCH)],
+)
+def test_a_model_that_answers_otherwise_than_from_its_steps_is_refused(
+    kind: Any, claim: str, chosen: dict[str, Any]
+) -> None:
     run = forgetting()
     model = kind(**run.model.config.model_dump())
     model.load_state_dict(run.model.state_dict())
     own = replace(run, model=model.eval())
-    for claim, chosen in (("words", {"length": 2}), ("lengths", SEARCH)):
-        with pytest.raises(InputError, match=f"{kind.__name__} answers a word otherwise than its head does"):
-            certify(own, claim=claim, dtype="real", **chosen)
+    with pytest.raises(InputError, match=f"{kind.__name__} answers a word otherwise than its head does"):
+        certify(own, claim=claim, dtype="real", **chosen)
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 from tests.analysis.lines import Content, Lines
 from theory import layer_jacobians, solve_fixed_point
 
-COUNTS = {"explicit": 1350, "pairs": 150, "words": 250, "every length": 200}
-COUNTS |= {"image balls": 80, "executed": 250}
+COUNTS = {"explicit": 600, "pairs": 80, "words": 120, "every length": 100}
+COUNTS |= {"image balls": 50, "executed": 120}
 ANSWERS = ("words", "every length")
 
 
