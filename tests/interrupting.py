@@ -30,8 +30,8 @@ def train_until(step: int, config: TrainConfig, out: Path, **parts: Any) -> None
 def kill_at_every_instant(folder: Path, work: Callable[[Path], Any], first: int = 1) -> int:
     """Do work into ``folder/uninterrupted``, and killed at its n-th instant and done again into ``folder/n``.
 
-    To be called in a process of its own: it forks, which a process with threads cannot do. Instants before the
-    first are left out.
+    To be called in a process of its own: it forks, which a process with threads cannot do. Instants before
+    the first are left out.
 
     Returns:
         How many instants there are: calls of fsync and replace.

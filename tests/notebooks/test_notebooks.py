@@ -81,7 +81,7 @@ def near(one: str, other: str, trained: bool) -> bool:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A kernel of this interpreter, whatever kernels the machine has: one for all, as imports take seconds."""
+    """A kernel of this interpreter, whatever kernels the machine has: one for all: imports take seconds."""
     import nbformat
     from ipykernel.kernelspec import write_kernel_spec
     from nbclient import NotebookClient

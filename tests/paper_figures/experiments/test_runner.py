@@ -161,18 +161,6 @@ def numbers(outcomes: list[Outcome]) -> list[Any]:
     return [(one.point.identifier, one.values, one.records["training"]["run"]) for one in outcomes]
 
 
-def test_jobs_give_the_numbers_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each point once, each in a process of its own, with the same bits."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    log = Measurement("logged", logged, Log(path=str(tmp_path / "log")))
-    tiny = experiment(2, *experiment().measurements, log)
-    outcomes = carry_out(tiny, Store(tmp_path / "jobs"), jobs=2)
-    lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
-    assert sorted(name for _, name in lines) == sorted(point.identifier for point in tiny.points)
-    assert len({process for process, _ in lines} - {str(os.getpid())}) == 2
-    assert numbers(carry_out(tiny, Store(tmp_path / "here"))) == numbers(outcomes)
-
-
 FAKE_SLURM = {
     "sbatch": """
         # Runs every task of the array at once, as the batch file says, and answers as SLURM does.
