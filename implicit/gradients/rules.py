@@ -219,7 +219,8 @@ def solve_with_gradient(
     """
     if isinstance(gradient, Unrolled):
         return unroll(problem, solver, stopping, start, gradient.iterations)
-    steps = gradient.steps if isinstance(gradient, Phantom) and torch.is_grad_enabled() else 0
+    # without a gradient too: the value must not depend on whether one is recorded
+    steps = gradient.steps if isinstance(gradient, Phantom) else 0
     with torch.no_grad():
         solution = solve(problem, solver, stopping, start, steps_kept=steps)
     return gradient.attach(problem, solver, stopping, solution)

@@ -14,6 +14,7 @@
 import contextlib
 import errno
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Collection, Iterator
@@ -23,7 +24,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from automata.data_files import MOST_VALUES, TEMPORARY_SUFFIX, leftovers, strict_json
+from automata.data_files import MOST_VALUES, leftovers, strict_json
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
 from implicit.config.flat import flatten
@@ -43,6 +44,7 @@ from implicit.runs.files import (
     write_tensors,
 )
 
+LOCK, METRICS, ENVIRONMENT = "lock", "metrics.jsonl", "environment.json"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -55,7 +57,9 @@ def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
     """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock")
+    lock = FileLock(folder / LOCK)
+    if (folder / LOCK).is_dir() or ((folder / LOCK).is_file() and not _is_lock(folder / LOCK)):
+        raise InputError(f"{folder / LOCK} is not of a run; move it away, or give another folder")
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -65,19 +69,40 @@ def held(folder: Path, begun: Callable[[], bool]) -> Iterator[None]:
         ) from None
     except (OSError, NotImplementedError) as error:
         if isinstance(error, OSError) and error.errno == errno.ELOOP:
-            raise InputError(f"{folder / 'lock'} is a link; remove it, or give another folder") from None
+            raise InputError(f"{folder / LOCK} is a link; remove it, or give another folder") from None
         if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
             raise
         warnings.warn(f"{folder} lies on a file system without locks; start one process there", stacklevel=3)
     try:
         yield
     finally:
-        (folder / "lock").unlink(missing_ok=True)
+        (folder / LOCK).unlink(missing_ok=True)
         lock.release()
         if not begun():
             with contextlib.suppress(OSError):
                 for place in made:
                     place.rmdir()
+
+
+def left_by_a_beginning(folder: Path) -> set[str]:
+    """Return the names of files in a folder that a run left which was stopped as it began.
+
+    Others of such names are the user's: metrics with entries, an environment that no run wrote.
+    """
+    found = {path.name for path in leftovers(folder)}
+    found |= {LOCK} if (folder / LOCK).is_file() and _is_lock(folder / LOCK) else set()
+    metrics = folder / METRICS
+    found |= {METRICS} if metrics.is_file() and not metrics.stat().st_size else set()
+    with contextlib.suppress(InputError):
+        described = read_json(folder / ENVIRONMENT)
+        found |= {ENVIRONMENT} if isinstance(described, dict) and "implicit-ssm" in described else set()
+    return found
+
+
+def _is_lock(file: Path) -> bool:
+    """Return whether a file is empty, or holds what filelock writes where the system has no locks."""
+    with file.open("rb") as opened:
+        return re.fullmatch(rb"(\d+\n\S+\n(\d+\n)?)?", opened.read(400)) is not None
 
 
 Metrics = dict[str, Any]
@@ -126,11 +151,11 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config_file = path / "config.json"
-        self.environment_file = path / "environment.json"
-        self.metrics_file = path / "metrics.jsonl"
+        self.environment_file = path / ENVIRONMENT
+        self.metrics_file = path / METRICS
+        self.lock_file = path / LOCK
         self.weights_file = path / "model.safetensors"
         self.checkpoint_file = path / "checkpoint" / "state.safetensors"
-        self.lock_file = path / "lock"
 
     @property
     def begun(self) -> bool:
@@ -187,16 +212,11 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"out is {self.path}, which is a file; give a folder")
         if self.path.is_dir():
-            for other in self.path.iterdir():
-                if (
-                    other.suffix != TEMPORARY_SUFFIX
-                    and other != self.environment_file
-                    and other != self.metrics_file
-                    and other != self.lock_file
-                ):
-                    raise InputError(
-                        f"out is {self.path}, which holds other files ({other.name}); give a new folder"
-                    )
+            ours = left_by_a_beginning(self.path)
+            if others := sorted(path.name for path in self.path.iterdir() if path.name not in ours):
+                raise InputError(
+                    f"out is {self.path}, which holds other files ({others[0]}); give a new folder"
+                )
 
     def held(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training here: `implicit.runs.folder.held`.

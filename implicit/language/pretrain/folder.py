@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from automata.data_files import leftovers
 from automata.errors import InputError
 from implicit.checked_config import validated
 from implicit.language.configuration import FixedPoints
@@ -31,7 +30,7 @@ from implicit.runs.files import (
     write_hashes,
     write_json,
 )
-from implicit.runs.folder import held, read_entries
+from implicit.runs.folder import ENVIRONMENT, held, left_by_a_beginning, read_entries
 
 FORMAT_VERSION = 1
 TIMES = "times.json"
@@ -118,11 +117,11 @@ class PretrainFolder:
                         f"{found} is no checkpoint of this run, which needs the name; move it away"
                     )
             return
-        environment = self.path / "environment.json"
-        # it is written first: without it, a tokenizer is the user's
-        written = {"lock", environment.name, *([self.tokenizer.name] if environment.exists() else [])}
+        environment = self.path / ENVIRONMENT
         if self.path.exists():
-            written |= {path.name for path in leftovers(self.path)}
+            written = left_by_a_beginning(self.path)
+            # the environment is written first: without it, a tokenizer is the user's
+            written |= {self.tokenizer.name} if ENVIRONMENT in written else set()
             if any(entry.name not in written for entry in self.path.iterdir()):
                 raise InputError(f"{self.path} is not empty and holds no run; give another --out")
         self.path.mkdir(parents=True, exist_ok=True)

@@ -283,6 +283,20 @@ def test_phantom_steps_at_the_limit_are_those_that_led_to_the_value() -> None:
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("rule", [Phantom(4), Implicit()], ids=lambda rule: type(rule).__name__)
+@pytest.mark.filterwarnings("ignore:residuals stall", "ignore:.*gradient is not exact")
+def test_a_value_that_stalls_in_half_precision_is_the_same_without_a_gradient(rule: GradientRule) -> None:
+    rate = torch.tensor(-1.0, dtype=torch.bfloat16, requires_grad=True)
+    start = torch.zeros(1, 1, 1, dtype=torch.bfloat16)
+    problem = FixedPointProblem(lambda z: rate * z + 1)
+    arguments = problem, DampedPicard(1.0), Stopping(rtol=0.02, max_iterations=150), start, rule
+    recorded = solve_with_gradient(*arguments)
+    with torch.no_grad():
+        plain = solve_with_gradient(*arguments)
+    assert torch.equal(recorded.value, plain.value)
+    assert torch.equal(recorded.iterations, plain.iterations)
+
+
 def test_phantom_steps_take_the_damping_of_the_solver() -> None:
     def gradient(rule: GradientRule) -> Tensor:
         leaves = parameters()

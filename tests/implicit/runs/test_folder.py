@@ -123,6 +123,14 @@ def test_the_second_is_told_and_a_lock_that_nobody_holds_stops_nobody(
     assert not folder.lock_file.exists()
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "lock"])
+def test_files_of_the_user_by_the_names_of_a_run_stay(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text('{"step": 1}\n')
+    with pytest.raises(InputError, match=name):
+        train(CONFIG, tmp_path, progress=False)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ['{"step": 1}\n']
+
+
 def test_a_folder_is_held_while_the_context_lasts_and_left_as_it_was(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "parent" / "run")
     with folder.held():

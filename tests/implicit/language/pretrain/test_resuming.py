@@ -9,6 +9,8 @@ from transformers import ByT5Tokenizer
 
 from automata.errors import InputError
 from implicit.language.pretrain.folder import PretrainFolder
+from implicit.runs.environment import describe_environment
+from implicit.runs.files import write_json
 from tests.implicit.language.pretrain.small_runs import lines_of, small_run, stop_at, train
 
 TIMES = {"seconds", "training_seconds", "tokens_per_second"}
@@ -91,7 +93,7 @@ def test_a_kill_before_the_configuration_is_written_costs_nothing(tmp_path: Path
     config = small_run(tmp_path, steps=2)
     (tmp_path / "run" / "tokenizer").mkdir(parents=True)
     (tmp_path / "run" / "tokenizer" / "tokenizer.json").write_text("half")
-    (tmp_path / "run" / "environment.json").touch()
+    write_json(tmp_path / "run" / "environment.json", describe_environment())
     assert train(config, tmp_path / "run")["steps"] == 2
 
 
