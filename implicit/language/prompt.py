@@ -49,20 +49,25 @@ def read_prompt(
         passed, evaluations = _verified(model, tokens, state, solve, lengths, found)
     evaluations = found.solution.evaluations + evaluations
     found = replace(found, solution=replace(found.solution, mode="sequential", evaluations=evaluations))
-    for row, token in enumerate(passed.long().cumprod(1).sum(1).tolist()):
-        if token < tokens.shape[1]:
-            here = slice(row, row + 1)
-            before = _state_before(
-                {name: part[here] for name, part in found.state.items()}, begin, row, token
-            )
-            start = None if solve.start is None else solve.start[here, token:]
-            again = model.run(
-                tokens[here, token:],
-                before,
-                replace(sequential, start=start, state_after=True),
-                lengths=None if lengths is None else lengths[here] - token,
-            )
-            found = _with_end(found, again, row, token)
+    read = passed.long().cumprod(1).sum(1)  # tokens of each row before the first that did not pass
+    rows = (read < tokens.shape[1]).nonzero().flatten()
+    if len(rows):  # all of them together, from the earliest on
+        token = int(read.min())
+        before = {
+            # rows may begin at different positions; keys and values are those of the tokens before
+            name: begin[name][rows] + token
+            if name.startswith("position")
+            else part[rows, : begin[name].shape[1] + token]
+            for name, part in found.state.items()
+        }
+        start = None if solve.start is None else solve.start[rows, token:]
+        again = model.run(
+            tokens[rows, token:],
+            before,
+            replace(sequential, start=start, state_after=True),
+            lengths=None if lengths is None else lengths[rows] - token,
+        )
+        found = _with_end(found, again, rows, token)
     return found if solve.state_after else replace(found, state={})
 
 
@@ -98,27 +103,15 @@ def _verified(
     return (passed if mask is None else passed | ~mask), own.iterations
 
 
-def _state_before(state: State, begin: State, row: int, token: int) -> State:
-    """The state of one sequence before a token, cut from the one after its last."""
-    before: State = {}
-    for name, part in state.items():
-        if name.startswith("position"):
-            before[name] = begin[name][row : row + 1] + token
-        else:
-            before[name] = part[:, : begin[name].shape[1] + token]
-    return before
-
-
-def _with_end(found: ModelOutput, end: ModelOutput, row: int, token: int) -> ModelOutput:
-    """Put what was found of the end of a sequence, from a token on, into the batch."""
+def _with_end(found: ModelOutput, end: ModelOutput, rows: Tensor, token: int) -> ModelOutput:
+    """Put what was found of the ends of some sequences, from a token on, into the batch."""
     assert found.solution is not None
     assert end.solution is not None
-    place = torch.tensor([row], device=found.logits.device)
 
     def put(whole: Tensor, part: Tensor) -> Tensor:
-        return whole.index_copy(0, place, torch.cat([whole[place, :token], part], dim=1))
+        return whole.index_copy(0, rows, torch.cat([whole[rows, :token], part], dim=1))
 
     names = ("value", "iterations", "residual", "status", "evaluations")
     changed: Any = {name: put(getattr(found.solution, name), getattr(end.solution, name)) for name in names}
-    state = {name: part.index_copy(0, place, end.state[name]) for name, part in found.state.items()}
+    state = {name: part.index_copy(0, rows, end.state[name]) for name, part in found.state.items()}
     return ModelOutput(put(found.logits, end.logits), state, replace(found.solution, **changed))

@@ -106,9 +106,16 @@ def test_a_prompt_has_the_answer_that_its_tokens_have_one_by_one() -> None:
     tokens = tokens_of(16, 8, seed=5)
     mask = torch.ones_like(tokens)
     mask[3, :4] = mask[5, :1] = mask[7, -3:] = 0
+    evaluations: list[int] = []
+    assert model.model.latent_norm is not None
+    model.model.latent_norm.register_forward_hook(lambda *_: evaluations.append(1))
     found = model(tokens, attention_mask=mask)
+    taken = len(evaluations)
     together = model(tokens, attention_mask=mask, solve=replace(model.solve, mode="simultaneous"))
+    evaluations.clear()
     sequential = model(tokens, attention_mask=mask, solve=replace(model.solve, mode="sequential"))
+    # all tokens together, each on its own, and rows that fail in one batch: not row by row
+    assert taken <= 150 + 150 + len(evaluations) + 10
     assert torch.equal(found.status, sequential.status)
     converged = found.status == 0
     assert 0.2 < converged.double().mean() < 0.9
