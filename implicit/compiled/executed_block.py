@@ -133,7 +133,8 @@ class ExecutedBlock(Block):
         rate = exp(number["a_log"]) * function * _about(form.gamma(8))
         # The chunked scan sums up to 64 log decays in float64 and takes differences.
         summed = Ball.exact(2 * 70 * 2.0**-53 * CHUNK_SIZE) * (step * rate)
-        once = _once(form) + float(summed.upper)
+        # Γ: the roundings of a write, up to three exponentials of its age, and these sums.
+        once = (form.gamma(ROUNDINGS_OF_A_WRITE) + 3 * form.function) * 1.01 + float(summed.upper)
         decay = exp(-(step * rate)) * function * _about(2 * once)
         c, b = silu(number["c"]) * function, silu(number["b"]) * function
         kappa = c * step * b
@@ -260,11 +261,6 @@ class ExecutedBlock(Block):
         right = (_ONE - pi - rho) / sqrt(_ONE + rho * rho)
         rounding = 2.0 * self.form.gamma(self.d + 4) * sqrt(Ball.exact(self.m)) + TINY
         return right - sqrt(Ball.exact(2 * self.per_answer)) * zeta - rounding
-
-
-def _once(form: FloatFormat) -> float:
-    """Γ: the roundings of a write, and up to three exponentials of its age."""
-    return (form.gamma(ROUNDINGS_OF_A_WRITE) + 3 * form.function) * 1.01
 
 
 def _unit(form: FloatFormat, features: int) -> float:

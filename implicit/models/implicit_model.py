@@ -17,7 +17,7 @@ from implicit.models.explicit import config_class, named
 from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.iterated_layers import IteratedLayers
-from implicit.models.stack import CellStack, StackConfig
+from implicit.models.stack import CellStack, StackConfig, mlps_of, norms_of
 from implicit.modes import Recurrence, Solve
 from implicit.modes.adjoint import sequence_problem
 from implicit.ops.hand_written_passes import uncompiled
@@ -57,8 +57,8 @@ class ImplicitModel(CellStack, IteratedLayers, FixedPointModel):
         self.embedding_norm = RMSNorm(config.d_model)
         self.mixers = self._make_cells()
         self.injections = self._make_injections()
-        self.mixer_norms = self._make_norms()
-        self.mlps = self._make_mlps()
+        self.mixer_norms = norms_of(config.d_model, config.layers)
+        self.mlps = mlps_of(config.d_model, config.layers, config.mlp_size)
         self.latent_norm = RMSNorm(config.d_model)
         self.head = nn.Linear(config.d_model, config.output_size)
         self.residual, self.latent_size = config.residual, config.d_model

@@ -41,7 +41,7 @@ from implicit.modes.fused import (
     self_map_of,
     solve_sequentially_fused,
 )
-from implicit.ops.sequential_solve import SelfMap, choose
+from implicit.ops.sequential_solve import BACKENDS, SelfMap
 from theory.transition import State
 
 MOST_FACTORED = 64
@@ -234,9 +234,8 @@ class IteratedLayers(Layers):
         parts: tuple[nn.Module, ...] = (self.mixers, self.mixer_norms, self.latent_norm)
         weights = [weight for part in parts for weight in part.parameters()]
         asked = self.cells, weights, recurrence, solver, gradient, start
-        chosen = choose(
-            "auto" if mode == "auto" else backend, request_of(*asked, chained=mode == "sequential")
-        )
+        request = request_of(*asked, chained=mode == "sequential")
+        chosen = BACKENDS.choose(request, "auto" if mode == "auto" else backend)
         return None if chosen == "loop" else chosen
 
     def _fused_self_map(self) -> SelfMap:

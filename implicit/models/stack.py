@@ -155,12 +155,6 @@ class CellStack(Layers, SequenceModel):
         check_cell(cells[0], self.config.d_model)
         return nn.ModuleList(cells)
 
-    def _make_norms(self) -> nn.ModuleList:
-        return norms_of(self.config.d_model, self.config.layers)
-
-    def _make_mlps(self) -> nn.ModuleList:
-        return mlps_of(self.config.d_model, self.config.layers, self.config.mlp_size)
-
 
 def norms_of(width: int, layers: int) -> nn.ModuleList:
     """Make a norm per layer."""

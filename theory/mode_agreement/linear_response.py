@@ -120,8 +120,9 @@ def linear_response(
     omega = torch.tensor(list(frequencies), dtype=torch.complex128)
     sequences, tokens, size = latents.shape
     shape = (len(omega), sequences)
+    size_of_start = torch.cat([entry.flatten() for entry in start.values()]).norm()
     change = {
-        name: (entry / _norm_of_all(start)).to(torch.complex128).expand(*shape, *entry.shape)
+        name: (entry / size_of_start).to(torch.complex128).expand(*shape, *entry.shape)
         for name, entry in start.items()
     }
     inputs = {name: entry.unflatten(0, (sequences, tokens)) for name, entry in transitions.inputs.items()}
@@ -198,10 +199,6 @@ def _at(entries: State, t: int) -> State:
 
 def _joined(parts: Tensor, count: int) -> Tensor:
     return torch.complex(parts[:count], parts[count:])
-
-
-def _norm_of_all(state: State) -> Tensor:
-    return torch.stack([part.square().sum() for part in state.values()]).sum().sqrt()
 
 
 def _like(norm: Tensor, part: Tensor) -> Tensor:

@@ -288,7 +288,10 @@ def check(
     wanted = {places[place] for place in chosen}
     for number, row in enumerate(rows):
         last = max((at for of, at in wanted if of == number), default=-1)
-        state = _without_batch(model.init_state(1))
+        state = {  # of one sequence, in float64
+            name: part[0].double() if part.is_floating_point() else part[0]
+            for name, part in model.init_state(1).items()
+        }
         for at, token in enumerate(row[: last + 1]):
             if token not in transitions:
                 transitions[token] = model.transition(token)
@@ -328,8 +331,3 @@ def _rows(tokens: object) -> list[list[int]]:
         )
     rows: list[list[int]] = found.reshape(-1, found.shape[-1]).tolist()
     return rows
-
-
-def _without_batch(state: State) -> State:
-    """The state of one sequence, in float64."""
-    return {name: part[0].double() if part.is_floating_point() else part[0] for name, part in state.items()}

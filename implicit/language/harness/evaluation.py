@@ -145,7 +145,8 @@ def evaluate_model(model: Any, tokenizer: Any, settings: HarnessOptions) -> dict
     evaluator, manager = _harness()
     from implicit.language.harness.adapter import HarnessModel
 
-    with _quiet(), offline():
+    # Without the remarks of lm-eval on every task; what it prints goes where its progress bars go.
+    with only_errors_of("lm_eval"), redirect_stdout(sys.stderr), offline():
         adapted = HarnessModel(
             model,
             tokenizer=tokenizer,
@@ -264,13 +265,6 @@ def _harness() -> tuple[Any, Any]:
             "pip install 'implicit-ssm[harness]'"
         ) from error
     return evaluator, TaskManager
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the remarks of `lm-eval` on every task; what it prints goes where its progress bars go."""
-    with only_errors_of("lm_eval"), redirect_stdout(sys.stderr):
-        yield
 
 
 def _plain(value: Any) -> Any:

@@ -152,7 +152,7 @@ class PretrainFolder:
         """Make a folder that was written whole the checkpoint after a step; remove those before it."""
         write_hashes(temporary)
         os.replace(temporary, self.checkpoint(step))
-        self._remove_checkpoints_but(step)
+        self.remove_checkpoints(kept=step)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, and remove the checkpoints."""
@@ -160,11 +160,8 @@ class PretrainFolder:
         write_json(self.result, result)
         self.remove_checkpoints()
 
-    def remove_checkpoints(self) -> None:
-        """Remove the checkpoints of a finished run."""
-        self._remove_checkpoints_but(0)
-
-    def _remove_checkpoints_but(self, kept: int) -> None:
+    def remove_checkpoints(self, kept: int = 0) -> None:
+        """Remove all checkpoints but that after a step."""
         for step, found in self._checkpoints().items():
             if step != kept:
                 shutil.rmtree(found)

@@ -4,7 +4,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,10 @@ def _pretrain(
         folder.keep_metrics_until(done)
     accelerator.wait_for_everyone()
     run = _Run(config, folder, accelerator, model, optimizer, validation, done, asked_to_stop)
-    loader = _loader(accelerator, windows, config, done + 1)
+    sampler = ShuffledWindows(
+        len(windows), config.sequences, config.accumulation, config.seed, done + 1, config.steps
+    )
+    loader = iter(accelerator.prepare_data_loader(DataLoader(windows, batch_sampler=sampler)))
     board = folder.path / "tensorboard" if tensorboard and accelerator.is_main_process else None
     bar = tqdm(total=config.steps, initial=done, disable=not (progress and accelerator.is_main_process))
     with TensorBoard(board, done) as events, bar:
@@ -218,15 +221,6 @@ def make_optimizer(model: nn.Module, config: PretrainConfig) -> Optimizer:
         {"momentum": settings.betas[0]} if config.algorithm == "SGD" else {"betas": settings.betas}
     )
     return getattr(torch.optim, config.algorithm)(groups, lr=settings.learning_rate, **options)
-
-
-def _loader(
-    accelerator: Accelerator, windows: Windows, config: PretrainConfig, first_step: int
-) -> Iterable[torch.Tensor]:
-    sampler = ShuffledWindows(
-        len(windows), config.sequences, config.accumulation, config.seed, first_step, config.steps
-    )
-    return iter(accelerator.prepare_data_loader(DataLoader(windows, batch_sampler=sampler)))
 
 
 class _Run:

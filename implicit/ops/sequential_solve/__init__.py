@@ -4,6 +4,6 @@ The definition is `implicit.modes.solve_sequentially`, the plain loop, which run
 """
 
 from implicit.ops.sequential_solve.self_map import SelfMap, Walk
-from implicit.ops.sequential_solve.solve import choose, explain_sequential_solve, sequential_solve
+from implicit.ops.sequential_solve.solve import BACKENDS, explain_sequential_solve, sequential_solve
 
-__all__ = ["SelfMap", "Walk", "choose", "explain_sequential_solve", "sequential_solve"]
+__all__ = ["BACKENDS", "SelfMap", "Walk", "explain_sequential_solve", "sequential_solve"]

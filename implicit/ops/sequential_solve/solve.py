@@ -112,14 +112,6 @@ BACKENDS: Backends[Request, None] = Backends(
 )
 
 
-def choose(backend: str, request: Request) -> str:
-    """Return ``"loop"``, ``"numba"`` or ``"triton"``: the backend asked for, or what ``"auto"`` takes.
-
-    InputError for an unknown backend, or a kernel that cannot run the request.
-    """
-    return BACKENDS.choose(request, backend)
-
-
 def explain_sequential_solve(
     device: str | None = None,
     dtype: torch.dtype = torch.float32,
