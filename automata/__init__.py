@@ -9,8 +9,8 @@ The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``
 - Files of others: `SequenceFile`, `write_sequences`, `sequence_dataset`.
 - Automata: `DFA`, `MealyMachine`, `regular_expression_dfa`, `parity_dfa`, `modular_counter_dfa`,
   `flip_flop_dfa`, `cyclic_navigation_dfa`, `dyck_dfa`, `monoid_dfa`, `product`.
-- Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`,
-  `transition_monoid`, `circuit_class`, `CircuitClass`.
+- Questions about automata: `is_equivalent`, `distinguishing_word`, `minimise`, `count_words`, `word_of_rank`,
+  `sample_words`, `transition_monoid`, `circuit_class`, `CircuitClass`.
 - Groups and monoids: `Monoid`, `symmetric_group`, `alternating_group`, `cyclic_group`, `dihedral_group`,
   `quaternion_group`, `permutation_group`, `direct_product`, `transformation_closure`, `reset_monoid`,
   `find_isomorphism`.
@@ -19,7 +19,7 @@ The lowest layer: NumPy and NetworkX only (matplotlib is imported in ``drawing``
 - Sessions of Python: `SessionFormat`, `ReplTrace`, `ReplTokenizer`, `repl_trace`, `sample_repl_trace`.
 - Puzzles and programs that are sure to end: `BallPuzzle`, `ProgramGrammar`, `Program`, `run_program`,
   `statement_bound`.
-- Drawings: `draw_dfa`.
+- Drawings: `draw_dfa`, `draw_cayley_graph`.
 - Faults: `InputError`, `unknown_name`.
 - Sub-packages: `monoids`, `machines`, `probabilistic`, `programs`, `repl`, `tasks`.
 

@@ -6,7 +6,7 @@ from . import probabilistic as probabilistic
 from . import programs as programs
 from . import repl as repl
 from . import tasks as tasks
-from .drawing import draw_dfa as draw_dfa
+from .drawing import draw_cayley_graph as draw_cayley_graph, draw_dfa as draw_dfa
 from .errors import InputError as InputError, unknown_name as unknown_name
 from .machines import (
     CircuitClass as CircuitClass,
@@ -25,7 +25,9 @@ from .machines import (
     parity_dfa as parity_dfa,
     product as product,
     regular_expression_dfa as regular_expression_dfa,
+    sample_words as sample_words,
     transition_monoid as transition_monoid,
+    word_of_rank as word_of_rank,
 )
 from .monoids import (
     Monoid as Monoid,

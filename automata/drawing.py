@@ -1,4 +1,4 @@
-"""Drawings of automata: states as circles, accepting ones doubled, edges with symbols."""
+"""Drawings of automata and Cayley graphs: states as circles, accepting ones doubled, edges with symbols."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from automata.checks import check_type, checked
 from automata.errors import InputError, printable_lines
 from automata.machines.dfa import DFA
+from automata.machines.named_dfas import monoid_dfa
+from automata.monoids.monoid import Monoid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,8 +55,44 @@ def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] 
         ['0', '0', '1', '1', 'even', 'odd']
     """
     labels = {state: (label_of or {}).get(state, str(state) or "ε") for state in dfa.states}
-    arrows = {edge: ", ".join(names) for edge, names in _symbols_of_edges(dfa).items()}
+    arrows = {edge: (", ".join(names), _GREY) for edge, names in _symbols_of_edges(dfa).items()}
     return _draw(list(dfa.states), labels, arrows, ax, start=dfa.initial, doubled=dfa.accepting)
+
+
+@checked
+def draw_cayley_graph(
+    monoid: Monoid, generators: Sequence[int] | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the right Cayley graph: an arrow from x to x·g for every generator g, one colour a generator.
+
+    Where several generators lead from x to the same element the arrow is grey and names them.
+
+    Generators are ``monoid.generators`` if left out and stand in a legend. Without ``ax`` new axes are made.
+    InputError if there are more than ``LARGEST_DRAWING`` elements, or no generators.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> from automata.monoids.groups import symmetric_group
+        >>> axes = draw_cayley_graph(symmetric_group(3))
+        >>> [entry.get_text() for entry in axes.get_legend().get_texts()]
+        ['132', '213']
+    """
+    from matplotlib.lines import Line2D
+
+    dfa = monoid_dfa(monoid, generators, accepting=[])
+    colour_of = {symbol: COLORS[i % len(COLORS)] for i, symbol in enumerate(dfa.alphabet)}
+    arrows: dict[tuple[object, object], tuple[str, str]] = {}
+    for edge, names in _symbols_of_edges(dfa).items():
+        arrows[edge] = ("", colour_of[names[0]]) if len(names) == 1 else (", ".join(names), _GREY)
+    labels = {state: str(state) for state in dfa.states}
+    axes = _draw(list(dfa.states), labels, arrows, ax, start=dfa.initial, doubled=frozenset())
+    handles = [Line2D([], [], color=colour, label=in_legend(symbol)) for symbol, colour in colour_of.items()]
+    legend = axes.legend(
+        handles=handles, title="generator", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False
+    )
+    show_plainly(*legend.get_texts())
+    return axes
 
 
 @checked
@@ -143,7 +181,7 @@ def _symbols_of_edges(dfa: DFA) -> dict[tuple[object, object], list[str]]:
 def _draw(
     states: Sequence[object],
     labels: Mapping[object, str],
-    arrows: Mapping[tuple[object, object], str],
+    arrows: Mapping[tuple[object, object], tuple[str, str]],
     ax: "Axes | None",
     start: object,
     doubled: frozenset[object],
@@ -164,7 +202,7 @@ def _draw(
     axes.set_axis_off()
     crowded = len(states) > _LARGEST_CIRCLE  # no space for an arrow from outside: the initial state is grey
     centre = corners.mean(axis=0)
-    for (source, target), text in arrows.items():
+    for (source, target), (text, colour) in arrows.items():
         ends, style, middle = _path(places, arrows, source, target, centre, start)
         axes.add_patch(
             FancyArrowPatch(
@@ -172,17 +210,18 @@ def _draw(
                 connectionstyle=style,
                 arrowstyle="-|>",
                 mutation_scale=9,
-                color=_GREY,
+                color=colour,
                 linewidth=0.9,
                 shrinkA=0,
                 shrinkB=0,
             )
         )
-        box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-        label = axes.text(
-            middle[0], middle[1], text, ha="center", va="center", fontsize=_SIZE, color=_GREY, bbox=box
-        )
-        show_plainly(label)
+        if text:
+            box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+            label = axes.text(
+                middle[0], middle[1], text, ha="center", va="center", fontsize=_SIZE, color=colour, bbox=box
+            )
+            show_plainly(label)
     for state, place in places.items():
         face = "#DDDDDD" if crowded and state == start else "white"
         axes.add_patch(Circle(tuple(place), RADIUS, facecolor=face, edgecolor="black", zorder=2))
@@ -231,7 +270,9 @@ def _path(
     return (begin, end), f"arc3,rad={bend}", middle
 
 
-def _places(states: Sequence[object], arrows: Mapping[tuple[object, object], str]) -> dict[object, Point]:
+def _places(
+    states: Sequence[object], arrows: Mapping[tuple[object, object], tuple[str, str]]
+) -> dict[object, Point]:
     """Place few states on a circle, the first at the left, and many by their distances in the graph."""
     if len(states) == 1:
         return {states[0]: np.zeros(2)}

@@ -11,7 +11,9 @@ from automata.machines.equivalence import (
 )
 from automata.machines.language import (
     count_words as count_words,
+    sample_words as sample_words,
     states_with_finite_future as states_with_finite_future,
+    word_of_rank as word_of_rank,
 )
 from automata.machines.mealy import (
     MealyMachine as MealyMachine,

@@ -6,6 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -172,6 +173,19 @@ class DFA:
         """Return the automaton that accepts exactly the other words over the same alphabet."""
         rejecting = frozenset(self.states) - self.accepting
         return DFA(self.states, self.alphabet, self.transitions, self.initial, rejecting)
+
+    def to_networkx(self) -> "nx.MultiDiGraph[State]":
+        """Return the transition graph: one edge for each transition, keyed by its symbol.
+
+        Nodes carry ``initial`` and ``accepting``, edges carry ``symbol``.
+        """
+        graph: nx.MultiDiGraph[State] = nx.MultiDiGraph()
+        for state in self.states:
+            graph.add_node(state, initial=state == self.initial, accepting=state in self.accepting)
+        for state, row in self.transitions.items():
+            for symbol, target in row.items():
+                graph.add_edge(state, target, key=symbol, symbol=symbol)
+        return graph
 
     def _five_tuple(self) -> tuple[object, ...]:
         delta = frozenset((q, a, target) for q, row in self.transitions.items() for a, target in row.items())

@@ -1,5 +1,6 @@
-"""Counts and samples of the words of a given length that an automaton accepts."""
+"""Exact counts and uniform samples of the words of a given length that an automaton accepts."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -51,8 +52,47 @@ def states_with_finite_future(dfa: DFA) -> tuple[State, ...]:
 
 
 @checked
+def word_of_rank(dfa: DFA, length: int, rank: int) -> tuple[str, ...]:
+    """Return the accepted word at this rank, from 0, in the lexicographic order of the alphabet.
+
+    InputError if the rank is not below ``count_words(dfa, length)``, or negative.
+
+    Example:
+        >>> from automata.machines.named_dfas import parity_dfa
+        >>> [word_of_rank(parity_dfa(), 2, rank) for rank in range(2)]
+        [('0', '0'), ('1', '1')]
+    """
+    return _unrank(dfa, _completions(dfa, length), rank)
+
+
+@checked
+def sample_words(dfa: DFA, length: int, count: int, rng: np.random.Generator) -> list[tuple[str, ...]]:
+    """Return accepted words of this length, each drawn independently and uniformly from all of them.
+
+    The rank of the word is drawn as an exact uniform integer, so that no rounding enters at any length.
+    InputError if no word of this length is accepted, or the count is negative.
+
+    Example:
+        >>> from automata.machines.named_dfas import dyck_dfa
+        >>> words = sample_words(dyck_dfa(max_depth=3), 40, 5, np.random.default_rng(0))
+        >>> all(dyck_dfa(max_depth=3).accepts(word) for word in words)
+        True
+    """
+    check_integer("count", count, 0)
+    completions = _completions(dfa, length)
+    check_memory(f"a sample of {count} words of length {length}", 8 * count * (length + 1), "give fewer")
+    total = completions[-1][dfa.initial_number]
+    if not total:
+        raise InputError(f"length is {length} and no word of that length is accepted; give another length")
+    return [_unrank(dfa, completions, _uniform_below(total, rng)) for _ in range(count)]
+
+
+@checked
 def draw_words(dfa: DFA, lengths: ArrayLike, rng: np.random.Generator) -> IntArray:
-    """Return accepted words of these lengths, uniform up to rounding, ``[words, longest]``, padded with 0."""
+    """Return accepted words of these lengths, uniform up to rounding, ``[words, longest]``, padded with 0.
+
+    `sample_words` is exact, and slower by the number of words.
+    """
     wanted = integer_array("lengths", lengths)
     if wanted.ndim != 1 or not wanted.size or wanted.min() < 1:
         raise InputError(f"lengths are {wanted.tolist()}; give one of at least 1 for each word")
@@ -127,3 +167,26 @@ def _completions(dfa: DFA, length: int) -> list[list[int]]:
         shorter = completions[-1]
         completions.append([sum(shorter[target] for target in row) for row in rows])
     return completions
+
+
+def _unrank(dfa: DFA, completions: Sequence[Sequence[int]], rank: int) -> tuple[str, ...]:
+    state = dfa.initial_number
+    if not 0 <= rank < completions[-1][state]:
+        raise InputError(f"rank is {rank}; give a rank in 0 … {completions[-1][state] - 1}")
+    word = []
+    for shorter in reversed(completions[:-1]):
+        for symbol, target in zip(dfa.alphabet, dfa.table[state].tolist(), strict=True):
+            if rank < shorter[target]:
+                word.append(symbol)
+                state = target
+                break
+            rank -= shorter[target]
+    return tuple(word)
+
+
+def _uniform_below(bound: int, rng: np.random.Generator) -> int:
+    bits = (bound - 1).bit_length()
+    while True:  # rejection: on average fewer than two rounds
+        drawn = int.from_bytes(rng.bytes((bits + 7) // 8), "little") & ((1 << bits) - 1)
+        if drawn < bound:
+            return drawn

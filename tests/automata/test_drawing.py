@@ -7,11 +7,12 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.patches import Circle
 
-from automata.drawing import draw_dfa, draw_dfa_or_table, draw_transition_table
+from automata.drawing import draw_cayley_graph, draw_dfa, draw_dfa_or_table, draw_transition_table
 from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, monoid_dfa, parity_dfa
 from automata.monoids.groups import symmetric_group
+from automata.monoids.monoid import Monoid
 
 
 @pytest.fixture(autouse=True)
@@ -24,12 +25,18 @@ def _without_a_screen() -> Iterator[None]:
 
 
 def test_circles_of_many_states_do_not_overlap_and_one_state_stands_alone() -> None:
-    axes = draw_dfa(monoid_dfa(symmetric_group(4)))
-    centres = np.array([patch.center for patch in axes.patches if isinstance(patch, Circle) and patch.fill])
+    axes = draw_cayley_graph(symmetric_group(4))
+    centres = np.array([patch.center for patch in axes.patches if isinstance(patch, Circle)])
     distances = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
     assert distances[~np.eye(24, dtype=bool)].min() > 0.6  # two radii
     alone = draw_dfa(modular_counter_dfa(1))
     assert {patch.center for patch in alone.patches if isinstance(patch, Circle)} == {(0, 0)}
+
+
+def test_arrows_that_coincide_in_a_cayley_graph_are_named() -> None:
+    nilpotent = Monoid([[0, 1, 2], [1, 2, 2], [2, 2, 2]], element_names="1a0")
+    texts = [text.get_text() for text in draw_cayley_graph(nilpotent, [1, 2]).texts]
+    assert texts.count("a, 0") == 2  # from a to 0 and from 0 to itself
 
 
 @pytest.mark.parametrize("draw", [draw_dfa, draw_dfa_or_table, draw_transition_table])

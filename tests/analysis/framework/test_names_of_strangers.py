@@ -18,9 +18,10 @@ from analysis.framework.palette import Look
 from analysis.framework.run_lines import draw_runs
 from analysis.framework.terminal import Terminal
 from analysis.report import ReportSettings, markdown, tasks_of
-from automata.drawing import draw_dfa_or_table, draw_transition_table
+from automata.drawing import draw_cayley_graph, draw_dfa_or_table, draw_transition_table
 from automata.errors import printable
 from automata.machines.dfa import DFA
+from automata.monoids.monoid import Monoid
 from implicit.runs.loading import STORED_RUNS, load_run
 
 NAMES = [
@@ -53,10 +54,16 @@ def test_the_terminal_shows_a_name_and_obeys_none(name: str, capsys: pytest.Capt
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_drawings_show_a_name(name: str) -> None:
     dfa = DFA(("p", name), ("a", name), {"p": {"a": name, name: "p"}, name: {"a": "p", name: "p"}}, "p", ())
+    group = Monoid([[0, 1], [1, 0]], ["1", name])
     for draw in (draw_dfa_or_table, draw_transition_table):
         figure = Figure()
         draw(dfa, figure.subplots())
         figure.savefig(io.BytesIO())
+    figure = Figure()
+    legend = draw_cayley_graph(group, ax=figure.subplots()).get_legend()
+    figure.savefig(io.BytesIO())
+    assert legend is not None
+    assert len(legend.get_texts()) == 1
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import product as words_of
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -74,6 +75,16 @@ def test_table_round_trip() -> None:
     dfa = named.dyck_dfa(3)
     accepting = np.flatnonzero(dfa.accepting_mask).tolist()
     assert DFA.from_table(dfa.table, dfa.initial_number, accepting, dfa.states, dfa.alphabet) == dfa
+
+
+def test_networkx_export_holds_every_transition() -> None:
+    dfa = named.dyck_dfa(2)
+    graph = dfa.to_networkx()
+    assert graph.number_of_edges() == len(dfa.states) * len(dfa.alphabet)
+    assert all(dfa.transitions[source][symbol] == target for source, target, symbol in graph.edges(keys=True))
+    assert [state for state, data in graph.nodes(data=True) if data["initial"]] == [""]
+    assert [state for state, data in graph.nodes(data=True) if data["accepting"]] == [""]
+    assert nx.descendants(graph, "error") == set()
 
 
 @pytest.mark.parametrize("again", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])

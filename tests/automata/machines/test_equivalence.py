@@ -1,6 +1,7 @@
 """Operations on languages, and the words of a language, against pyformlang and brute force."""
 
 import itertools
+from collections import Counter
 from itertools import product as words_of
 from math import comb
 
@@ -22,7 +23,7 @@ from automata.machines.equivalence import (
     product,
     transition_monoid,
 )
-from automata.machines.language import count_words, states_with_finite_future
+from automata.machines.language import count_words, sample_words, states_with_finite_future, word_of_rank
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.machines.regular_expressions import regular_expression_dfa
 from automata.tasks.registry import make_task
@@ -167,10 +168,19 @@ def test_balanced_brackets_are_counted_by_the_catalan_numbers() -> None:
 
 
 @pytest.mark.parametrize("dfa", [NO_11, named.dyck_dfa(2, ["()", "[]"]), regular_expression_dfa("(ab|b)*a*")])
-def test_all_accepted_words_are_counted(dfa: DFA) -> None:
+def test_ranks_run_through_the_accepted_words_in_order(dfa: DFA) -> None:
     for length in range(7):
         words = [word for word in words_of(dfa.alphabet, repeat=length) if dfa.accepts(word)]
         assert count_words(dfa, length) == len(words)
+        assert [word_of_rank(dfa, length, rank) for rank in range(len(words))] == words
+
+
+def test_samples_are_uniform() -> None:
+    words = sample_words(NO_11, 5, 13_000, np.random.default_rng(0))
+    counts = Counter(words)
+    assert len(counts) == 13
+    chi_squared = sum((count - 1000) ** 2 / 1000 for count in counts.values())
+    assert chi_squared < 32.9  # the 0.999 quantile of χ² with 12 degrees of freedom; the seed is fixed
 
 
 @pytest.mark.parametrize("expression", ["(ab|ba)*", "ab", "a*|b", "a$b", "(a|b)*", "a(ba)*b|bb"])
@@ -252,6 +262,9 @@ test_bad_input_is_refused = refusals(
     (lambda: product(named.parity_dfa(), named.parity_dfa(), "unoin"), "did you mean 'union'"),  # type: ignore[arg-type]
     (lambda: transition_monoid(named.modular_counter_dfa(6), largest_order=5), "largest_order is 5"),
     (lambda: count_words(NO_11, -1), "length is -1"),
+    (lambda: sample_words(named.dyck_dfa(2), 3, 1, np.random.default_rng(0)), "length is 3 and no word"),
+    (lambda: sample_words(NO_11, 3, -1, np.random.default_rng(0)), "count is -1"),
+    (lambda: word_of_rank(NO_11, 3, 5), "rank is 5"),
     (lambda: MealyMachine([[0, 1]], [[0, 1]]), "state numbers holds 1"),
     (lambda: MealyMachine([[0]], [[0, 1]]), r"table has shape \[1, 1\] and answers \[1, 2\]"),
     (lambda: MealyMachine([[0]], [[-1]]), "answers holds -1"),
