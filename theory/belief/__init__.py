@@ -17,7 +17,7 @@ from theory.belief.decay import (
     worst_decay as worst_decay,
 )
 from theory.belief.filters import BayesFilter as BayesFilter
-from theory.belief.predictors import (
+from theory.belief.adversary import (
     LinearPredictor as LinearPredictor,
     MarginalPredictor as MarginalPredictor,
     Predictor as Predictor,

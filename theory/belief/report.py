@@ -16,9 +16,8 @@ from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.probabilistic.scope import marginal_scope
-from theory.belief.adversary import sequence_errors, worst_sequence
+from theory.belief.adversary import MarginalPredictor, confusion_radius, sequence_errors, worst_sequence
 from theory.belief.decay import DecayRate, decay_rate, worst_decay
-from theory.belief.predictors import MarginalPredictor, confusion_radius
 from theory.belief.reachable import TokenSource, belief_chain, check_source
 from theory.belief.rescaling import best_gains, edge_gains, exit_length, exit_lengths, format_range
 from theory.belief.underflow import observed_underflow, predicted_underflow

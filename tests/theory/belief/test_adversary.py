@@ -10,15 +10,16 @@ from automata.probabilistic.marginal_filter import MarginalFilter
 from automata.probabilistic.named_pfsas import hidden_permutations, lazy_swaps, noisy_parity
 from automata.probabilistic.scope import marginal_scope
 from tests.refusals import refusals
-from theory.belief.adversary import sequence_errors, worst_sequence
-from theory.belief.decay import worst_decay
-from theory.belief.predictors import (
+from theory.belief.adversary import (
     LinearPredictor,
     MarginalPredictor,
     confusion_radius,
     divergence,
     divergence_radius,
+    sequence_errors,
+    worst_sequence,
 )
+from theory.belief.decay import worst_decay
 from theory.belief.reachable import TokenSource, belief_chain
 
 TURN = {(1, 2, 3): 1 / 3, (2, 3, 1): 1 / 3, (3, 1, 2): 1 / 3}
