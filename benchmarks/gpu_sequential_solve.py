@@ -26,7 +26,7 @@ from benchmarks import gpu_timing as gpu
 from implicit.command_line import run_command
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes import SequenceSolution, Solve
 from theory.transition import State
 

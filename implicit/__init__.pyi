@@ -37,7 +37,7 @@ from .models.interface import (
     SequenceModel as SequenceModel,
 )
 from .models.layer import ExplicitLayer as ExplicitLayer, ImplicitLayer as ImplicitLayer
-from .models.of_cells import (
+from .models.registry import (
     PDSSM as PDSSM,
     DeltaNet as DeltaNet,
     GatedDeltaNet as GatedDeltaNet,
@@ -48,7 +48,7 @@ from .models.of_cells import (
     ImplicitMamba3 as ImplicitMamba3,
     Mamba3 as Mamba3,
 )
-from .models.of_cells import (
+from .models.registry import (
     ImplicitMamba2 as ImplicitMamba2,
     ImplicitMamba2Config as ImplicitMamba2Config,
     Mamba2 as Mamba2,
@@ -58,7 +58,7 @@ from .models.registry import build_model as build_model, model_names as model_na
 from .models.torch_rnn import SLSTM as SLSTM
 from .models.step_model import StepModel as StepModel, wrap as wrap
 from .models.torch_rnn import GRU as GRU, LSTM as LSTM, Elman as Elman, LSTMConfig as LSTMConfig
-from .models.of_cells import ImplicitTransformer as ImplicitTransformer, Transformer as Transformer
+from .models.registry import ImplicitTransformer as ImplicitTransformer, Transformer as Transformer
 from .modes import Solve as Solve, Windowed as Windowed
 from .runs.loading import Run as Run, load_run as load_run
 from .training.evaluation import Evaluation as Evaluation, evaluate as evaluate

@@ -9,8 +9,7 @@ from torch import Tensor
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
-from implicit.models.registry import MODELS, size_names
+from implicit.models.registry import MODELS, ImplicitMamba2, ImplicitMamba2Config, size_names
 from implicit.runs.loading import Run, initial_model, load_run
 from theory.transition import State
 

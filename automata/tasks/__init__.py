@@ -5,7 +5,7 @@ from automata.tasks.audit import (
     WindowAccuracy as WindowAccuracy,
     shortcut_audit as shortcut_audit,
 )
-from automata.tasks.connectivity import SortedConnectivity as SortedConnectivity
+from automata.tasks.final_answers import SortedConnectivity as SortedConnectivity
 from automata.tasks.final_answers import ModularArithmetic as ModularArithmetic, Recognition as Recognition
 from automata.tasks.interface import (
     Batch as Batch,

@@ -29,7 +29,7 @@ The fields say which of the four it is. Those in brackets may be left out; every
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,9 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
     build, fields = FORMS[found[0]]
     known = {*found, *fields, "name", "description"}
     try:
-        for field in content:
-            if field not in known:
-                raise unknown_name("field", field, known)
-        label = _text(content, "name", name)
-        return build(content, label, _text(content, "description", ""))
+        check_fields("field", content, known)
+        label = text_of(content, "name", name)
+        return build(content, label, text_of(content, "description", ""))
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -258,7 +256,15 @@ def _numbers(value: Any, field: str, *kinds: type) -> Any:
     return rows
 
 
-def _text(content: Content, field: str, default: str) -> str:
+def check_fields(kind: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a field that is not known."""
+    for field in given:
+        if field not in known:
+            raise unknown_name(kind, str(field), known)
+
+
+def text_of(content: Content, field: str, default: str = "") -> str:
+    """Return the text of a field, or the default where it is missing; refuse what is no text."""
     value = content.get(field, default)
     if not isinstance(value, str):
         raise InputError(f"{field} is {value!r}; give a text")

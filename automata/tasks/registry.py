@@ -21,8 +21,7 @@ from automata.monoids.groups import (
 from automata.monoids.monoid import Monoid, direct_product
 from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from automata.tasks.connectivity import SortedConnectivity
-from automata.tasks.final_answers import ModularArithmetic, Recognition
+from automata.tasks.final_answers import ModularArithmetic, Recognition, SortedConnectivity
 from automata.tasks.interface import Task, with_specification
 from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.partially_observed import PartiallyObserved, Target

@@ -21,7 +21,7 @@ A specification is JSON: the name of a registered task, or an object with one of
   for `automata.tasks.final_answers.Recognition`; beside it ``name``, ``description``.
 - ``arithmetic``: the numbers of `automata.tasks.final_answers.ModularArithmetic`; beside it ``name``,
   ``description``.
-- ``connectivity``: the numbers of `automata.tasks.connectivity.SortedConnectivity`; ``matrices``: those of
+- ``connectivity``: the numbers of `automata.tasks.final_answers.SortedConnectivity`; ``matrices``: those of
   `automata.tasks.matrix_products.MatrixProducts`; beside them ``name``, ``description``.
 - ``word_problem``: the fields of `WordProblem`.
 
@@ -39,20 +39,21 @@ from typing import Any
 
 from automata.checks import shown
 from automata.data_files import data_file, strict_json
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.regular_expressions import regular_expression_dfa
 from automata.monoids.monoid import Monoid
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.tasks.catbabi import CatBabi
-from automata.tasks.connectivity import SortedConnectivity
-from automata.tasks.final_answers import ModularArithmetic, Recognition
+from automata.tasks.final_answers import ModularArithmetic, Recognition, SortedConnectivity
 from automata.tasks.interface import Specification, Task, with_specification
 from automata.tasks.json_formats import (
     FORMS,
+    check_fields,
     dfa_of_json,
     read_json_object,
     task_of_json,
+    text_of,
     word_problem_of_json,
 )
 from automata.tasks.matrix_products import MatrixProducts
@@ -143,15 +144,13 @@ def task_from(
             f"{', '.join(_KINDS)}; give one, and the content of a task file under automaton"
         )
     build, beside = _KINDS[kinds[0]]
-    for field in source:
-        if field not in (kinds[0], "hard_fraction", *beside):
-            raise unknown_name("field of a task", str(field), (kinds[0], "hard_fraction", *beside))
+    check_fields("field of a task", source, (kinds[0], "hard_fraction", *beside))
     fraction = source.get("hard_fraction") if hard_fraction is None else hard_fraction
     return _with_hard_fraction(build(source), fraction)
 
 
 def _of_regex(given: dict[str, Any]) -> Task:
-    expression = _text(given, "regex")
+    expression = text_of(given, "regex")
     alphabet = given.get("alphabet")
     if alphabet is not None and not (
         isinstance(alphabet, str | list) and all(isinstance(letter, str) for letter in alphabet)
@@ -167,7 +166,7 @@ def _of_regex(given: dict[str, Any]) -> Task:
 
 
 def _of_file(given: dict[str, Any]) -> Task:
-    path = data_file(_text(given, "file"))
+    path = data_file(text_of(given, "file"))
     content = read_json_object(path)
     task = task_of_json(content, f"task file {path}", path.stem)
     return with_specification(task, {"automaton": content, "name": task.name})
@@ -183,7 +182,7 @@ def _of_automaton(given: dict[str, Any]) -> Task:
 
 
 def _of_import(given: dict[str, Any]) -> Task:
-    reference = _text(given, "object")
+    reference = text_of(given, "object")
     module_name, colon, attribute = reference.partition(":")
     if not (module_name and colon and attribute):
         raise InputError(f"object is {reference!r}; give module:name, such as my_tasks:parity")
@@ -219,10 +218,10 @@ def _of_import(given: dict[str, Any]) -> Task:
 
 def _of_files(made: type[Any], given: dict[str, Any]) -> Task:
     """Return a task of files; their path, or paths, stand under its kind."""
-    beside = {field: _text(given, field) for field in ("unit", "predict", "begins") if field in given}
+    beside = {field: text_of(given, field) for field in ("unit", "predict", "begins") if field in given}
     paths = given[made.specified_as]
     if made is not SequenceFile:
-        paths = _text(given, made.specified_as)
+        paths = text_of(given, made.specified_as)
     elif not isinstance(paths, str) and not (
         isinstance(paths, list) and all(isinstance(path, str) for path in paths)
     ):
@@ -236,9 +235,7 @@ def _of_options(made: type[Any], given: dict[str, Any]) -> Task:
     options = given[kind]
     if not isinstance(options, dict):
         raise InputError(f"{kind} is {shown(options)}; give an object with {', '.join(known)}")
-    for field in options:
-        if field not in known:
-            raise unknown_name(f"field of {kind}", str(field), known)
+    check_fields(f"field of {kind}", options, known)
     return made(**options, **_labels(given))
 
 
@@ -249,9 +246,7 @@ def _of_recognition(given: dict[str, Any]) -> Task:
         return Recognition(regular_expression_dfa(language), **labels)
     if not isinstance(language, dict):
         raise InputError(f"recognition is {shown(language)}; give a regular expression or an automaton")
-    for field in language:
-        if field not in (known := ("transitions", "initial", "accepting")):
-            raise unknown_name("field of recognition", str(field), known)
+    check_fields("field of recognition", language, ("transitions", "initial", "accepting"))
     return Recognition(dfa_of_json(language), **_labels(given))
 
 
@@ -265,7 +260,7 @@ _OF_OPTIONS = (
     MatrixProducts,
 )
 _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
-    "name": (lambda given: registered_task(_text(given, "name")), ()),
+    "name": (lambda given: registered_task(text_of(given, "name")), ()),
     "regex": (_of_regex, ("alphabet",)),
     "file": (_of_file, ()),
     "automaton": (_of_automaton, ("name", "description")),
@@ -325,14 +320,7 @@ def _with_hard_fraction(task: Task, hard_fraction: object) -> Task:
 
 
 def _labels(given: dict[str, Any]) -> dict[str, Any]:
-    return {field: _text(given, field) for field in ("name", "description") if field in given}
-
-
-def _text(given: dict[str, Any], field: str) -> str:
-    value = given[field]
-    if not isinstance(value, str):
-        raise InputError(f"{field} is {value!r}; give a text")
-    return value
+    return {field: text_of(given, field) for field in ("name", "description") if field in given}
 
 
 def _one_line(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from automata.checks import check_memory, check_type
 from automata.errors import InputError
 from implicit.compiled.weights import EPSILON
 from implicit.fixed_point.solvers import check_damping
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes.solve import Solve
 from implicit.seeded import Seeded
 from theory.belief.filters import BayesFilter

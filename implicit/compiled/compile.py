@@ -16,7 +16,7 @@ from automata.tasks.word_problem import WordProblem
 from implicit.compiled.bounds import LEAST_DAMPING, bounds_of
 from implicit.compiled.weights import Gains, Wiring, constants_for, model_of
 from implicit.config.run import TrainConfig
-from implicit.models.of_cells import ImplicitMamba2
+from implicit.models.registry import ImplicitMamba2
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, load_run
 

@@ -24,7 +24,7 @@ from automata.errors import InputError
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from implicit.seeded import Seeded
 
 BoolArray = NDArray[np.bool_]

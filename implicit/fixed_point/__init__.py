@@ -10,7 +10,7 @@ from typing import Any
 
 from implicit.fixed_point.loop import Stopping, solve, unroll
 from implicit.fixed_point.problem import AdjointSolution, Dependence, FixedPointProblem, Solver
-from implicit.fixed_point.solution import FixedPointError, NotConvergedWarning, Solution
+from implicit.fixed_point.problem import FixedPointError, NotConvergedWarning, Solution
 from implicit.fixed_point.solvers import Anderson, DampedPicard
 from theory.status import Status
 

@@ -11,8 +11,14 @@ from torch.linalg import vector_norm
 
 from automata.checks import check_integer, check_number
 from automata.errors import InputError, warn_caller
-from implicit.fixed_point.problem import Dependence, FixedPointProblem, Solver, least_norm, token_norm
-from implicit.fixed_point.solution import Solution
+from implicit.fixed_point.problem import (
+    Dependence,
+    FixedPointProblem,
+    Solution,
+    Solver,
+    least_norm,
+    token_norm,
+)
 from theory.status import Status
 
 RESOLVED, RESOLVED_IN_HALF = 4, 2.5

@@ -16,7 +16,7 @@ from implicit.cells import AttentionCell, Cell
 from implicit.cells.attention import AttentionSizes
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelConfig
-from implicit.models.of_cells import ImplicitLlamaStackConfig, ImplicitMamba2
+from implicit.models.registry import ImplicitLlamaStackConfig, ImplicitMamba2
 
 
 class SharedInjection(ImplicitModel):

@@ -49,7 +49,7 @@ from implicit.language.prompt import read_prompt
 from implicit.language.stored_models import check_stored_size, check_texts
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput as StackOutput
-from implicit.models.of_cells import Mamba2, Transformer
+from implicit.models.registry import Mamba2, Transformer
 from implicit.models.stack import CellStack
 from implicit.modes import Mode, SequenceSolution, Solve
 from implicit.runs.files import HASHES, check_hashes, has_hashes, write_hashes

@@ -16,7 +16,7 @@ Example:
 """
 
 from implicit.models.interface import FixedPointModel, ModelConfig, ModelOutput, SequenceModel
-from implicit.models.of_cells import (
+from implicit.models.registry import (
     PDSSM,
     DeltaNet,
     GatedDeltaNet,
@@ -27,12 +27,12 @@ from implicit.models.of_cells import (
     ImplicitMamba3,
     Mamba3,
 )
-from implicit.models.of_cells import ImplicitMamba2, Mamba2
+from implicit.models.registry import ImplicitMamba2, Mamba2
 from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
 from implicit.models.torch_rnn import SLSTM
 from implicit.models.step_model import StepModel, wrap
 from implicit.models.torch_rnn import GRU, LSTM, Elman, TorchRNN
-from implicit.models.of_cells import ImplicitTransformer, Transformer
+from implicit.models.registry import ImplicitTransformer, Transformer
 
 __all__ = [
     "GRU",

@@ -143,7 +143,8 @@ def element_types(
     def requirement(request: Any) -> str | None:
         if all(dtype in allowed for dtype in request.dtypes):
             return None
-        return f"{subject} are {_listed(request.dtypes)}; cast them to {', '.join(first)} or {last}"
+        given = ", ".join(map(str, dict.fromkeys(request.dtypes)))
+        return f"{subject} are {given}; cast them to {', '.join(first)} or {last}"
 
     return requirement
 
@@ -181,11 +182,6 @@ def entries(request: Any) -> str | None:
 
 NUMBA = package("numba", "pip install numba", module="implicit.ops.numba_shared.matrices")
 TRITON = package("triton", "pip install triton (Linux only)", module="implicit.ops.triton_shared.launch")
-
-
-def _listed(dtypes: Sequence[torch.dtype]) -> str:
-    """Each of them once."""
-    return ", ".join(str(dtype) for dtype in dict.fromkeys(dtypes))
 
 
 def later(module: str, name: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from analysis.certify import certify
 from automata.tasks.registry import make_task, registered_task
 from benchmarks.certificate_mutations import targets
 from implicit.config.recipes import recipe
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.stack import Injections
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, initial_model, load_run

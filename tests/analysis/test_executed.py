@@ -24,7 +24,7 @@ from implicit.compiled import Wiring, compile_run
 from implicit.compiled.compile import machine_of
 from implicit.compiled.executed import executed_bounds_of
 from implicit.compiled.weights import Constants, constants_of
-from implicit.models.of_cells import ImplicitMamba2
+from implicit.models.registry import ImplicitMamba2
 from implicit.modes import Solve
 from implicit.runs.loading import Run, load_run
 from tests.analysis.lines import (

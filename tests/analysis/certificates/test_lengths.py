@@ -28,7 +28,7 @@ from analysis.framework.needs import as_implicit
 from automata.tasks.word_problem import WordProblem
 from benchmarks.certificate_mutations.targets import constant
 from implicit.fixed_point import Stopping
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes import Solve
 from implicit.runs.loading import STORED_RUNS, Run, load_run
 from tests.analysis.lines import ONE_PROCESS, Content, Forgery, array, check_as, entry, forgeries, put, scaled

@@ -18,7 +18,7 @@ from automata.monoids.monoid import direct_product
 from automata.tasks.registry import make_task
 from automata.tasks.word_problem import WordProblem
 from implicit.models.implicit_model import ImplicitConfig
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from tests.analysis.lines import weights_of
 
 PARITY = Automaton(initial_state=0, table=[[0, 1], [1, 0]])

@@ -13,8 +13,7 @@ from automata.machines.dfa import DFA
 from automata.machines.language import draw_words
 from automata.machines.named_dfas import dyck_dfa, parity_dfa
 from automata.machines.regular_expressions import regular_expression_dfa
-from automata.tasks.connectivity import SortedConnectivity
-from automata.tasks.final_answers import FinalAnswer, ModularArithmetic, Recognition
+from automata.tasks.final_answers import FinalAnswer, ModularArithmetic, Recognition, SortedConnectivity
 from automata.tasks.matrix_products import MatrixProducts
 from automata.tasks.specification import task_from
 from tests.refusals import refusals

@@ -17,7 +17,7 @@ from implicit.enclosed.closed_loop import (
 )
 from implicit.fixed_point import DampedPicard
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from tests.refusals import refusals
 from tests.small_models import rounding_model
 from theory import Transition

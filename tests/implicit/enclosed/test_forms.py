@@ -19,8 +19,7 @@ from implicit.enclosed.any_loop import (
 )
 from implicit.enclosed.mamba2 import EnclosedMamba2, exact
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config
-from implicit.models.registry import build_model
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config, build_model
 from implicit.models.stack import CellStack
 from implicit.models.torch_rnn import LSTM, LSTMConfig
 from tests.small_models import CONSTANT_STATE, small_sizes

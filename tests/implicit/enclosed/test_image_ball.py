@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from automata.errors import InputError
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, unflatten_state
 from implicit.enclosed.image_ball import ImageBalls, image_balls
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from theory.rigorous.balls import Ball
 from theory.rigorous.balls.ball import Array
 

@@ -11,8 +11,7 @@ from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.config.recipes import recipe
-from implicit.models.of_cells import ImplicitMamba2, ImplicitMamba2Config
-from implicit.models.registry import build_model
+from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config, build_model
 from implicit.penalties.contraction import contraction_penalty
 from implicit.penalties.image_ball import GOAL, image_ball_penalty
 from implicit.training.objective import objective

@@ -17,8 +17,7 @@ from analysis.certificates.certificate import MOST_ULPS
 from analysis.certificates.claims.theorem1 import EVALUATIONS
 from automata.tasks import make_task
 from implicit.enclosed.closed_loop import ExecutedClosedLoop, flatten_state, unflatten_state
-from implicit.models.of_cells import ImplicitMamba2
-from implicit.models.registry import build_model
+from implicit.models.registry import ImplicitMamba2, build_model
 from tests.analysis.lines import weights_of
 from tests.small_models import rounding_model
 from theory import latent_jacobian

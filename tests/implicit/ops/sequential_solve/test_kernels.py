@@ -12,7 +12,7 @@ from automata.errors import InputError
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
 from implicit.models.implicit_model import ImplicitModel
-from implicit.models.of_cells import ImplicitMamba2
+from implicit.models.registry import ImplicitMamba2
 from implicit.modes import Solve
 from implicit.modes.fused import request_of, self_map_of
 from implicit.ops.sequential_solve import sequential_solve
