@@ -45,20 +45,25 @@ from .models.registry import (
     ImplicitDeltaNet as ImplicitDeltaNet,
     ImplicitGatedDeltaNet as ImplicitGatedDeltaNet,
     ImplicitGatedDeltaProduct as ImplicitGatedDeltaProduct,
-    ImplicitMamba3 as ImplicitMamba3,
-    Mamba3 as Mamba3,
-)
-from .models.registry import (
     ImplicitMamba2 as ImplicitMamba2,
     ImplicitMamba2Config as ImplicitMamba2Config,
+    ImplicitMamba3 as ImplicitMamba3,
+    ImplicitTransformer as ImplicitTransformer,
     Mamba2 as Mamba2,
     Mamba2Config as Mamba2Config,
+    Mamba3 as Mamba3,
+    Transformer as Transformer,
+    build_model as build_model,
+    model_names as model_names,
 )
-from .models.registry import build_model as build_model, model_names as model_names
-from .models.torch_rnn import SLSTM as SLSTM
+from .models.torch_rnn import (
+    GRU as GRU,
+    LSTM as LSTM,
+    SLSTM as SLSTM,
+    Elman as Elman,
+    LSTMConfig as LSTMConfig,
+)
 from .models.step_model import StepModel as StepModel, wrap as wrap
-from .models.torch_rnn import GRU as GRU, LSTM as LSTM, Elman as Elman, LSTMConfig as LSTMConfig
-from .models.registry import ImplicitTransformer as ImplicitTransformer, Transformer as Transformer
 from .modes import Solve as Solve, Windowed as Windowed
 from .runs.loading import Run as Run, load_run as load_run
 from .training.evaluation import Evaluation as Evaluation, evaluate as evaluate

@@ -4,8 +4,10 @@
 - Its groups: `Curriculum`, `OptimizerConfig`, `EvaluationConfig`.
 """
 
-from implicit.config.curriculum import Curriculum
-from implicit.config.recipes import recipe
-from implicit.config.run import EvaluationConfig, OptimizerConfig, TrainConfig
-
-__all__ = ["Curriculum", "EvaluationConfig", "OptimizerConfig", "TrainConfig", "recipe"]
+from implicit.config.curriculum import Curriculum as Curriculum
+from implicit.config.recipes import recipe as recipe
+from implicit.config.run import (
+    EvaluationConfig as EvaluationConfig,
+    OptimizerConfig as OptimizerConfig,
+    TrainConfig as TrainConfig,
+)

@@ -15,53 +15,37 @@ Example:
     (('d_model', 'layers'), 1)
 """
 
-from implicit.models.interface import FixedPointModel, ModelConfig, ModelOutput, SequenceModel
-from implicit.models.registry import (
-    PDSSM,
-    DeltaNet,
-    GatedDeltaNet,
-    GatedDeltaProduct,
-    ImplicitDeltaNet,
-    ImplicitGatedDeltaNet,
-    ImplicitGatedDeltaProduct,
-    ImplicitMamba3,
-    Mamba3,
+from implicit.models.interface import (
+    FixedPointModel as FixedPointModel,
+    ModelConfig as ModelConfig,
+    ModelOutput as ModelOutput,
+    SequenceModel as SequenceModel,
 )
-from implicit.models.registry import ImplicitMamba2, Mamba2
-from implicit.models.registry import MODELS, build_model, model_class, model_names, size_names
-from implicit.models.torch_rnn import SLSTM
-from implicit.models.step_model import StepModel, wrap
-from implicit.models.torch_rnn import GRU, LSTM, Elman, TorchRNN
-from implicit.models.registry import ImplicitTransformer, Transformer
-
-__all__ = [
-    "GRU",
-    "LSTM",
-    "MODELS",
-    "PDSSM",
-    "SLSTM",
-    "DeltaNet",
-    "Elman",
-    "FixedPointModel",
-    "GatedDeltaNet",
-    "GatedDeltaProduct",
-    "ImplicitDeltaNet",
-    "ImplicitGatedDeltaNet",
-    "ImplicitGatedDeltaProduct",
-    "ImplicitMamba2",
-    "ImplicitMamba3",
-    "ImplicitTransformer",
-    "Mamba2",
-    "Mamba3",
-    "ModelConfig",
-    "ModelOutput",
-    "SequenceModel",
-    "StepModel",
-    "TorchRNN",
-    "Transformer",
-    "build_model",
-    "model_class",
-    "model_names",
-    "size_names",
-    "wrap",
-]
+from implicit.models.registry import (
+    MODELS as MODELS,
+    PDSSM as PDSSM,
+    DeltaNet as DeltaNet,
+    GatedDeltaNet as GatedDeltaNet,
+    GatedDeltaProduct as GatedDeltaProduct,
+    ImplicitDeltaNet as ImplicitDeltaNet,
+    ImplicitGatedDeltaNet as ImplicitGatedDeltaNet,
+    ImplicitGatedDeltaProduct as ImplicitGatedDeltaProduct,
+    ImplicitMamba2 as ImplicitMamba2,
+    ImplicitMamba3 as ImplicitMamba3,
+    ImplicitTransformer as ImplicitTransformer,
+    Mamba2 as Mamba2,
+    Mamba3 as Mamba3,
+    Transformer as Transformer,
+    build_model as build_model,
+    model_class as model_class,
+    model_names as model_names,
+    size_names as size_names,
+)
+from implicit.models.step_model import StepModel as StepModel, wrap as wrap
+from implicit.models.torch_rnn import (
+    GRU as GRU,
+    LSTM as LSTM,
+    SLSTM as SLSTM,
+    Elman as Elman,
+    TorchRNN as TorchRNN,
+)

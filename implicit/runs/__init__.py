@@ -4,8 +4,11 @@
 - Below: `RunFolder`, `initial_model`, `describe_environment`.
 """
 
-from implicit.runs.environment import describe_environment
-from implicit.runs.folder import RunFolder
-from implicit.runs.loading import STORED_RUNS, Run, initial_model, load_run
-
-__all__ = ["STORED_RUNS", "Run", "RunFolder", "describe_environment", "initial_model", "load_run"]
+from implicit.runs.environment import describe_environment as describe_environment
+from implicit.runs.folder import RunFolder as RunFolder
+from implicit.runs.loading import (
+    STORED_RUNS as STORED_RUNS,
+    Run as Run,
+    initial_model as initial_model,
+    load_run as load_run,
+)

@@ -7,20 +7,11 @@
 - Warning: `ShortCurriculumWarning`.
 """
 
-from implicit.training.evaluation import Convergence, Evaluation, evaluate
-from implicit.training.train import begin_from
-from implicit.training.progress import TrainingStep
-from implicit.training.streams import Stream, TokenBatch, draw_batch
-from implicit.training.train import ShortCurriculumWarning
-
-__all__ = [
-    "Convergence",
-    "Evaluation",
-    "ShortCurriculumWarning",
-    "Stream",
-    "TokenBatch",
-    "TrainingStep",
-    "begin_from",
-    "draw_batch",
-    "evaluate",
-]
+from implicit.training.evaluation import (
+    Convergence as Convergence,
+    Evaluation as Evaluation,
+    evaluate as evaluate,
+)
+from implicit.training.progress import TrainingStep as TrainingStep
+from implicit.training.streams import Stream as Stream, TokenBatch as TokenBatch, draw_batch as draw_batch
+from implicit.training.train import begin_from as begin_from, ShortCurriculumWarning as ShortCurriculumWarning
