@@ -9,9 +9,6 @@ An assertion that says nothing of a model, since it has no fixed point, neither 
 from theory.testing.assertions import (
     ModesAgreement as ModesAgreement,
     NotApplicableError as NotApplicableError,
-    Output as Output,
-    RunnableModel as RunnableModel,
-    Solution as Solution,
     assert_contractive as assert_contractive,
     assert_fixed_point as assert_fixed_point,
     assert_kind as assert_kind,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -270,44 +270,6 @@ class NotApplicableError(InputError):
     """
 
 
-class Solution(Protocol):
-    """The fixed points of a batch of sequences."""
-
-    @property
-    def latents(self) -> Tensor:
-        """The latents of all tokens, shape ``[B, L, d]``."""
-
-    @property
-    def status(self) -> Tensor:
-        """How each token's solve ended, shape ``[B, L]``; zero is converged, as in :class:`theory.Status`."""
-
-
-class Output(Protocol):
-    """The output of a model for a batch of sequences."""
-
-    @property
-    def logits(self) -> Tensor:
-        """The outputs, shape ``[B, L, V]``."""
-
-    @property
-    def solution(self) -> Solution | None:
-        """The fixed points; None for a model that seeks none."""
-
-
-class RunnableModel(Protocol):
-    """A model that reads sequences, in the mode that an option of its own names.
-
-    Example:
-        >>> class Model:
-        ...     def run(self, tokens: Tensor, state: None = None, solve: object = None) -> Output: ...
-        >>> model: RunnableModel = Model()  # accepted by the type checker
-    """
-
-    # *args and **kwargs accept any further options that the model may take.
-    def run(self, *args: Any, **kwargs: Any) -> Output:
-        """Return the output for ``tokens`` ``[B, L]`` and ``solve``, the options of one mode."""
-
-
 @dataclass(frozen=True)
 class ModesAgreement:
     """How far the two modes of evaluation agree.
@@ -322,12 +284,13 @@ class ModesAgreement:
 
 
 def assert_modes_agree(
-    model: RunnableModel, tokens: Tensor, one: Any, other: Any, *, tolerance: float = 1e-4, share: float = 1.0
+    model: Any, tokens: Tensor, one: Any, other: Any, *, tolerance: float = 1e-4, share: float = 1.0
 ) -> ModesAgreement:
     """Assert that two modes of evaluation reach the same fixed points and the same outputs.
 
     Args:
-        model: offers ``run(tokens, solve=...)``, whose output has logits and a solution.
+        model: offers ``run(tokens, solve=...)``, whose output has ``logits``, ``[B, L, V]``, and
+            ``solution``, None or with ``latents``, ``[B, L, d]``, and ``status``, ``[B, L]``, 0 if converged.
         tokens: int64, shape ``[B, L]``.
         one: ``solve`` of one mode, of this package's models ``implicit.modes.Solve("simultaneous")``.
         other: that of the other, such as ``Solve("sequential")``.
