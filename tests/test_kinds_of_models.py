@@ -102,7 +102,12 @@ def test_a_state_that_grows_has_no_transition(name: str) -> None:
 
 TOKENS = 3
 SIZES = {"vocabulary_size": TOKENS, "output_size": 2, "d_model": 8, "head_size": 4, "d_state": 3, "d_conv": 2}
-FEW: dict[str, Any] = {"d_model": 4, "d_state": 2, "damping": 1.0}  # every entry of a state is looked at
+FEW: dict[str, Any] = {
+    "d_model": 2,
+    "head_size": 2,
+    "d_state": 1,
+    "damping": 1.0,
+}  # every entry of a state is looked at
 
 
 def _random(kind: Any, seed: int, **sizes: int) -> Any:
@@ -127,7 +132,7 @@ def _visited(model: SequenceModel, count: int) -> list[State]:
 
 def test_random_initialisations_hold_wherever_a_fixed_point_is_reached() -> None:
     verdicts: Counter[tuple[bool, Verdict]] = Counter()
-    for seed in range(16):
+    for seed in range(8):
         model = _random(ImplicitMamba2, seed)
         visited = _visited(model, 2)
         transition = model.transition(seed % TOKENS)
@@ -137,9 +142,9 @@ def test_random_initialisations_hold_wherever_a_fixed_point_is_reached() -> None
             verdicts[reached, check.verdict] += 1
             assert check.verdict is (Verdict.HOLDS if reached else Verdict.INCONCLUSIVE), check.reason
             assert reached or "C1" in check.reason
-    assert sum(verdicts.values()) == 16
+    assert sum(verdicts.values()) == 8
     # The initialisation is not well posed everywhere: at some tokens the iteration finds no fixed point.
-    assert verdicts[True, Verdict.HOLDS] >= 10
+    assert verdicts[True, Verdict.HOLDS] >= 5
 
 
 def test_two_layers_hold_at_random_initialisation() -> None:
@@ -162,14 +167,3 @@ def test_implicit_model_whose_decay_and_input_ignore_the_latent_fails() -> None:
     _silence(model, slice(d_inner, None), injected=True)  # x, B, C and Δ: all but the gate
     report = assert_theorem1(model.transition(0), _visited(model, 2), expected="fails")
     assert max(report.values("off_diagonal_mass")) == 0
-
-
-def test_implicit_model_whose_output_ignores_the_state_fails() -> None:
-    model = _random(ImplicitMamba2, 1, **FEW)
-    d_inner, d_state = 2 * FEW["d_model"], FEW["d_state"]
-    C = slice(2 * d_inner + d_state, 2 * d_inner + 2 * d_state)
-    _silence(model, C, injected=False)
-    with torch.no_grad():
-        # The convolution's channels are x, B, C; with C = silu(0) = 0 the state is never read.
-        model.mixers[0].conv1d.bias[C.start - d_inner : C.stop - d_inner] = 0
-    assert_theorem1(model.transition(0), _visited(model, 2), expected="fails")

@@ -26,9 +26,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "jacobian": {"states": 2, "sequences": 2, "length": 6},
     "length_generalization": {"lengths": [4, 8], "sequences": 4},
     "extraction": {"sequences": 8, "length": 8, "fresh_words": 4},
-    "error_control": {"sequences": 8, "length": 16, "block": 8, "pairs": 4, "follow": 16},
-    "convergence": {"sequences": 2, "length": 8},
-    "all_words": {"length": 2},
 }
 OF_THE_RUN = {"run", "runs", "seconds", "training_length", "search"}
 

@@ -16,8 +16,6 @@ from transformers import TrainingArguments
 from automata import ReplLanguage, task_from
 from automata.repl import check_with_interpreter, sample_sessions
 from automata.tasks.audit import last_reveal_audit
-from implicit.fixed_point import Anderson, DampedPicard
-from implicit.gradients import Phantom, Unrolled
 from implicit.language import parameter_count, published_config
 from implicit.language.cost import Activations, WeightMemory, published_phases
 from implicit.language.cost.__main__ import RESERVED, Device
@@ -25,15 +23,12 @@ from implicit.language.cost.__main__ import main as cost
 from implicit.language.harness import LOCAL_SETS, tracking_documents
 from implicit.language.pretrain import PretrainConfig, read_config
 from implicit.language.pretrain.__main__ import main as pretrain
-from implicit.modes import Solve, chosen_mode
-from implicit.modes.solve import MOST_IN_WINDOWS, SHORTEST_IN_WINDOWS
 from implicit.runs.loading import load_run
 from paper_figures.published_tables import read_table
 from paper_figures.registry import all_figures, summary
 from tests.docs.page import EXAMPLES, ROOT, page, python_in, quoted
 from tests.implicit.language.pretrain.small_runs import write_texts
 from theory.belief import report
-from theory.belief.__main__ import main as belief
 from theory.belief.report import decay_report, rescaling_report, underflow_report, worst_report
 from theory.belief.underflow import observed_underflow
 
@@ -84,33 +79,6 @@ def test_the_function_of_the_page_is_solved_and_differentiated() -> None:
 @pytest.mark.parametrize("code", python_in("solvers.md"))
 def test_the_code_on_solvers_runs(code: str) -> None:
     exec(code, {})
-
-
-@pytest.mark.parametrize(
-    ("batch", "length", "gradient", "one_launch", "expected"),
-    [
-        (1, 1, False, False, "sequential"),
-        (1, 64, False, True, "sequential"),
-        (MOST_IN_WINDOWS, SHORTEST_IN_WINDOWS, False, False, "windowed"),
-        (MOST_IN_WINDOWS + 1, 4096, False, False, "sequential"),
-        (1, SHORTEST_IN_WINDOWS - 1, False, False, "sequential"),
-        (64, 8, True, False, "sequential"),
-    ],
-)
-def test_the_choice_of_a_mode_is_that_of_the_list(
-    batch: int, length: int, gradient: bool, one_launch: bool, expected: str
-) -> None:
-    start = torch.zeros(batch, length, 4)
-    with torch.set_grad_enabled(gradient):
-        mode = chosen_mode(Solve(gradient=Phantom()), DampedPicard(), start, one_launch=one_launch)
-    assert mode == expected
-
-
-def test_unrolling_and_memory_are_simultaneous() -> None:
-    start = torch.zeros(1, 64, 4)
-    unrolled = Solve(gradient=Unrolled(4))
-    assert chosen_mode(unrolled, DampedPicard(), start, one_launch=False) == "simultaneous"
-    assert chosen_mode(Solve(), Anderson(), start, one_launch=False) == "simultaneous"
 
 
 def test_the_example_on_modes_that_agree_runs(capsys: Captured) -> None:
@@ -169,18 +137,6 @@ def test_what_is_predicted_of_beliefs_is_what_the_command_prints(monkeypatch: py
     shown = predicted(page("belief.md"))
     assert shown == [table for text in printed for table in predicted(text)]
     assert len(shown) == 5
-
-
-@pytest.mark.parametrize(
-    ("seed", "sentence"),
-    [
-        ("-1", "error: seed is -1; give a number of at least 0\n"),
-        ("x", "error: argument --seed: invalid int value: 'x'; --help shows all flags\n"),
-    ],
-)
-def test_bad_input_is_one_sentence(seed: str, sentence: str, capsys: Captured) -> None:
-    assert belief(["--seed", seed]) == 2
-    assert capsys.readouterr().err == sentence
 
 
 LENGTHS = {"parity": 3, "ring": 3, "s5": 2, "balls": 3, "programs": 3, "repl": 3}

@@ -51,15 +51,6 @@ def test_flags_give_the_fields(argv: str, given: dict[str, object]) -> None:
     assert options == Options(**{"name": "b"} | given)
 
 
-def test_help_shows_every_flag_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        parser().parse_args(["--help"])
-    assert caught.value.code == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "--steps N how many steps, 100% of them (default: 3)" in shown
-    assert all(f"--{name} " in shown for name in ("limit", "lengths", "no-residual", "name"))
-
-
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [

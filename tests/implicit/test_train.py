@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from automata.errors import InputError
-from automata.tasks.registry import task_names
 from implicit import recipe
 from implicit.command_line import run_command
-from implicit.models.registry import MODELS
 from implicit.runs.loading import STORED_RUNS, load_run
 from implicit.train import main
 from tests.processes import run_python
@@ -63,12 +61,6 @@ def test_what_no_json_can_hold_is_told_and_nothing_is_left(
     assert not Path("out").exists()
 
 
-def test_list_names_every_task_and_model(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(main, ["--list"]) == 0
-    first_words = [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()]
-    assert [name for name in (*task_names(), *MODELS) if name not in first_words] == []
-
-
 def test_tensorboard_events_hold_the_metrics(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -104,12 +96,6 @@ for train in (first, second, implicit.train):
     except ValueError as refused:
         print(str(refused)[:11])
 """
-
-
-def test_the_module_runs_without_the_warning_that_it_was_imported_before() -> None:
-    done = run_python("-W", "error", "-m", "implicit.train", "--list")
-    assert "implicit-mamba2" in done.stdout
-    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -168,32 +154,3 @@ def test_every_value_that_would_be_used_is_shown_and_nothing_is_trained(
 def test_a_usual_name_is_told_its_name_here(flag: str, ours: str) -> None:
     with pytest.raises(InputError, match=f"^flag {flag} is unknown; the nearest is {ours}, "):
         main([*NEW, flag, "3"])
-
-
-def flags_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[set[str], str]:
-    with pytest.raises(SystemExit):
-        main([*arguments, "--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-    return {word.strip(",") for word in shown.split() if word.startswith("--")}, shown
-
-
-def test_help_shows_what_a_model_and_a_task_use_with_the_values_of_their_recipe(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    every, shown = flags_of(capsys)
-    assert {"--free-rtol", "--carried-share", "--d-state", "--image-ball-weight", "--hard-fraction"} <= every
-    assert "--algorithm AdamW|Muon of the matrices" in shown
-    explicit, shown = flags_of(capsys, *NEW)
-    assert not {"--free-rtol", "--contraction-weight", "--forgetting-weight", "--d-state"} & explicit
-    assert {"--carried-share", "--hard-fraction", "--d-model", "--lr", "--initial-weights"} <= explicit
-    config = recipe("parity", "lstm")
-    assert f"--steps N training steps (default: {config.steps})" in shown
-    assert f"(default: {config.optimizer.learning_rate})" in shown
-    implicit, shown = flags_of(capsys, "--task", "S5-generators", "--model", "implicit-deltanet")
-    assert {"--free-rtol", "--contraction-weight", "--forgetting-weight", "--key-size"} <= implicit
-    assert not {"--image-ball-weight", "--d-state"} & implicit
-    assert "--d-model N features of the residual stream or of the latent (default: 96)" in shown
-    grows = flags_of(capsys, "--regex", ".*ab", "--model", "transformer")[0]
-    assert not {"--carried-share", "--free-rtol", "--hard-fraction"} & grows
-    with pytest.raises(InputError, match="model 'lsmt' is unknown; did you mean 'lstm'"):
-        main(["--task", "parity", "--model", "lsmt", "--help"])

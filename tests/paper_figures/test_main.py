@@ -80,21 +80,6 @@ def test_draws_figures_from_the_stored_results(tmp_path: Path, capsys: pytest.Ca
     assert [line.endswith(", numbers as published") for line in printed] == [True, False, False]
 
 
-@pytest.mark.parametrize("flag", ["--list", "--summary"])
-def test_tells_claims_verdicts_and_costs(
-    flag: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "1000")  # a line for each figure
-    command.main([flag])
-    text = capsys.readouterr().out.replace("`", "").replace("**", "")
-    rows = {line.strip("| ").split(" ")[0]: line for line in text.splitlines() if line.strip()}
-    for name, listed in all_figures().items():
-        found = listed.results()
-        assert f"{listed.claim.statement} ({listed.claim.source})" in rows[name]
-        assert str(listed.verdict(found)) in rows[name]
-        assert ("nothing to rerun" if listed.published else f"{len(found.runs)} runs, ") in rows[name]
-
-
 def test_rerun_stores_results_and_draws_them(
     tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

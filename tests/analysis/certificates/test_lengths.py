@@ -2,9 +2,7 @@
 
 import copy
 import re
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -216,13 +214,6 @@ def test_a_stored_run_has_its_own_settings_where_none_are_given() -> None:
         all_lengths.prove_lengths(run, sets=50).fault
         == "more than 50 states lie farther than 0.003 from each other; train longer, or raise --sets"
     )
-
-
-def test_other_runs_have_the_defaults(tmp_path: Path) -> None:
-    copied = tmp_path / "s3-small"
-    shutil.copytree(STORED_RUNS / "s3-small", copied)
-    for run in (load_run("parity-small"), load_run(copied)):
-        assert for_run(LengthsSettings(), run) == LengthsSettings()
 
 
 def test_every_name_is_that_of_a_stored_run() -> None:

@@ -176,16 +176,6 @@ def test_the_number_of_tokens_alone_is_measured_for_every_task(task: Task, share
     assert result.position_only == pytest.approx(share, abs=0.08)
 
 
-def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["regex:(ab|ba)*", "--length", "16", "--windows", "0", "2"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert out.splitlines()[0] == "(ab|ba)*: last 10 of 16 tokens"
-    assert "best on the last 2 tokens" in out
-    command(["regex:(a\u202e|b)*", "--sequences", "16", "--length", "16"])
-    assert "\u202e" not in capsys.readouterr().out
-
-
 def test_a_task_with_one_answer_is_known_without_a_token_and_some_window_is_asked() -> None:
     result = shortcut_audit(WordProblem([[0]], 0, "a", ["q"]), 5, windows=[0, 3])
     assert [entry.accuracy for entry in result.windows] == [1, 1]

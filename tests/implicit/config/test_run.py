@@ -11,9 +11,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler
 
 from automata.errors import InputError
 from implicit.config.curriculum import Curriculum, Growth
-from implicit.config.flat import flat_fields, flat_places, flatten, groups
+from implicit.config.flat import flatten
 from implicit.config.run import EvaluationConfig, TrainConfig
-from implicit.models.registry import size_fields
 from implicit.runs.loading import STORED_RUNS
 from tests.small_models import small_config
 
@@ -135,13 +134,6 @@ def test_flat_names_and_groups_name_the_same_fields() -> None:
     assert flat == small_config(curriculum={"bounded_steps": 3}, evaluation=EvaluationConfig(rtol=0.5))
     assert TrainConfig.of(**flat.flat()) == flat
     assert flat.updated(bounded_steps=4).curriculum == Curriculum(bounded_steps=4)
-
-
-def test_flat_names_are_told_apart() -> None:
-    places = flat_places(TrainConfig)
-    inner = sum(len(group.model_fields) for group in groups(TrainConfig).values())
-    assert len(places) == len(flat_fields(TrainConfig)) + inner
-    assert not set(places) & (set(groups(TrainConfig)) | set(size_fields()))
 
 
 @pytest.mark.parametrize(

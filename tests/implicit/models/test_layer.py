@@ -152,9 +152,10 @@ def gradients_of(network: nn.Module, answer: Callable[[Tensor], Tensor]) -> list
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # dynamo reads it
-def test_compiled_and_checkpointed_networks_learn_as_the_network(layer: FeatureLayer) -> None:
+@pytest.mark.parametrize("kind", ["implicit", "explicit"])
+def test_compiled_and_checkpointed_networks_learn_as_the_network(kind: str) -> None:
     torch._dynamo.reset()
-    network = Network(layer)
+    network = Network(LAYERS[kind]())
     expected = gradients_of(network, network)
     compiled = torch.compile(network, backend="eager")
     checkpointed = lambda x: checkpoint(network, x, use_reentrant=False)  # noqa: E731
@@ -181,8 +182,9 @@ def test_autocast_gives_nearly_the_same_outputs_and_gradients(kind: str) -> None
     assert (found - expected).norm() < 0.1 * expected.norm()  # 8 bits, and a solve to 0.02
 
 
-def test_copies_pickles_and_state_dicts_give_the_same_outputs(layer: FeatureLayer) -> None:
-    x, file = features(), io.BytesIO()
+@pytest.mark.parametrize("kind", ["implicit, two kinds of cells, MLP", "explicit"])
+def test_copies_pickles_and_state_dicts_give_the_same_outputs(kind: str) -> None:
+    layer, x, file = LAYERS[kind](), features()[:1, :2], io.BytesIO()
     torch.save(layer, file)
     file.seek(0)
     copies = [copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), torch.load(file, weights_only=False)]

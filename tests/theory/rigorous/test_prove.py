@@ -156,27 +156,6 @@ def test_what_is_proved(pair: Transition, states: list[State], counts: dict[str,
         assert proof.sentence == "Nothing is proved at the 1 states."
 
 
-def test_the_reason_says_what_was_compared() -> None:
-    for name, reason in (
-        ("of an affine", "at no other h a different entry"),
-        ("of a diagonal", "holds zero"),
-    ):
-        pair = next(pair for title, (pair, *_) in COUNTED.items() if title.startswith(name))
-        assert reason in prove_theorem1(pair, STATES).states[0].reasons[0]
-
-
-def test_of_several_layers_the_sentence_says_whose_h_differ() -> None:
-    """b' is linear in b at every a: that its derivative differs is because a does."""
-    transition = _transition(
-        lambda z, s: torch.tanh(W @ z + s["a"]),
-        lambda z, s: {"a": s["a"] / 2 + z, "b": (W + s["a"].sum()) @ s["b"]},
-        layer_states=(("a",), ("b",)),
-    )
-    states = [{"a": state["h"], "b": state["h"]} for state in STATES]
-    assert "different where the h of all layers are others" in prove_theorem1(transition, states).sentence
-    assert "different at another h" in prove_theorem1(NON_LINEAR, STATES).sentence
-
-
 def test_a_block_of_two_parts_and_a_window_that_is_held() -> None:
     lstm_like = _transition(
         lambda z, s: torch.tanh(W @ z + s["c"] + s["window"].sum(0)),

@@ -316,10 +316,9 @@ SAID = {
 @pytest.mark.parametrize("name", TABLE)
 def test_the_word_for(name: str) -> None:
     transition, states, verdict, kind = TABLE[name]
-    for seed in range(1 if name in DERIVATIVES else 2):
-        report = check_theorem1(transition, states, seed=seed)
-        assert (report.conclusions.value, report.kind.value) == (verdict, kind), (seed, report.kind_sentence)
-        assert SAID.get(name, "") in report.kind_sentence
+    report = check_theorem1(transition, states)
+    assert (report.conclusions.value, report.kind.value) == (verdict, kind), report.kind_sentence
+    assert SAID.get(name, "") in report.kind_sentence
 
 
 @pytest.mark.parametrize(("radius", "through_a_latent"), [(1e-2, False), (1e-3, False), (1e-3, True)])
@@ -327,12 +326,12 @@ def test_a_coupling_around_the_states_alone_is_found_by_every_seed(
     radius: float, through_a_latent: bool
 ) -> None:
     """Every J is diagonal and the same, and every image lies on a line."""
-    states, seeds = (MANY[:2], 2) if through_a_latent else (MANY, 3)
+    states = MANY[:2] if through_a_latent else MANY
     transition = bumps(MANY, [0.1] * len(MANY), radius)
     if through_a_latent:
         update = transition.state_update
         transition = implicit(lambda z, h: z / 2 + update(z, {"h": h})["h"] / 2, lambda z, _: z, SIZE)
-    for seed in range(seeds):
+    for seed in range(2):
         report = check_theorem1(transition, states_of(*states), seed=seed)
         assert (report.conclusions.value, report.kind.value) == ("holds", BOTH)
 
@@ -366,7 +365,7 @@ def test_a_joint_condition_on_other_entries_couples_by_every_seed(
     size: int, others: tuple[int, ...], how: Callable[..., Tensor]
 ) -> None:
     transition, state, other = _switch(size, tuple(dict.fromkeys(i % size for i in others)), how)
-    for seed in range(3):
+    for seed in range(2):
         assert check_theorem1(transition, [state], alternatives=[other], seed=seed).kind.value == BOTH
 
 
@@ -405,7 +404,7 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize("units", [UNITS["1"], UNITS["1e-12 to 1e12"], UNITS["tiny"]])
+@pytest.mark.parametrize("units", [UNITS["1e-12 to 1e12"], UNITS["tiny"]])
 @pytest.mark.parametrize("name", MAPS)
 def test_the_kind_is_that_of_the_map_in_all_units(name: str, units: list[float]) -> None:
     kind, function = MAPS[name]

@@ -27,7 +27,6 @@ from implicit.language.harness.__main__ import main
 from implicit.language.stored_models import load_model
 from tests.implicit.language.harness.small_harness_models import (
     DATA,
-    byte_tokenizer,
     needs_data,
     other_model,
     small_byte_model,
@@ -127,22 +126,6 @@ def test_texts_that_are_cut_are_told(
     assert "|tracking_parity (2 of 2 cut)|" in told
 
 
-def test_the_table_tells_by_task_and_group_what_was_cut(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    tokenizer = byte_tokenizer()
-    tokenizer.model_max_length = 500
-    other_model().save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    flags = ["--documents", "2", "--max-length", "500"]
-    assert main([str(tmp_path), "--tasks", "tracking_repl_by_length", *flags]) == 0
-    out, err = capfd.readouterr()
-    assert "|tracking_repl_by_length (2 of 8 cut)|" in out
-    assert "::length_32 (2 of 2 cut)|" in out
-    assert out.count(" cut)") == 3
-    assert "indexing errors" not in err
-
-
 def test_documents_that_are_read_alike_count_once_in_the_standard_error(
     folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,13 +150,6 @@ def test_a_text_may_not_be_shorter_than_an_answer(
     assert main([str(folders("gpt2")), "--out", str(tmp_path / "found.json"), *flags]) == 2
     assert "max_length is 2, and an answer has" in capsys.readouterr().err
     assert not (tmp_path / "found.json").exists()
-
-
-def test_the_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    for name in (*(f"local_{task}" for task in LOCAL_SETS), *(f"tracking_{task}" for task in TRACKING_TASKS)):
-        assert sum(line.startswith(f"{name} ") for line in lines) == 1
 
 
 @pytest.mark.filterwarnings("default:.*leaves out weights:UserWarning")

@@ -1,6 +1,5 @@
 """The task files: all that are listed, in the package, and good for the plain command of `lm-eval`."""
 
-import re
 import sys
 import tomllib
 from pathlib import Path
@@ -81,15 +80,6 @@ def test_the_backend_of_lm_eval_takes_the_files(tmp_path: Path, monkeypatch: pyt
     assert found["n-samples"]["tracking_parity"] == {"original": 5, "effective": 2}
     text = found["samples"]["tracking_parity"][0]["arguments"][0][0]
     assert text == tracking_documents("parity", 3, documents=5)[0].text
-
-
-def test_lm_eval_is_imported_where_it_is_needed_only() -> None:
-    """Nothing but the adapter imports it at the top, and nothing imports the adapter at the top."""
-    import_at_the_top = re.compile(r"^(import|from) .*(lm_eval|adapter)", re.MULTILINE)
-    files = (ROOT / "implicit" / "language").rglob("*.py")
-    assert [path.name for path in files if import_at_the_top.search(path.read_text("utf-8"))] == [
-        "adapter.py"
-    ]
 
 
 def test_without_lm_eval_one_is_told_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
