@@ -87,6 +87,13 @@ TokenInputs = dict[str, Tensor]
 """The part of a token in Φ and G: named tensors, in a batch with a leading axis of positions."""
 
 
+def _keep_latent(
+    update: Callable[[State, TokenInputs], State], latent: Tensor, state: State, inputs: TokenInputs
+) -> tuple[Tensor, State]:
+    """Return the latent as it is, and the next state; a function of the module, so that it can be pickled."""
+    return latent, update(state, inputs)
+
+
 @dataclass(frozen=True, eq=False)
 class TransitionBatch:
     """The pairs (Φ, G) of the tokens at T positions.
@@ -139,7 +146,7 @@ class TransitionBatch:
         layer_states: tuple[tuple[str, ...], ...],
     ) -> Self:
         """Return the pairs of a model without a fixed point, whose whole transition is (s, x) ↦ G."""
-        return cls(lambda latent, state, given: (latent, update(state, given)), inputs, 0, layer_states)
+        return cls(partial(_keep_latent, update), inputs, 0, layer_states)
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))

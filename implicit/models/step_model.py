@@ -142,10 +142,11 @@ class StepModel(SequenceModel):
         """Return (Φ, G) without a latent at every token."""
         self.check_tokens(tokens.reshape(1, -1))
         return TransitionBatch.without_latent(
-            lambda state, inputs: self.update(*for_code_of(self, state, inputs["embedded"])),
-            {"embedded": self.embed(tokens.flatten()).detach()},
-            self.layer_states,
+            self._update_one, {"embedded": self.embed(tokens.flatten()).detach()}, self.layer_states
         )
+
+    def _update_one(self, state: State, inputs: TokenInputs) -> State:
+        return self.update(*for_code_of(self, state, inputs["embedded"]))
 
 
 Step = Callable[[Any, State, Tensor], tuple[State, Tensor]]

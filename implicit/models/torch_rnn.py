@@ -30,7 +30,7 @@ from implicit.cells.plain import like
 from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
 from implicit.models.step_model import StepModel
 from implicit.modes import Solve
-from theory.transition import State, TransitionBatch
+from theory.transition import State, TokenInputs, TransitionBatch
 
 
 class TorchRNNConfig(ModelConfig):
@@ -169,10 +169,13 @@ class TorchRNN(SequenceModel):
                 "no step; remove them, or make the change permanent in its weights"
             )
         return TransitionBatch.without_latent(
-            lambda state, inputs: self._advance(inputs["embedding"], state),
+            self._update_one,
             {"embedding": self.embedding(tokens.flatten()).detach()},
             tuple(tuple(f"{part}.{layer}" for part in self.parts) for layer in range(self.config.layers)),
         )
+
+    def _update_one(self, state: State, inputs: TokenInputs) -> State:
+        return self._advance(inputs["embedding"], state)
 
     @torch.no_grad()
     def _steps_as_called(self, embedded: Tensor) -> bool:
