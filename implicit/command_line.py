@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from types import UnionType
-from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from automata.command_line import BAD_INPUT
+from automata.command_line import BAD_INPUT, Parser
 from automata.command_line import exit_code as run_command
 from automata.errors import InputError
 
@@ -36,15 +36,8 @@ _USUAL_NAMES = {
 _PLACEHOLDERS = {int: "N", float: "X", str: "NAME"}
 
 
-class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose faults are `InputError`s, with the nearest flag to an unknown one."""
-
-    def __init__(self, prog: str, description: str, **options: Any) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False, **options)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the fault instead of printing the usage."""
-        raise InputError(f"{message}; --help shows all flags")
+class CommandParser(Parser):
+    """A parser that names the nearest flag to an unknown one."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, or raise the first fault: a missing or unknown argument, or a missing value."""

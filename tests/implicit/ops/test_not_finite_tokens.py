@@ -96,7 +96,7 @@ def test_the_mixer_is_causal(
     name: str, dtype: torch.dtype, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The definition takes differences of logarithms of decays, which are NaN where both are infinite.
-    monkeypatch.setattr("implicit.ops.mamba2_mixer.definition.composition", lambda _: ssd_reference)
+    monkeypatch.setattr("implicit.ops.mamba2_mixer.dispatch.composition", lambda _: ssd_reference)
     features, shared = HEADS * size, 2 * STATE_SIZE
     channels = features + 2 * shared
     first = {"gate": 0, "x": features, "B": 2 * features}

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
-from implicit.ops.mamba2_mixer.definition import MixerTensors, definition
+from implicit.ops.mamba2_mixer.dispatch import MixerTensors, definition
 from implicit.ops.mamba2_mixer.numba_kernels import kernel
 from implicit.ops.mamba2_mixer.numba_kernels.around_scan import Found, Inputs, Room
 from implicit.ops.numba_shared.launch import Strided, array, deal

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from implicit.ops.mamba2_mixer import mamba2_mixer
-from implicit.ops.mamba2_mixer.definition import definition
+from implicit.ops.mamba2_mixer.dispatch import definition
 from tests.implicit.ops.conftest import with_gradients
 
 pytest.importorskip("numba")
