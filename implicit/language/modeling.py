@@ -31,7 +31,7 @@ from automata.errors import InputError, unknown_name, warn_caller
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.interface import has_own_hooks
 from implicit.cells.parts import initial_step_bias
-from implicit.fixed_point import FixedPointError, NotConvergedWarning, Stopping
+from implicit.fixed_point import FixedPointError, NotConvergedWarning, Status, Stopping
 from implicit.gradients import Phantom, Unrolled
 from implicit.language.backbones import ImplicitLlamaBackbone, ImplicitMamba2Backbone
 from implicit.language.configuration import (
@@ -44,7 +44,7 @@ from implicit.language.configuration import (
     LlamaLayers,
     Mamba2Layers,
 )
-from implicit.language.padding import Reading, SequenceState
+from implicit.language.padding import LOST, Reading, SequenceState
 from implicit.language.prompt import read_prompt
 from implicit.language.stored_models import check_stored_size, check_texts
 from implicit.models.implicit_model import ImplicitModel
@@ -338,10 +338,12 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             if solve is not None:
                 start = None if solve.start is None else rows.take(solve.start)
                 here = replace(solve, start=start, state_after=use_cache)
-            given = rows.take(input_ids), rows.begin(cache)
+            state = rows.begin(cache)
+            lost = None if state is None else state.pop(LOST, None)
+            given = rows.take(input_ids), state
             # what is said of the first documents holds for all
             with catch_warnings(action="ignore") if read else nullcontext():
-                read.append(self._read(*given, here, rows.lengths))
+                read.append(_resting_on(lost, self._read(*given, here, rows.lengths), rows.lengths))
             if output_hidden_states:
                 streams.append(self._streams(*given, rows.lengths, read[-1].solution))
 
@@ -478,6 +480,26 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if self.config.unconverged == "raise":
             raise FixedPointError(f"no fixed point at {message}")
         warn_caller(f"outputs without a fixed point at {message}", NotConvergedWarning)
+
+
+def _resting_on(lost: Tensor | None, found: StackOutput, lengths: Tensor | None) -> StackOutput:
+    """Call no token converged that rests on one without a fixed point, read before or here; pass that on.
+
+    Without a solution, that of an explicit model, nothing changes.
+    """
+    solution = found.solution
+    if solution is None:
+        return found
+    status = solution.status
+    if lost is not None:
+        behind = lost[:, None] & (status == int(Status.CONVERGED))
+        if solution.mask is not None:
+            behind &= solution.mask
+        status = status.masked_fill(behind, int(Status.MAX_ITERATIONS))
+        solution = replace(solution, status=status)
+    last = status[:, -1] if lengths is None else status.gather(1, lengths[:, None] - 1)[:, 0]
+    state = {**found.state, LOST: last != int(Status.CONVERGED)} if found.state else found.state
+    return replace(found, solution=solution, state=state)
 
 
 class ImplicitMamba2ForCausalLM(LanguageModel):

@@ -11,14 +11,17 @@ from automata.checks import check_type, shown
 from automata.errors import InputError
 from theory.transition import State
 
+LOST = "lost"
+"""In a state: whether some token so far has no fixed point, bool ``[batch]``; later tokens rest on it."""
+
 
 @dataclass
 class SequenceState:
     """The state of a batch after its last real tokens: recurrent states, or keys and values.
 
     `transformers` hands it on as ``cache`` and reorders its rows in a beam search. The state is named tensors
-    with a leading batch axis; ``seen`` counts tokens so far, padding included; ``mask`` is True at real ones,
-    ``[batch, seen]``, or None where all are.
+    with a leading batch axis, `LOST` among them; ``seen`` counts tokens so far, padding included; ``mask`` is
+    True at real ones, ``[batch, seen]``, or None where all are.
 
     Example:
         >>> import torch
@@ -68,7 +71,7 @@ class Rows:
     def begin(self, earlier: SequenceState | None) -> State | None:
         """Return the state before these documents; 0 is the initial state of every stack here."""
         if earlier is None or self.sequence is None or self.fresh is None:
-            return None if earlier is None else earlier.state
+            return None if earlier is None else {**earlier.state}
         return {
             name: part[self.sequence].masked_fill(self.fresh.view(-1, *[1] * (part.ndim - 1)), 0)
             for name, part in earlier.state.items()

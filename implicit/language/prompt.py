@@ -19,13 +19,11 @@ from implicit.fixed_point import solve as solve_alone
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import ModelOutput
 from implicit.models.stack import of_layer
-from implicit.modes import Solve
+from implicit.modes import Solve, Windowed
 from theory.transition import State
 
-AGREEMENT = 20
-"""A token passes if both solutions are within this many tolerances, as in the windowed mode."""
-FAR = 0.02
-"""Share of ‖z‖ that two fixed points may differ by. A looser comparison would take one for the other."""
+WINDOWS = Windowed()
+"""A token passes if both solutions are as near as the windowed mode asks for."""
 
 
 def read_prompt(
@@ -38,8 +36,8 @@ def read_prompt(
     """
     sequential = replace(solve, mode="sequential")
     with catch_warnings(action="ignore"):  # the solve itself warns of a tolerance that is raised
-        rtol = (solve.stopping or model.stopping).resolved_by(model.embedding.weight).rtol
-    if AGREEMENT * rtol > FAR or any(has_hooks(cell) for cell in model.cells):
+        stopping = (solve.stopping or model.stopping).resolved_by(model.embedding.weight)
+    if not WINDOWS.tells_apart(stopping) or any(has_hooks(cell) for cell in model.cells):
         return model.run(tokens, state, sequential, lengths=lengths)
     begin = model.begin(tokens, state, lengths)[1]
     together = replace(solve, mode="simultaneous", state_after=True)
@@ -98,7 +96,7 @@ def _verified(
     problem = FixedPointProblem(image, Dependence.OWN)
     own = solve_alone(problem, solve.solver or model.solver, stopping, start)
     stopping = stopping.resolved_by(candidate)
-    near = AGREEMENT * (stopping.atol + stopping.rtol * candidate.norm(dim=-1))
+    near = WINDOWS.agreement * (stopping.atol + stopping.rtol * candidate.norm(dim=-1))
     passed = found.solution.converged & own.converged & ((own.value - candidate).norm(dim=-1) <= near)
     return (passed if mask is None else passed | ~mask), own.iterations
 

@@ -103,7 +103,14 @@ class IteratedLayers(Layers):
         start = self._start(recurrence, solve.start, mask)
         gradient = solve.gradient or self._exact_gradient(recurrence, stopping, start)
         fused = self._fused_backend(solve.mode, recurrence, solver, gradient, start)
-        mode = chosen_mode(solve, solver, start, one_launch=fused is not None, state_grows=self.state_grows)
+        mode = chosen_mode(
+            solve,
+            solver,
+            start,
+            one_launch=fused is not None,
+            state_grows=self.state_grows,
+            stopping=stopping,
+        )
         if mode == "sequential" and fused is not None and isinstance(solver, DampedPicard):
             self_map = self._fused_self_map()
             result = solve_sequentially_fused(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+from warnings import catch_warnings
 
 from torch import Tensor
 
@@ -165,15 +166,22 @@ SHORTEST_IN_WINDOWS = 9
 
 
 def chosen_mode(
-    solve: Solve, solver: Solver, start: Tensor, *, one_launch: bool, state_grows: bool = False
+    solve: Solve,
+    solver: Solver,
+    start: Tensor,
+    *,
+    one_launch: bool,
+    state_grows: bool = False,
+    stopping: Stopping | None = None,
 ) -> Mode | Windowed:
     """Return the mode that ``"auto"`` stands for; any other as it is.
 
     Unrolled iterations and solvers with a memory choose the simultaneous mode. Otherwise the answer is that
     of the sequential mode: by that mode itself, above all where one launch of a kernel runs it, or by the
-    windowed one, whichever took less time on the stored runs (docs/solvers.md). From a token without a fixed
-    point on, the two may differ. Options of the windows choose windows wherever no kernel runs. No other
-    gradient changes the choice. InputError if windows are asked for, and the state grows.
+    windowed one, whichever took less time on the stored runs (docs/solvers.md). At tolerances too loose to
+    tell fixed points apart it is by the sequential mode. From a token without a fixed point on, the two may
+    differ. Options of the windows choose windows wherever no kernel runs. No other gradient changes the
+    choice. InputError if windows are asked for, and the state grows.
 
     Example:
         >>> import torch
@@ -200,7 +208,10 @@ def chosen_mode(
         return "sequential"
     if solve.windows is not None:
         return solve.windows
-    return "windowed" if batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS else "sequential"
+    pays = batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS
+    with catch_warnings(action="ignore"):  # the solve itself warns of a tolerance that is raised
+        exact = pays and Windowed().tells_apart((stopping or Stopping()).resolved_by(start))
+    return "windowed" if exact else "sequential"
 
 
 def solve_by(

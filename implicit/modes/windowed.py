@@ -122,6 +122,8 @@ def verify(
     )
 
 
+FAR = 0.02
+"""Share of ‖z‖ that solutions of a token may differ by. A looser one takes one fixed point for another."""
 _SMALLEST_RTOL = 64
 """Tolerances below this many times the rounding unit may never be met."""
 
@@ -129,6 +131,9 @@ _SMALLEST_RTOL = 64
 @dataclass(frozen=True)
 class Windowed:
     """Options of the windowed mode. None but `block` changes the answer, only what it costs.
+
+    That supposes a tolerance which `tells_apart` fixed points. At a looser one a token may end at another
+    fixed point than in the sequential mode.
 
     InputError for a value outside of its range.
 
@@ -159,6 +164,10 @@ class Windowed:
     precision: float = 10.0
     agreement: float = 20.0
     patience: int = 96
+
+    def tells_apart(self, stopping: Stopping) -> bool:
+        """Return whether candidates that pass at a tolerance are too near for two fixed points: `FAR`."""
+        return self.agreement * stopping.rtol <= FAR
 
     def __post_init__(self) -> None:
         for name in ("width", "sweeps", "block", "patience"):

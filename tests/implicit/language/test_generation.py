@@ -68,6 +68,25 @@ def test_a_batch_with_padding_generates_what_each_sequence_does(name: str) -> No
             assert torch.equal(together[row, 7 - length :], alone[0])
 
 
+@torch.no_grad()
+def test_tokens_behind_one_without_a_fixed_point_are_told_across_a_cache() -> None:
+    """Untrained weights, of which some tokens have no fixed point; beams and padding move rows."""
+    model = small_model("ImplicitMamba2ForCausalLM", 1.0, max_iterations=60, unconverged="ignore")
+    tokens = tokens_of(16, 10)
+    mask = torch.ones_like(tokens)
+    mask[3, :2] = 0
+    whole = model(tokens, attention_mask=mask).status
+    first = model(tokens[:, :5], attention_mask=mask[:, :5], use_cache=True)
+    order = torch.arange(16).flip(0)
+    first.cache.reorder_cache(order)
+    second = model(tokens[order, 5:], cache=first.cache, use_cache=True)
+    third = model(tokens[order, :1], cache=second.cache)
+    assert torch.equal(second.status, whole[order, 5:])
+    lost = whole[order, -1] != 0
+    assert bool(lost.any())
+    assert bool((third.status[lost, 0] != 0).all())
+
+
 def test_generation_ends_with_the_end() -> None:
     model, tokens = small_model("ExplicitMamba2ForCausalLM"), tokens_of(1, 3)
     with torch.no_grad():

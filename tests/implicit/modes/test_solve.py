@@ -189,6 +189,22 @@ def test_the_default_mode_is_chosen_as_documented(
         assert chosen_mode(solve, solver, torch.zeros(*shape, 3), one_launch=one_launch) == mode
 
 
+@pytest.mark.parametrize(
+    ("rtol", "dtype", "mode"),
+    [
+        (1e-3, torch.float32, "windowed"),
+        (2e-3, torch.float32, "sequential"),
+        (1e-4, torch.bfloat16, "sequential"),
+    ],
+)
+def test_windows_are_chosen_where_they_tell_fixed_points_apart(
+    rtol: float, dtype: torch.dtype, mode: str
+) -> None:
+    start = torch.zeros(4, 16, 3, dtype=dtype)
+    chosen = chosen_mode(Solve(), DampedPicard(), start, one_launch=False, stopping=Stopping(rtol=rtol))
+    assert chosen == mode
+
+
 def test_windows_with_options_are_kept() -> None:
     options = Windowed(width=3)
     assert chosen_mode(Solve(options), DampedPicard(), torch.zeros(64, 1, 3), one_launch=True) is options
