@@ -218,7 +218,7 @@ def test_kind_is_asserted_of_every_model() -> None:
 
 def test_a_model_with_one_mode_of_evaluation_has_no_modes_that_agree() -> None:
     with pytest.raises(NotApplicableError, match=r"^not applicable: GRU offers no run"):
-        assert_modes_agree(torch.nn.GRU(2, 2), TOKENS, *MODES)  # type: ignore[arg-type]
+        assert_modes_agree(torch.nn.GRU(2, 2), TOKENS, *MODES)
     explicit = SimpleNamespace(run=lambda tokens, state=None, solve="": Answered(tokens[..., None], None))
     with pytest.raises(NotApplicableError, match=r"^not applicable: SimpleNamespace seeks no fixed points"):
         assert_modes_agree(explicit, TOKENS, *MODES)
