@@ -38,7 +38,7 @@ EXPLICIT = {
     "elman": TransitionKind.NON_DIAGONAL_NON_LINEAR,
 }
 """A new explicit model is one row here; every implicit model is non-diagonal and non-linear."""
-TWO_LAYERS = ("mamba2", "mamba3", "gated-deltanet", "pd-ssm")
+TWO_LAYERS = ("mamba2", "gated-deltanet")
 OF_FIXED_POINTS: tuple[Callable[[Transition, list[State]], object], ...] = (
     assert_fixed_point,
     assert_contractive,
