@@ -12,11 +12,13 @@ from implicit.fixed_point.solvers import check_damping
 from implicit.modes import MODES
 
 FIXED: dict[str, Any] = {
-    **dict.fromkeys(("rms_norm_eps", "layer_norm_epsilon"), 1e-5),
+    **dict.fromkeys(("rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"), 1e-5),
     **dict.fromkeys(("time_step_limit", "dt_limit"), (0.0, math.inf)),
     **dict.fromkeys(("use_bias", "attention_bias", "mlp_bias"), False),
     **dict.fromkeys(("use_conv_bias", "rms_norm"), True),
-    **dict.fromkeys(("rope_scaling", "sliding_window", "per_layer_config"), None),
+    **dict.fromkeys(("rope_scaling", "sliding_window", "per_layer_config", "no_rope_layers"), None),
+    **dict.fromkeys(("final_logit_softcapping", "attn_logit_softcapping"), None),
+    **dict.fromkeys(("logit_scale", "logits_scaling", "residual_multiplier", "embedding_multiplier"), 1.0),
     **dict.fromkeys(("attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
     **dict.fromkeys(("D_has_hdim", "norm_before_gate"), False),
     **dict.fromkeys(("hidden_act", "activation"), "silu"),

@@ -204,13 +204,22 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
 
         A ``sha256.json`` of the user stays as it is.
         """
-        hashes = Path(save_directory) / HASHES
-        hashed = is_main_process and has_hashes(hashes.parent)
+        folder = Path(save_directory)
+        hashed = is_main_process and has_hashes(folder)
         if hashed:
-            hashes.unlink()  # killed between the two, the folder has no hashes
+            (folder / HASHES).unlink()  # killed between the two, the folder has no hashes
+        before = {
+            file: file.stat().st_mtime_ns
+            for file in folder.glob("model*.safetensors")
+            if hashed and re.fullmatch(r"model(-\d{5}-of-\d{5})?\.safetensors", file.name)
+        }
         super().save_pretrained(save_directory, is_main_process, *others, **options)
         if hashed:
-            write_hashes(hashes.parent, "*.safetensors")
+            for file, written in before.items():
+                # beside shards `transformers` leaves a whole file of before, and would load that
+                if file.is_file() and file.stat().st_mtime_ns == written:
+                    file.unlink()
+            write_hashes(folder, "*.safetensors")
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

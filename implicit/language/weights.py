@@ -67,6 +67,19 @@ _STACKED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 """By naming, our matrices whose rows are those of several of theirs, one below the other."""
 
+_EPSILONS = {"rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}
+_DECIDING: dict[type[LanguageModelConfig], dict[str, set[str]]] = {
+    LlamaLayers: {
+        "the epsilon of norms": _EPSILONS,
+        "the base of positions": {"rope_theta", "rope_parameters"},
+    },
+    Mamba2Layers: {
+        "the epsilon of norms": _EPSILONS,
+        "the limit of time steps": {"time_step_limit", "dt_limit"},
+    },
+}
+"""By layers, what weights do not show and decides of the answers, by the names that tell it."""
+
 _HEADS = ("lm_head.weight", "criterion.decoder.weight")
 _COMPUTED = re.compile(r".*rotary_emb\.inv_freq")
 """Tensors that follow from the configuration."""
@@ -184,8 +197,8 @@ def load_weights(
         _check_config(model.config, config)
     elif naming_of(weights) != "published":
         warn_caller(
-            "weights do not tell the epsilon of norms and the limit of time steps; give their config to "
-            "load_weights, which compares it",
+            "weights do not tell the epsilon of norms, the limit of time steps and the base of rotary "
+            "positions; give their config to load_weights, which compares it",
             UserWarning,
         )
     if implicit and not any(name.startswith("injections.") for name in found):
@@ -231,6 +244,14 @@ def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[
         raise InputError(f"config has model_type {name!r}; give weights of {' or '.join(sorted(known))}")
     read = {*layers.declared(), "rope_parameters", "head_dim", *ELSEWHERE, *FIXED}
     told = {name: value for name, value in given.items() if name in read}
+    silent = [
+        what
+        for what, names in _DECIDING[layers].items()
+        # mamba_ssm has the defaults that are fixed here
+        if not (names & told.keys() or "ssm_cfg" in given or given.get("model_type") == ours.model_type)
+    ]
+    if silent:
+        warn_caller(f"config does not tell {' and '.join(silent)}; what the model has is taken", UserWarning)
     renamed = {ELSEWHERE.get(name, name) for name in told}
     own = {name: getattr(ours, name) for name in layers.declared() if name not in renamed}
     theirs = layers(**own | told)

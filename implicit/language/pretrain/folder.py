@@ -57,7 +57,7 @@ class PretrainFolder:
         self.metrics, self.result = path / "metrics.jsonl", path / "result.json"
         self.model, self.tokenizer = path / "model", path / "tokenizer"
         self.config = path / "config.json"  # written last of what a run begins with
-        self.new_checkpoint = path / "checkpoint.new"  # not yet whole
+        self.new_checkpoint = path / ".checkpoint.new"  # not yet whole
 
     @property
     def begun(self) -> bool:

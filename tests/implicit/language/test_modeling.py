@@ -55,8 +55,9 @@ def test_a_model_with_hashes_is_checked_and_stored_anew(shard: str, tmp_path: Pa
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
     with torch.no_grad():
         model.lm_head.weight.zero_()
-    model.save_pretrained(tmp_path, max_shard_size=shard)
-    assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
+    for size in ("2KB", "50GB", shard):  # shards beside a whole file, which would be read, and back
+        model.save_pretrained(tmp_path, max_shard_size=size)
+        assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
     weights = max(tmp_path.glob("*.safetensors"))
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

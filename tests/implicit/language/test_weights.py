@@ -287,6 +287,8 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(change: Any, sen
         ("mamba2", "ssm_cfg", {"dt_limit": (0.001, 0.1)}),
         ("mamba2", "hidden_act", "gelu"),
         ("llama", "rms_norm_eps", 1e-6),
+        ("llama", "final_logit_softcapping", 30.0),
+        ("mamba2", "norm_epsilon", 1e-6),
         ("llama", "rope_parameters", {"rope_type": "default", "rope_theta": 5.0}),
         ("llama", "rope_parameters", {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0}),
         ("llama", "rope_parameters", {"type": "linear", "rope_theta": 10_000.0, "factor": 2.0}),
@@ -302,6 +304,8 @@ def test_weights_of_a_model_that_computes_something_else_are_refused(
         load_weights(model, theirs.state_dict(), {**config, field: value})
     with pytest.warns(UserWarning, match="give their config"):
         load_weights(model, theirs.state_dict())
+    with pytest.warns(UserWarning, match="config does not tell the epsilon of norms and the"):
+        load_weights(model, theirs.state_dict(), {})
 
 
 def test_a_written_configuration_is_read_and_what_it_leaves_out_has_the_defaults_of_its_class() -> None:
@@ -330,7 +334,7 @@ def test_a_model_of_another_depth_is_told() -> None:
 def test_weights_without_a_first_layer_and_beyond_a_type_are_refused() -> None:
     model = of_family("mamba2", implicit=True, layers=1)
     with pytest.raises(InputError, match=r"mixers\.0\.in_proj\.weight is missing"):
-        load_weights(model, {"backbone.embeddings.weight": torch.zeros(VOCABULARY, WIDTH)}, {})
+        load_weights(model, {"backbone.embeddings.weight": torch.zeros(VOCABULARY, WIDTH)}, model.config)
     weights = published("mamba2", 1, implicit=True)
     weights["backbone.norm_f.weight"] = torch.full((WIDTH,), 1e6)
     with pytest.raises(InputError, match=r"model\.latent_norm\.weight is beyond torch\.float16"):

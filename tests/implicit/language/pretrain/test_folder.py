@@ -135,7 +135,7 @@ def test_a_full_disk_is_told_in_a_sentence(bytes_at_most: int, tmp_path: Path) -
             train(config, tmp_path / "run")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert not (tmp_path / "run" / "checkpoint.new").exists()
+    assert not (tmp_path / "run" / ".checkpoint.new").exists()
     assert train(config, tmp_path / "run")["steps"] == 2
 
 

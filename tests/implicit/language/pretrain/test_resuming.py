@@ -37,7 +37,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(stopped: int, whole: Path, tmp
     config, run = small_run(whole.parent), tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         train(config, run, watch=stop_at(stopped))
-    partial = run / "checkpoint.new"  # as a kill leaves it while a checkpoint is written
+    partial = run / ".checkpoint.new"  # as a kill leaves it while a checkpoint is written
     partial.mkdir()
     (partial / "model.safetensors").write_bytes(b"half")
     train(config, run)
