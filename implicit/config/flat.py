@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-_NOTHING = object()
 Place = tuple[str, ...]
 """The names that lead to a field: ``("curriculum", "bounded_steps")``."""
 
@@ -75,12 +74,10 @@ def nest(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, 
 def flatten(config_class: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     """Undo `nest`: return the values of a nested configuration that are there by their flat names."""
     flat = {}
-    for name, place in flat_places(config_class).items():
-        value: Any = values
-        for part in place:
-            value = value.get(part, _NOTHING) if value is not _NOTHING else value
-        if value is not _NOTHING:
-            flat[name] = value
+    for name, (*group, field) in flat_places(config_class).items():
+        held = values.get(group[0], {}) if group else values
+        if field in held:
+            flat[name] = held[field]
     return flat
 
 

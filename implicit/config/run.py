@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -24,6 +24,8 @@ from implicit.config.flat import flat_places, flatten, nest
 from implicit.config.references import check_allowed, model_name, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class
 
+_Share = Annotated[float, Field(ge=0, lt=1)]
+
 
 class OptimizerConfig(CheckedConfig):
     """AdamW with a linear warm-up and a cosine decay.
@@ -34,7 +36,9 @@ class OptimizerConfig(CheckedConfig):
     """
 
     learning_rate: PositiveFloat = Field(default=1e-3, le=1e6, description="peak learning rate of AdamW")
-    betas: tuple[float, float] = Field(default=(0.9, 0.95), description="decay rates of AdamW's two moments")
+    betas: tuple[_Share, _Share] = Field(
+        default=(0.9, 0.95), description="decay rates of AdamW's two moments"
+    )
     weight_decay: NonNegativeFloat = Field(default=0.0, description="weight decay of AdamW")
     gradient_clip: PositiveFloat | None = Field(
         default=0.25, description="largest norm of the gradient; none for no clipping"
@@ -43,14 +47,6 @@ class OptimizerConfig(CheckedConfig):
     final_learning_rate_fraction: float = Field(
         default=0.1, ge=0, le=1, description="what the cosine ends at, as a fraction of the peak"
     )
-
-    @field_validator("betas")
-    @classmethod
-    def _decaying(cls, betas: tuple[float, float]) -> tuple[float, float]:
-        for beta in betas:
-            if not 0 <= beta < 1:
-                raise InputError(f"betas holds {beta}; give two numbers of at least 0 and below 1")
-        return betas
 
     def learning_rate_at(self, step: int, steps: int, falls_after: int | None = None) -> float:
         """Return the learning rate of a step: linear warm-up, then a cosine from the peak to its fraction.

@@ -45,7 +45,7 @@ FLAGS = {
     f"{NEW} --length ten": "length is ten; it should be a valid integer",
     f"{NEW} --batch-size 1.5": "batch_size is 1.5",
     f"{NEW} --batch-size 999999999999": "a batch of 999999999999 sequences of length 32 with 2 answers",
-    f"{NEW} --betas 0.9 1": "betas holds 1.0; give two numbers",
+    f"{NEW} --betas 0.9 1": "betas.1 is 1; it should be less than 1",
     f"{NEW} --task S5-transpositions --hard-fraction 0.5": "'S5-transpositions' has no identity",
     f"{NEW} --steps 10 --warmup-steps 100": "warmup_steps is 100; give at most steps, 10",
     f"{NEW} --d-state 8": "size of lstm 'd_state' is unknown",
