@@ -1,6 +1,5 @@
 """The check in front of every benchmark lets right results through and notices wrong ones."""
 
-import dataclasses
 import itertools
 from functools import partial
 from typing import Any
@@ -16,14 +15,11 @@ from benchmarks import (
     jacobians,
     mamba2_cell,
     solvers,
-    ssd_scan,
 )
 from benchmarks.frame import Case, Contender, IncorrectError, run_case
 from benchmarks.torchdeq_solvers import STOPPING, Setting, ours, theirs
 from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping
-from implicit.ops.backends import Backend
-from implicit.ops.ssd import BACKENDS, dispatch, ssd_reference
 from implicit.training.streams import Stream, draw_batch
 
 
@@ -47,20 +43,6 @@ def test_another_weight_than_that_of_transformers() -> None:
         cell.D.add_(0.1)
     with pytest.raises(IncorrectError, match="outputs differs from that of transformers"):
         mamba2_cell.check(cell, mixer, inputs)
-
-
-def test_a_wrong_backend_of_the_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ssd_scan.random_arguments(batch=1, length=5, heads=2, head_size=3, state_size=2)
-    ssd_scan.check(arguments)
-
-    def doubled(*scan: Any) -> tuple[Tensor, Tensor]:
-        y, state = ssd_reference(*scan)
-        return 2 * y, 2 * state
-
-    changed = dataclasses.replace(BACKENDS, table={**BACKENDS, "chunked": Backend(doubled)})
-    monkeypatch.setattr(dispatch, "BACKENDS", changed)
-    with pytest.raises(IncorrectError, match="outputs of the two backends differ"):
-        ssd_scan.check(arguments)
 
 
 def test_a_gradient_of_too_few_terms_and_one_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:

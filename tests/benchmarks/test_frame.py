@@ -141,7 +141,7 @@ def test_runs_follow_one_another_and_are_stored_together(
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["ssd_scn"], "benchmark 'ssd_scn' is unknown; did you mean 'ssd_scan'?"),
+        (["jacobian"], "benchmark 'jacobian' is unknown; did you mean 'jacobians'?"),
         (["--repeat", "0"], "repeat is 0; give at least 1"),
         (["--summary", "--out", "nowhere"], "has no results in nowhere; run python -m benchmarks"),
         (["--outt", "x"], "flag --outt is unknown"),
