@@ -45,16 +45,6 @@ from automata.errors import InputError
 from automata.processes import spawned_workers
 
 FORMAT: Final = "implicit-ssm certificate, version 1"
-EARLIER_WORDS: Final = {
-    "executed": "7009053fc70c1a1ea2c3b3debbff81c766c8dd031c70ae6dc140e25e1fbe8c98",
-    "explicit_lengths": "584f1112cbb054901364e099cd9a0fdfd91777ff27e447e49620a667a9a41144",
-    "lengths": "c9ba75e5ca5a61ac026f0b0151e3ec7e29002c2eb24ade6ce6b2e67924260825",
-    "starts": "50adbec5d9d4c8b1142ef6b1a7f6ad16061a081c3dec889794934a41e063758a",
-    "words": "d9993555d79b387c4d4346ec4b89dfd17f9a3033aab8ae615f2f33d02f7ea4a8",
-}
-"""SHA-256 of the statements of kinds in earlier words, which mean the same and are accepted."""
-LATER_FIELDS: Final = {"scale_learning_rate": False}
-"""Fields of a configuration that earlier certificates lack, with the value that they stand for."""
 LARGEST_INTEGER = 2**63 - 1
 PRODUCER_PRECISION = 53
 ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation"
@@ -415,8 +405,7 @@ def check(certificate: Certificate, context: Context, identity: Mapping[str, str
     if not claims:
         raise RefusedError("claims", "are none")
     for place, claim in claims:
-        known = claim.statements == claim.stated(context.config)
-        if not known and sha256_of(claim.statements) != EARLIER_WORDS.get(claim.kind):
+        if claim.statements != claim.stated(context.config):
             raise RefusedError(
                 f"{place}statements", "are not those of this format; make the certificate anew from the run"
             )
@@ -450,7 +439,7 @@ def _check_work(claim: Claim, context: Context) -> None:
 
 def check_head(certificate: Certificate, context: Context) -> None:
     """Verify that a certificate is about the settings and the task of a run."""
-    config, bits, held = context.config, context.bits, {**LATER_FIELDS, **certificate.config}
+    config, bits, held = context.config, context.bits, certificate.config
     for name in sorted(set(config) | set(held)):
         ours, theirs = ({name: of.get(name)} if name in of else {} for of in (config, held))
         if not same_json(theirs, ours):

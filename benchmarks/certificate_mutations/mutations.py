@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.certificates.certificate import LATER_FIELDS, RefusedError, parse_certificate, seal
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.claims.theorem1 import VisitedPairs, summarise
 
 Content = dict[str, Any]
@@ -229,7 +229,6 @@ def _fit_summary(content: Content) -> None:
 def lines_of(content: Content) -> Content:
     """Return the lines of the head and of all claims side by side, as the judges read them."""
     found = {name: value for name, value in content.items() if name != "claims"}
-    found["config"] = {**LATER_FIELDS, **content["config"]}
     found["kinds"] = [claim["kind"] for claim in content["claims"]]
     found["statements"] = {claim["kind"]: claim["statements"] for claim in content["claims"]}
     for claim in content["claims"]:

@@ -86,20 +86,6 @@ def test_other_weights_are_refused(
         assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
 
 
-def test_a_certificate_of_an_earlier_version_holds() -> None:
-    """It lacks a field of the configuration that came later, and states the same in other words."""
-    run = load_run("parity-small")
-    text = Path(__file__).with_name("certificates").joinpath("parity_small_words.json").read_text("utf-8")
-    told = check_certificate.check_certificate(parse_certificate(json.loads(text)), run)
-    assert "all 2 words of up to 1 tokens are right" in told
-    changed = json.loads(text)
-    changed["config"]["scale_learning_rate"] = True
-    assert _refusal(changed, run) == "config.scale_learning_rate"
-    changed = json.loads(text)
-    changed["claims"][0]["statements"]["sha256"] = "words of any length are right"
-    assert _refusal(changed, run) == "statements"
-
-
 @pytest.fixture
 def run_of_code(tmp_path: Path) -> Path:
     """The run parity-small, whose task now is an object of a module."""

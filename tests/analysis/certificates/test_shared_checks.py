@@ -103,7 +103,7 @@ def test_every_kind_has_its_words_here() -> None:
 
 @pytest.mark.parametrize(("kind", "digest"), STATEMENTS.items(), ids=STATEMENTS)
 def test_what_a_certificate_says_belongs_to_the_version_of_its_format(kind: str, digest: str) -> None:
-    """Another meaning is a new version of the format; the digest of other words goes to `EARLIER_WORDS`."""
+    """Another meaning is a new version of the format."""
     model = "elman" if kind == "explicit_lengths" else "implicit-mamba2"
     statements = Claim.kinds[kind].stated({"model": model, "sizes": {"layers": 1}})
     assert sha256_of(statements)[:16] == digest
