@@ -3,9 +3,9 @@
 mutmut's own runner copies a function beside its mutants and switches between them at a call; it leaves out
 functions with a decorator (properties, ``torch.no_grad``) and what stands in a class or a module. Its
 operators are applied here to the whole source instead. Left out are annotations, decorators, imports,
-``__all__``, docstrings, defaults and fields of classes, which are choices whose test would be their copy, the
-sentences of refusals and of help, which tables of bad input and tests of commands hold, and what states that
-something cannot happen: ``assert`` and the ``strict`` of ``zip``.
+``__all__``, docstrings, defaults and fields of classes, which are choices whose test would be their copy,
+sentences and drawings, whose wording and looks no test holds, and what states that something cannot happen:
+``assert`` and the ``strict`` of ``zip``.
 """
 
 import ast
@@ -30,7 +30,18 @@ _LEFT_OUT = (
     libcst.Param,
     libcst.Raise,
 )
-_ARGUMENTS_LEFT_OUT = {"description", "help", "metavar", "strict"}
+_ARGUMENTS_LEFT_OUT = {
+    "description",
+    "help",
+    "metavar",
+    "strict",
+    "desc",
+    "leave",
+    "title",
+    "xlabel",
+    "ylabel",
+}
+_TEXTS = (libcst.SimpleString, libcst.FormattedString, libcst.ConcatenatedString)
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,10 @@ def _is_left_out(node: libcst.CSTNode) -> bool:
         return any(
             isinstance(one.target, libcst.Name) and one.target.value == "__all__" for one in node.targets
         )
+    if isinstance(node, libcst.FunctionDef):
+        return node.name.value.lstrip("_").startswith("draw")
+    if isinstance(node, _TEXTS):  # a sentence, and no name
+        return " " in libcst.Module([]).code_for_node(node)
     if isinstance(node, libcst.Arg):
         return node.keyword is not None and node.keyword.value in _ARGUMENTS_LEFT_OUT
     if isinstance(node, libcst.SimpleStatementLine) and isinstance(node.body[0], libcst.Expr):

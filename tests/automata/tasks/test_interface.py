@@ -20,7 +20,7 @@ SOURCES: dict[str, TaskSource] = {
 }
 KINDS = [
     *("S3", "A5-generatorsxM", "dyck-4", "connectivity", "matrices-3-mod-5", "dyck-4-recognition"),
-    *("modular-arithmetic-brackets", "likely-swaps-3-reveals", "noisy-parity-states"),
+    *("modular-arithmetic-brackets", "likely-swaps-3-reveals", "lazy-swaps-3-states"),
     *("repl-3-random", "repl-3-hidden", "repl-5-end", "swap-balls-3", "swap-balls-5-all"),
     *("reversible-programs", "small-programs-all"),
     *(*SOURCES, "text"),
