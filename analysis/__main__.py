@@ -7,6 +7,7 @@ from importlib import import_module
 from rich.console import Console
 from rich.table import Table
 
+from analysis.certify import PROOFS, Proving
 from analysis.questions import QUESTIONS
 from automata.errors import unknown_name
 from implicit.command_line import CommandParser, run_command
@@ -34,6 +35,10 @@ def _command(argv: Sequence[str] | None) -> int | None:
     table.add_column("python -m analysis.…", no_wrap=True)
     table.add_column("question")
     for analysis in QUESTIONS:
+        if isinstance(analysis, Proving):  # a row for each claim, none for the old names
+            for claim in PROOFS if analysis.claim else ():
+                table.add_row(f"{analysis.name} RUN --claim {claim}", PROOFS[claim][0].question)
+            continue
         runs = "RUN…" if analysis.takes_several else "RUN"
         table.add_row(f"{analysis.name} {runs}", analysis.question)
     for name, (arguments, question) in OTHERS.items():

@@ -110,6 +110,10 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
     return "\n".join([sentence, *(f"- {condition}" for condition in conditions)])
 
 
+CERTIFICATE = "certificate.json"
+"""The name under which ``python -m analysis.certify`` writes certificates."""
+
+
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:
     """Return the positions of the pairs that settings of a certificate stand for, with the words before them.
 
@@ -139,7 +143,7 @@ def _command(argv: Sequence[str] | None) -> None:
     parser = CommandParser(
         "python -m analysis.check_certificate", "Verify a certificate from the weights, by other means."
     )
-    parser.add_argument("certificate", metavar="CERTIFICATE", help="the JSON file")
+    parser.add_argument("certificate", metavar="CERTIFICATE", help="certificate.json, or its folder")
     parser.add_argument("run", metavar="RUN", help="run folder, or the name of a stored run")
     parser.add_argument(
         "--task", help="the task of a run that names it as module:name, which is imported only as given here"
@@ -149,7 +153,12 @@ def _command(argv: Sequence[str] | None) -> None:
     settings = validated(CheckSettings, given_fields(arguments, CheckSettings))
     run = _loaded(arguments.run, arguments.task)
     began = time.monotonic()
-    content = read_json(Path(arguments.certificate))
+    given = Path(arguments.certificate)
+    certificate_file = given / CERTIFICATE if given.is_dir() else given
+    content = read_json(certificate_file)
+    beside = given.with_name(CERTIFICATE)
+    if isinstance(content, dict) and "claims" not in content and given != beside and beside.is_file():
+        raise InputError(f"{given} holds no certificate; give {beside}")
     certificate = parse_certificate(content)
     print(printable_lines(check_certificate(certificate, run, settings)))
     print(f"Checked in {time.monotonic() - began:.0f} s.")

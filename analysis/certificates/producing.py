@@ -68,7 +68,7 @@ class Found(Answer, ABC):
         if claims:
             known = claims[0].models
             limits.append(
-                "verify certificate.json: python -m analysis.check_certificate"
+                f"verify it: python -m analysis.check_certificate certificate.json {self.run.name}"
                 if self.run.model in known
                 else f"no independent check exists for this cell; one does for {', '.join(known)}"
             )

@@ -128,10 +128,15 @@ class ErrorControlAnalysis(Answer):
             if failed is None
             else f"accuracy fell below {SHARE_BELOW:.0%} after {failed:.0f} tokens"
         )
+        becomes = (
+            f"unknown: of {count} pairs none is of two states after {settings.follow} tokens"
+            if np.isnan(self.left)
+            else f"{self.verdict}: {_small(self.left)} of it is left after {settings.follow} tokens (median "
+            f"of {count} pairs; an affine layer leaves 1)"
+        )
         return (
-            f"an error of {self.smallest:g} of the way to a state of another class is {self.verdict}: "
-            f"{_small(self.left)} of it is left after {settings.follow} tokens (median of {count} pairs; an "
-            f"affine layer leaves 1); for 90% of the visits q was below {spread.upper[0]:.2g} at first and "
+            f"an error of {self.smallest:g} of the way to a state of another class is {becomes}; "
+            f"for 90% of the visits q was below {spread.upper[0]:.2g} at first and "
             f"{spread.upper[-1]:.2g} at last (limit {spread.limit:.2g}); {self.horizon.sentence}; {accuracy}"
         )
 

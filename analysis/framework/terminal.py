@@ -63,6 +63,16 @@ def print_tables(tables: Iterable[Table | Text | str], written: Sequence[Path], 
         console.print(f"Written: {path}{beside}", soft_wrap=True, highlight=False)
 
 
+def percent(value: float, digits: int = 1) -> str:
+    """Return a share in percent, or a dash where nothing could be measured.
+
+    Example:
+        >>> percent(0.1234), percent(float("nan"))
+        ('12.3%', '–')
+    """
+    return "–" if value != value else f"{value:.{digits}%}"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """Return a number for a table, or a dash where there is none.
 

@@ -23,7 +23,7 @@ from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY
 from analysis.framework.settings import SampleSettings, settings_from
-from analysis.framework.terminal import number
+from analysis.framework.terminal import number, percent
 from analysis.mechanism.codes import (
     ROUNDING,
     Codes,
@@ -129,14 +129,16 @@ class RunMechanism:
         """The finding, in words."""
         codes, dynamics = self.held, self.dynamics
         swaps = ", ".join(
-            f"{kind} takes {swap.first:.0%} of the answers with it at once and {swap.last:.0%} at last"
+            f"{kind} takes {percent(swap.first, 0)} of the answers with it at once and "
+            f"{percent(swap.last, 0)} at last"
             for kind, swap in self.swaps.items()
         )
         return (
             f"exchanged between states, {swaps}; the {len(self.classes)} codes in {self.coded_in} span "
             f"{codes.dimension:.3g} directions (participation ratio; {len(self.classes) - 1} for equal "
             f"distances) and hold {codes.between:.1%} of its variance; of a small error "
-            f"{dynamics.left_after_one:.2g} is left after one token and {dynamics.left_after_all:.2g} at last"
+            f"{number(dynamics.left_after_one, 2)} is left after one token and "
+            f"{number(dynamics.left_after_all, 2)} at last"
         )
 
     def numbers(self) -> dict[str, Any]:
@@ -209,7 +211,7 @@ def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
     codes, dynamics, geometry = run.held, run.dynamics, run.geometry[run.coded_in]
     rows = {"held in": run.kept_in}
     for kind, swap in run.swaps.items():
-        rows[f"taken by {kind}"] = f"{swap.first:.1%}, {swap.last:.1%}"
+        rows[f"taken by {kind}"] = f"{percent(swap.first)}, {percent(swap.last)}"
     for kind in run.swaps:
         rows[f"variance between codes, {kind}"] = f"{run.codes[kind].between:.1%}"
     rows |= {

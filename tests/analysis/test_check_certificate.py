@@ -86,6 +86,15 @@ def test_other_weights_are_refused(
         assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
 
 
+def test_the_certificate_beside_a_summary_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "certificate.json").write_text("{}")
+    (tmp_path / "certify.json").write_text('{"sentence": "proved"}')
+    assert check_certificate.main([str(tmp_path / "certify.json"), "parity-small"]) == 2
+    assert f"holds no certificate; give {tmp_path / 'certificate.json'}" in capsys.readouterr().err
+
+
 @pytest.fixture
 def run_of_code(tmp_path: Path) -> Path:
     """The run parity-small, whose task now is an object of a module."""

@@ -8,16 +8,20 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
+import torch
 from matplotlib.figure import Figure
 from rich.console import Console
 
 import analysis
 from analysis import __main__ as listing
 from analysis import questions, report
+from analysis.certify import PROOFS
 from analysis.framework.analysis import Analysis, Comparison, EachRunAnalysis, ReportSection, RunAnalysis
 from analysis.framework.finding import Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, Need
 from analysis.framework.settings import SampleSettings
+from automata.tasks.specification import task_from
+from implicit.models.registry import build_model
 from implicit.runs.loading import Run
 
 NO_COMMANDS = {"framework", "certificates", "questions", "__main__"}
@@ -100,8 +104,9 @@ def test_the_list_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert listing.main([]) == 0
     printed = capsys.readouterr().out
     for question in questions.QUESTIONS:
-        assert f"{question.name} RUN" in printed
-        assert question.question.split()[0] in printed
+        old = question.name in ("all_words", "all_lengths", "executed")  # rows of certify tell their claims
+        assert (f"\n{question.name} RUN" in printed) == (not old)
+    assert all(f"certify RUN --claim {claim}" in printed for claim in PROOFS)
     assert all(name in printed for name in listing.OTHERS)
 
 
@@ -167,3 +172,21 @@ def test_a_new_row_is_all_that_the_report_needs(
     assert "- **count**: Counting is exact.\n- Each figure" in text
     report.print_report(content, folder, Console(width=200))
     assert "lstm: counted: 15\n  has 15 tokens\nmamba2: no analysis has" in capsys.readouterr().out
+
+
+def test_sentences_say_what_is_unknown_where_every_pair_of_words_ends_alike() -> None:
+    """A letter that resets leaves no two states apart after some tokens."""
+    table = {
+        "idle": ("one", "idle"),
+        "one": ("one", "two"),
+        "two": ("open", "idle"),
+        "open": ("open", "open"),
+    }
+    rows = {state: dict(zip("12r", (*after, "idle"), strict=True)) for state, after in table.items()}
+    task = task_from({"transitions": rows, "initial": "idle"})
+    torch.manual_seed(0)
+    model = build_model("lstm", {"d_model": 4}, task)
+    errors: Any = analysis.ask("error_control", model, task=task)
+    mechanism: Any = analysis.ask("mechanism", model, task=task)
+    assert "is unknown: of 32 pairs none is of two states after 32 tokens" in errors.sentence
+    assert all("nan" not in run.sentence for run in mechanism.runs)

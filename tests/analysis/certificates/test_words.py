@@ -240,7 +240,7 @@ def test_the_command_writes_what_the_checker_accepts(
     out = tmp_path / "out"
     assert all_words.main(["parity-small", "--length", "2", "--out", str(out)]) == 0
     assert "analysis.check_certificate" in capsys.readouterr().out
-    assert check_certificate.main([str(out / "certificate.json"), "parity-small", "--processes", "1"]) == 0
+    assert check_certificate.main([str(out), "parity-small", "--processes", "1"]) == 0  # or the file in it
     assert "all 6 words of up to 2 tokens are right.\n- model: implicit-mamba2" in capsys.readouterr().out
     for text in ("[]", "{", '{"format": "implicit-ssm certificate of all words, version 3"}'):
         (out / "certificate.json").write_text(text)
