@@ -153,12 +153,11 @@ def _command(argv: Sequence[str] | None) -> None:
     settings = validated(CheckSettings, given_fields(arguments, CheckSettings))
     run = _loaded(arguments.run, arguments.task)
     began = time.monotonic()
-    given = Path(arguments.certificate)
-    certificate_file = given / CERTIFICATE if given.is_dir() else given
-    content = read_json(certificate_file)
-    beside = given.with_name(CERTIFICATE)
-    if isinstance(content, dict) and "claims" not in content and given != beside and beside.is_file():
-        raise InputError(f"{given} holds no certificate; give {beside}")
+    file = Path(arguments.certificate)
+    file = file / CERTIFICATE if file.is_dir() else file
+    content, beside = read_json(file), file.with_name(CERTIFICATE)
+    if isinstance(content, dict) and "claims" not in content and file != beside and beside.is_file():
+        raise InputError(f"{file} holds no certificate; give {beside}")
     certificate = parse_certificate(content)
     print(printable_lines(check_certificate(certificate, run, settings)))
     print(f"Checked in {time.monotonic() - began:.0f} s.")

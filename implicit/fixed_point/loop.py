@@ -67,13 +67,18 @@ class Stopping:
             >>> caught[0].message
             UserWarning('rtol is 0.0001, which bfloat16 cannot resolve; 0.02 is taken')
         """
-        dtype = _coarsest_type(latent)
-        least = (RESOLVED_IN_HALF if dtype.itemsize == 2 else RESOLVED) * torch.finfo(dtype).eps
-        if self.rtol == 0 or self.rtol >= least:
+        least = self.rtol_for(latent)
+        if least == self.rtol:
             return self
-        name = str(dtype).removeprefix("torch.")
+        name = str(_coarsest_type(latent)).removeprefix("torch.")
         warn_caller(f"rtol is {self.rtol:g}, which {name} cannot resolve; {least:.1g} is taken", UserWarning)
         return replace(self, rtol=least)
+
+    def rtol_for(self, latent: Tensor) -> float:
+        """Return the relative tolerance of `resolved_by`, without a warning."""
+        dtype = _coarsest_type(latent)
+        least = (RESOLVED_IN_HALF if dtype.itemsize == 2 else RESOLVED) * torch.finfo(dtype).eps
+        return max(self.rtol, least) if self.rtol else 0.0
 
     def is_met(self, latent: Tensor, residual: Tensor, size: Tensor | None = None) -> Tensor:
         """Return per token whether the residual ‖Φ(z) − z‖ is within the tolerance, ``[batch, tokens]``.

@@ -11,9 +11,11 @@ from automata.errors import InputError, unknown_name, warn_caller
 from implicit.fixed_point.solvers import check_damping
 from implicit.modes import MODES
 
+EPSILONS = ("rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+STEP_LIMITS = ("time_step_limit", "dt_limit")
 FIXED: dict[str, Any] = {
-    **dict.fromkeys(("rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"), 1e-5),
-    **dict.fromkeys(("time_step_limit", "dt_limit"), (0.0, math.inf)),
+    **dict.fromkeys(EPSILONS, 1e-5),
+    **dict.fromkeys(STEP_LIMITS, (0.0, math.inf)),
     **dict.fromkeys(("use_bias", "attention_bias", "mlp_bias"), False),
     **dict.fromkeys(("use_conv_bias", "rms_norm"), True),
     **dict.fromkeys(("rope_scaling", "sliding_window", "per_layer_config", "no_rope_layers"), None),

@@ -7,7 +7,6 @@ tokens before the first that ends elsewhere have the answer of the sequential mo
 
 from dataclasses import replace
 from typing import Any
-from warnings import catch_warnings
 
 import torch
 from torch import Tensor
@@ -35,9 +34,9 @@ def read_prompt(
     The mode of ``solve`` does not count. The evaluations include those of the verification.
     """
     sequential = replace(solve, mode="sequential")
-    with catch_warnings(action="ignore"):  # the solve itself warns of a tolerance that is raised
-        stopping = (solve.stopping or model.stopping).resolved_by(model.embedding.weight)
-    if not WINDOWS.tells_apart(stopping) or any(has_hooks(cell) for cell in model.cells):
+    stopping = solve.stopping or model.stopping
+    exact = WINDOWS.tells_apart(stopping, model.embedding.weight)
+    if not exact or any(has_hooks(cell) for cell in model.cells):
         return model.run(tokens, state, sequential, lengths=lengths)
     begin = model.begin(tokens, state, lengths)[1]
     together = replace(solve, mode="simultaneous", state_after=True)

@@ -19,7 +19,15 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from automata.checks import check_type
 from automata.errors import InputError, warn_caller
-from implicit.language.configuration import ELSEWHERE, FIXED, LanguageModelConfig, LlamaLayers, Mamba2Layers
+from implicit.language.configuration import (
+    ELSEWHERE,
+    EPSILONS,
+    FIXED,
+    STEP_LIMITS,
+    LanguageModelConfig,
+    LlamaLayers,
+    Mamba2Layers,
+)
 from implicit.language.modeling import LanguageModel
 from implicit.models.implicit_model import ImplicitModel
 
@@ -67,16 +75,12 @@ _STACKED: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 """By naming, our matrices whose rows are those of several of theirs, one below the other."""
 
-_EPSILONS = {"rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}
-_DECIDING: dict[type[LanguageModelConfig], dict[str, set[str]]] = {
+_DECIDING: dict[type[LanguageModelConfig], dict[str, tuple[str, ...]]] = {
     LlamaLayers: {
-        "the epsilon of norms": _EPSILONS,
-        "the base of positions": {"rope_theta", "rope_parameters"},
+        "the epsilon of norms": EPSILONS,
+        "the base of positions": ("rope_theta", "rope_parameters"),
     },
-    Mamba2Layers: {
-        "the epsilon of norms": _EPSILONS,
-        "the limit of time steps": {"time_step_limit", "dt_limit"},
-    },
+    Mamba2Layers: {"the epsilon of norms": EPSILONS, "the limit of time steps": STEP_LIMITS},
 }
 """By layers, what weights do not show and decides of the answers, by the names that tell it."""
 
@@ -248,7 +252,7 @@ def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[
         what
         for what, names in _DECIDING[layers].items()
         # mamba_ssm has the defaults that are fixed here
-        if not (names & told.keys() or "ssm_cfg" in given or given.get("model_type") == ours.model_type)
+        if not (told.keys() & {*names} or "ssm_cfg" in given or given.get("model_type") == ours.model_type)
     ]
     if silent:
         warn_caller(f"config does not tell {' and '.join(silent)}; what the model has is taken", UserWarning)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
-from warnings import catch_warnings
 
 from torch import Tensor
 
@@ -209,9 +208,8 @@ def chosen_mode(
     if solve.windows is not None:
         return solve.windows
     pays = batch <= MOST_IN_WINDOWS and length >= SHORTEST_IN_WINDOWS
-    with catch_warnings(action="ignore"):  # the solve itself warns of a tolerance that is raised
-        exact = pays and Windowed().tells_apart((stopping or Stopping()).resolved_by(start))
-    return "windowed" if exact else "sequential"
+    exact = Windowed().tells_apart(stopping or Stopping(), start)
+    return "windowed" if pays and exact else "sequential"
 
 
 def solve_by(

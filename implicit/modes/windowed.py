@@ -165,9 +165,9 @@ class Windowed:
     agreement: float = 20.0
     patience: int = 96
 
-    def tells_apart(self, stopping: Stopping) -> bool:
-        """Return whether candidates that pass at a tolerance are too near for two fixed points: `FAR`."""
-        return self.agreement * stopping.rtol <= FAR
+    def tells_apart(self, stopping: Stopping, latent: Tensor) -> bool:
+        """Return whether candidates that pass, in the type of a latent, are too near for two fixed points."""
+        return self.agreement * stopping.rtol_for(latent) <= FAR
 
     def __post_init__(self) -> None:
         for name in ("width", "sweeps", "block", "patience"):
