@@ -208,17 +208,15 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         hashed = is_main_process and has_hashes(folder)
         if hashed:
             (folder / HASHES).unlink()  # killed between the two, the folder has no hashes
-        before = {
-            file: file.stat().st_mtime_ns
-            for file in folder.glob("model*.safetensors")
-            if hashed and re.fullmatch(r"model(-\d{5}-of-\d{5})?\.safetensors", file.name)
-        }
         super().save_pretrained(save_directory, is_main_process, *others, **options)
         if hashed:
-            for file, written in before.items():
-                # beside shards `transformers` leaves a whole file of before, and would load that
-                if file.is_file() and file.stat().st_mtime_ns == written:
-                    file.unlink()
+            name = "model." + options["variant"] if options.get("variant") else "model"
+            # beside shards `transformers` leaves a whole file of before, and would load that
+            if any(
+                re.fullmatch(rf"{re.escape(name)}-\d{{5}}-of-\d{{5}}[.]safetensors", file.name)
+                for file in folder.iterdir()
+            ):
+                (folder / f"{name}.safetensors").unlink(missing_ok=True)
             write_hashes(folder, "*.safetensors")
 
     @torch.no_grad()

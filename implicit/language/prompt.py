@@ -30,8 +30,9 @@ def read_prompt(
 ) -> ModelOutput:
     """Find the answer of the sequential mode, where the verification passes in the time of the simultaneous.
 
-    With hooks on the cells, all `AttentionCell`, or a tolerance above 0.001, the model reads token by token.
-    The mode of ``solve`` does not count. The evaluations include those of the verification.
+    With hooks on the cells, all `AttentionCell`, or a tolerance that is absolute or above 0.001, the model
+    reads token by token. The mode of ``solve`` does not count. The evaluations include those of the
+    verification.
     """
     sequential = replace(solve, mode="sequential")
     stopping = solve.stopping or model.stopping

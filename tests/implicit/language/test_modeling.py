@@ -58,6 +58,10 @@ def test_a_model_with_hashes_is_checked_and_stored_anew(shard: str, tmp_path: Pa
     for size in ("2KB", "50GB", shard):  # shards beside a whole file, which would be read, and back
         model.save_pretrained(tmp_path, max_shard_size=size)
         assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
+        small_model(IMPLICIT[0]).save_pretrained(tmp_path, max_shard_size=size, variant="fp16")  # beside it
+        assert not AutoModelForCausalLM.from_pretrained(tmp_path).lm_head.weight.any()
+    for file in tmp_path.glob("*fp16*"):
+        file.unlink()
     weights = max(tmp_path.glob("*.safetensors"))
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
