@@ -167,7 +167,8 @@ class Windowed:
 
     def tells_apart(self, stopping: Stopping, latent: Tensor) -> bool:
         """Return whether candidates that pass, in the type of a latent, are too near for two fixed points."""
-        return self.agreement * stopping.rtol_for(latent) <= FAR
+        # what an absolute tolerance allows is a share of ‖z‖ that nobody knows before
+        return stopping.atol == 0 and self.agreement * stopping.rtol_for(latent) <= FAR
 
     def __post_init__(self) -> None:
         for name in ("width", "sweeps", "block", "patience"):
