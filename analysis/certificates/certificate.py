@@ -41,7 +41,7 @@ from pydantic import (
 from tqdm import tqdm
 
 from automata.data_files import read_file, strict_json
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from automata.processes import spawned_workers
 
 FORMAT: Final = "implicit-ssm certificate, version 1"
@@ -227,7 +227,8 @@ class Certificate(Part):
 
     def __repr__(self) -> str:
         claims = ", ".join(claim.kind for claim in self.claims)
-        return f"Certificate: {claims}, of {self.run['model']} on {self.run['task']}, SHA-256 {self.sha256}"
+        of = f"{self.run['model']} on {self.run['task']}"
+        return printable(f"Certificate: {claims}, of {of}, SHA-256 {self.sha256}")
 
     def seal(self) -> str:
         """Return the SHA-256 of everything but itself: it shows damage, not intent."""

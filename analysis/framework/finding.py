@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.framework.palette import RED
+from automata.errors import printable
 
 LONGEST_TITLE = 220
 """Letters that fit into two lines of a whole page: of a longer sentence the first parts are the title."""
@@ -122,7 +123,7 @@ class Answer:
 
     def __repr__(self) -> str:
         lines = [
-            f"{name}: {sentence}."
+            printable(f"{name}: {sentence}.")
             for name, finding in self._found().items()
             for sentence in (finding.sentence, *finding.warnings)
             if sentence

@@ -83,8 +83,10 @@ class CatBabi(StoredTask):
         asked = {"all": "every next word", "answers": "the answers"}[predict]
         self.description = description or f"{asked} of the stories of bAbI, one after the other"
 
-    def __repr__(self) -> str:
-        return f"<CatBabi {self.name}: {len(self.tasks)} stories for {self.confined_to}>"
+    @property
+    def sizes(self) -> str:
+        """How large the task is, as its ``repr`` tells it."""
+        return f"{len(self.tasks)} stories for {self.confined_to}"
 
     @property
     def tasks(self) -> IntArray:

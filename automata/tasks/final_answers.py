@@ -100,9 +100,6 @@ class Recognition(FinalAnswer):
         self.name = name
         self.description = description or f"whether a word is accepted by the automaton of {name}"
 
-    def __repr__(self) -> str:
-        return f"<Recognition {self.name}: {self.vocabulary_size} tokens, {len(self.dfa.states)} states>"
-
     @cached_property
     def _complement(self) -> DFA:
         return self.dfa.complement()
@@ -217,9 +214,6 @@ class ModularArithmetic(FinalAnswer):
         with_brackets = f" with brackets at most {depth} deep" if depth else ""
         self.description = description or f"value modulo {modulus} of an expression{with_brackets}"
 
-    def __repr__(self) -> str:
-        return f"<ModularArithmetic {self.name}: modulo {self.modulus}, brackets {self.depth} deep>"
-
     @cached_property
     def grammar(self) -> DFA:
         """The automaton of expressions: the open brackets, and whether a digit or an operator is next."""
@@ -316,9 +310,6 @@ class SortedConnectivity(FinalAnswer):
         self.description = (
             description or "is a node reachable from another along sorted single edges, in unary?"
         )
-
-    def __repr__(self) -> str:
-        return f"<SortedConnectivity {self.name}: edges {self.edges}>"
 
     def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
         """Return words, their lengths, and 1 for those whose nodes are connected."""

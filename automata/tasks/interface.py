@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_integer, check_memory, check_type, checked, shown
-from automata.errors import InputError
+from automata.errors import InputError, printable
 from automata.machines.mealy import MealyMachine
 from automata.monoids.cayley import IntArray, as_array, integer_array
 
@@ -130,6 +130,14 @@ class Task(ABC):
     specified_by: tuple[str, ...] = ()
     specified_beside: tuple[str, ...] = ("name", "description")
     _specification: Specification | None = None
+
+    def __repr__(self) -> str:
+        return printable(f"<{type(self).__name__} {self.name}: {self.sizes}>")  # a name may be a stranger's
+
+    @property
+    def sizes(self) -> str:
+        """How large the task is, as its ``repr`` tells it."""
+        return f"{self.vocabulary_size} tokens, {self.output_size} answers"
 
     @abstractmethod
     def batch(

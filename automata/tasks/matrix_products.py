@@ -42,9 +42,6 @@ class MatrixProducts(Task):
             f"first entry of the product of {size} by {size} matrices modulo {modulus}, after each of them"
         )
 
-    def __repr__(self) -> str:
-        return f"<MatrixProducts {self.name}: {self.size} by {self.size} modulo {self.modulus}>"
-
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None
     ) -> Batch:

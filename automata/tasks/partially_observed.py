@@ -94,9 +94,6 @@ class PartiallyObserved(ObservedTask):
         asked = "the value of every reveal" if target == "reveals" else "the hidden state after every token"
         self.description = description or f"{asked} of {automaton!r}"
 
-    def __repr__(self) -> str:
-        return f"<PartiallyObserved {self.name}: {self.target} of {self.automaton!r}>"
-
     def start(self) -> int:
         """Return -1: the hidden state is drawn from the initial distribution."""
         return -1

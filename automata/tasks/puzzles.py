@@ -90,9 +90,6 @@ class SwappingBalls(_Puzzle):
             f"where one of {balls} balls ends up after {count} swaps of {swapped}s; {asked}"
         )
 
-    def __repr__(self) -> str:
-        return f"<SwappingBalls {self.name}: {self.balls} balls, {self.vocabulary_size} tokens>"
-
     def tokens_of(self, swaps: int) -> int:
         """Return how many tokens a puzzle of so many swaps has, the answer included.
 
@@ -232,11 +229,6 @@ class SmallPrograms(_Puzzle):
         self.description = description or (
             f"what {count} statements, with loops and conditions, make of {variables} variables modulo "
             f"{modulus}; {asked}"
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"<SmallPrograms {self.name}: {self.grammar.variables} variables, {self.vocabulary_size} tokens>"
         )
 
     def tokens_of(self, statements: int) -> int:

@@ -299,7 +299,7 @@ def registered_task(name: str, hard_fraction: float | None = None) -> Task:
 
     Example:
         >>> registered_task("repl-3-reveals")
-        <ReplLanguage repl-3-reveals: 3 variables, 15 tokens>
+        <ReplLanguage repl-3-reveals: 15 tokens, 15 answers>
     """
     check_type("task", name, str, "give a name such as 'parity'; automata.task_names() lists them")
     if name not in TASKS:

@@ -115,9 +115,6 @@ class ReplLanguage(ObservedTask):
                 raise unknown_name("field of repl", str(field), cls.specified_by)
         return cls(**given, name=name, description=description)
 
-    def __repr__(self) -> str:
-        return f"<ReplLanguage {self.name}: {self.form.variables} variables, {self.vocabulary_size} tokens>"
-
     def sessions(self, count: int, rng: np.random.Generator, length: int | None = None) -> Sessions:
         """Draw sessions that are not yet tokens, for their text and states.
 

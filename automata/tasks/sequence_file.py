@@ -110,8 +110,10 @@ class SequenceFile(StoredTask):
         self._order = np.random.default_rng(0).permutation(len(rows))
         self.confined_to = confined_to
 
-    def __repr__(self) -> str:
-        return f"<SequenceFile {self.name}: {len(self._chosen)} words for {self.confined_to}>"
+    @property
+    def sizes(self) -> str:
+        """How large the task is, as its ``repr`` tells it."""
+        return f"{len(self._chosen)} words for {self.confined_to}"
 
     @property
     def _chosen(self) -> IntArray:

@@ -83,8 +83,10 @@ class TextFile(StoredTask):
         self.confined_to = confined_to
         self._numbers = numbers
 
-    def __repr__(self) -> str:
-        return f"<TextFile {self.name}: {len(self.tokens)} {self.unit} for {self.confined_to}>"
+    @property
+    def sizes(self) -> str:
+        """How large the task is, as its ``repr`` tells it."""
+        return f"{len(self.tokens)} {self.unit} for {self.confined_to}"
 
     @property
     def tokens(self) -> IntArray:

@@ -228,8 +228,10 @@ class WordProblem(Task):
         """The number of states, which are the labels."""
         return self.table.shape[0]
 
-    def __repr__(self) -> str:
-        return f"<WordProblem {self.name}: {self.vocabulary_size} tokens, {self.state_count} states>"
+    @property
+    def sizes(self) -> str:
+        """How large the task is, as its ``repr`` tells it."""
+        return f"{self.vocabulary_size} tokens, {self.state_count} states"
 
     def batch(
         self, batch_size: int, length: int, rng: np.random.Generator, start: ArrayLike | None = None

@@ -10,7 +10,7 @@ from typing import Self
 from torch import Tensor, nn
 
 from automata.checks import check_integer, check_type
-from automata.errors import InputError, unknown_name
+from automata.errors import InputError, printable, unknown_name
 from automata.tasks.interface import Specification, Task
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.run import TrainConfig
@@ -69,7 +69,7 @@ class Run:
             lines += [f"trained at length {self.config.length} with seed {self.config.seed}: {steps}"]
         for length, measured in (self.metrics[-1] if self.metrics else {}).get("validation", {}).items():
             lines += [f"validation accuracy {measured['accuracy']:.4f} at length {length}"]
-        return "\n  ".join([f"Run {self.name}: {lines[0]}", *lines[1:9]])
+        return "\n  ".join(map(printable, [f"Run {self.name}: {lines[0]}", *lines[1:9]]))
 
     @property
     def name(self) -> str:

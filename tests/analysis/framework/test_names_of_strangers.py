@@ -130,3 +130,15 @@ def test_an_automaton_is_drawn_beside_names_that_are_no_formulas(tmp_path: Path)
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     sizes = ["--sequences", "8", "--length", "8", "--fresh-words", "4"]
     assert extraction.main([str(tmp_path / "run"), *sizes]) == 0
+
+
+def test_a_run_and_its_task_are_told_in_visible_letters(tmp_path: Path) -> None:
+    shutil.copytree(STORED_RUNS / "parity-small", tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    table = {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}}
+    config["task"] = {"automaton": {"transitions": table, "initial": "even"}, "name": "\x1b[2J\nWordProblem"}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    run = load_run(tmp_path / "run")
+    assert repr(run.task).isprintable()
+    assert len(repr(run).splitlines()) == len(repr(load_run("parity-small")).splitlines())
+    assert repr(run).replace("\n", "").isprintable()
