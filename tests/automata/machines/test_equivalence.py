@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from itertools import product as words_of
-from math import comb
 
 import numpy as np
 import pytest
@@ -159,12 +158,6 @@ def test_words_without_11_are_counted_by_the_fibonacci_numbers() -> None:
     for length in range(300):
         assert count_words(NO_11, length) == current
         previous, current = current, previous + current
-
-
-def test_balanced_brackets_are_counted_by_the_catalan_numbers() -> None:
-    for pairs in range(1, 9):
-        assert count_words(named.dyck_dfa(pairs), 2 * pairs) == comb(2 * pairs, pairs) // (pairs + 1)
-        assert count_words(named.dyck_dfa(pairs), 2 * pairs - 1) == 0
 
 
 @pytest.mark.parametrize("dfa", [NO_11, named.dyck_dfa(2, ["()", "[]"]), regular_expression_dfa("(ab|b)*a*")])

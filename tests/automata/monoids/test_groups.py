@@ -161,19 +161,6 @@ GROUPS = [
 ]
 
 
-def cycle_type(name: str) -> tuple[int, ...]:
-    """Return the lengths of the cycles of a permutation in one-line form, the longest first."""
-    images, left, lengths = [int(letter) - 1 for letter in name], set(range(len(name))), []
-    while left:
-        start = point = left.pop()
-        length = 1
-        while (point := images[point]) != start:
-            left.discard(point)
-            length += 1
-        lengths.append(length)
-    return tuple(sorted(lengths, reverse=True))
-
-
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_classes_are_those_of_conjugation(group: Monoid) -> None:
     classes = conjugacy_classes(group)
@@ -205,23 +192,6 @@ def test_characters_satisfy_the_functional_equation(group: Monoid) -> None:
         for character in characters:
             right = character[group.identity] * character[moved].mean()
             assert abs(character[x] * character[y] - right) < ROUNDING * max(1, abs(right))
-
-
-S5_TABLE = {  # James and Kerber, the representation theory of the symmetric group; partitions of 5
-    (1, 1, 1, 1, 1): [1, 1, 4, 4, 5, 5, 6],
-    (2, 1, 1, 1): [1, -1, 2, -2, 1, -1, 0],
-    (2, 2, 1): [1, 1, 0, 0, 1, 1, -2],
-    (3, 1, 1): [1, 1, 1, 1, -1, -1, 0],
-    (3, 2): [1, -1, -1, 1, 1, -1, 0],
-    (4, 1): [1, -1, 0, 0, -1, 1, 0],
-    (5,): [1, 1, -1, -1, 0, 0, 1],
-}
-
-
-def test_characters_of_s5_are_those_of_the_table() -> None:
-    group = symmetric_group(5)
-    expected = np.array([S5_TABLE[cycle_type(name)] for name in group.element_names]).T
-    np.testing.assert_allclose(irreducible_characters(group), expected, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)

@@ -251,20 +251,6 @@ def test_a_hidden_rotation_leaves_the_formula() -> None:
     assert np.abs(belief_from_marginals(turned) - [0.5, 0, 0, 0.5, 0, 0]).max() > 0.1
 
 
-def test_a_reveal_of_the_parity_leaves_the_formula() -> None:
-    swaps = lazy_swaps(3, 0.3)
-    signs = ["even", "odd", "odd", "even", "even", "odd"]
-    automaton = ProbabilisticAutomaton(
-        swaps.states, swaps.initial, dict(zip(swaps.actions, swaps.matrices, strict=True)), {"parity": signs}
-    )
-    beliefs = automaton.beliefs(automaton.encode([*automaton.actions, "parity"]), [-1, -1, -1, 0])
-    before, after = marginals_of(automaton, beliefs)[2:]
-    np.testing.assert_allclose(belief_from_marginals(before), beliefs[2], rtol=0, atol=1e-15)
-    assert beliefs[3] @ [1 if sign == "even" else -1 for sign in signs] == pytest.approx(1, abs=1e-15)
-    assert np.linalg.det(after) == pytest.approx(0.2287, abs=5e-5)
-    assert np.abs(belief_from_marginals(after) - beliefs[3]).max() > 0.1
-
-
 test_bad_input_is_refused = refusals(
     (lambda: MarginalFilter(THREE, ["x"]), "variable 'x' is unknown"),
     (lambda: columns_held(THREE, []), "variables is empty"),

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from automata.programs.balls import Swapped, question_accuracy
+from automata.programs.balls import Swapped
 from automata.programs.verification import puzzle_and_answer, source_and_output
-from automata.tasks.audit import shortcut_audit
+from automata.tasks.interface import Ceiling
 from automata.tasks.puzzles import SmallPrograms, SwappingBalls
 from automata.tasks.specification import task_from
 from tests.refusals import refusals
@@ -69,20 +69,7 @@ def test_answers_are_equally_likely() -> None:
     assert task.target_shares(11) is None
     assert SwappingBalls(5, predict="all").target_shares(12) is None
     assert task.majority_baseline(12) == 0.2
-
-
-@pytest.mark.parametrize("swaps", [1, 2, 4])
-def test_the_audit_finds_what_the_question_alone_tells(swaps: int) -> None:
-    """The last two tokens are the ball and the question; the closed form is the best on them."""
-    task = SwappingBalls(5, swaps)
-    audit = shortcut_audit(task, task.tokens_of(swaps) - 1, windows=[2], sequences=4000)
-    (entry,) = audit.windows
-    # the table makes the best of a sample of 4000, 800 for each question: never better than the best, a
-    # deviation of which it was measured on; and with four swaps a table of small excess errs now and then
-    assert abs(entry.accuracy - question_accuracy(5, swaps)) < 5 * entry.standard_error
-    assert audit.ceiling is not None
-    assert audit.ceiling.accuracy == 1.0
-    assert audit.majority == 0.2
+    assert task.ceiling(12) == Ceiling(1.0, 0.0)
 
 
 TASKS = {

@@ -10,8 +10,6 @@ import pytest
 
 from automata.errors import InputError
 from automata.repl import ReplTokenizer, ReplTrace, SessionFormat
-from automata.tasks import task_from
-from automata.tasks.observed import ObservedTask
 from automata.tasks.repl_language import Predict, ReplLanguage
 from tests.automata.repl.sessions import EVERY_KIND, kind_name
 from tests.refusals import refusals
@@ -305,15 +303,13 @@ def test_a_full_reveal_is_complete_at_its_last_value() -> None:
         assert (complete.sum(axis=1) == different).all()
 
 
-def test_the_ceiling_is_what_the_filter_reaches() -> None:
-    task = task_from("repl-3-hidden")
-    assert isinstance(task, ObservedTask)
-    ceiling = task.ceiling(150, sequences=512)
-    assert ceiling is not None
-    batch = task.batch(2048, 150, np.random.default_rng(5))
-    answers = task.probabilities(batch.tokens)[batch.counted]
-    right = answers.argmax(axis=-1) == batch.targets[batch.counted]
-    # one deviation of the share of right answers among some 11,000 is at most 0.005; five of them
-    assert abs(right.mean() - ceiling.accuracy) < 0.025
-    assert ReplLanguage(3, predict="reveals").ceiling(50) == ReplLanguage(3, predict="values").ceiling(50)
+@pytest.mark.parametrize("hidden", [None, "if"])
+def test_revealed_values_alone_are_uncertain(hidden: str | None) -> None:
+    """Of the three tokens that a reveal shows, a name, a space and the value."""
+    tasks = (ReplLanguage(3, 1, predict=asked, hidden=hidden) for asked in get_args(Predict)[1:])
+    reveals, values = (task.ceiling(90, sequences=8) for task in tasks)
+    assert reveals is not None
+    assert values is not None
+    assert (values.accuracy < 1) == (hidden is not None)
+    assert 1 - reveals.accuracy == pytest.approx((1 - values.accuracy) / 3)
     assert ReplLanguage(3).ceiling(50) is None

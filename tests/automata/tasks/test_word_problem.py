@@ -12,22 +12,11 @@ from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, parity_dfa
 from automata.monoids.groups import alternating_group, cyclic_group, reset_monoid, symmetric_group
 from automata.monoids.monoid import Monoid, direct_product, find_isomorphism
 from automata.tasks.interface import with_specification
-from automata.tasks.registry import S5_GENERATORS, make_task, registered_task, task_names
+from automata.tasks.registry import make_task, registered_task, task_names
 from automata.tasks.word_problem import WordProblem, follow
 from tests.refusals import refusals, refused_changes
 
 MERRILL_A5 = Path(__file__).parents[4] / "shared" / "data" / "word-problem"
-
-
-def test_states_follow_the_one_line_convention() -> None:
-    problem = WordProblem.from_monoid(symmetric_group(5))
-    tokens, states = problem.sample(20, 50, np.random.default_rng(0))
-    one_line = np.array([[int(digit) - 1 for digit in name] for name in problem.state_names])
-    for sequence, labels in zip(tokens, states, strict=True):
-        arrangement = np.arange(5)
-        for token, label in zip(sequence, labels, strict=True):
-            arrangement = arrangement[one_line[token]]
-            assert (arrangement == one_line[label]).all()
 
 
 @pytest.mark.parametrize(
@@ -250,17 +239,6 @@ def test_no_task_settles(name: str) -> None:
     if name == "A5-generatorsxM":  # far from the identity before the first reset is one word in thousands
         visited, expected = visited[visited % 4 != 0], 180
     assert len(visited) == expected
-
-
-def test_swaps_and_generators_generate_s5() -> None:
-    S5 = symmetric_group(5)
-    for name in ("S5-transpositions", "S5-generators"):
-        tokens = [S5.index(token) for token in make_task(name).token_names]
-        assert len(S5.closure(tokens)) == 120
-    assert all(
-        S5.multiply(x, x) == S5.identity for x in map(S5.index, make_task("S5-transpositions").token_names)
-    )
-    assert S5_GENERATORS[0] == S5.element_names[S5.identity]
 
 
 def test_hard_fraction_needs_an_identity() -> None:
