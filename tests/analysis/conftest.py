@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from analysis.certify import certify
 from automata.tasks.registry import make_task, registered_task
 from benchmarks.certificate_mutations import targets
+from implicit.compiled import compile_run
 from implicit.config.recipes import recipe
 from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from implicit.models.stack import Injections
@@ -89,6 +90,12 @@ def content(run: Run) -> dict[str, Any]:
 def control(explicit: Run) -> dict[str, Any]:
     """The certificate of the control; to be copied before it is changed."""
     return certify(explicit, **PAIRS).model_dump(mode="json")
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The automaton of S3, compiled."""
+    return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-s3")
 
 
 class Bistable(ImplicitMamba2):

@@ -1,6 +1,5 @@
 """Compiled models as the control of the analyses: what each must answer is known beforehand."""
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,30 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import convergence, error_control, modes
+from analysis import error_control
 from analysis.certificates.proofs.words import prove_words
 from automata import make_task
-from implicit import ImplicitMamba2, Run
+from implicit import Run
 from implicit.compiled import compile_automaton, compile_run
-from implicit.modes import Solve
-from theory import State, layer_jacobians, solve_fixed_point
-from theory.testing import assert_modes_agree
+from theory import layer_jacobians, solve_fixed_point
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-s3")
-
-
-def _state(model: ImplicitMamba2, word: Sequence[int]) -> State:
-    state = model.init_state(1)
-    for token in word:
-        state, _ = model.step(state, torch.tensor([token]))
-    return {name: part[0].detach() for name, part in state.items()}
-
-
-def test_errors_are_corrected_while_the_distance_of_states_stays(run: Run) -> None:
-    found = error_control.analyse(run, sequences=16, length=32, block=16, pairs=6, follow=8)
+def test_errors_are_corrected_while_the_distance_of_states_stays(compiled: Run) -> None:
+    found = error_control.analyse(compiled, sequences=16, length=32, block=16, pairs=6, follow=8)
     assert found.verdict == "corrected"
     assert found.left < 1e-6
     left = found.followed.shares[0.01][:, 1] / 0.01
@@ -45,22 +30,6 @@ def test_errors_are_corrected_while_the_distance_of_states_stays(run: Run) -> No
     assert np.nanmax(gains.within) < 1e-3
 
 
-def test_convergence_takes_two_iterations_and_three_sweeps_more_than_tokens(run: Run) -> None:
-    found = convergence.analyse(run, sequences=4, length=16, rtol=1e-6).numbers()
-    for mode in ("simultaneous", "sequential"):
-        assert found[mode]["share_converged"] == 1
-    assert max(found["sequential"]["iterations_by_position"]["max"]) <= 3
-    assert max(found["simultaneous"]["iterations_by_position"]["max"]) <= 16 + 4
-
-
-def test_modes_agree(run: Run) -> None:
-    found = modes.analyse(run, lengths=(32,), sequences=2)
-    assert found.numbers()["is_demanded"]
-    tokens = torch.from_numpy(run.task.batch(4, 24, np.random.default_rng(0)).tokens)
-    agreement = assert_modes_agree(run.model, tokens, Solve("simultaneous"), Solve("sequential"))
-    assert agreement is not None
-
-
 def test_all_words_are_proved_right(tmp_path: Path) -> None:
     run = compile_run("parity", tmp_path / "compiled-parity")
     found = prove_words(run, length=4, dtype="real")
@@ -72,7 +41,8 @@ def test_all_words_are_proved_right(tmp_path: Path) -> None:
 
 def _off_diagonal_mass(word: Sequence[int]) -> float:
     model = compile_automaton(make_task("parity")).double()
-    transition, state = model.transition(1), _state(model, word)
+    states = model.states(torch.tensor([[*word, 0]]))
+    transition, state = model.transition(1), {name: part[0, len(word)] for name, part in states.items()}
     (jacobian,) = layer_jacobians(transition, state, solve_fixed_point(transition, state).latent)
     return jacobian.off_diagonal_mass()
 
@@ -86,9 +56,3 @@ TWO_STATES = [[1], [0, 1], [1, 0, 1, 1], [1, *[0] * 12]]
 def test_the_transition_is_diagonal_to_rounding_only_where_the_memory_holds_one_state() -> None:
     assert all(_off_diagonal_mass(word) > 0.05 for word in TWO_STATES)
     assert all(_off_diagonal_mass(word) < 1e-4 for word in ONE_STATE)  # the defect of D is left
-
-
-def test_off_diagonal_mass_fades_as_the_memory_of_the_second_state_does() -> None:
-    masses = [_off_diagonal_mass([1, 1, *[0] * zeros]) for zeros in range(1, 5)]
-    ratios = [after / before for before, after in itertools.pairwise(masses)]
-    assert ratios == pytest.approx([1 / 16] * 3, rel=0.05)  # λ, to first order in what is left

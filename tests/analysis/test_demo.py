@@ -72,9 +72,3 @@ def test_a_finished_demo_is_not_trained_again(folder: Path) -> None:
     demo.train_controls(folder, settings)
     train(demo.demo_config(demo.IMPLICIT, settings), weights.parent)
     assert (weights.stat().st_mtime_ns, weights.read_bytes()) == before
-
-
-def test_another_configuration_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = [*TINY, "--training-seed", "5"]
-    assert demo.main(["--out", str(folder), *flags]) == 2
-    assert "holds a finished run with 0" in capsys.readouterr().err

@@ -41,8 +41,8 @@ from tests.analysis.lines import (
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-S3")
+def run(compiled: Run) -> Run:
+    return compiled
 
 
 @pytest.fixture(scope="module")

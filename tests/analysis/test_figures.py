@@ -1,4 +1,4 @@
-"""The figures of all analyses: legible at paper width, their curves are the numbers, their captions short."""
+"""The figures of all analyses: legible at paper width, their curves are the numbers."""
 
 import dataclasses
 from functools import cache
@@ -9,7 +9,6 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from analysis import extraction, length_generalization, questions
@@ -95,21 +94,6 @@ def test_it_is_drawn_as_wide_as_asked_and_can_be_read(name: str, width: float) -
     assert figure.get_size_inches()[0] == width
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if name != "all_words"])
-def test_a_caption_has_at_most_120_words_and_limits_below(name: str) -> None:
-    question: Any = questions.question_named(name)
-    runs = [load_run(SMALL[name][0])]
-    outcome = (
-        found(name)
-        if name not in ("belief", "mechanism")
-        else question.compare(runs, question.settings(**SMALL[name][1]))
-    )
-    caption, _, limits = question.caption_of(runs, outcome).partition("\n\nLimits: ")
-    assert len(caption.split()) <= 120
-    assert "Found: " in caption
-    assert limits
-
-
 def test_the_search_is_that_of_the_mode_that_the_legend_names() -> None:
     numbers, figure = json_ready(found("convergence").numbers()), drawn("convergence")
     residual = labelled(panel(figure, "residual over tokens"))
@@ -160,19 +144,6 @@ def test_conclusions_are_those_of_the_quantity_that_the_legend_names() -> None:
     shown = labelled(panel(drawn("jacobian"), "conclusions"))
     for label, quantity in (("off-diagonal mass", "off_diagonal_mass"), ("nonlinearity", "nonlinearity")):
         np.testing.assert_allclose(shown[label], sorted(layer[quantity] for layer in layers), rtol=SUM_ORDER)
-
-
-def test_a_dense_automaton_is_the_multiplication_table_of_its_group() -> None:
-    """36 arrows between 6 states would cover each other: the table is that of S3, from its definition."""
-    axes = panel(drawn("extraction"), "extracted automaton")
-    assert not [patch for patch in axes.patches if isinstance(patch, Circle)]
-    cells = {place: cell.get_text().get_text() for place, cell in axes.tables[0].get_celld().items()}
-    tokens = [cells[0, column] for column in range(1, 7)]
-    rows = [cells[row, 0] for row in range(1, 7)]
-    assert sorted(rows) == sorted(tokens) == ["123", "132", "213", "231", "312", "321"]
-    for row, state in enumerate(rows, start=1):
-        for column, token in enumerate(tokens, start=1):
-            assert cells[row, column] == "".join(state[int(place) - 1] for place in token)
 
 
 def test_accuracy_and_fidelity_are_not_mixed_up() -> None:

@@ -17,7 +17,7 @@ from analysis import questions
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.output import json_ready
 from automata import make_task
-from implicit import GRU, LSTM, Run, load_run, wrap
+from implicit import LSTM, Run, load_run, wrap
 from implicit.models.torch_rnn import TorchRNNConfig
 from tests.implicit.models.conftest import PlainGRU
 from tests.refusals import refusals
@@ -69,27 +69,6 @@ def test_what_is_written_names_the_model_and_no_seed(tmp_path: Path) -> None:
     assert (run["name"], run["model"], run["training_length"], run["seed"]) == ("lstm", "lstm", None, None)
     assert found.run.title == "lstm on parity"
     assert (tmp_path / "jacobian.png").is_file()
-
-
-def test_a_network_of_torch_that_is_wrapped_has_the_answer_of_ours_with_the_same_weights() -> None:
-    """The oracle is `implicit.GRU`, whose step is written out in plain operations."""
-    torch.manual_seed(0)
-    theirs = PlainGRU(2, 2, 4)
-    ours = GRU(SIZES)
-    ours.load_state_dict(theirs.state_dict())
-    one, other = (
-        analysis.ask("jacobian", model, task="parity", **SMALL["jacobian"])
-        for model in (theirs.wrapped(), ours)
-    )
-    assert one.report.headline == "non-diagonal and non-linear; Theorem 1 does not apply (no fixed point)"
-    for quantity in ("off_diagonal_mass", "nonlinearity"):
-        # float64, the same few operations in another order
-        assert one.report.values(quantity) == pytest.approx(other.report.values(quantity), rel=1e-10)
-    extracted = [
-        analysis.ask("extraction", model, task="parity", **SMALL["extraction"])
-        for model in (theirs.wrapped(), ours)
-    ]
-    assert extracted[0].sentence == extracted[1].sentence
 
 
 def test_what_is_asked_is_a_copy_and_training_goes_on() -> None:

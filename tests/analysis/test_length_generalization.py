@@ -95,20 +95,6 @@ def test_the_interval_is_scipys_for_coins(successes: int, count: int, confidence
     np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-12)
 
 
-def test_the_interval_covers_the_mean_of_correlated_tokens() -> None:
-    rng = np.random.default_rng(0)
-    # Each of 100 sequences is right on its ten tokens with a probability of its own, uniform: mean 1/2.
-    difficulty = rng.random((2000, 100, 1))
-    shares = (rng.random((2000, 100, 10)) < difficulty).mean(axis=2)
-    intervals = np.array([length_generalization.wilson_interval(row.mean(), 100) for row in shares])
-    covered = ((intervals[:, 0] <= 0.5) & (intervals[:, 1] >= 0.5)).mean()
-    # at least the nominal 95%; a binomial share of 2000 trials is known to 0.5% (one standard deviation)
-    assert covered > 0.95
-    # as it would not be if tokens were taken as the units
-    narrow = np.array([length_generalization.wilson_interval(row.mean(), 1000) for row in shares])
-    assert ((narrow[:, 0] <= 0.5) & (narrow[:, 1] >= 0.5)).mean() < 0.9
-
-
 def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:
     run = make_run("implicit-mamba2")
     found = length_generalization.analyse(run, lengths=(4, 8), sequences=4, max_iterations=1)

@@ -14,7 +14,7 @@ from analysis.certificates.arb.linear import exact_matrix, exact_vector, precisi
 from analysis.certificates.arb.models import ArbElman
 from analysis.certificates.certificate import RefusedError, parse_certificate
 from analysis.certificates.proofs.lengths import LengthsSettings, prove_explicit
-from analysis.certify import certify, main
+from analysis.certify import certify
 from analysis.check_certificate import check_certificate
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
@@ -304,8 +304,3 @@ def test_the_loop_is_the_model_of_every_network(kind: type[Any]) -> None:
 
     expected = torch.autograd.functional.jacobian(step, vectors[0])
     np.testing.assert_allclose(image.tangent.midpoint[0], expected.numpy(), atol=1e-13)
-
-
-def test_words_up_to_a_length_are_not_proved_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parity-elman", "--claim", "words"]) == 2
-    assert "is elman, which has no fixed points" in capsys.readouterr().err

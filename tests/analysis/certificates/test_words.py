@@ -99,15 +99,6 @@ def test_of_another_task_the_first_wrong_word_is_told() -> None:
     assert found.words.tolist() == [2, 4, 8, 16]
 
 
-def test_models_without_small_states_are_refused(make_run: Any) -> None:
-    with pytest.raises(InputError, match="has no fixed points"):
-        prove_words(make_run("lstm"))
-    with pytest.raises(InputError, match="numbers; give a run of at most 200"):
-        prove_words(load_run("parity"))
-    with pytest.raises(InputError, match="length is 0"):
-        prove_words(load_run("parity-small"), length=0)
-
-
 LENGTH = 3
 
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from analysis import extraction, length_generalization
+from analysis import length_generalization
 from analysis.framework.figures import new_panels, save_figure, styled
 from analysis.framework.finding import Finding, Rows
 from analysis.framework.output import RunIdentity
@@ -57,7 +57,7 @@ def test_drawings_show_a_name(name: str) -> None:
     group = Monoid([[0, 1], [1, 0]], ["1", name])
     for draw in (draw_dfa_or_table, draw_transition_table):
         figure = Figure()
-        draw(dfa, figure.subplots())
+        draw(dfa, figure.subplots(), {"p": name})
         figure.savefig(io.BytesIO())
     figure = Figure()
     legend = draw_cayley_graph(group, ax=figure.subplots()).get_legend()
@@ -119,17 +119,6 @@ def test_a_report_looks_for_results_where_its_tasks_leave_them(name: str, tmp_pa
     run = load_run(tmp_path / name)
     tasks = tasks_of(run, tmp_path, ReportSettings())
     assert {task.folder.name for task in tasks} == {RunIdentity.of(run).name}
-
-
-def test_an_automaton_is_drawn_beside_names_that_are_no_formulas(tmp_path: Path) -> None:
-    shutil.copytree(STORED_RUNS / "parity-small", tmp_path / "run")
-    config = json.loads((tmp_path / "run" / "config.json").read_text())
-    even = r"e$\frac{x$"
-    table = {even: {"0": even, "1": "odd"}, "odd": {"0": "odd", "1": even}}
-    config["task"] = {"automaton": {"transitions": table, "initial": even}, "name": "own"}
-    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
-    sizes = ["--sequences", "8", "--length", "8", "--fresh-words", "4"]
-    assert extraction.main([str(tmp_path / "run"), *sizes]) == 0
 
 
 def test_a_run_and_its_task_are_told_in_visible_letters(tmp_path: Path) -> None:

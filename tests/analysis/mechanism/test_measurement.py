@@ -42,11 +42,6 @@ def s3() -> WordProblem:
     return task
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return compile_run("S3", tmp_path_factory.mktemp("runs") / "compiled-s3")
-
-
 class Machine(MachineModel):
     """A machine whose state may have further parts."""
 
@@ -180,11 +175,6 @@ class Halved(Machine):
         second = (5 * two + token + 1) % size
         first = (following["state"].argmax(-1) - second) % size
         return {"one": self.whole(first), "two": self.whole(second)}, logits
-
-
-def test_runs_of_other_automata_are_refused(compiled: Run) -> None:
-    with pytest.raises(InputError, match="which are not the same automaton; give runs of one"):
-        compare([compiled, load_run("parity")])
 
 
 def test_an_automaton_of_one_state_is_refused() -> None:
