@@ -23,7 +23,6 @@ from implicit.language.cost.__main__ import main as cost
 from implicit.language.harness import LOCAL_SETS, tracking_documents
 from implicit.language.pretrain import PretrainConfig, read_config
 from implicit.language.pretrain.__main__ import main as pretrain
-from implicit.runs.loading import load_run
 from paper_figures.published_tables import read_table
 from paper_figures.registry import all_figures, summary
 from tests.docs.page import EXAMPLES, ROOT, page, python_in, quoted
@@ -85,15 +84,6 @@ def test_the_example_on_modes_that_agree_runs(capsys: Captured) -> None:
     (example,) = python_in("when_modes_agree.md")
     exec(example, {})
     assert capsys.readouterr().out.startswith("True 0.088")
-
-
-def test_what_it_says_of_the_run_of_which_every_start_is_proved() -> None:
-    config, (*_, last) = load_run("parity-attracted").config, load_run("parity-attracted").metrics
-    small = load_run("parity-small").config
-    assert {name: config.sizes[name] for name in small.sizes} == small.sizes
-    assert (config.initial.run, config.curriculum.image_ball_weight) == ("parity-small", 0.2)  # type: ignore[union-attr]
-    assert (config.steps, config.length, config.batch_size) == (1000, 16, 48)
-    assert [last["validation"][length]["accuracy"] for length in ("64", "512")] == [1.0, 1.0]
 
 
 def test_the_example_of_pretraining_trains_on_another_text(tmp_path: Path, capsys: Captured) -> None:

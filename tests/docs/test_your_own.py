@@ -95,12 +95,10 @@ def test_an_automaton(run_commands: Run) -> None:
     assert len(comments) == 5
 
 
-@pytest.fixture(params=["token_matrices:TokenMatrices", "own_gru:OwnGRU"])
-def model(run_commands: Run, request: pytest.FixtureRequest) -> Any:
-    module, _, name = request.param.partition(":")
-    model_class = getattr(import_module(module), name)
+@pytest.fixture
+def model(run_commands: Run) -> Any:
     torch.manual_seed(0)
-    return model_class(model_class.config_class(vocabulary_size=3, output_size=5, d_model=4)).double()
+    return import_module("token_matrices").TokenMatrices(vocabulary_size=3, output_size=5, d_model=4).double()
 
 
 def test_run_of_a_model_is_the_scan_of_step_from_any_state_and_under_lengths(model: Any) -> None:

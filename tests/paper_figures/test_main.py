@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from paper_figures.figure import Figure
 from paper_figures.panels import Marks
 from paper_figures.registry import all_figures
 from paper_figures.results import RESULTS, Results
-
-Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
+from tests.conftest import Refuses
 
 BASE = {"task": "parity", "model": "lstm", "steps": 1, "warmup_steps": 1, "batch_size": 2, "d_model": 4}
 
@@ -94,15 +92,6 @@ def test_rerun_stores_results_and_draws_them(
     assert Results.read("good", results) == stored
 
 
-def test_rerun_of_everything_draws_what_is_published_and_trains_the_rest(
-    tmp_path: Path, results: Path
-) -> None:
-    with pytest.raises(SystemExit):  # one run fails
-        command.main(flags(tmp_path))
-    assert sorted(path.name for path in results.iterdir()) == ["failing.json", "good.json"]
-    assert {path.stem for path in (tmp_path / "out").glob("*.pdf")} == {"good", "failing", "published"}
-
-
 def test_settings_replace_those_of_all_runs_and_their_results_go_to_the_store(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,12 +129,12 @@ def test_settings_name_code_only_if_allowed(
     assert code in sys.modules
 
 
-def test_a_failed_run_is_told_and_stored_and_drawn(
+def test_of_all_figures_a_failed_run_is_told_and_stored_and_drawn(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):  # the second time it is read, not tried again
         with pytest.raises(SystemExit) as ended:
-            run_command(command.main, ["failing", *flags(tmp_path)])
+            run_command(command.main, flags(tmp_path))
         assert ended.value.code == 1
         errors = capsys.readouterr().err.splitlines()
         assert errors[-1].startswith("failing: run parity-lstm-seed-1 ")
@@ -153,7 +142,8 @@ def test_a_failed_run_is_told_and_stored_and_drawn(
         stored = Results.read("failing", results)
         assert [run.values.get("seed") for run in stored.measured] == [0, None]
         assert [run["status"] for run in stored.runs] == ["done", "failed"]
-        assert (tmp_path / "out" / "failing.pdf").is_file()
+        assert sorted(path.name for path in results.iterdir()) == ["failing.json", "good.json"]
+        assert {path.stem for path in (tmp_path / "out").glob("*.pdf")} == {"good", "failing", "published"}
 
 
 def test_runs_that_did_not_end_are_told_and_nothing_is_stored(

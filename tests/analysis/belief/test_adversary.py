@@ -14,7 +14,7 @@ from analysis.belief.prediction import divergence
 from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
 from implicit.runs.loading import Run, load_run
-from tests.analysis.belief.models import ExactFilter, Uniform, observed_task, run_of
+from tests.analysis.belief.models import ExactFilter, observed_task, run_of
 from tests.refusals import refusals
 
 ROUNDING = 1e-9  # of float64 logarithms of probabilities down to 1e-12
@@ -70,14 +70,6 @@ def test_nothing_is_found_against_the_exact_filter() -> None:
     found = worst_rounds(run_of(ExactFilter(task), task), rounds=5, sequences=16)
     assert found.errors.max() < ROUNDING
     assert found.random.max() < ROUNDING
-
-
-def test_uniform_predictions_are_worst_where_the_value_is_known() -> None:
-    task = observed_task()
-    found = worst_rounds(run_of(Uniform(task), task), rounds=1, actions=1, beam=1000, sequences=2)
-    answers = task.output_size
-    assert found.mean <= np.log(answers) + ROUNDING
-    assert found.mean > found.random_mean - ROUNDING
 
 
 def test_a_wider_beam_finds_no_better_sequence_in_one_round_and_likely_values_no_worse_one(

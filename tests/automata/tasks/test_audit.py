@@ -12,8 +12,7 @@ from automata.audit import command, main
 from automata.errors import InputError
 from automata.tasks import audit
 from automata.tasks.audit import shortcut_audit
-
-Refuses = Callable[[Callable[..., None], list[str]], str]
+from tests.conftest import Refuses
 
 
 def random_problem(seed: int) -> WordProblem:

@@ -42,22 +42,6 @@ def test_the_identifier_hashes_the_whole_configuration() -> None:
     assert point.identifier == f"parity-lstm-seed-3-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-@pytest.mark.parametrize(
-    ("settings", "same"),
-    [
-        ({"model": "lstm", "seed": 0, "task": "parity"}, True),  # another order
-        ({"task": "parity", "model": "lstm", "seed": 0, "batch_size": 64}, True),  # what the recipe says
-        ({"task": "parity", "model": "lstm", "seed": 1}, False),
-        ({"task": "parity", "model": "lstm", "seed": 0, "d_model": 31}, False),
-        ({"task": "parity", "model": "lstm", "seed": 0, "gradient_clip": None}, False),
-    ],
-    ids=str,
-)
-def test_points_are_the_same_if_their_configurations_are(settings: dict[str, Any], same: bool) -> None:
-    point = Point({"task": "parity", "model": "lstm", "seed": 0})
-    assert (Point(settings).identifier == point.identifier) is same
-
-
 def test_a_point_of_two_grids_is_one_point() -> None:
     base = {"task": "parity", "model": "lstm"}
     experiment = Experiment("e", (Grid({"seed": [0, 1]}, base), Grid({"seed": [1, 2]}, base)), ())

@@ -5,7 +5,7 @@ import importlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,10 +21,9 @@ from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.runner import carry_out
 from paper_figures.experiments.store import Store
 from paper_figures.wikitext import PretrainingPoint
+from tests.conftest import Refuses
 from tests.implicit.language.pretrain.small_runs import write_texts
 from tests.paper_figures.experiments.tiny import ROOT
-
-Refuses = Callable[[Callable[[Sequence[str] | None], None], list[str]], str]
 
 
 class SmallPoint(PretrainingPoint):

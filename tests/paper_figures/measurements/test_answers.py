@@ -164,15 +164,11 @@ def test_sessions_hold_whole_reveals_and_grow_by_as_many_commands(name: str) -> 
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-def test_who_runs_the_session_is_always_right_and_who_knows_nothing_at_chance(name: str) -> None:
+def test_who_runs_the_session_is_always_right(name: str) -> None:
     task = sessions(name)
     found = final_reveal(run_of(Reader(task, executed), task, 5, 7), FEW)
     assert found["accuracy"] == {n: 1.0 for n in FEW.commands if n % task.form.reveal_every == 0}
     assert (found["updates"], found["share_converged"]) == (7, None)
-    many = FEW.model_copy(update={"sequences": 256, "commands": (16,)})
-    chance = 1 / task.form.variables
-    accuracy = final_reveal(run_of(Sayer(task, "1"), task), many)["accuracy"][16]
-    assert accuracy == pytest.approx(chance, abs=5 * math.sqrt(chance * (1 - chance) / 256))
 
 
 def test_the_accuracy_at_a_number_is_that_after_so_many_commands() -> None:
