@@ -135,10 +135,6 @@ def test_steps_that_are_functions_in_evaluation_are_taken(make: Any) -> None:
     torch.testing.assert_close(copied(torch.tensor([[1, 0]])), expected, rtol=0, atol=0)
 
 
-def closed_over(net: PlainGRU) -> Any:
-    return wrapped(net, lambda _, state, token: net.one(state, token), HIDDEN)
-
-
 OTHER_WEIGHTS = "step uses weights that its first argument does not hold"
 NOT_A_FUNCTION = "step gives other results when it is called again"
 MIXED = "step gives a sequence other results in a batch than alone"
@@ -162,7 +158,7 @@ test_bad_input_is_refused = refusals(
         lambda: wrapped(IDENTITY, PlainGRU(2, 2).one),
         r"step raises TypeError \(.*step\(module, state, token\)",
     ),
-    (lambda: closed_over(PlainGRU(2, 2, 4)), OTHER_WEIGHTS),
+    (lambda: wrapped(net := PlainGRU(2, 2, 4), lambda _, s, t: net.one(s, t), HIDDEN), OTHER_WEIGHTS),
     (lambda: wrapped(IDENTITY, lambda m, s, t: (s, NORM(s["h"] + t[:, None]))), OTHER_WEIGHTS),
     # buffers of the original module
     (lambda: wrapped(NORM, lambda m, s, t: (s, s["h"] + NORM.running_mean + t[:, None])), OTHER_WEIGHTS),

@@ -1,11 +1,11 @@
 """Workers end with the process that started them."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 PROGRAM = """
@@ -28,14 +28,6 @@ def test_workers_end_with_a_killed_process(busy: int) -> None:
         worker = int(process.stdout.readline())
         process.send_signal(signal.SIGKILL)
     give_up = time.monotonic() + 30
-    while lives(worker):
+    while psutil.pid_exists(worker):
         assert time.monotonic() < give_up
         time.sleep(0.05)
-
-
-def lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -21,7 +21,7 @@ from implicit.language.cost import Activations, WeightMemory, published_phases
 from implicit.language.cost.__main__ import RESERVED, Device
 from implicit.language.cost.__main__ import main as cost
 from implicit.language.harness import LOCAL_SETS, tracking_documents
-from implicit.language.pretrain import PretrainConfig, read_config
+from implicit.language.pretrain import read_config
 from implicit.language.pretrain.__main__ import main as pretrain
 from paper_figures.published_tables import read_table
 from paper_figures.registry import all_figures, summary
@@ -212,15 +212,6 @@ def test_the_tables_of_scale_are_what_the_command_prints(capsys: Captured) -> No
     assert capsys.readouterr().out.strip() == shown
 
 
-def sequences_at_a_time(config: PretrainConfig, devices: int, accumulation: int) -> int:
-    """Windows that a device takes at once; the run refuses numbers that do not divide."""
-    part, rest = divmod(config.sequences, accumulation)
-    assert rest == 0
-    at_a_time, rest = divmod(part, devices)
-    assert rest == 0
-    return at_a_time
-
-
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_a_run_is_of_the_published_size_and_fits_into_memory(path: Path) -> None:
     config, text = read_config(path), path.read_text(encoding="utf-8")
@@ -247,7 +238,8 @@ def test_a_run_is_of_the_published_size_and_fits_into_memory(path: Path) -> None
         for phase in config.phases
     )
     for devices, accumulation in ((8, config.accumulation), (64, on_64)):
-        at_a_time = sequences_at_a_time(config, devices, accumulation)
+        at_a_time, rest = divmod(config.sequences, devices * accumulation)
+        assert rest == 0  # the run refuses numbers that do not divide
         assert weights + at_a_time * sequence <= (1 - RESERVED) * Device().memory
 
 

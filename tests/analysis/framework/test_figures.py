@@ -69,14 +69,6 @@ def test_every_reader_can_tell_two_of_a_family_apart(family: str, blindness: str
         assert apart >= APART or a.marker != b.marker, f"{one} and {other}: {apart:.1f}"
 
 
-def test_the_models_that_are_compared_most_differ_in_colour_alone() -> None:
-    compared = ["implicit-mamba2", "mamba2", "lstm", "transformer"]
-    for blindness in BLINDNESS:
-        for one, other in combinations(compared, 2):
-            colors = [lab(MODEL_LOOKS[name].color, blindness) for name in (one, other)]
-            assert float(np.linalg.norm(colors[0] - colors[1])) >= 2 * APART
-
-
 def test_no_colour_has_two_meanings() -> None:
     colors = [look.color for family in FAMILIES.values() for look in family.values()]
     assert len(set(colors)) == len(colors)

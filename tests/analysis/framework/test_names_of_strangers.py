@@ -98,10 +98,10 @@ def test_a_report_holds_no_element_of_a_name() -> None:
     assert "\nanalysis <in>\n" in text
 
 
-@pytest.mark.parametrize("name", ["_base", "[red]$x\x1b[2J\n<script>" + os.fsdecode(b"\xff")], ids=ascii)
 def test_a_run_folder_of_any_name_is_analysed_to_the_end(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    name = "_[red]$x\x1b[2J\n<script>" + os.fsdecode(b"\xff")
     folder = tmp_path / name
     shutil.copytree(STORED_RUNS / "parity-small", folder)
     out = tmp_path / "out"

@@ -118,7 +118,7 @@ def f(a: Literal["b"] = "c") -> None:
 
 
 def test_a_sample_is_that_of_its_seed_and_its_operators_take_turns() -> None:
-    file = "implicit/gradients/rules.py"
+    file = "implicit/training/state_passing.py"
     sources = {file: (ROOT / file).read_text()}
     first, again, other = (sample(sources, 12, seed) for seed in (0, 0, 1))
     names = [[mutant.name for mutant in drawn] for drawn in (first, again, other)]
