@@ -24,6 +24,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from automata.checks import shown
 from automata.data_files import MOST_VALUES, leftovers, strict_json
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
@@ -271,24 +272,16 @@ class RunFolder:
             raise InputError(
                 f"out is {self.path}, which holds a compiled model, not a run to train; give another folder"
             )
-        begun_with = _flat_json(stored)
-        for field, value in _flat_json(config).items():
-            before = begun_with[field]
-            if field == "sizes" and set(before) == set(value):
-                field, before, value = next(
-                    ((name, before[name], value[name]) for name in value if before[name] != value[name]),
-                    (field, before, value),
-                )
-            if before != value:
-                if self.finished:
-                    raise InputError(
-                        f"{field} is {value}, but {self.path} holds a finished run with {before}; "
-                        "give another folder for a new run"
-                    )
-                raise InputError(
-                    f"{field} is {value}, but the run in {self.path} was begun with {before}; "
-                    "give that value or another folder"
-                )
+        there, here = _flat_json(stored), _flat_json(config)
+        told = [
+            f"{name} {_told(there.get(name))} (here {_told(here.get(name))})"
+            for name in {**here, **there}
+            if there.get(name) != here.get(name)
+        ]
+        if told:
+            held, go_on = ("finished", "") if self.finished else ("begun", ", or go on with --resume")
+            has = f"out is {self.path}, where a {held} run has {', '.join(told)}"
+            raise InputError(f"{has}; give another folder{go_on}")
 
     def read_metrics(self) -> list[Metrics]:
         """Return the metrics, one entry per evaluation."""
@@ -314,5 +307,12 @@ class RunFolder:
 
 
 def _flat_json(config: TrainConfig) -> dict[str, Any]:
-    """The fields by their flat names, as JSON values."""
-    return flatten(TrainConfig, config.as_json())
+    """The sizes, and the fields by their flat names, as JSON values."""
+    flat = flatten(TrainConfig, config.as_json())
+    return {**{f"size {name}": value for name, value in flat.pop("sizes").items()}, **flat}
+
+
+def _told(value: Any) -> str:
+    if not isinstance(value, dict):
+        return "none" if value is None else str(value)
+    return ", ".join(f"{name} {shown(part)}" for name, part in value.items())
