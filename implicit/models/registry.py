@@ -172,6 +172,7 @@ MODELS: dict[str, type[SequenceModel]] = {
     )
 }
 """A row for each model; what is said of it stands on the class."""
+OF_CELL = ", which implicit.explicit_model(name, cell, description) makes of a cell"
 
 
 def model_names() -> list[str]:
@@ -200,6 +201,8 @@ def model_class(name: str) -> type[SequenceModel]:
     if ":" in name:
         return _imported(name)
     if name not in MODELS:
+        if "." in name:
+            raise InputError(f"model {name!r} is unknown; did you mean {':'.join(name.rsplit('.', 1))!r}?")
         raise unknown_name("model", name, MODELS)
     return MODELS[name]
 
@@ -219,7 +222,7 @@ def _imported(name: str) -> type[SequenceModel]:
             "give module:name, and install the module or put its folder on PYTHONPATH"
         ) from None
     if not (isinstance(found, type) and issubclass(found, SequenceModel)):
-        raise InputError(f"model is {name!r}, which is not a SequenceModel; give a subclass of it")
+        raise InputError(f"model is {name!r}, which is not a SequenceModel; give a subclass of it{OF_CELL}")
     return found
 
 

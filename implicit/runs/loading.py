@@ -15,7 +15,7 @@ from automata.tasks.interface import Specification, Task
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.run import TrainConfig
 from implicit.models.interface import ALPHABETS, SequenceModel
-from implicit.models.registry import MODELS, build_model, build_on_meta
+from implicit.models.registry import MODELS, OF_CELL, build_model, build_on_meta
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import Seeded, seeded_code
@@ -97,7 +97,7 @@ class Run:
             ('mine', True, False)
         """
         wrap = "wrap another module with implicit.wrap(module, step, state, vocabulary_size=...)"
-        check_type("model", model, SequenceModel, f"give a SequenceModel, or {wrap}")
+        check_type("model", model, SequenceModel, f"give a SequenceModel{OF_CELL}, or {wrap}")
         built = task_from(task)
         sizes = model.config.model_dump()
         for size in ALPHABETS:
@@ -155,8 +155,8 @@ def load_run(
         if folder.checkpoint_file.is_file():
             flag = " --allow-code" if allow_code else ""
             raise InputError(
-                f"run {folder.path} is not finished; "
-                f"finish it with python -m implicit.train --resume --out {folder.path}{flag}"
+                f"run {folder.path} is not finished; finish it with python -m implicit.train --resume --out "
+                f"{folder.path}{flag}, or end it early with a callback (docs/training.md)"
             )
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
@@ -203,12 +203,6 @@ def initial_model(config: TrainConfig, task: Task) -> SequenceModel:
         return build_model(config.model, config.sizes, task)
 
 
-def untrained_run(config: TrainConfig) -> Run:
-    """Return the run of a configuration before its first update: initial weights, no folder, no metrics."""
-    task = config.build_task()
-    return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task)
-
-
 def take_dtype(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give a model the floating dtype of a file's tensors, which the default dtype of this process is not.
 
@@ -230,6 +224,9 @@ def find_run(path_or_name: str | os.PathLike[str]) -> Path:
     check_type("run", path_or_name, (str, os.PathLike), "give a run folder or the name of a stored run")
     path = Path(path_or_name)
     if os.path.isdir(path):  # False for names that no file system takes, which Path raises on
+        if (runs := sorted(path.glob("*/config.json"))) and not RunFolder(path).begun:
+            names = ", ".join(str(run.parent) for run in runs[:5])
+            raise InputError(f"run {path} is a folder that holds runs; give one, such as {names}")
         return path
     if os.path.exists(path):
         raise InputError(f"run {path} is a file; give the folder that holds it")

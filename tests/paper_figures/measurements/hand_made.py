@@ -10,10 +10,11 @@ from torch.nn.functional import one_hot
 
 from automata.tasks.interface import Task
 from implicit.config.recipes import recipe
+from implicit.config.run import TrainConfig
 from implicit.models.interface import ModelConfig, ModelOutput
 from implicit.models.step_model import StepModel
 from implicit.modes import Solve
-from implicit.runs.loading import Run
+from implicit.runs.loading import Run, initial_model
 from theory.transition import State
 
 Answer = Callable[[str], str | None]
@@ -86,3 +87,8 @@ def run_of(model: Sayer, task: Task, *steps: int, **settings: Any) -> Run:
     """A run of the model whose metrics name these updates."""
     config = recipe(task, "lstm", d_model=4, **settings)
     return Run(Path("runs/by-hand"), config, model, task, [{"step": step, "length": 9} for step in steps])
+
+
+def untrained_run(config: TrainConfig) -> Run:
+    task = config.build_task()
+    return Run(Path("runs") / config.model, config, initial_model(config, task).eval(), task)

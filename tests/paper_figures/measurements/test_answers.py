@@ -15,7 +15,6 @@ from automata.tasks.repl_language import ReplLanguage
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from implicit.runs.loading import untrained_run
 from implicit.training.streams import Stream, draw_batch
 from paper_figures.measurements.answers import (
     AnswerSettings,
@@ -30,7 +29,7 @@ from paper_figures.measurements.answers import (
     with_number,
 )
 from paper_figures.registry import figure_named
-from tests.paper_figures.measurements.hand_made import Answer, Reader, Sayer, run_of
+from tests.paper_figures.measurements.hand_made import Answer, Reader, Sayer, run_of, untrained_run
 from tests.refusals import refusals
 
 BALLS, PROGRAMS = "swap-balls-3", "small-programs"

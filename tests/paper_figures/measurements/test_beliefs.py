@@ -12,9 +12,10 @@ from analysis.error_control.following import COMMON_TOKENS
 from automata.errors import InputError
 from automata.tasks.partially_observed import PartiallyObserved
 from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, load_run, untrained_run
+from implicit.runs.loading import Run, load_run
 from paper_figures.measurements import beliefs
 from tests.analysis.belief.models import ExactFilter, LinearFilter, Uniform, observed_task, run_of
+from tests.paper_figures.measurements.hand_made import untrained_run
 from tests.refusals import refusals
 
 TASK = "likely-swaps-3-reveals"

@@ -13,9 +13,9 @@ from automata.tasks.catbabi import CatBabi
 from implicit.config.recipes import recipe
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
-from implicit.runs.loading import Run, initial_model, untrained_run
+from implicit.runs.loading import Run, initial_model
 from paper_figures.figures.catbabi import StorySettings, story_answers
-from tests.paper_figures.measurements.hand_made import Sayer, run_of
+from tests.paper_figures.measurements.hand_made import Sayer, run_of, untrained_run
 from tests.refusals import refusals
 from theory.transition import State
 
