@@ -17,8 +17,6 @@ else:
 
 Config = TypeVar("Config", bound=BaseModel)
 
-_LONGEST_VALUE = 60
-
 
 def validated(
     config_class: type[Config],
@@ -94,6 +92,8 @@ def _sentence(
         return cause
     message = fault["msg"].removeprefix("Input ").rstrip(".")
     message = f"it {message}" if message != fault["msg"] else message[0].lower() + message[1:]
+    if fault["type"] == "int_parsing":
+        message = "give a whole number in digits, such as 1000"
     return InputError(f"{location} is {_shown(fault['input'])}; {message}")
 
 
@@ -118,5 +118,5 @@ def _beside(config_class: type[BaseModel], place: tuple[str, ...]) -> list[str]:
 
 def _shown(value: object) -> str:
     """The value on one line, at a length that a sentence bears; text without quotes, as on a command line."""
-    text = value if isinstance(value, str) and value.isprintable() and value.strip() else shown(value)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+    text = isinstance(value, str) and value.isprintable() and value.strip() and len(value) <= 60
+    return str(value) if text else shown(value)

@@ -252,11 +252,8 @@ def _parser(own_sizes: Mapping[str, FieldInfo], shown: TrainConfig | None = None
 
 def _given_task(regex: str | None, task_file: str | None) -> dict[str, Any]:
     """The task that the flags name, as the configuration holds it; nothing if they name none."""
-    if regex is not None:
-        return {"task": {"regex": regex}}
-    if task_file is not None:
-        return {"task": {"file": task_file}}
-    return {}
+    given = (("regex", regex), ("file", task_file))
+    return next(({"task": {kind: text}} for kind, text in given if text is not None), {})
 
 
 def _new_config(fields: Mapping[str, Any], sizes: Mapping[str, Any]) -> TrainConfig:
@@ -305,13 +302,11 @@ def _with_initial_weights(
 
 
 def _print_names() -> None:
-    for title, descriptions in (
-        ("task", {entry.name: entry.description for entry in TASKS.values()}),
-        ("model", {model.name: model.description for model in MODELS.values()}),
-    ):
+    named: dict[str, Mapping[str, Any]] = {"task": TASKS, "model": MODELS}
+    for title, entries in named.items():
         table = Table(title, "what it stands for", box=None, padding=(0, 2, 0, 0))
-        for name, description in descriptions.items():
-            table.add_row(name, description)
+        for entry in entries.values():
+            table.add_row(entry.name, entry.description)
         Console().print(table, "")
 
 

@@ -98,9 +98,8 @@ def _parse(expression: str) -> Nodes:
             warnings.simplefilter("ignore", FutureWarning)  # '[[a]' may get another meaning one day
             parsed = _parser.parse(expression)
     except (re.error, OverflowError) as error:
-        raise InputError(
-            f"expression {shown(expression)} is malformed ({error}); correct it there"
-        ) from error
+        why = str(error).replace("missing ), unterminated subpattern", "unclosed bracket")
+        raise InputError(f"expression {shown(expression)} is malformed ({why}); correct it there") from error
     if parsed.state.flags & ~re.UNICODE:
         raise _refusal(expression, "a flag such as (?i)", "not supported")
     return list(parsed)

@@ -66,7 +66,7 @@ class FeatureLayer(Layers):
             read = getattr(getattr(cell, "in_proj", None), "in_features", d_model)
             if read != d_model:
                 raise InputError(
-                    f"d_model is {d_model}, and a {type(cell).__name__} reads {read}; give one width"
+                    f"d_model is {d_model}, but {type(cell).__name__} reads {read}; give one width"
                 )
             check_cell(cell, d_model)
         self.d_model, self.state_grows = d_model, any(cell.state_grows for cell in several)

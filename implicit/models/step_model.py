@@ -263,9 +263,10 @@ class WrappedModule(SequenceModel):
 
     def _tried(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Call the step, and refuse it in one sentence if it raises."""
+        shapes = ", ".join(f"{name} {[*part.shape]}" for name, part in {**state, "token": token}.items())
         remedy = (
-            "it is called as step(module, state, token), and takes weights from this module, which may be a "
-            "float64 copy"
+            f"it is called as step(module, state, token), batch first ({shapes}; state is given without that "
+            "axis), and takes weights from this module, which may be a float64 copy"
         )
         with in_one_sentence("step", remedy):
             return self._called(state, token)

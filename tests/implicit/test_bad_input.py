@@ -42,7 +42,7 @@ FLAGS = {
     "--task parity --model lstm": "out is missing",
     f"{NEW} --steps 0": "steps is 0; it should be greater than 0",
     "--model lstm --out new": "task is missing; give one with --task",
-    f"{NEW} --length ten": "length is ten; it should be a valid integer",
+    f"{NEW} --length ten": "length is ten; give a whole number in digits, such as 1000",
     f"{NEW} --batch-size 1.5": "batch_size is 1.5",
     f"{NEW} --batch-size 999999999999": "a batch of 999999999999 sequences of length 32 with 2 answers",
     f"{NEW} --betas 0.9 1": "betas.1 is 1; it should be less than 1",
@@ -52,8 +52,8 @@ FLAGS = {
     f"{NEW} --model mamba2 --d-model 10": "head_size is 16; it must divide",
     f"{NEW} --out /proc/new": "/proc/new: no such file or directory",
     "--resume --out new": "out is new, which holds no run to resume",
-    "--resume --out run --seed 7": "seed is 7, but run holds a finished run with 0; give another folder",
-    f"{NEW} --out run": "d_model is 32, but run holds a finished run with 4",
+    "--resume --out run --seed 7": "out is run, where a finished run has seed 0 (here 7); give another",
+    f"{NEW} --out run": "size d_model 4 (here 32)",
 }
 
 PREPARED: dict[str, tuple[Prepare, str, str]] = {
@@ -228,6 +228,7 @@ def test_load_run(prepare: Prepare, sentence: str, run_folder: Path, refuses: Re
 def test_what_is_no_run_folder(run_folder: Path, refuses: Refuses) -> None:
     (run_folder.parent / "new").mkdir()
     for path, sentence in (
+        (".", "run . is a folder that holds runs; give one, such as run"),
         ("no/run", "run no/run does not exist; make one with python -m implicit.train"),
         ("run/config.json", "run/config.json is a file; give the folder that holds it"),
         ("new", "new/config.json is missing"),

@@ -28,8 +28,8 @@ class Options(BaseModel):
     [
         ({}, "width is missing; give a value for it"),
         ({"width": 0}, "width is 0; it should be greater than 0"),
-        ({"width": ""}, "width is ''; it should be a valid integer, unable to parse"),
-        ({"width": "3.5"}, "width is 3.5; it should be a valid integer, unable to parse"),
+        ({"width": ""}, "width is ''; give a whole number in digits, such as 1000"),
+        ({"width": "3.5"}, "width is 3.5; give a whole number in digits"),
         ({"width": None}, "width is None; it should be a valid integer"),
         ({"width": 1, "rate": 2}, "rate is 2; it should be less than or equal to 1"),
         ({"width": 1, "rate": float("inf")}, "rate is inf; it should be a finite number"),

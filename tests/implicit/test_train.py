@@ -33,6 +33,11 @@ def test_flags_overrule_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture
     assert load_run(out).config == expected
 
 
+def test_a_task_without_a_recipe_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(main, f"--regex (a|bb)* --model lstm --out {tmp_path / 'run'} {SMALL}".split()) == 0
+    assert capsys.readouterr().err.startswith("no recipe exists for this task")
+
+
 def test_a_file_of_settings_stands_for_flags_which_win(tmp_path: Path) -> None:
     file, sizes = tmp_path / "settings.json", {"lstm": {"d_model": 6, "layers": 2}, "gru": {"d_model": 9}}
     fields = {"task": "S3", "steps": 3, "warmup_steps": 1, "batch_size": 2, "length": 4}

@@ -271,12 +271,10 @@ def check(
         Diagonal and linear; Theorem 1 does not apply (no fixed point); measured at 2 visited states.
         The transition is diagonal and linear: as in Mamba-2, ...
     """
-    check_type(
-        "model",
-        model,
-        HasTransition,
-        "give a model with init_state and transition, such as implicit.wrap makes",
+    remedy = (
+        "give a model with init_state and transition, as implicit.wrap and, of a cell, explicit_model make"
     )
+    check_type("model", model, HasTransition, remedy)
     check_integer("states", states, 1)
     rows = _rows(tokens)
     if isinstance(model, nn.Module):
@@ -325,9 +323,7 @@ def _rows(tokens: object) -> list[list[int]]:
             f"tokens is {type(tokens).__name__}; give whole numbers, such as [0, 1, 1]"
         ) from None
     if found.is_floating_point() or found.is_complex() or found.ndim not in (1, 2) or not found.numel():
-        raise InputError(
-            f"tokens is {found.dtype} of shape {[*found.shape]}; give whole numbers, "
-            "[length] or [sequences, length]"
-        )
+        given = f"{found.dtype} of shape {[*found.shape]}" if found.numel() else "empty"
+        raise InputError(f"tokens is {given}; give whole numbers, [length] or [sequences, length]")
     rows: list[list[int]] = found.reshape(-1, found.shape[-1]).tolist()
     return rows

@@ -100,7 +100,7 @@ def test_the_alphabet_is_what_the_expression_names(expression: str, alphabet: st
 @pytest.mark.parametrize(
     ("expression", "alphabet", "message"),
     [
-        ("(a", None, r"expression '\(a' is malformed \(missing \)"),
+        ("(a", None, r"expression '\(a' is malformed \(unclosed bracket at position 0\)"),
         ("a**", None, "malformed"),
         ("[b-a]", None, "bad character range"),
         ("a{3,2}", None, "malformed"),

@@ -243,7 +243,7 @@ test_what_does_not_fit_is_refused_in_a_sentence = refusals(
     (lambda: ImplicitLayer(Mamba2Cell), "^one of cells is the class Mamba2Cell; give a Cell"),  # type: ignore[arg-type]
     (lambda: ExplicitLayer(nn.Linear(2, 2)), "^one of cells is of type Linear; give a Cell"),  # type: ignore[arg-type]
     (lambda: ImplicitLayer(NoProjection()), "^d_model is None, and NoProjection has no in_proj to tell"),
-    (lambda: ImplicitLayer(mamba(), 9), "^d_model is 9, and a Mamba2Cell reads 8; give one width"),
+    (lambda: ImplicitLayer(mamba(), 9), "^d_model is 9, but Mamba2Cell reads 8; give one width"),
     (lambda: ImplicitLayer(mamba(), solve="sequential"), "^solve is 'sequential'; give Solve"),  # type: ignore[arg-type]
     (lambda: ImplicitLayer(mamba(), mlp_size=-1), "^mlp_size is -1; give at least 0"),
     (lambda: ImplicitLayer(mamba(), residual="yes"), "^residual is 'yes'; give True or False"),  # type: ignore[arg-type]
