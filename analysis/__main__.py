@@ -4,10 +4,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from rich.console import Console
 from rich.table import Table
 
 from analysis.certify import PROOFS, Proving
+from analysis.framework.terminal import Terminal
 from analysis.questions import QUESTIONS
 from automata.errors import unknown_name
 from implicit.command_line import CommandParser, run_command
@@ -43,7 +43,7 @@ def _command(argv: Sequence[str] | None) -> int | None:
         table.add_row(f"{analysis.name} {runs}", analysis.question)
     for name, (arguments, question) in OTHERS.items():
         table.add_row(f"{name} {arguments}".rstrip(), question)
-    console = Console()
+    console = Terminal()
     console.print(table, highlight=False)
     console.print("RUN: a run folder or the name of a stored run. --help after a command shows its settings.")
     return None

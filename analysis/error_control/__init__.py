@@ -136,8 +136,9 @@ class ErrorControlAnalysis(Answer):
         )
         return (
             f"an error of {self.smallest:g} of the way to a state of another class is {becomes}; "
-            f"for 90% of the visits q was below {spread.upper[0]:.2g} at first and "
-            f"{spread.upper[-1]:.2g} at last (limit {spread.limit:.2g}); {self.horizon.sentence}; {accuracy}"
+            f"for 90% of the visits q was below {spread.upper[0]:.2g} at the first token, "
+            f"{spread.upper[-1]:.2g} at the last (limit {spread.limit:.2g}); {self.horizon.sentence}; "
+            f"{accuracy}"
         )
 
     @property

@@ -53,7 +53,7 @@ Verdict = Literal["equivalent", "differs", "inconclusive"]
 COLUMNS = (
     "against: votes against the majority. fidelity, longest: share of tokens at which model and automaton "
     "agree on fresh words, of the length of the sequences and of the longest. departs: tokens after which "
-    "it is less than demanded."
+    "it is less than demanded (0: from the first token on, –: nowhere)."
 )
 
 

@@ -1,5 +1,6 @@
 """The output of commands in a terminal: tables, numbers, and where the results are."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ class Terminal(Console):
 
     def __init__(self) -> None:
         super().__init__(markup=False, emoji=False)
+        if not (self.is_terminal or self.is_jupyter or "COLUMNS" in os.environ):
+            self.width = 10_000  # of a file or a pipe, which cut nothing
 
     def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
         """Escape what is not printable in all that is rendered, cells of tables as well."""

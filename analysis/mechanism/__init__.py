@@ -129,8 +129,8 @@ class RunMechanism:
         """The finding, in words."""
         codes, dynamics = self.held, self.dynamics
         swaps = ", ".join(
-            f"{kind} takes {percent(swap.first, 0)} of the answers with it at once and "
-            f"{percent(swap.last, 0)} at last"
+            f"{kind} takes {percent(swap.first, 0)} of the answers with it at the first token after, "
+            f"{percent(swap.last, 0)} at the last"
             for kind, swap in self.swaps.items()
         )
         return (
@@ -138,7 +138,7 @@ class RunMechanism:
             f"{codes.dimension:.3g} directions (participation ratio; {len(self.classes) - 1} for equal "
             f"distances) and hold {codes.between:.1%} of its variance; of a small error "
             f"{number(dynamics.left_after_one, 2)} is left after one token and "
-            f"{number(dynamics.left_after_all, 2)} at last"
+            f"{number(dynamics.left_after_all, 2)} after the last"
         )
 
     def numbers(self) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
         "turned by tokens": number(geometry.turned),
         "written": number(dynamics.written),
         "left after one token": number(dynamics.left_after_one),
-        "left at last": number(dynamics.left_after_all),
+        "left after the last token": number(dynamics.left_after_all),
         "iterations per token": "–" if run.iterations is None else f"{run.iterations:.1f}",
         "norm of ∂zΦ": number(dynamics.contraction),
         "second term / direct": number(dynamics.second_term),

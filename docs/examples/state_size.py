@@ -34,7 +34,7 @@ class StateSize:
         rows = [[part, f"{norms[0]:.3g}", f"{norms[-1]:.3g}"] for part, norms in self.norms.items()]
         largest = max(self.norms, key=lambda part: self.norms[part][-1])
         return Finding(
-            f"{largest} is the largest part at last", [Rows(["part", "norm at first", "at last"], rows)]
+            f"{largest} is the largest part at the end", [Rows(["part", "norm at first", "at the end"], rows)]
         )
 
     def numbers(self) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def test_an_analysis(run_page: Run, tmp_path: Path, capsys: Captured) -> None:
     from implicit import recipe, train
 
     run_page("Your own analysis")
-    assert "is the largest part at last" in capsys.readouterr().out
+    assert "is the largest part at the end" in capsys.readouterr().out
     folder = Path("out/parity/state_size")
     content = json.loads((folder / "state_size.json").read_text())
     assert content["run"]["name"] == "parity"

@@ -307,6 +307,11 @@ def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: fl
 
 
 STATED_SHARE = 0.95  # stated over proved margin: a check in other arithmetic has other roundings
+COLUMNS = (
+    "closed: steps (a set with a token) that lead into their target set. margin: lead of the right answer; "
+    f"the certificate states {STATED_SHARE:.0%} of it, since its check rounds otherwise. gain: stretch of a "
+    "set in a step. radius: of the sets."
+)
 STATED_RADIUS = 1.05  # stated over proved radius, for the same reason
 AT_ONCE = 256  # steps that are bounded together, so that arrays of derivatives stay small
 
@@ -364,7 +369,7 @@ class FoundLengths(Found):
         found = self.numbers()
         columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
         row = [str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns]
-        return [Rows([name.replace("_", " ") for name in columns], [row], self.run.title)]
+        return [Rows([name.replace("_", " ") for name in columns], [row], self.run.title, COLUMNS)]
 
     def numbers(self) -> dict[str, Any]:
         """Return everything but the sets, for JSON."""

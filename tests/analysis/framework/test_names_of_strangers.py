@@ -51,6 +51,14 @@ def test_the_terminal_shows_a_name_and_obeys_none(name: str, capsys: pytest.Capt
     assert printed.replace("\n", "").isprintable()
 
 
+def test_a_pipe_gets_tables_in_full(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    Terminal().print(Table("x" * 300))
+    assert "x" * 300 in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_drawings_show_a_name(name: str) -> None:
     dfa = DFA(("p", name), ("a", name), {"p": {"a": name, name: "p"}, name: {"a": "p", name: "p"}}, "p", ())
