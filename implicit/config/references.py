@@ -11,7 +11,7 @@ from automata.tasks.interface import Specification
 from automata.tasks.registry import LISTED, task_names
 from automata.tasks.specification import TaskSource, is_pinned, specification_from_text, task_from
 from implicit.models.interface import SequenceModel
-from implicit.models.registry import MODELS, OF_CELL
+from implicit.models.registry import A_MODEL, MODELS
 from implicit_ssm import find_own_code
 
 AnyModel = str | type[SequenceModel]
@@ -85,7 +85,7 @@ def model_name(model: AnyModel) -> str:
         _check_importable("model", model)
         return model
     if not (isinstance(model, type) and issubclass(model, SequenceModel)):
-        raise InputError(f"model is {model!r}; give a name, or a subclass of SequenceModel{OF_CELL}")
+        raise InputError(f"model is {model!r}; give a name, module:name or a subclass of {A_MODEL}")
     if model in MODELS.values():
         return model.name
     if "." in model.__qualname__:

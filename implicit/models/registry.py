@@ -172,7 +172,7 @@ MODELS: dict[str, type[SequenceModel]] = {
     )
 }
 """A row for each model; what is said of it stands on the class."""
-OF_CELL = ", which implicit.explicit_model(name, cell, description) makes of a cell"
+A_MODEL = "SequenceModel, which implicit.explicit_model(name, cell, description) makes of a cell"
 
 
 def model_names() -> list[str]:
@@ -222,7 +222,7 @@ def _imported(name: str) -> type[SequenceModel]:
             "give module:name, and install the module or put its folder on PYTHONPATH"
         ) from None
     if not (isinstance(found, type) and issubclass(found, SequenceModel)):
-        raise InputError(f"model is {name!r}, which is not a SequenceModel; give a subclass of it{OF_CELL}")
+        raise InputError(f"model is {name!r}; give a subclass of {A_MODEL}")
     return found
 
 

@@ -15,7 +15,7 @@ from automata.tasks.interface import Specification, Task
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.run import TrainConfig
 from implicit.models.interface import ALPHABETS, SequenceModel
-from implicit.models.registry import MODELS, OF_CELL, build_model, build_on_meta
+from implicit.models.registry import A_MODEL, MODELS, build_model, build_on_meta
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import Seeded, seeded_code
@@ -97,7 +97,7 @@ class Run:
             ('mine', True, False)
         """
         wrap = "wrap another module with implicit.wrap(module, step, state, vocabulary_size=...)"
-        check_type("model", model, SequenceModel, f"give a SequenceModel{OF_CELL}, or {wrap}")
+        check_type("model", model, SequenceModel, f"give a {A_MODEL}, or {wrap}")
         built = task_from(task)
         sizes = model.config.model_dump()
         for size in ALPHABETS:
