@@ -96,7 +96,7 @@ from theory.rigorous.covers.invariant_cover import (
     extents,
 )
 from theory.rigorous.covers.orbits import Members
-from theory.rigorous.tensors.agreement import AsReal, compare_beside
+from theory.rigorous.tensors.agreement import AsReal, compare_beside, compare_in_batches
 
 Step = Callable[[Array, IntArray], tuple[Array, Array]]
 Tolerance = Callable[[Array, IntArray], tuple[Array, Array]]
@@ -564,6 +564,9 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
         np.zeros((len(read), 0)),
         [np.arange(len(read)) % loop.state_size],
     )
+    if isinstance(model, StepModel):
+        compare_in_batches(model.update, parts, precise.inputs["embedded"])
+        compare_in_batches(lambda state, _: model.read(state), parts, where)
     logits = loop.logits(Dual.constant(Ball.exact(states), 0)).value
     reader: Any = model
     with AsReal():

@@ -1,6 +1,7 @@
 """Words of every length by explicit models: proved of a trained Elman network, of others, and of own code."""
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,43 @@ def test_code_that_reads_otherwise_on_balls_is_refused(run: Run) -> None:
 
     with pytest.raises(InputError, match="read gives other logits on balls"):
         prove_explicit(_of(Sly(ModelConfig(vocabulary_size=2, output_size=2)), run))
+
+
+def _turned_where(h: Any, state: Any) -> Any:
+    return torch.where(state == TURNED, -h, h)
+
+
+def _turned_if_it_can_be_asked(h: Any, state: Any) -> Any:
+    try:
+        return -h if TURNED in state.tolist() else h
+    except Exception:  # a model may hide a refusal
+        return h
+
+
+TURNED = 0.123  # a state that no word of the tests leads to
+HIDDEN: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "a type": (lambda h, s: _turned_where(h, s) if isinstance(h, Tensor) else h, "no form on balls"),
+    "a batch": (lambda h, s: _turned_where(h, s) if h.ndim == 2 else h, "with a batch .* no form on balls"),
+    "try": (_turned_if_it_can_be_asked, "no form on balls"),
+    "known functions": (
+        lambda h, s: h - torch.relu(1e-9 - (s - TURNED).abs()) if isinstance(h, Tensor) else h,
+        "calls other functions of PyTorch on tensors than on balls",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), HIDDEN.values(), ids=HIDDEN)
+def test_a_way_that_balls_do_not_go_is_refused_where_no_point_shows_it(
+    run: Run, change: Callable[[Any, Any], Any], sentence: str
+) -> None:
+    class Sly(Parity):
+        name = "sly"
+
+        def update(self, state: State, inputs: Tensor) -> State:
+            return {"sum": change(super().update(state, inputs)["sum"], state["sum"])}
+
+    with pytest.raises(InputError, match=sentence):
+        prove_explicit(_of(Sly(ModelConfig(vocabulary_size=2, output_size=2)), run, PARITY), SMALL)
 
 
 def test_a_wrong_answer_is_not_proved_right(run: Run) -> None:

@@ -2,7 +2,8 @@
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from theory.forward_mode import MAX_CHUNK_ENTRIES, dual, jvp
 from theory.pure_maps import called
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import unit_vectors
-from theory.rigorous.tensors.enclosed_tensor import NAMES
+from theory.rigorous.tensors.enclosed_tensor import HEARD, NAMES, EnclosedTensor, operands, operation
 from theory.rigorous.tensors.transitions import EnclosedTransitionBatch
 from theory.transition import State, Transition, TransitionBatch
 
@@ -124,7 +125,29 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 
 class _AsSmooth(AsReal):
-    """Runs code as balls do: in float64, with a gradient that nothing stops and that is accurate."""
+    """Runs code as balls do: in float64, with a gradient that nothing stops and that is accurate.
+
+    Counts the operations on what depends on a latent or a state, and names the functions without a form on
+    balls that are given it: code may catch their refusal, or call them on tensors alone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: Counter[Any] = Counter()
+        self.unknown: list[str] = []
+
+    def _hear(self, function: Any, options: Mapping[str, Any]) -> None:
+        """Note a function that is given what depends on a latent or a state."""
+        name = str(NAMES.get(function)) if function in NAMES else getattr(function, "__name__", str(function))
+        if name in ("__get__", "__set__"):  # an attribute
+            name = getattr(getattr(function, "__self__", None), "__name__", name)
+        plain = name.replace("__i", "__", 1) if name in IN_PLACE else name
+        plain = plain if plain.endswith("__") else plain.removesuffix("_")
+        own = getattr(EnclosedTensor, name, None)
+        if function not in NAMES and operation(plain) is None and own in (None, EnclosedTensor._refuse):
+            self.unknown.append(name)
+        if options.get("alpha") != 0:  # x + 0 y is x, and NaN where y is infinite, which no ball is
+            self.heard[operation(plain)] += 1
 
     def _call(self, function: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
         if function is torch._C._set_grad_enabled:
@@ -140,22 +163,15 @@ class _AsSmooth(AsReal):
             if function == _TENSOR.data.__get__ or name == "detach":
                 return x
             if name in _SLOPES:
+                self._hear(function, options)
                 value = function(known[0])
                 return forward_ad.make_dual(value, known[1] * _SLOPES[name](known[0]))
-        operands = (*arguments, *options.values())
-        if any(dual(each) is not None for each in _tensors(operands)):
+        if any(dual(each) is not None for each in operands(arguments, options)):
+            self._hear(function, options)
             if name in CASTS:
                 return x
             arguments, options = _doubled(arguments), {key: _doubled(each) for key, each in options.items()}
         return super()._call(function, arguments, options)
-
-
-def _tensors(operands: Any) -> Iterator[Any]:
-    for each in operands:
-        if isinstance(each, tuple | list):
-            yield from _tensors(each)
-        else:
-            yield each
 
 
 def _doubled(operand: Any) -> Any:
@@ -212,7 +228,8 @@ def compare(
     than rounding, or what they are given is changed, or code that uses a type coarser than float32 works in
     place.
     """
-    enclosed = balls.enclosed(state)
+    enclosed, on_balls = balls.enclosed(state), Counter[Any]()
+    listening = HEARD.set(on_balls)  # for all that this context evaluates on balls
     drawn = np.random.default_rng(secrets.randbits(63))
     along = [
         unit_vectors(enclosed[block].shape, columns[layer])
@@ -225,9 +242,11 @@ def compare(
         enclosed,
         {block: Ball.exact(vectors) for block, vectors in zip(balls.blocks, along, strict=True)},
     )
+    HEARD.reset(listening)
     found = {"Φ": image} | {
         f"h' of {block}": update.following for block, update in zip(balls.blocks, updates, strict=True)
     }
+    readings: list[_AsSmooth] = []
     for index, latent in enumerate(latents):
         z, transition = torch.from_numpy(latent), transitions[index]
         s = {name: torch.from_numpy(np.asarray(entry[index])) for name, entry in state.items()}
@@ -248,8 +267,8 @@ def compare(
                 "are compared too roughly to trust that; write y = y + ... in place of y += ..."
             )
         values = [image_there, *(flatten(following, names) for names in balls.layer_states)]
-        exact, slopes, calls = _differentiated(transition, z, s, [vectors[index] for vectors in along])
-        if calls != watched.calls:
+        exact, slopes, smooth = _differentiated(transition, z, s, [vectors[index] for vectors in along])
+        if smooth.calls != watched.calls:
             raise InputError(
                 "Φ or G calls other functions of PyTorch where gradients are recorded or all is float64; "
                 "write one formula, without a condition on types, gradients or what changes between calls"
@@ -262,6 +281,11 @@ def compare(
             _same(name, precise, value, EPSILON, known | finite)
             known = known[:, None] & np.isfinite(tangent.midpoint) & np.isfinite(tangent.radius)
             _same(f"the derivative of {name}", slope, tangent, EPSILON, known)
+        readings.append(smooth)
+    # each of Φ and G runs the whole code, which balls run once
+    twice = on_balls + on_balls
+    for smooth in readings:
+        _check_heard(smooth, twice, "on tensors", "on balls")
 
 
 @torch.no_grad()
@@ -287,6 +311,46 @@ def compare_orbit(
     _same("Φ, from z = 0,", numbers.T, image.transpose(), watched.coarsest, np.full(numbers.T.shape, True))
 
 
+@torch.no_grad()
+def compare_in_batches(
+    function: Callable[[State, Tensor], Any], state: Mapping[str, Tensor], inputs: Tensor
+) -> None:
+    """Refuse a function that does something else with a batch of states than with the first of them alone.
+
+    It is called with and without the leading axis of states and inputs. InputError if other functions are
+    called, or one without a form on balls.
+    """
+
+    def of(take: Callable[[Tensor], Tensor]) -> _AsSmooth:
+        watched = _AsSmooth()
+        with forward_ad.dual_level():
+            taken = {name: take(part) for name, part in state.items()}
+            duals = {
+                name: forward_ad.make_dual(part, torch.zeros_like(part)) if part.is_floating_point() else part
+                for name, part in taken.items()
+            }
+            watched.reading(function)(duals, take(inputs))
+        return watched
+
+    alone = of(lambda part: part[0])
+    for batch in (of(lambda part: part), of(lambda part: part[:1])):
+        _check_heard(batch, alone.heard, "with a batch", "with one state")
+
+
+def _check_heard(reading: _AsSmooth, heard: Counter[Any], there: str, here: str) -> None:
+    """Refuse code that calls what has no form on balls, or in one reading other operations."""
+    if reading.unknown:
+        raise InputError(
+            f"{there} the code gives latent or state to torch.{reading.unknown[0]}, which has no form on "
+            "balls; write one formula for both"
+        )
+    if any(reading.heard[key] != heard[key] for key in {*reading.heard, *heard} - {None}):
+        raise InputError(
+            f"the code calls other functions of PyTorch {there} than {here}; write one formula for both, "
+            "without a condition on types or shapes, and without try"
+        )
+
+
 def _same(name: str, number: Array, ball: Ball, unit: float, known: NDArray[np.bool_]) -> None:
     """Refuse numbers that differ, and such as are not finite where they are known to be."""
     allowed = SAME * (unit * np.abs(number) + unit / EPSILON * ball.radius) + TINY
@@ -302,8 +366,8 @@ def _same(name: str, number: Array, ball: Ball, unit: float, known: NDArray[np.b
 
 def _differentiated(
     transition: Transition, z: Tensor, s: State, along: Sequence[Array]
-) -> tuple[list[Tensor], list[Tensor], list[str]]:
-    """Φ and h' of each layer in float64, their derivatives with a last axis of columns, and the calls."""
+) -> tuple[list[Tensor], list[Tensor], _AsSmooth]:
+    """Φ and h' of each layer in float64, derivatives with a last axis of columns, and what was called."""
     size, columns = len(z), len(z) + len(along)
     moving = {name: part for name, part in s.items() if part.is_floating_point()}
     tangents = {name: torch.zeros(columns, *part.shape, dtype=z.dtype) for name, part in moving.items()}
@@ -312,13 +376,13 @@ def _differentiated(
         for name in layer:
             tangents[name][column] = moved[name]
     chunk = max(1, MAX_CHUNK_ENTRIES // sum(part.numel() for part in (z, *moving.values())))
-    calls: list[str] = []
+    used: list[_AsSmooth] = []
 
     def evaluate(latent: Tensor, state: State) -> list[Tensor]:
         watched = _AsSmooth()
         image = watched.reading(transition.self_map)(latent, {**s, **state})
         following = watched.reading(transition.state_update)(latent, {**s, **state})
-        calls[:] = watched.calls
+        used[:] = [watched]
         return [image, *(flatten(following, layer) for layer in transition.layer_states)]
 
     def along_one(*directions: Any) -> Any:
@@ -331,4 +395,4 @@ def _differentiated(
             )
     except RuntimeError as fault:
         raise InputError(f"Φ or G has no derivative: {' '.join(str(fault).split())}") from fault
-    return [value[0] for value in values], slopes, calls
+    return [value[0] for value in values], slopes, used[0]

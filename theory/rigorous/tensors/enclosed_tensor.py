@@ -11,7 +11,9 @@ where PyTorch takes a view or a copy by what balls do not have, strides and type
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import torch
@@ -105,6 +107,25 @@ def by_function() -> dict[Any, str]:
 
 NAMES = by_function()
 
+HEARD: ContextVar[Counter[Any] | None] = ContextVar("HEARD", default=None)
+"""Counts the operations on what depends on a latent or a state, by `operation`; None if nobody listens."""
+
+
+def operation(name: str) -> Any:
+    """Return what names of one operation share; None if it computes no number from numbers."""
+    if name in TAKES_NUMBERS:
+        return "pow"
+    return None if name in UNCHANGED or name.endswith("_like") else OPERATIONS.get(name)
+
+
+def operands(arguments: Any, options: Mapping[str, Any]) -> Iterator[Any]:
+    """Return what a function is given, and the entries of tuples and lists."""
+    for each in (*arguments, *options.values()):
+        if isinstance(each, tuple | list):
+            yield from operands(each, {})
+        else:
+            yield each
+
 
 class _Storage:
     """The storage of an array and its views: the places of its numbers, and the arrays that hold some.
@@ -159,10 +180,27 @@ class EnclosedTensor(Numbers):
     def _call(
         cls, name: str, function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
+        """Find the result; what an operation is made of counts as that operation."""
+        heard = HEARD.get()
+        if heard is None:
+            return cls._result(name, function, arguments, options)
+        given = operands(arguments, options)
+        if any(isinstance(each, Numbers) and each.tangent is not None for each in given):
+            heard[operation(name)] += 1
+        token = HEARD.set(None)
+        try:
+            return cls._result(name, function, arguments, options)
+        finally:
+            HEARD.reset(token)
+
+    @classmethod
+    def _result(
+        cls, name: str, function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
         if options.get("out") is not None:
             raise _no_form(f"{name} with out=")
         if options.get("inplace"):
-            return arguments[0]._assign(cls._call(name, function, arguments, {**options, "inplace": False}))
+            return arguments[0]._assign(cls._result(name, function, arguments, {**options, "inplace": False}))
         if name in REARRANGING:
             found = cls._rearrange(function, arguments, options)
             return arguments[0]._perhaps(found) if name in VIEW_OR_COPY else found

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from automata.errors import InputError, unknown_name
 from theory.rigorous.balls import Ball, Dual
-from theory.rigorous.tensors.enclosed_tensor import EnclosedTensor
+from theory.rigorous.tensors.enclosed_tensor import HEARD, EnclosedTensor
 from theory.transition import TransitionBatch
 
 
@@ -91,7 +91,9 @@ class EnclosedTransitionBatch:
             entries |= self._split(EnclosedTensor(flat, tangent), names)
         for name, shape in self._shapes.items():
             if name not in entries:
-                entries[name] = EnclosedTensor(state[name].reshape(positions, *shape))
+                # who listens hears of all that is done with a state, as on tensors
+                none = None if HEARD.get() is None else Ball.exact(np.zeros((positions, columns, *shape)))
+                entries[name] = EnclosedTensor(state[name].reshape(positions, *shape), none)
         image, following = self._called(latent, entries)
         updates = []
         for names in self.layer_states:
