@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_different, check_members, check_memory, checked, shown
+from automata.checks import check_different, check_integer, check_members, check_memory, checked, shown
 from automata.errors import InputError
 from automata.monoids.cayley import (
     IntArray,
@@ -235,7 +235,7 @@ class Monoid:
         return Monoid(table, names, f"submonoid of {self.name}" if name is None else name)
 
     def _valid(self, elements: Iterable[int]) -> tuple[int, ...]:
-        numbers = tuple(int(element) for element in elements)
+        numbers = tuple(check_integer(f"an element of {self.name}", element) for element in elements)
         check_members(f"elements of {self.name}", numbers, self.order)
         return numbers
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 
 from automata.checks import check_type
-from automata.errors import InputError, warn_caller
+from automata.errors import InputError, printable, warn_caller
 from implicit.language.configuration import (
     ELSEWHERE,
     EPSILONS,
@@ -233,21 +233,24 @@ def _check_config(ours: LanguageModelConfig, config: PreTrainedConfig | Mapping[
     if isinstance(config, Mapping):
         config = dict(_with_floats(config))
         kind = config.get("model_type")
-        if isinstance(kind, str) and kind in {
-            "llama",
-            "mistral",
-            "mamba2",
-        }:  # what is left out has its defaults
+        if kind in ("llama", "mistral", "mamba2"):  # what is left out has its defaults
             config = AutoConfig.for_model(**config)
     given = config if isinstance(config, dict) else config.to_dict()
-    given |= given.get("ssm_cfg") or {}  # of mamba_ssm
+    of_mamba_ssm = given.get("ssm_cfg") or {}
+    check_type("ssm_cfg", of_mamba_ssm, Mapping, "give named values, as mamba_ssm stores them")
+    given |= of_mamba_ssm
     layers = Mamba2Layers if isinstance(ours, Mamba2Layers) else LlamaLayers
     known = {"llama", "mistral"} if layers is LlamaLayers else {"mamba2"}
     name = given.get("model_type", ours.model_type)
-    if name not in known | {ours.model_type}:
+    if name not in (*known, ours.model_type):
         raise InputError(f"config has model_type {name!r}; give weights of {' or '.join(sorted(known))}")
     read = {*layers.declared(), "rope_parameters", "head_dim", *ELSEWHERE, *FIXED}
     told = {name: value for name, value in given.items() if name in read}
+    classes = [PreTrainedConfig(), *map(AutoConfig.for_model, known), ours]
+    strange = sorted(set(given) - read - {name for each in classes for name in each.to_dict()})
+    if strange and "ssm_cfg" not in given:  # whose other names are of the first weights
+        named = ", ".join(map(printable, strange))[:200]
+        warn_caller(f"config has {named}; what that does to a model is not compared", UserWarning)
     silent = [
         what
         for what, names in _DECIDING[layers].items()

@@ -94,7 +94,7 @@ def left_by_a_beginning(folder: Path) -> set[str]:
     found |= {LOCK} if (folder / LOCK).is_file() and _is_lock(folder / LOCK) else set()
     metrics = folder / METRICS
     found |= {METRICS} if metrics.is_file() and not metrics.stat().st_size else set()
-    with contextlib.suppress(InputError):
+    with contextlib.suppress(InputError, OSError):
         described = read_json(folder / ENVIRONMENT)
         found |= {ENVIRONMENT} if isinstance(described, dict) and "implicit-ssm" in described else set()
     return found

@@ -306,6 +306,8 @@ def test_weights_of_a_model_that_computes_something_else_are_refused(
         load_weights(model, theirs.state_dict())
     with pytest.warns(UserWarning, match="config does not tell the epsilon of norms and the"):
         load_weights(model, theirs.state_dict(), {})
+    with pytest.warns(UserWarning, match="config has qk_norm; what that does"):
+        load_weights(model, theirs.state_dict(), {**config, "qk_norm": True})
 
 
 def test_a_written_configuration_is_read_and_what_it_leaves_out_has_the_defaults_of_its_class() -> None:
