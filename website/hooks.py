@@ -23,6 +23,7 @@ WITH_FORMULAS = {
     "compiled_automata.md",
     "compiled_automata_measured.md",
     "compiled_automata_proofs.md",
+    "compiled_automata_floats.md",
     "error_control.md",
     "how_many_sweeps.md",
     "index.md",

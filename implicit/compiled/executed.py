@@ -1,4 +1,4 @@
-"""Bounds of a compiled model as it is run: section 7 of docs/compiled_automata_proofs.md.
+"""Bounds of a compiled model as it is run: docs/compiled_automata_floats.md.
 
 Every operation that the program executes for a token may be off as `theory.rigorous.rounded` says, in any
 order of sums.

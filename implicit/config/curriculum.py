@@ -53,7 +53,7 @@ TRAINING_WINDOWS = Windowed(width=8, sweeps=6, block=None, precision=1)
 """Windows of the free phase, where no kernel solves token by token.
 
 At the tolerance of training verification gains nothing; batches keep the calls of narrow windows large
-(figures in docs/solvers.md)."""
+(figures in docs/gradients.md)."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def test_the_function_of_the_page_is_solved_and_differentiated() -> None:
     assert names["mix"].weight.grad is not None
 
 
-@pytest.mark.parametrize("code", python_in("solvers.md"))
+@pytest.mark.parametrize("code", [*python_in("solvers.md"), *python_in("gradients.md")])
 def test_the_code_on_solvers_runs(code: str) -> None:
     exec(code, {})
 

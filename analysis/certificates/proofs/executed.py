@@ -2,7 +2,7 @@
 
 The theorems on compiled automata are about real arithmetic, as all proofs of the other kinds are. Here the
 program itself is bounded, in all modes, under the assumptions of `theory.rigorous.rounded`;
-docs/compiled_automata_proofs.md, section 7.
+docs/compiled_automata_floats.md.
 """
 
 import time

@@ -15,7 +15,7 @@ from implicit.ops.numba_shared.matrices import memory  # noqa: E402
 
 DTYPES = [np.float32, np.float64]
 MOST_ULPS = 4
-"""The assumption about functions of one number in proofs of floats (docs/compiled_automata_proofs.md)."""
+"""The assumption about functions of one number in proofs of floats (docs/compiled_automata_floats.md)."""
 sigmoid = functions.sigmoid
 
 
