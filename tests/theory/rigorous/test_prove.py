@@ -319,6 +319,7 @@ HONEST: dict[str, Callable[[Any], Any]] = {
     "detach": lambda z: z + z.detach(),
     "no_grad": _without_gradient,
     "saturated": lambda z: torch.tanh(40 * z) + torch.sigmoid(-90 * z) + torch.expm1(-70 * z.square()),
+    "operators of Python": lambda z: sum(abs(-each) ** 2 / 3 for each in 1 - 2 * z) * z,
     "gelu by tanh": lambda z: functional.gelu(z - 5, approximate="tanh"),
 }
 

@@ -115,6 +115,7 @@ def operation(name: str) -> Any:
     """Return what names of one operation share; None if it computes no number from numbers."""
     if name in TAKES_NUMBERS:
         return "pow"
+    name = "abs" if name in ("absolute", "__abs__") else name
     return None if name in UNCHANGED or name.endswith("_like") else OPERATIONS.get(name)
 
 
