@@ -84,8 +84,7 @@ class CatBabi(StoredTask):
         self.description = description or f"{asked} of the stories of bAbI, one after the other"
 
     @property
-    def sizes(self) -> str:
-        """How large the task is, as its ``repr`` tells it."""
+    def _told_sizes(self) -> str:
         return f"{len(self.tasks)} stories for {self.confined_to}"
 
     @property

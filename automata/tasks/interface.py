@@ -132,10 +132,12 @@ class Task(ABC):
     _specification: Specification | None = None
 
     def __repr__(self) -> str:
-        return printable(f"<{type(self).__name__} {self.name}: {self.sizes}>")  # a name may be a stranger's
+        return printable(
+            f"<{type(self).__name__} {self.name}: {self._told_sizes}>"
+        )  # a name may be a stranger's
 
     @property
-    def sizes(self) -> str:
+    def _told_sizes(self) -> str:
         """How large the task is, as its ``repr`` tells it."""
         return f"{self.vocabulary_size} tokens, {self.output_size} answers"
 

@@ -111,8 +111,7 @@ class SequenceFile(StoredTask):
         self.confined_to = confined_to
 
     @property
-    def sizes(self) -> str:
-        """How large the task is, as its ``repr`` tells it."""
+    def _told_sizes(self) -> str:
         return f"{len(self._chosen)} words for {self.confined_to}"
 
     @property

@@ -84,8 +84,7 @@ class TextFile(StoredTask):
         self._numbers = numbers
 
     @property
-    def sizes(self) -> str:
-        """How large the task is, as its ``repr`` tells it."""
+    def _told_sizes(self) -> str:
         return f"{len(self.tokens)} {self.unit} for {self.confined_to}"
 
     @property

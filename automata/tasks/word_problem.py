@@ -229,8 +229,7 @@ class WordProblem(Task):
         return self.table.shape[0]
 
     @property
-    def sizes(self) -> str:
-        """How large the task is, as its ``repr`` tells it."""
+    def _told_sizes(self) -> str:
         return f"{self.vocabulary_size} tokens, {self.state_count} states"
 
     def batch(

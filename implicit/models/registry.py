@@ -172,7 +172,8 @@ MODELS: dict[str, type[SequenceModel]] = {
     )
 }
 """A row for each model; what is said of it stands on the class."""
-A_MODEL = "SequenceModel, which implicit.explicit_model(name, cell, description) makes of a cell"
+A_MODEL = "SequenceModel; implicit.explicit_model(name, cell, description) makes such a class of a cell"
+"""What to give in place of another object."""
 
 
 def model_names() -> list[str]:

@@ -279,9 +279,11 @@ class RunFolder:
             if there.get(name) != here.get(name)
         ]
         if told:
-            held, go_on = ("finished", "") if self.finished else ("begun", ", or go on with --resume")
-            has = f"out is {self.path}, where a {held} run has {', '.join(told)}"
-            raise InputError(f"{has}; give another folder{go_on}")
+            held, go_on = (
+                ("a finished", "") if self.finished else ("an unfinished", "these values to go on, or ")
+            )
+            has = f"out is {self.path}, where {held} run has {', '.join(told)}"
+            raise InputError(f"{has}; give {go_on}another folder")
 
     def read_metrics(self) -> list[Metrics]:
         """Return the metrics, one entry per evaluation."""

@@ -261,7 +261,7 @@ class _Prover:
         """Where proofs start: the last iterate even where the iteration did not converge."""
         found = [
             solve_fixed_point(
-                self.transition, {name: torch.from_numpy(entry[i]) for name, entry in state.items()}
+                self.transition, {name: torch.as_tensor(entry[i]) for name, entry in state.items()}
             ).latent.numpy()
             for i in range(len(places))
         ]

@@ -97,6 +97,7 @@ from theory.rigorous.covers.invariant_cover import (
 )
 from theory.rigorous.covers.orbits import Members
 from theory.rigorous.tensors.agreement import AsReal, compare_beside, compare_in_batches
+from theory.rigorous.tensors.enclosed_tensor import Heard, listening
 
 Step = Callable[[Array, IntArray], tuple[Array, Array]]
 Tolerance = Callable[[Array, IntArray], tuple[Array, Array]]
@@ -564,15 +565,17 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
         np.zeros((len(read), 0)),
         [np.arange(len(read)) % loop.state_size],
     )
-    if isinstance(model, StepModel):
-        compare_in_batches(model.update, parts, precise.inputs["embedded"])
-        compare_in_batches(lambda state, _: model.read(state), parts, where)
-    logits = loop.logits(Dual.constant(Ball.exact(states), 0)).value
+    heard = Heard(constants=True)
+    with listening(heard):
+        logits = loop.logits(Dual.constant(Ball.exact(states), 0)).value
     reader: Any = model
     with AsReal():
         expected = reader.read(parts).numpy()
     if not (np.abs(logits.midpoint - expected) <= logits.radius + 1e-9 * (1 + np.abs(expected))).all():
         raise InputError("read gives other logits on balls than on tensors; write one formula for both")
+    if isinstance(model, StepModel):
+        compare_in_batches(model.update, parts, precise.inputs["embedded"])
+        compare_in_batches(lambda state, _: model.read(state), parts, where, heard)
 
 
 LENGTHS = Proof(

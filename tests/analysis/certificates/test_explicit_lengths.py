@@ -293,18 +293,25 @@ HIDDEN: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         lambda h, s: h - torch.relu(1e-9 - (s - TURNED).abs()) if isinstance(h, Tensor) else h,
         "calls other functions of PyTorch on tensors than on balls",
     ),
+    "a text": (lambda h, s: -h if str(TURNED) in str(s) else h, "a conversion asks for a number"),
 }
 
 
+@pytest.mark.parametrize("method", ["update", "read"])
 @pytest.mark.parametrize(("change", "sentence"), HIDDEN.values(), ids=HIDDEN)
 def test_a_way_that_balls_do_not_go_is_refused_where_no_point_shows_it(
-    run: Run, change: Callable[[Any, Any], Any], sentence: str
+    run: Run, change: Callable[[Any, Any], Any], sentence: str, method: str
 ) -> None:
     class Sly(Parity):
         name = "sly"
 
         def update(self, state: State, inputs: Tensor) -> State:
-            return {"sum": change(super().update(state, inputs)["sum"], state["sum"])}
+            after = super().update(state, inputs)["sum"]
+            return {"sum": change(after, state["sum"]) if method == "update" else after}
+
+        def read(self, state: State) -> Tensor:
+            logits = super().read(state)
+            return change(logits, state["sum"]) if method == "read" else logits
 
     with pytest.raises(InputError, match=sentence):
         prove_explicit(_of(Sly(ModelConfig(vocabulary_size=2, output_size=2)), run, PARITY), SMALL)

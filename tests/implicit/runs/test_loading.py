@@ -120,7 +120,9 @@ def test_other_configuration_is_refused_by_field(tmp_path: Path) -> None:
     folder.check_same(small("lstm"))
     changes: dict[str, object] = {"seed": 4, "d_model": 16, "bounded_steps": 7, "betas": (0.9, 0.99)}
     for field, value in (changes | {"carried_always": True, "gradient_clip": None}).items():
-        with pytest.raises(InputError, match=rf"^out is {tmp_path}, where a begun run has (size )?{field} "):
+        with pytest.raises(
+            InputError, match=rf"^out is {tmp_path}, where an unfinished run has (size )?{field} "
+        ):
             folder.check_same(small("lstm", **{field: value}))
 
 

@@ -163,11 +163,13 @@ def test_a_block_of_two_parts_and_a_window_that_is_held() -> None:
             "h": torch.tanh(s["c"]) * torch.sigmoid(z),
             "c": 0.5 * s["c"] + s["h"] * z,
             "window": s["window"],
+            "count": s["count"] + 1,
         },
         layer_states=(("h", "c"),),
     )
     states = [
         {"h": 0.1 + state["h"], "c": state["h"].flip(0), "window": torch.ones(2, 3, dtype=DOUBLE)}
+        | {"count": torch.tensor(3)}
         for state in STATES
     ]
     proof = prove_theorem1(lstm_like, states)
@@ -319,6 +321,7 @@ HONEST: dict[str, Callable[[Any], Any]] = {
     "detach": lambda z: z + z.detach(),
     "no_grad": _without_gradient,
     "saturated": lambda z: torch.tanh(40 * z) + torch.sigmoid(-90 * z) + torch.expm1(-70 * z.square()),
+    "a sum that adds nothing": lambda z: torch.add(z, z, alpha=0),
     "operators of Python": lambda z: sum(abs(-each) ** 2 / 3 for each in 1 - 2 * z) * z,
     "gelu by tanh": lambda z: functional.gelu(z - 5, approximate="tanh"),
 }

@@ -2,7 +2,6 @@
 
 import math
 import secrets
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,7 +21,14 @@ from theory.forward_mode import MAX_CHUNK_ENTRIES, dual, jvp
 from theory.pure_maps import called
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import unit_vectors
-from theory.rigorous.tensors.enclosed_tensor import HEARD, NAMES, EnclosedTensor, operands, operation
+from theory.rigorous.tensors.enclosed_tensor import (
+    NAMES,
+    EnclosedTensor,
+    Heard,
+    listening,
+    operands,
+    operation,
+)
 from theory.rigorous.tensors.transitions import EnclosedTransitionBatch
 from theory.transition import State, Transition, TransitionBatch
 
@@ -133,21 +139,18 @@ class _AsSmooth(AsReal):
 
     def __init__(self) -> None:
         super().__init__()
-        self.heard: Counter[Any] = Counter()
+        self.heard = Heard()
         self.unknown: list[str] = []
 
     def _hear(self, function: Any, options: Mapping[str, Any]) -> None:
         """Note a function that is given what depends on a latent or a state."""
-        name = str(NAMES.get(function)) if function in NAMES else getattr(function, "__name__", str(function))
+        name = NAMES[function] if function in NAMES else getattr(function, "__name__", str(function))
         if name in ("__get__", "__set__"):  # an attribute
             name = getattr(getattr(function, "__self__", None), "__name__", name)
-        plain = name.replace("__i", "__", 1) if name in IN_PLACE else name
-        plain = plain if plain.endswith("__") else plain.removesuffix("_")
         own = getattr(EnclosedTensor, name, None)
-        if function not in NAMES and operation(plain) is None and own in (None, EnclosedTensor._refuse):
+        if function not in NAMES and operation(name) is None and own in (None, EnclosedTensor._refuse):
             self.unknown.append(name)
-        if options.get("alpha") != 0:  # x + 0 y is x, and NaN where y is infinite, which no ball is
-            self.heard[operation(plain)] += 1
+        self.heard.add(name, options)
 
     def _call(self, function: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
         if function is torch._C._set_grad_enabled:
@@ -228,8 +231,8 @@ def compare(
     than rounding, or what they are given is changed, or code that uses a type coarser than float32 works in
     place.
     """
-    enclosed, on_balls = balls.enclosed(state), Counter[Any]()
-    listening = HEARD.set(on_balls)  # for all that this context evaluates on balls
+    enclosed = balls.enclosed(state)
+    on_balls = Heard(whole=frozenset(name for name, entry in state.items() if entry.dtype.kind != "f"))
     drawn = np.random.default_rng(secrets.randbits(63))
     along = [
         unit_vectors(enclosed[block].shape, columns[layer])
@@ -237,12 +240,12 @@ def compare(
         else drawn.standard_normal(enclosed[block].shape)
         for layer, block in enumerate(balls.blocks)
     ]
-    image, updates = balls.advance(
-        Dual.variable(Ball.exact(latents), balls.latent_size + len(along)),
-        enclosed,
-        {block: Ball.exact(vectors) for block, vectors in zip(balls.blocks, along, strict=True)},
-    )
-    HEARD.reset(listening)
+    with listening(on_balls):
+        image, updates = balls.advance(
+            Dual.variable(Ball.exact(latents), balls.latent_size + len(along)),
+            enclosed,
+            {block: Ball.exact(vectors) for block, vectors in zip(balls.blocks, along, strict=True)},
+        )
     found = {"Φ": image} | {
         f"h' of {block}": update.following for block, update in zip(balls.blocks, updates, strict=True)
     }
@@ -282,10 +285,8 @@ def compare(
             known = known[:, None] & np.isfinite(tangent.midpoint) & np.isfinite(tangent.radius)
             _same(f"the derivative of {name}", slope, tangent, EPSILON, known)
         readings.append(smooth)
-    # each of Φ and G runs the whole code, which balls run once
-    twice = on_balls + on_balls
-    for smooth in readings:
-        _check_heard(smooth, twice, "on tensors", "on balls")
+    for smooth in readings:  # each of Φ and G runs the whole code, which balls run once
+        _check_heard(smooth, on_balls, "on tensors", "on balls", times=2)
 
 
 @torch.no_grad()
@@ -297,7 +298,7 @@ def compare_orbit(
 
     The balls are at as many positions as steps, at least one; the state has no axis of positions.
     """
-    s = {name: torch.from_numpy(entry) for name, entry in state.items()}
+    s = {name: torch.from_numpy(np.asarray(entry)) for name, entry in state.items()}
     z, watched = torch.zeros(transition.latent_size, dtype=torch.float64), AsReal()
     latents, images = [], []
     for _ in range(steps):
@@ -313,12 +314,15 @@ def compare_orbit(
 
 @torch.no_grad()
 def compare_in_batches(
-    function: Callable[[State, Tensor], Any], state: Mapping[str, Tensor], inputs: Tensor
+    function: Callable[[State, Tensor], Any],
+    state: Mapping[str, Tensor],
+    inputs: Tensor,
+    on_balls: Heard | None = None,
 ) -> None:
     """Refuse a function that does something else with a batch of states than with the first of them alone.
 
     It is called with and without the leading axis of states and inputs. InputError if other functions are
-    called, or one without a form on balls.
+    called, than on balls too where they were heard, or one without a form on balls.
     """
 
     def of(take: Callable[[Tensor], Tensor]) -> _AsSmooth:
@@ -333,18 +337,19 @@ def compare_in_batches(
         return watched
 
     alone = of(lambda part: part[0])
+    _check_heard(alone, alone.heard if on_balls is None else on_balls, "on tensors", "on balls")
     for batch in (of(lambda part: part), of(lambda part: part[:1])):
         _check_heard(batch, alone.heard, "with a batch", "with one state")
 
 
-def _check_heard(reading: _AsSmooth, heard: Counter[Any], there: str, here: str) -> None:
-    """Refuse code that calls what has no form on balls, or in one reading other operations."""
+def _check_heard(reading: _AsSmooth, other: Heard, there: str, here: str, times: int = 1) -> None:
+    """Refuse code that calls what has no form on balls, or other operations than in another reading."""
     if reading.unknown:
         raise InputError(
             f"{there} the code gives latent or state to torch.{reading.unknown[0]}, which has no form on "
             "balls; write one formula for both"
         )
-    if any(reading.heard[key] != heard[key] for key in {*reading.heard, *heard} - {None}):
+    if reading.heard.counts != {name: times * count for name, count in other.counts.items()}:
         raise InputError(
             f"the code calls other functions of PyTorch {there} than {here}; write one formula for both, "
             "without a condition on types or shapes, and without try"

@@ -13,7 +13,9 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import torch
@@ -67,7 +69,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(("outer", "ger"), lambda x, other: on_balls.column(x).times(other)),
     "ones_like": on_balls.like(1.0),
     "zeros_like": on_balls.like(0.0),
-    **dict.fromkeys(("absolute", "__abs__"), lambda x: x.mapped(*RULES["abs"])),
+    **dict.fromkeys(("abs", "absolute", "__abs__"), lambda x: x.mapped(*RULES["abs"])),
     "__rpow__": lambda x, base: on_balls.power(type(x).constant(base), x),
     "dropout": on_balls.dropout,
     "einsum": on_balls.einsum,
@@ -107,15 +109,42 @@ def by_function() -> dict[Any, str]:
 
 NAMES = by_function()
 
-HEARD: ContextVar[Counter[Any] | None] = ContextVar("HEARD", default=None)
-"""Counts the operations on what depends on a latent or a state, by `operation`; None if nobody listens."""
+
+@dataclass(frozen=True)
+class Heard:
+    """Which operations were met on what depends on a latent or a state, and how often."""
+
+    counts: Counter[Any] = field(default_factory=Counter)
+    whole: frozenset[str] = frozenset()  # parts of the state that are whole numbers, which nothing depends on
+    constants: bool = False  # whether balls without a derivative count, too
+
+    def add(self, name: str, options: Mapping[str, Any]) -> None:
+        """Count an operation by one of its names; x + 0 y is x, as `implicit.ops.norm_factor` writes it."""
+        found = operation(name)
+        if found is not None and options.get("alpha") != 0:
+            self.counts[found] += 1
+
+
+HEARD: ContextVar[Heard | None] = ContextVar("HEARD", default=None)
+"""What is heard on balls in this context; None if nobody listens."""
+
+
+@contextmanager
+def listening(heard: Heard | None) -> Iterator[None]:
+    """Let ``heard`` hear of all that is computed on balls meanwhile, or nobody."""
+    token = HEARD.set(heard)
+    try:
+        yield
+    finally:
+        HEARD.reset(token)
 
 
 def operation(name: str) -> Any:
-    """Return what names of one operation share; None if it computes no number from numbers."""
+    """Return what names of one operation share, in place or not; None if it computes no number."""
+    plain = name.replace("__i", "__", 1) if name.startswith("__i") else name
+    name = plain if plain.endswith("__") else plain.removesuffix("_")
     if name in TAKES_NUMBERS:
         return "pow"
-    name = "abs" if name in ("absolute", "__abs__") else name
     return None if name in UNCHANGED or name.endswith("_like") else OPERATIONS.get(name)
 
 
@@ -186,13 +215,10 @@ class EnclosedTensor(Numbers):
         if heard is None:
             return cls._result(name, function, arguments, options)
         given = operands(arguments, options)
-        if any(isinstance(each, Numbers) and each.tangent is not None for each in given):
-            heard[operation(name)] += 1
-        token = HEARD.set(None)
-        try:
+        if any(isinstance(each, Numbers) and (heard.constants or each.tangent is not None) for each in given):
+            heard.add(name, options)
+        with listening(None):
             return cls._result(name, function, arguments, options)
-        finally:
-            HEARD.reset(token)
 
     @classmethod
     def _result(
@@ -399,7 +425,7 @@ class EnclosedTensor(Numbers):
         )
 
     __bool__ = __float__ = __int__ = __index__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __eq__ = __ne__ = _refuse
+    __eq__ = __ne__ = __repr__ = __str__ = __format__ = __reduce_ex__ = _refuse
     __hash__ = object.__hash__  # that of the object, not of its numbers: torch keeps parameters in a set
     __array__ = item = tolist = numpy = _refuse
 

@@ -92,7 +92,9 @@ class EnclosedTransitionBatch:
         for name, shape in self._shapes.items():
             if name not in entries:
                 # who listens hears of all that is done with a state, as on tensors
-                none = None if HEARD.get() is None else Ball.exact(np.zeros((positions, columns, *shape)))
+                heard = HEARD.get()
+                unheard = heard is None or name in heard.whole
+                none = None if unheard else Ball.exact(np.zeros((positions, columns, *shape)))
                 entries[name] = EnclosedTensor(state[name].reshape(positions, *shape), none)
         image, following = self._called(latent, entries)
         updates = []
