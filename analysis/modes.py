@@ -112,7 +112,7 @@ class ModesAnalysis(Answer):
         return Finding(
             self.sentence,
             [Rows(columns, rows)],
-            limits="Measured on these sequences; each time was taken once, the first with loading kernels.",
+            limits="Measured on these sequences. Times were taken once. The first includes loading kernels.",
             holds=self.is_demanded,
         )
 

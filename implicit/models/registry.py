@@ -173,7 +173,7 @@ MODELS: dict[str, type[SequenceModel]] = {
 }
 """A row for each model; what is said of it stands on the class."""
 A_MODEL = "SequenceModel; implicit.explicit_model(name, cell, description) makes such a class of a cell"
-"""What to give in place of another object."""
+"""The remedy where something else is given than a model."""
 
 
 def model_names() -> list[str]:

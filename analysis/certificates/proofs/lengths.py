@@ -308,12 +308,12 @@ def _largest_radii(loop: SizedLoop, cover: Cover, share: float, small_radius: fl
 
 
 STATED_SHARE = 0.95  # stated over proved margin: a check in other arithmetic has other roundings
+STATED_RADIUS = 1.05  # stated over proved radius, for the same reason
 COLUMNS = (
     "closed: steps (a set with a token) that lead into their target set. margin: lead of the right answer; "
     f"the certificate states {STATED_SHARE:.0%} of it, since its check rounds otherwise. gain: stretch of a "
     "set in a step. radius: of the sets."
 )
-STATED_RADIUS = 1.05  # stated over proved radius, for the same reason
 AT_ONCE = 256  # steps that are bounded together, so that arrays of derivatives stay small
 
 

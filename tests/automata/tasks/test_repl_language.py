@@ -305,7 +305,7 @@ def test_a_full_reveal_is_complete_at_its_last_value() -> None:
 
 @pytest.mark.parametrize("hidden", [None, "if"])
 def test_revealed_values_alone_are_uncertain(hidden: str | None) -> None:
-    """Of the three tokens that a reveal shows, a name, a space and the value."""
+    """A reveal has three tokens: a name, a space and the value."""
     tasks = (ReplLanguage(3, 1, predict=asked, hidden=hidden) for asked in get_args(Predict)[1:])
     reveals, values = (task.ceiling(90, sequences=8) for task in tasks)
     assert reveals is not None

@@ -126,12 +126,12 @@ class Heard:
 
 
 HEARD: ContextVar[Heard | None] = ContextVar("HEARD", default=None)
-"""What is heard on balls in this context; None if nobody listens."""
+"""Operations on balls in this context are counted here; None where nobody counts them."""
 
 
 @contextmanager
 def listening(heard: Heard | None) -> Iterator[None]:
-    """Let ``heard`` hear of all that is computed on balls meanwhile, or nobody."""
+    """Count the operations on balls meanwhile in ``heard``, or nowhere."""
     token = HEARD.set(heard)
     try:
         yield
@@ -210,7 +210,7 @@ class EnclosedTensor(Numbers):
     def _call(
         cls, name: str, function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
-        """Find the result; what an operation is made of counts as that operation."""
+        """Compute a function on balls, and count it; the parts of which it is made do not count."""
         heard = HEARD.get()
         if heard is None:
             return cls._result(name, function, arguments, options)
