@@ -112,6 +112,7 @@ RECIPES: dict[str, Settings] = {
         **PAIRS_FIRST,
         "steps": 7000,
         "final_steps": 2500,
+        "average_steps": 500,
         "contraction_weight": 0.015,
         "evaluate_every": 100,
     },

@@ -48,6 +48,11 @@ class OptimizerConfig(CheckedConfig):
         default=0.1, ge=0, le=1, description="what the cosine ends at, as a fraction of the peak"
     )
 
+    average_steps: NonNegativeInt = Field(
+        default=0,
+        description="steps before the last one, of the final phase, whose weights are averaged; 0 for none",
+    )
+
     def learning_rate_at(self, step: int, steps: int, falls_after: int | None = None) -> float:
         """Return the learning rate of a step: linear warm-up, then a cosine from the peak to its fraction.
 
@@ -301,6 +306,14 @@ class TrainConfig(CheckedConfig):
         if self.curriculum.growth_accuracy is None or growth is None or growth.final_from is None:
             return self.steps
         return min(self.steps, growth.final_from - 1 + self.curriculum.final_steps)
+
+    def averaged_steps(self, step: int, growth: Growth) -> int:
+        """Return how many steps the mean of weights holds after a step; 0 before averaging begins."""
+        if self.curriculum.growth_accuracy is None:
+            begin = 0
+        else:
+            begin = self.steps if growth.final_from is None else growth.final_from - 1
+        return max(0, step - max(begin, self.last_step(growth) - self.optimizer.average_steps))
 
     def validation_lengths(self) -> tuple[int, ...]:
         """Return the lengths to validate at.

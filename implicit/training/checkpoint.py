@@ -132,7 +132,9 @@ def load_checkpoint(
     model.load_state_dict({name.removeprefix(_MODEL): tensor for name, tensor in parts[_MODEL].items()})
     try:
         description = _read(path, metadata, "optimizer")
-        restore_optimizer(model, optimizer, parts[PREFIX], description, configured=configured)
+        averaging = config is not None and config.averaged_steps(progress.step, progress.growth) > 0
+        options = {"configured": configured, "averaging": averaging}
+        restore_optimizer(model, optimizer, parts[PREFIX], description, **options)
     except InputError as error:
         raise InputError(f"{path}: {error}; {_REMEDY}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):

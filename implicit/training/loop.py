@@ -27,7 +27,7 @@ from implicit.seeded import seeded_code
 from implicit.training.checkpoint import Progress, StoredWeights, load_checkpoint, save_checkpoint
 from implicit.training.evaluation import REPORTED_TOKENS, Convergence, Evaluation, evaluate
 from implicit.training.objective import Loss, Objective, objective
-from implicit.training.optimizers import describe_optimizer, make_optimizer
+from implicit.training.optimizers import describe_optimizer, make_optimizer, take_into_mean
 from implicit.training.progress import ProgressLines, TensorBoard, TrainingStep
 from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, TokenBatch, draw_batch, noise_generator, step_seed
@@ -128,6 +128,8 @@ def take_steps(
             seconds = time.monotonic() - began
             done = replace(done, step=step, tokens=tokens, seconds=seconds, growth=growth)
             last = config.last_step(growth)
+            if averaged := config.averaged_steps(step, growth):
+                take_into_mean(optimizer, averaged, is_last=step == last)
             if lines.due:
                 lines.tell(step, step - first, last, phase.length, result.loss.item(), result.accuracy)
             ends, measured = False, step % config.evaluation.every == 0 or step == last

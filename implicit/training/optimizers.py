@@ -83,6 +83,26 @@ def make_optimizer(config: TrainConfig, model: nn.Module) -> Optimizer:
     return MuonAndAdamW(matrices, others, settings.betas, settings.weight_decay)
 
 
+_MEAN = "mean_of_weights"
+"""Beside the moments of a parameter: the mean of its last values."""
+
+
+@torch.no_grad()
+def take_into_mean(optimizer: Optimizer, count: int, *, is_last: bool) -> None:
+    """Take parameters into their means over ``count`` steps; at the last one they become these.
+
+    Where the rate is still high, weights go around what they are learning, and their mean is nearer to it
+    (Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging"). Means are stored and
+    restored with the optimiser's state. A parameter without a state has not moved.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if state := optimizer.state.get(parameter):
+                mean = state[_MEAN] = parameter.lerp(state.get(_MEAN, parameter), 1 - 1 / count)
+                if is_last:
+                    parameter.copy_(mean)
+
+
 PREFIX = "optimizer."
 
 
@@ -121,10 +141,12 @@ def restore_optimizer(
     description: Mapping[str, Any],
     *,
     configured: bool = False,
+    averaging: bool = False,
 ) -> None:
     """Undo `describe_optimizer`, for an optimiser of the same class on a model with the same parameters.
 
-    One that was ``configured``, by `make_optimizer`, takes moments and steps alone, and keeps its options.
+    One that was ``configured``, by `make_optimizer`, takes moments and steps alone, means where it is
+    ``averaging``, and keeps its options.
     """
     if description["class"] not in (_class(optimizer), type(optimizer).__qualname__):  # as it was stored once
         raise InputError(f"the optimiser was {description['class']}, not {_class(optimizer)}")
@@ -153,7 +175,7 @@ def restore_optimizer(
     ]
     if configured:
         groups = optimizer.state_dict()["param_groups"]
-        _check_moments(optimizer, state)
+        _check_moments(optimizer, state, averaging=averaging)
     further = _from_json(description.get("further", {}), tensor)
     if unread:
         raise InputError(f"tensor {min(unread)!r} is unexpected")
@@ -169,8 +191,9 @@ def restore_optimizer(
 _OF_STEPS = (torch.float32, torch.float64)  # the default dtype where the run began decides
 
 
-def _check_moments(optimizer: Optimizer, state: Mapping[int, Any]) -> None:
+def _check_moments(optimizer: Optimizer, state: Mapping[int, Any], *, averaging: bool) -> None:
     """Refuse another state than AdamW and Muon have of each parameter after a step, or none before."""
+    mean = {_MEAN} if averaging else set()
     places = [
         (parameter, {"momentum_buffer"} if "momentum" in group else {"step", "exp_avg", "exp_avg_sq"})
         for group in optimizer.param_groups
@@ -178,7 +201,7 @@ def _check_moments(optimizer: Optimizer, state: Mapping[int, Any]) -> None:
     ]
     for number, held in state.items():
         parameter, names = places[number]
-        if not isinstance(held, dict) or set(held) != names:
+        if not isinstance(held, dict) or set(held) != names | mean:
             raise InputError(f"the state of a parameter does not hold {', '.join(sorted(names))} alone")
         for name, value in held.items():
             wanted = torch.empty(()) if name == "step" else parameter

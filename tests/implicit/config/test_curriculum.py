@@ -208,3 +208,6 @@ def test_a_warm_up_that_reaches_into_the_final_phase_is_kept() -> None:
 def test_final_steps_have_to_fit() -> None:
     with pytest.raises(InputError, match="final_steps is 501; give at most steps, 500"):
         small_config(steps=500, growth_accuracy=0.9, final_steps=501)
+    averaging = small_config(steps=500, growth_accuracy=0.9, final_steps=40, average_steps=99)
+    told = [averaging.averaged_steps(step, Growth(final_from=11)) for step in (10, 11, 50)]
+    assert (averaging.averaged_steps(490, Growth()), told) == (0, [0, 1, 40])  # of the final phase at most

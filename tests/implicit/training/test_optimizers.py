@@ -1,15 +1,22 @@
 """Muon with AdamW beside it: the steps of torch's own two, stored and restored; which parameter has which."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW, Muon
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.run import TrainConfig
 from implicit.runs.loading import initial_model
+from implicit.train import train
+from implicit.training.evaluation import evaluate
 from implicit.training.optimizers import MuonAndAdamW, make_optimizer
+from implicit.training.progress import TrainingStep
+from implicit.training.streams import Stream
 from tests.small_models import small_config
 
 BETAS, DECAY = (0.9, 0.95), 0.1
@@ -92,3 +99,24 @@ def test_muon_has_the_matrices_between_embedding_and_head(name: str, expected: s
 def test_a_model_without_matrices_is_refused() -> None:
     with pytest.raises(InputError, match=r"^algorithm is Muon, and lstm has no matrices for it; give AdamW$"):
         make_optimizer(of("lstm"), nn.Embedding(2, 3))
+
+
+@pytest.mark.parametrize("algorithm", ["AdamW", "Muon"])
+def test_the_weights_of_the_last_steps_are_averaged_and_measured(algorithm: str, tmp_path: Path) -> None:
+    weights: list[dict[str, Tensor]] = []
+
+    def keep(step: TrainingStep) -> None:
+        weights.append({name: part.detach().clone() for name, part in step.model.named_parameters()})
+
+    given: dict[str, Any] = {"steps": 6, "algorithm": algorithm, "evaluate_every": 3}
+    config = small_config(**given)
+    train(config, tmp_path / "last", progress=False, callback=keep)
+    run = train(config.updated(average_steps=3), tmp_path / "mean", progress=False)
+    for name, part in run.model.named_parameters():
+        torch.testing.assert_close(part, sum(each[name] for each in weights[3:]) / 3)
+    (measured,) = run.metrics[-1]["validation"].values()
+    batches: dict[str, Any] = {"sequences": config.evaluation.sequences, "batch_size": config.batch_size}
+    found = evaluate(
+        run.model, run.task, config.length, **batches, seed=0, stream=Stream.VALIDATION, number=(6,)
+    )
+    assert measured["accuracy"] == found.accuracy

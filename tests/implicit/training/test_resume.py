@@ -35,7 +35,7 @@ print(kill_at_every_instant(Path(sys.argv[1]), lambda out: train(config, out, pr
 
 
 EACH: dict[str, Any] = {"length": 5, "warmup_steps": 2, "carried_share": 0.9}
-EACH |= {"evaluate_every": 2, "evaluation_sequences": 2, "checkpoint_every": 3}
+EACH |= {"average_steps": 4, "evaluate_every": 2, "evaluation_sequences": 2, "checkpoint_every": 3}
 
 
 @pytest.fixture
