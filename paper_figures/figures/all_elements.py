@@ -67,7 +67,7 @@ FIGURE = pf.Figure(
     panels=[
         pf.Marks(f"sequence_accuracy@{LENGTH}", "sequences\nright", xlim=(-0.05, 1.05), ticks=(0, 0.5, 1)),
         pf.Marks("million_tokens_to_90", "tokens to 0.9,\nmillions"),
-        pf.Marks("minutes", "training,\nminutes", ticks=(0, 15, 30)),
+        pf.Marks("minutes", "training,\nminutes", ticks=(0, 30, 60)),
     ],
     label=lambda settings: f"{settings['task']}, {model_label(settings['model'])}",
 )
