@@ -15,8 +15,6 @@ from types import ModuleType
 from typing import Any
 
 from pydantic.fields import FieldInfo
-from rich.console import Console
-from rich.table import Table
 
 from automata.errors import InputError, printable
 from automata.tasks.registry import TASKS
@@ -304,10 +302,11 @@ def _with_initial_weights(
 def _print_names() -> None:
     named: dict[str, Mapping[str, Any]] = {"task": TASKS, "model": MODELS}
     for title, entries in named.items():
-        table = Table(title, "what it stands for", box=None, padding=(0, 2, 0, 0))
+        width = max(map(len, entries)) + 2
+        print(f"{title:<{width}}what it stands for")
         for entry in entries.values():
-            table.add_row(entry.name, entry.description)
-        Console().print(table, "")
+            print(f"{entry.name:<{width}}{entry.description}")
+        print()
 
 
 class _CallableModule(ModuleType):

@@ -41,10 +41,13 @@ def test_every_example_is_shown_as_it_is(file: Path) -> None:
     assert any(quoted(file.name) in page(name.name) for name in (ROOT / "docs").glob("*.md"))
 
 
-def test_the_code_on_language_models_runs_in_its_order(tmp_path: Path, capsys: Captured) -> None:
+def test_the_code_on_language_models_runs_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = python_in("language_models.md")
     assert len(blocks) == 4
-    names: dict[str, Any] = {"folder": tmp_path / "model"}
+    names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)
     options = TrainingArguments(str(tmp_path / "trained"), use_cpu=True, report_to=[], weight_decay=0.1)
