@@ -23,6 +23,7 @@ from implicit.language.stored_models import load_model
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     HASHES,
+    has_hashes,
     identity,
     read_json,
     refuse_links,
@@ -58,6 +59,7 @@ class PretrainFolder:
         self.model, self.tokenizer = path / "model", path / "tokenizer"
         self.config = path / "config.json"  # written last of what a run begins with
         self.new_checkpoint = path / ".checkpoint.new"  # not yet whole
+        self.new_model = path / ".model.new"
 
     @property
     def begun(self) -> bool:
@@ -93,8 +95,9 @@ class PretrainFolder:
 
     def held(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training here: `implicit.runs.folder.held`."""
-        for name in (self.model.name, self.tokenizer.name, self.new_checkpoint.name, "tensorboard"):
-            refuse_links(self.path, name)
+        for part in (self.model, self.new_model, self.tokenizer, self.new_checkpoint):
+            refuse_links(self.path, part.name)
+        refuse_links(self.path, "tensorboard")
         return held(self.path, lambda: self.begun)
 
     def begin(
@@ -111,6 +114,8 @@ class PretrainFolder:
                         f"{self.path} holds a run whose {name} is {_short(before.get(name))}, not "
                         f"{_short(made_of[name])}; give another --out, or the configuration of that run"
                     )
+            if self.model.exists() and not (self.finished or has_hashes(self.model)):
+                raise InputError(f"{self.model} is no model of this run, which needs the name; move it away")
             for step, found in self._checkpoints(others=True).items():
                 if step == config.steps or step % config.checkpoint_every == 0:
                     raise InputError(
@@ -155,8 +160,11 @@ class PretrainFolder:
         self.remove_checkpoints(kept=step)
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Write the result, and remove the checkpoints."""
-        write_hashes(self.model, "*.safetensors")
+        """Put the new model in its place, write the result, and remove the checkpoints."""
+        write_hashes(self.new_model, "*.safetensors")
+        if self.model.exists():
+            shutil.rmtree(self.model)
+        os.replace(self.new_model, self.model)
         write_json(self.result, result)
         self.remove_checkpoints()
 

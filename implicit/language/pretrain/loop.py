@@ -391,10 +391,12 @@ def _finish(
         "distributed": accelerator.distributed_type.value,
     }
     if accelerator.is_main_process:
-        with writing(folder.model):
-            run.language_model.save_pretrained(folder.model, state_dict=weights)
+        if folder.new_model.exists():
+            shutil.rmtree(folder.new_model)
+        with writing(folder.new_model):
+            run.language_model.save_pretrained(folder.new_model, state_dict=weights)
             tokenizer.model_max_length = config.length  # what the harness reads at once
-            tokenizer.save_pretrained(folder.model)
+            tokenizer.save_pretrained(folder.new_model)
         folder.finish(result)
     accelerator.wait_for_everyone()
     return result

@@ -317,6 +317,24 @@ def test_a_way_that_balls_do_not_go_is_refused_where_no_point_shows_it(
         prove_explicit(_of(Sly(ModelConfig(vocabulary_size=2, output_size=2)), run, PARITY), SMALL)
 
 
+def test_a_step_that_mixes_the_states_of_a_batch_is_refused(run: Run) -> None:
+    class Across(Parity):
+        name = "across"
+
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            self.mix = torch.nn.Parameter(torch.zeros(()))
+
+        def update(self, state: State, inputs: Tensor) -> State:
+            after = super().update(state, inputs)["sum"]
+            return {"sum": after + self.mix * (after - after.mean(0))}  # alone, its one entry stays
+
+    model = Across(ModelConfig(vocabulary_size=2, output_size=2))
+    model.mix.data.fill_(0.01)
+    with pytest.raises(InputError, match="sum is another with a batch of states than with each alone"):
+        prove_explicit(_of(model, run, PARITY), SMALL)
+
+
 def test_a_wrong_answer_is_not_proved_right(run: Run) -> None:
     names = run.task.token_names, run.task.target_names
     wrong = WordProblem([[1, 0], [0, 1]], 0, *names, name="wrong")

@@ -319,27 +319,39 @@ def compare_in_batches(
     inputs: Tensor,
     on_balls: Heard | None = None,
 ) -> None:
-    """Refuse a function that does something else with a batch of states than with the first of them alone.
+    """Refuse a function that does something else with a batch of states than with each of them alone.
 
     It is called with and without the leading axis of states and inputs. InputError if other functions are
-    called, than on balls too where they were heard, or one without a form on balls.
+    called, than on balls too where they were heard, or one without a form on balls, or if a batch of all
+    states has other values than each of them alone.
     """
 
-    def of(take: Callable[[Tensor], Tensor]) -> _AsSmooth:
+    def of(rows: int | slice) -> tuple[_AsSmooth, dict[str, Tensor]]:
         watched = _AsSmooth()
         with forward_ad.dual_level():
-            taken = {name: take(part) for name, part in state.items()}
+            taken = {name: part[rows] for name, part in state.items()}
             duals = {
                 name: forward_ad.make_dual(part, torch.zeros_like(part)) if part.is_floating_point() else part
                 for name, part in taken.items()
             }
-            watched.reading(function)(duals, take(inputs))
-        return watched
+            found = watched.reading(function)(duals, inputs[rows])
+            parts = found if isinstance(found, Mapping) else {"what is read": found}
+            return watched, {name: forward_ad.unpack_dual(part).primal for name, part in parts.items()}
 
-    alone = of(lambda part: part[0])
-    _check_heard(alone, alone.heard if on_balls is None else on_balls, "on tensors", "on balls")
-    for batch in (of(lambda part: part), of(lambda part: part[:1])):
-        _check_heard(batch, alone.heard, "with a batch", "with one state")
+    alone = [of(row) for row in range(len(inputs))]
+    heard = alone[0][0].heard
+    for reading, _ in alone:
+        _check_heard(reading, heard if on_balls is None else on_balls, "on tensors", "on balls")
+    for rows in (slice(None), slice(1)):
+        batch, values = of(rows)
+        _check_heard(batch, heard, "with a batch", "with one state")
+        for name, value in values.items():
+            expected = torch.stack([parts[name] for _, parts in alone[rows]])
+            if value.shape != expected.shape or not torch.allclose(value, expected, rtol=1e-9, atol=1e-9):
+                raise InputError(
+                    f"{name} is another with a batch of states than with each alone; write a step that takes "
+                    "each state for itself"
+                )
 
 
 def _check_heard(reading: _AsSmooth, other: Heard, there: str, here: str, times: int = 1) -> None:

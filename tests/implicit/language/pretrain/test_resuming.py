@@ -1,6 +1,7 @@
 """Pretraining that is killed, started again, or ended by what is not finite."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,13 @@ def test_a_run_killed_while_it_is_stored_ends_with_the_same_model(
         patch.setattr(PretrainFolder, "finish", killed)
         with pytest.raises(KeyboardInterrupt):
             train(config, run)
+    own = run / "model" / "notes.txt"
+    own.parent.mkdir()
+    own.write_text("the user's")
+    with pytest.raises(InputError, match="model is no model of this run, which needs the name; move it away"):
+        train(config, run)
+    assert own.read_text() == "the user's"
+    shutil.rmtree(own.parent)
     assert told(train(config, run)) == told(json.loads((whole / "result.json").read_text()))
     assert_same_model(whole, run)
 
