@@ -27,7 +27,7 @@ def test_theorem1_holds_on_stored_runs(name: str) -> None:
     run = load_run(name)
     model = in_double_precision(run.model)
     tokens, _ = sample_sequences(run.task, 4, 24, SEED)
-    visited = visited_states(model, tokens, 4)
+    visited = visited_states(model, tokens, 2)
     for token in {one.token for one in visited}:
         here = [one.state for one in visited if one.token == token]
         transition = model.transition(token)
