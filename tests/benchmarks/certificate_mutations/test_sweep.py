@@ -29,8 +29,8 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 from tests.analysis.lines import Content, Lines
 from theory import layer_jacobians, solve_fixed_point
 
-COUNTS = {"explicit": 600, "pairs": 80, "words": 120, "every length": 100}
-COUNTS |= {"image balls": 50, "executed": 120}
+COUNTS = {"explicit": 300, "pairs": 80, "words": 60, "every length": 50}
+COUNTS |= {"image balls": 50, "executed": 60}
 ANSWERS = ("words", "every length")
 
 
@@ -78,7 +78,7 @@ def test_a_checker_that_looks_away_is_found_out(
 ) -> None:
     monkeypatch.setattr(checker, method, lambda *_: None)
     target, judge = made[kind]
-    assert len(sweep(target, 80, seed=0, judge=judge).faults) >= 1
+    assert any(sweep(target, count, seed=0, judge=judge).faults for count in (25, 80))  # most need 25
 
 
 def test_states_that_are_not_visited_are_found_out(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
