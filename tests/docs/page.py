@@ -59,9 +59,9 @@ def run_module(arguments: Sequence[str]) -> int:
 SHORT = {
     "implicit.train": "--steps 2 --warmup-steps 1 --batch-size 4 --length 8 --evaluation-sequences 4",
     "analysis.extraction": "--sequences 8 --length 8 --fresh-words 4",
-    "analysis.jacobian": "--sequences 2 --length 6 --states 4",
+    "analysis.jacobian": "--sequences 2 --length 6 --states 2",
     "analysis.check_certificate": "--processes 1",
-    "analysis.certify": "--sequences 2 --length 8 --states 4",
+    "analysis.certify": "--sequences 2 --length 8 --states 3",
     "analysis.length_generalization": "--sequences 4 --lengths 4 8",
 }
 """Flags that shorten a command: of a flag that is given twice, the last counts."""

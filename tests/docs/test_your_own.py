@@ -244,12 +244,13 @@ def test_certificates_of_a_cell(run_page: Run, capsys: Captured) -> None:
     printed = capsys.readouterr().out
     assert " ".join(printed.split()).count("No independent check exists for this cell") == 1
     assert "model: implicit-deltanet, with weights of SHA-256 " in printed
-    assert "- exactly one fixed point in a ball around the latent: at 4\n" in printed
+    assert "- exactly one fixed point in a ball around the latent: at 3\n" in printed
     content = json.loads(Path("out/parity-deltanet/certify/certificate.json").read_text())
     (claim,) = content["claims"]
     boxes = claim["summary"].pop("range")
-    assert claim["summary"] == dict.fromkeys(claim["summary"], 4)
-    assert 0 <= boxes <= 4  # some are smaller than the distance between float32 numbers, and do not count
+    assert claim["summary"].pop("non_linear") == 2  # one state of three is the only one of its token
+    assert claim["summary"] == dict.fromkeys(claim["summary"], 3)
+    assert 0 <= boxes <= 3  # some are smaller than the distance between float32 numbers, and do not count
     content = json.loads(Path("runs/proved-leaky/analysis/certify/certificate.json").read_text())
     assert "No independent check exists" in content["claims"][0]["statements"]["meaning"]
     unknown = ["runs/proved-leaky/analysis/certify/certificate.json", "runs/proved-leaky"]
