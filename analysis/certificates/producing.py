@@ -68,7 +68,7 @@ class Found(Answer, ABC):
         if claims:
             known = claims[0].models
             limits.append(
-                f"verify it: python -m analysis.check_certificate certificate.json {self.run.name}"
+                "verify it: python -m analysis.check_certificate CERTIFICATE RUN (this file, this run)"
                 if self.run.model in known
                 else f"no independent check exists for this cell; one does for {', '.join(known)}"
             )

@@ -56,7 +56,7 @@ BALL_ARITHMETIC = Need(
     # an explicit model needs a form written by hand; of an implicit one, what its cell calls decides
     lambda model: is_mamba2(model) or (isinstance(model, CellStack) and model.implicit is not None),
     "of which there is no ball-arithmetic form",
-    "give the run of an implicit model of a cell, or of a mamba2",
+    "give the run of an implicit model of a cell, or of a mamba2; elman, gru and lstm take --claim lengths",
 )
 
 

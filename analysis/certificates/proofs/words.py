@@ -89,7 +89,7 @@ def enclosed_loop(model: FixedPointModel) -> Loop:
     if loop.state_size > LARGEST_STATE:
         raise InputError(
             f"the state of the model has {loop.state_size} numbers; give a run of at most "
-            f"{LARGEST_STATE}, such as parity-small"
+            f"{LARGEST_STATE}, such as parity-small, or train with a smaller --d-model, --expand or --d-state"
         )
     if isinstance(loop, EnclosedAnyLoop):  # refuse code that is another function on balls than on tensors
         drawn = np.random.default_rng(0)
