@@ -16,7 +16,7 @@ class Aim(NamedTuple):
     runs: int
 
 
-AIMS = {"A5": Aim(0.95, 4), "S5": Aim(0.9, 3)}
+AIMS = {"A5": Aim(0.95, 4), "S5": Aim(0.9, 4)}
 CONTROL = {"learning_rate": 1e-2, "d_model": 128, "steps": 20_000}
 """The LSTM's settings. The rate 1e-2 did better than 3e-3 in validation on A5, seed 0."""
 
@@ -38,13 +38,13 @@ FIGURE = pf.Figure(
     section="Training",
     claim=pf.Claim(
         "one implicit layer, trained on at most 40 tokens, answers sequences of 128 tokens without an error: "
-        "0.95 of them in four seeds of five on A5, 0.9 in three of three on S5, with all elements as tokens",
+        "0.95 of them in four seeds of five on A5, 0.9 in four of five on S5, with all elements as tokens",
         pf.OURS,
         _judge,
     ),
     runs=(
         pf.Grid({"model": ["implicit-mamba2"], "task": ["A5"], "seed": range(5)}),
-        pf.Grid({"model": ["implicit-mamba2"], "task": ["S5"], "seed": range(3)}),
+        pf.Grid({"model": ["implicit-mamba2"], "task": ["S5"], "seed": range(5)}),
         pf.Grid({"model": ["lstm"], "task": ["A5"], "seed": range(3)}, CONTROL),
     ),
     measure=(
