@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _bounded(config: TrainConfig, last: Mapping[str, Any]) -> str | None:
-    """What to say of training that ended before its self-iterations were free."""
+    """Return a remedy if training ended in the bounded phase, else None."""
     curriculum = config.curriculum
     if last.get("phase") != "bounded" or last["step"] > curriculum.bounded_steps:
         return None

@@ -132,9 +132,8 @@ class Task(ABC):
     _specification: Specification | None = None
 
     def __repr__(self) -> str:
-        return printable(
-            f"<{type(self).__name__} {self.name}: {self._told_sizes}>"
-        )  # a name may be a stranger's
+        # a name may be a stranger's
+        return printable(f"<{type(self).__name__} {self.name}: {self._told_sizes}>")
 
     @property
     def _told_sizes(self) -> str:

@@ -141,8 +141,10 @@ def listening(heard: Heard | None) -> Iterator[None]:
 
 def operation(name: str) -> Any:
     """Return what names of one operation share, in place or not; None if it computes no number."""
-    plain = name.replace("__i", "__", 1) if name.startswith("__i") else name
-    name = plain if plain.endswith("__") else plain.removesuffix("_")
+    if name.startswith("__i"):
+        name = name.replace("__i", "__", 1)
+    elif not name.endswith("__"):
+        name = name.removesuffix("_")
     if name in TAKES_NUMBERS:
         return "pow"
     return None if name in UNCHANGED or name.endswith("_like") else OPERATIONS.get(name)
