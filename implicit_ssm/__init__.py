@@ -67,4 +67,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
 from implicit_ssm.own import require
 from implicit_ssm.version import __version__
 
+typed: str | None = None
+"""The beginning of the command as its user typed it, if that is not ``python -m``."""
+
 __all__ = ["__version__", "require"]

@@ -10,6 +10,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import implicit_ssm
 from implicit_ssm import leave_current_folder
 
 COMMANDS = {
@@ -51,6 +52,7 @@ def main() -> int:
         print(f"error: command {name!r} is unknown; give one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     _find_ours_first()
+    implicit_ssm.typed = f"implicit-ssm {name} "
     sys.argv[1:] = given[words:]
     runpy.run_module(COMMANDS[name][0], run_name="__main__", alter_sys=True)
     return 0

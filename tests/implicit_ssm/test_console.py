@@ -40,6 +40,9 @@ def test_commands_run_beside_modules_of_the_same_names(users_folder: Path) -> No
     asked = run_python(users_folder, RUN, "ask", "extraction", "runs/nowhere", first=True)
     assert asked.returncode == 2
     assert asked.stderr.startswith("error: run runs/nowhere does not exist"), asked.stderr
+    listed = run_python(users_folder, RUN, "ask", first=True).stdout
+    assert listed.startswith("implicit-ssm ask … ")
+    assert "\njacobian RUN " in listed
 
 
 def test_in_a_run_folder_nothing_of_it_is_imported(tmp_path: Path) -> None:
