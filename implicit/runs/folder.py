@@ -283,7 +283,10 @@ class RunFolder:
                 ("a finished", "") if self.finished else ("an unfinished", "these values to go on, or ")
             )
             has = f"out is {self.path}, where {held} run has {', '.join(told)}"
-            raise InputError(f"{has}; give {go_on}another folder")
+            more = ""
+            if self.finished and here["steps"] > there["steps"]:
+                more = f"; --initial-weights {self.path} begins that with the weights trained here"
+            raise InputError(f"{has}; give {go_on}another folder{more}")
 
     def read_metrics(self) -> list[Metrics]:
         """Return the metrics, one entry per evaluation."""

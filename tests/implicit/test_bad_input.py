@@ -53,6 +53,7 @@ FLAGS = {
     f"{NEW} --out /proc/new": "/proc/new: no such file or directory",
     "--resume --out new": "out is new, which holds no run to resume",
     "--resume --out run --seed 7": "out is run, where a finished run has seed 0 (here 7); give another",
+    "--resume --out run --steps 9": "(here 9); give another folder; --initial-weights run begins that with",
     f"{NEW} --out run": "size d_model 4 (here 32)",
 }
 
