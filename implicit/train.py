@@ -26,7 +26,7 @@ from implicit.command_line import (
     run_command,
 )
 from implicit.config.flat import flat_fields, groups
-from implicit.config.recipes import recipe
+from implicit.config.recipes import RECIPES, recipe
 from implicit.config.references import named_code
 from implicit.config.run import TrainConfig
 from implicit.models.interface import FixedPointModel
@@ -92,6 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
     last = run.metrics[-1]
     shortfall = run_shortfall(run) if was_finished else None  # else `train` warned
+    general = None if was_finished or config.task in [*RECIPES] else _GENERAL
     accuracies = ", ".join(
         f"{measured['accuracy']:.4f} at length {length}{_baseline(measured)}"
         for length, measured in last["validation"].items()
@@ -100,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{run.path} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}{_length(last)}, "
         f"validation accuracy {accuracies}"
-        + "".join(f"; {why}" for why in (run_ending(run), shortfall, _bounded(config, last)) if why)
+        + "".join(f"; {why}" for why in (run_ending(run), shortfall, _bounded(config, last), general) if why)
     )
     print(printable(told))
 
@@ -120,6 +121,7 @@ def _parameters(config: TrainConfig) -> int:
     return initial_model(config, config.build_task()).parameter_count()
 
 
+_GENERAL = "no recipe exists for this task: settings not given were general ones"
 _FINISHED_BEFORE = "was finished before, and nothing was trained (another --out begins a new run)"
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
@@ -15,7 +14,6 @@ from torch.optim import Optimizer
 from automata.checks import check_type, shown
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
-from implicit.config.recipes import RECIPES
 from implicit.config.references import AnyModel
 from implicit.config.run import InitialWeights, TrainConfig
 from implicit.models.interface import SequenceModel
@@ -193,8 +191,6 @@ def train(
             folder.check_same(config, own.given)
         else:
             folder.begin(config, own.given)
-            if progress and config.task not in [*RECIPES]:
-                print("no recipe exists for this task: settings not given are general ones", file=sys.stderr)
         if not folder.finished:
             options = progress, tensorboard, baselines, callback
             with noted_termination() as asked_to_stop:  # after the last step, the run is finished first
