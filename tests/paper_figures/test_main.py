@@ -209,6 +209,16 @@ BAD_INPUT = {
 }
 
 
+def test_a_list_in_a_file_has_a_line_for_each_figure_and_no_padding(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(command.main, ["jacobians", "published", "--list"]) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading == "figure\tclaim\tverdict\tcost of a rerun"
+    assert [row.split("\t")[0] for row in rows] == ["jacobians", "published"]
+    assert not any("  " in row for row in rows)
+
+
 @pytest.mark.parametrize(("argv", "sentence"), BAD_INPUT.values(), ids=BAD_INPUT)
 def test_refuses_bad_input(argv: list[str], sentence: str, tmp_path: Path, refuses: Refuses) -> None:
     file = tmp_path / "file"
