@@ -138,7 +138,10 @@ class AgreementAnalysis(Answer):
         if found := several if self.is_demanded else self.searches:
             rows.append(Rows(SEARCHED, [row for search in found for row in search.rows(self.state_names)]))
         searched = f"; {len(several)} of {len(self.searches)} example tokens have several fixed points"
-        less = f"less than {DEMANDED:.1%} of the tokens agree between the modes"
+        less = (
+            f"less than {DEMANDED:.1%} of the tokens agree between the modes; where they differ, trust the "
+            "sequential one, whose answer model(tokens) gives (docs/when_modes_agree.md)"
+        )
         return Finding(
             self.sentence + (searched if self.searches else ""),
             rows,
