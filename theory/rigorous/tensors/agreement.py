@@ -22,6 +22,7 @@ from theory.pure_maps import called
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import unit_vectors
 from theory.rigorous.tensors.enclosed_tensor import (
+    ASKING,
     NAMES,
     EnclosedTensor,
     Heard,
@@ -147,8 +148,8 @@ class _AsSmooth(AsReal):
         name = NAMES[function] if function in NAMES else getattr(function, "__name__", str(function))
         if name in ("__get__", "__set__"):  # an attribute
             name = getattr(getattr(function, "__self__", None), "__name__", name)
-        own = getattr(EnclosedTensor, name, None)
-        if function not in NAMES and operation(name) is None and own in (None, EnclosedTensor._refuse):
+        refused = name in ASKING or not hasattr(EnclosedTensor, name)
+        if function not in NAMES and operation(name) is None and refused:
             self.unknown.append(name)
         self.heard.add(name, options)
 
@@ -377,7 +378,7 @@ def _same(name: str, number: Array, ball: Ball, unit: float, known: NDArray[np.b
         worst = np.unravel_index(int(excess.argmax()), excess.shape)
         raise InputError(
             f"entry {worst[0]} of {name} is {number[worst]:.17g} on tensors, {ball.midpoint[worst]:.17g} on "
-            "balls; write one formula for both, in float64, that is finite at the states"
+            "balls; write one formula for both, without isinstance, in float64, that is finite at the states"
         )
 
 
@@ -411,5 +412,7 @@ def _differentiated(
                 torch.eye(columns, size, dtype=z.dtype), tangents
             )
     except RuntimeError as fault:
+        if "data pointer" in str(fault):
+            raise InputError("Φ or G calls NumPy or .numpy(); make constants before, as tensors") from fault
         raise InputError(f"Φ or G has no derivative: {' '.join(str(fault).split())}") from fault
     return [value[0] for value in values], slopes, used[0]

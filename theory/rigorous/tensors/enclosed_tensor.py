@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -35,9 +36,9 @@ def _words(line: str) -> frozenset[str]:
 UNCHANGED = _words("to float double half bfloat16 cpu cuda type_as positive __pos__ requires_grad_")
 """Methods that change no real number."""
 REARRANGING = _words(
-    "reshape view flatten unflatten squeeze unsqueeze transpose swapaxes permute movedim expand "
-    "expand_as repeat repeat_interleave tile broadcast_to chunk split tensor_split unbind "
-    "select narrow index_select gather take_along_dim flip roll diagonal ravel t view_as "
+    "reshape view flatten unflatten squeeze unsqueeze transpose swapaxes swapdims permute movedim "
+    "moveaxis expand expand_as repeat repeat_interleave tile broadcast_to chunk split tensor_split unbind "
+    "select narrow index_select masked_select gather take_along_dim flip roll diagonal ravel t view_as "
     "reshape_as __getitem__ contiguous clone detach"
 )
 """Functions that only move entries."""
@@ -65,10 +66,24 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(("matmul", "__matmul__", "mm", "mv", "bmm", "dot"), on_balls.matmul),
     "__rmatmul__": lambda x, other: on_balls.matmul(other, x),
     "sum": on_balls.summed,
+    **dict.fromkeys(("addmv", "addmm", "baddbmm"), on_balls.add_product),
+    "addcmul": lambda x, left, right, *, value=1: on_balls.added(x, left.times(right), alpha=value),
+    **dict.fromkeys(("max", "maximum"), on_balls.maximum),
+    **dict.fromkeys(("min", "minimum"), partial(on_balls.maximum, sign=-1.0)),
+    "clamp_max": lambda x, bound: on_balls.clamp(x, max=bound),
+    **{
+        name: partial(on_balls.filled, getattr(torch, name))
+        for name in ("tril", "triu", "diag", "diag_embed")
+    },
+    "pad": lambda x, pad, mode="constant", value=None: on_balls.filled(
+        functional.pad, x, list(pad), mode, number=value
+    ),
+    "masked_fill": lambda x, mask, value: on_balls.where(mask, type(x).constant(value), x),
     **dict.fromkeys(("clamp", "clip", "clamp_min"), on_balls.clamp),
     **dict.fromkeys(("outer", "ger"), lambda x, other: on_balls.column(x).times(other)),
     "ones_like": on_balls.like(1.0),
     "zeros_like": on_balls.like(0.0),
+    "full_like": lambda x, fill_value, **_options: on_balls.like(float(fill_value))(x),
     **dict.fromkeys(("abs", "absolute", "__abs__"), lambda x: x.mapped(*RULES["abs"])),
     "__rpow__": lambda x, base: on_balls.power(type(x).constant(base), x),
     "dropout": on_balls.dropout,
@@ -204,7 +219,14 @@ class EnclosedTensor(Numbers):
         """Do what a function of PyTorch does, on balls."""
         name = NAMES.get(function)
         if name is None:
-            raise _no_form(getattr(function, "__name__", str(function)))
+            name = getattr(function, "__name__", str(function))
+            writes = name == "__setitem__" or name.startswith("__i") or name.endswith("_")
+            if writes and isinstance(arguments[0], torch.Tensor):
+                raise InputError(
+                    f"torch.{name} writes balls into a constant tensor; begin with torch.zeros_like(h) or "
+                    "h.new_zeros(...), or join the parts by torch.stack or torch.cat"
+                )
+            raise _no_form(name)
         given = {key: entry for key, entry in (options or {}).items() if not (key == "out" and entry is None)}
         return cls._call(name, function, arguments, given)
 
@@ -242,6 +264,8 @@ class EnclosedTensor(Numbers):
             exponent = arguments[1]
             return power(cls.constant(arguments[0]), exponent)
         if name == "where":
+            if function == torch.Tensor.where:  # the condition comes second
+                arguments = (arguments[1], arguments[0], *arguments[2:])
             return OPERATIONS[name](arguments[0], *map(cls.constant, arguments[1:]))
         convert = cls.constant if name in BINARY else cls._if_tensor
         if name in UNCHANGED:
@@ -265,7 +289,10 @@ class EnclosedTensor(Numbers):
 
     @classmethod
     def _if_tensor(cls, argument: Any) -> Any:
-        return cls.constant(argument) if isinstance(argument, torch.Tensor | Numbers) else argument
+        mask = isinstance(argument, torch.Tensor) and argument.dtype is torch.bool
+        return (
+            argument if mask or not isinstance(argument, torch.Tensor | Numbers) else cls.constant(argument)
+        )
 
     @classmethod
     def _rearrange(
@@ -400,16 +427,8 @@ class EnclosedTensor(Numbers):
         """Return True: they are real numbers."""
         return True
 
-    def new_zeros(self, *shape: Any, **_options: object) -> torch.Tensor:
-        """Return zeros."""
-        return torch.zeros(*shape, dtype=torch.float64)
-
-    def new_ones(self, *shape: Any, **_options: object) -> torch.Tensor:
-        """Return ones."""
-        return torch.ones(*shape, dtype=torch.float64)
-
     def __len__(self) -> int:
-        return self.shape[0] if self.ndim else self._refuse()
+        return self.shape[0] if self.ndim else self.item()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self[i] for i in range(len(self)))
@@ -420,16 +439,40 @@ class EnclosedTensor(Numbers):
     def __setitem__(self, index: Any, numbers: Any) -> None:
         self._assign(numbers, self._places[_known(index)])
 
-    def _refuse(self, *_arguments: object) -> NoReturn:
+    __hash__ = object.__hash__  # that of the object, not of its numbers: torch keeps parameters in a set
+
+
+ASKING = _words(
+    "__bool__ __float__ __int__ __index__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __repr__ __str__ "
+    "__format__ __reduce_ex__ __array__ item tolist numpy"
+)
+"""Methods that are refused, as they ask for numbers."""
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object) -> NoReturn:
         raise InputError(
-            "a condition, an index or a conversion asks for a number that is known only up to a radius; "
-            "write the function without it"
+            f"a condition, an index or a conversion ({name}) asks for a number that is known only up to a "
+            "radius; use torch.clamp, torch.maximum or a mask made before, and torch.stack for torch.tensor"
         )
 
-    __bool__ = __float__ = __int__ = __index__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __eq__ = __ne__ = __repr__ = __str__ = __format__ = __reduce_ex__ = _refuse
-    __hash__ = object.__hash__  # that of the object, not of its numbers: torch keeps parameters in a set
-    __array__ = item = tolist = numpy = _refuse
+    return refuse
+
+
+for _name in ASKING:
+    setattr(EnclosedTensor, _name, _refusal(_name))
+
+
+def _new(make: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def new(self: EnclosedTensor, *given: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:  # noqa: ARG001
+        found = make(*given, dtype=dtype or torch.float64, **options)
+        return self.constant(found) if found.is_floating_point() else found
+
+    return new
+
+
+for _name in ("zeros", "ones", "full", "tensor"):
+    setattr(EnclosedTensor, f"new_{_name}", _new(getattr(torch, _name)))
 
 
 def _operator(name: str) -> Callable[..., Any]:

@@ -177,7 +177,7 @@ def rms_norm(
 ) -> Numbers:
     """Return x / sqrt(mean(x²) + ε) · weight."""
     if eps is None:
-        raise InputError("eps is None, which depends on the floating-point type; give a number")
+        raise InputError("eps is None in rms_norm, which depends on the floating-point type; give a number")
     axes = tuple(range(-len(normalized_shape), 0))
     factor = mean(x.mapped(*RULES["square"]), axes, keepdim=True).plus(type(x).constant(eps))
     found = x.times(factor.mapped(*RULES["rsqrt"]))
@@ -202,13 +202,24 @@ def normalize(x: Numbers, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> N
     return x.over(clamp(vector_norm(x, p, dim, keepdim=True), min=eps))
 
 
-def clamp(x: Numbers, min: float | None = None, max: float | None = None) -> Numbers:  # noqa: A002
-    """Return x, or the nearer of two bounds; at a bound it has no derivative."""
+def clamp(x: Numbers, min: Any = None, max: Any = None) -> Numbers:  # noqa: A002
+    """Return x, or the nearer of two bounds, numbers or arrays; at a bound it has no derivative."""
+    if isinstance(min, Numbers) or isinstance(max, Numbers):
+        above = x if min is None else maximum(x, type(x).constant(min))
+        return above if max is None else maximum(above, type(x).constant(max), -1.0)
     least, largest = -math.inf if min is None else float(min), math.inf if max is None else float(max)
     return x.mapped(
         lambda ball: functions.clamp(ball, least, largest),
         lambda ball: functions.clamp_slope(ball, least, largest),
     )
+
+
+def maximum(x: Numbers, other: Any = None, sign: float = 1.0) -> Numbers:
+    """Return max(x, y) = y + relu(x − y), or min for sign −1; without a derivative where x = y."""
+    if not isinstance(other, Numbers):
+        raise InputError("torch.max and torch.min of one tensor have no form on balls; give two tensors")
+    scale = type(x).constant(sign)
+    return other.plus(relu(x.plus(other.negated()).times(scale)).times(scale))
 
 
 def relu(x: Numbers, inplace: bool = False) -> Numbers:  # noqa: ARG001
@@ -222,8 +233,8 @@ def silu(x: Numbers, inplace: bool = False) -> Numbers:  # noqa: ARG001
 
 
 def dropout(x: Numbers, p: float = 0.5, training: bool = True, inplace: bool = False) -> Numbers:  # noqa: ARG001
-    """Return the numbers themselves: in training nothing is a function of them alone."""
-    if training:
+    """Return the numbers themselves: in training nothing is a function of them alone, unless p is 0."""
+    if training and p:
         raise InputError("dropout is random in training; call model.eval() first")
     return x
 
@@ -259,6 +270,18 @@ def where(condition: torch.Tensor, chosen: Numbers, other: Numbers) -> Numbers:
 def added(left: Numbers, right: Numbers, *, alpha: float = 1) -> Numbers:
     """Return a + α b."""
     return left.plus(right if alpha == 1 else right.times(type(left).constant(alpha)))
+
+
+def add_product(
+    bias: Numbers, left: Numbers, right: Numbers, *, beta: float = 1, alpha: float = 1
+) -> Numbers:
+    """Return β b + α A x."""
+    return added(bias.times(type(bias).constant(beta)), matmul(left, right), alpha=alpha)
+
+
+def filled(change: Callable[..., Any], x: Numbers, *arguments: Any, number: float | None = None) -> Numbers:
+    """Return what a function of PyTorch's makes that moves entries, with a number in place of its zeros."""
+    return joined([type(x).constant(number or 0.0), x], lambda entries: change(entries[1], *arguments))
 
 
 def subtracted(left: Numbers, right: Numbers, *, alpha: float = 1) -> Numbers:

@@ -47,6 +47,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "sin and cos": lambda x: torch.sin(x) + x.cos(),
     "relu": lambda x: functional.relu(x) + torch.relu(x) + nn.ReLU()(x),
     "clamp": lambda x: torch.clamp(x, -0.5, 0.7) + x.clamp(min=0.2) + x.clamp_min(0.3) + x.clip(max=0.4),
+    "bounds": lambda x: x.clamp(V, V + 0.3) + torch.clamp(x, max=V) * x.clamp_max(0.1).clamp(min=x.flip(0)),
+    "extremes": lambda x: torch.minimum(x, V) + x.max(1 - x) + torch.max(V, x) + x.flip(0).min(x * x),
     "abs": lambda x: x.abs() + torch.abs(x) + abs(x),
     "softmax": lambda x: torch.softmax(x, 0) + functional.softmax(x.view(2, 3), dim=-1).flatten(),
     "sums": lambda x: torch.stack([x.sum(), x.mean(), torch.sum(x, dim=0), x.view(2, 3).sum((0, 1))]),
@@ -65,6 +67,15 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "batched products": lambda x: (STACK @ x.view(2, 3, 1) + torch.bmm(STACK, x.view(2, 3, 1))).flatten(),
     "batch from the right": lambda x: (x.view(2, 1, 3) @ STACK).flatten(),
     "inner product": lambda x: (x @ x + torch.dot(x, V))[None],
+    "sum and product": lambda x: torch.addmv(V[:4], W, x, beta=2, alpha=0.5) + V[:4].addmv(W, x),
+    "sum and matrix product": lambda x: torch.addmm(x.view(2, 3), x.view(2, 3), STACK[0]).flatten(),
+    "sums and products": lambda x: torch.addcmul(
+        V, x, torch.baddbmm(V.view(2, 3, 1), STACK, x.view(2, 3, 1)).flatten(), value=3
+    ),
+    "padding": lambda x: functional.pad(x.view(2, 3), (1, 0, 0, 2), value=3.0).flatten() * x.repeat(3)[:16],
+    "circle": lambda x: functional.pad(x.view(2, 3), (2, 1), mode="circular").flatten() * x.repeat(2),
+    "triangles": lambda x: x.view(2, 3).tril(1).flatten() + torch.outer(x, x).triu().diag() + x.diag()[1],
+    "masks": lambda x: x.masked_fill(MASK, 2) + x.where(MASK, 3 * x) * functional.pad(x, (-1, 1)),
     "outer": lambda x: torch.outer(x, x[:2]).flatten(),
     "einsum": lambda x: torch.einsum("i,ij,kj->k", x[:3], STACK[0], x.view(2, 3)),
     "einsum to a matrix": lambda x: torch.einsum("ij,kj->ki", x.view(2, 3), x.view(2, 3)).flatten(),
@@ -87,8 +98,9 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "new arrays": lambda x: (
         x + torch.zeros_like(x) + torch.ones_like(x) + x.new_zeros(SIZE) + x.new_ones(SIZE)
     ),
+    "filled arrays": lambda x: torch.full_like(x, 2) * x * x.new_full((6,), 3.0) + x.new_tensor(V.tolist()),
     "embedding": lambda x: x * functional.embedding(torch.tensor(3), TABLE),
-    "dropout": lambda x: functional.dropout(x, 0.5, training=False),
+    "dropout": lambda x: functional.dropout(x, 0.5, training=False) + nn.Dropout(0.0)(x),
     "gates": lambda x: torch.sigmoid(W[:3] @ x) * torch.tanh(x[:3]) + (1 - torch.sigmoid(W[:3] @ x)) * x[3:],
 }
 
@@ -133,15 +145,16 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "integer sum": (lambda x: x.sum(dtype=torch.int64), "dtype is torch.int64"),
     "bits": (lambda x: x.view(torch.float32), "has no form on balls"),
     "rounding mode": (lambda x: torch.div(x, 2, rounding_mode="floor"), "div has no form on balls with"),
-    "in place of a constant": (lambda x: torch.zeros(SIZE).add_(x), "torch.add_ has no form on balls"),
-    "into a constant": (lambda x: torch.zeros(SIZE).__setitem__(0, x[0]), "__setitem__ has no form on balls"),
+    "in place of a constant": (lambda x: torch.zeros(SIZE).add_(x), "torch.add_ writes balls into"),
+    "into a constant": (lambda x: torch.zeros(SIZE).__setitem__(0, x[0]), "__setitem__ writes balls into"),
+    "largest": (lambda x: x.max(0), "give two tensors"),
     "out": (lambda x: torch.cat([x, x], out=torch.zeros(2 * SIZE)), "with out= has no form on balls"),
     "in place at random": (lambda x: x.normal_(), "torch.normal_ has no form on balls"),
     "another shape in place": (lambda x: x.unsqueeze_(0), "torch.unsqueeze_ has no form on balls"),
     "expanded": (lambda x: x.expand(2, SIZE).add_(1.0), "writes one number twice"),
     "other norms": (lambda x: x.norm(p=3), "ord is 3"),
     "random": (functional.dropout, "dropout is random in training"),
-    "no epsilon": (lambda x: functional.rms_norm(x, (SIZE,)), "eps is None"),
+    "no epsilon": (lambda x: functional.rms_norm(x, (SIZE,)), "eps is None in rms_norm"),
     "complex numbers": (lambda x: x * torch.ones(SIZE, dtype=torch.complex64), "complex"),
     "softplus with a threshold": (
         lambda x: functional.softplus(x, threshold=-1e9),
@@ -182,6 +195,9 @@ IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "a copy does not": lambda h, z: [c := h.clone(), h.add_(z[0]), c.add_(1.0)][0] * h,
     "what is left of a view or copy": lambda h, z: (h * 2).T.reshape(-1).double().add_(z[0]),
     "the same array": lambda h, z: [functional.dropout(h, 0.1, False).add_(z), h.positive().mul_(z), +h][2],
+    "new": lambda h, z: [y := h.new_zeros(2, 6), y[0].add_(z), y.__setitem__((1, 1), h[1, 0]), y.mul_(h)][0],
+    "nothing dropped": lambda h, z: functional.dropout(h, 0.0).add_(torch.diag(torch.outer(z, z)).mul_(z)),
+    "filled": lambda h, z: [functional.pad(h, (0, 0)).mul_(z), h.tril().sub_(z), h.masked_fill_(MASK, 2)][2],
     "a copied object": lambda h, z: [copy.copy(h).mul_(z), copy.deepcopy(h).add_(1.0)][1],
     "activations": lambda h, z: functional.silu(functional.relu(h.sub_(z), inplace=True), inplace=True),
 }
