@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from automata.checks import check_type
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
@@ -22,7 +23,7 @@ from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum, Growth
 from implicit.config.flat import flat_places, flatten, nest
 from implicit.config.references import check_allowed, model_name, task_specification
-from implicit.models.registry import Sizes, complete_sizes, model_class
+from implicit.models.registry import Sizes, complete_sizes, model_class, size_names
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -137,7 +138,7 @@ class TrainConfig(CheckedConfig):
     `TrainConfig.of` says in one sentence which value is wrong. It takes fields of the groups by flat names.
 
     Example:
-        >>> config = TrainConfig.of(task="parity", model="lstm", sizes={"d_model": 8}, bounded_steps=200)
+        >>> config = TrainConfig.of(task="parity", model="lstm", d_model=8, bounded_steps=200)
         >>> config.sizes, config.length, config.curriculum.bounded_steps
         ({'d_model': 8, 'layers': 1}, 32, 200)
         >>> TrainConfig.of(task="parity", model="lstm", steps=0)
@@ -204,18 +205,30 @@ class TrainConfig(CheckedConfig):
 
     @classmethod
     def of(cls, **values: Any) -> "TrainConfig":
-        """Return the configuration with these values.
+        """Return the configuration with these values; sizes of the model may stand among its fields.
 
         InputError for the first fault, naming the field, its value and the remedy.
         """
-        given_flat = {place: name for name, place in flat_places(cls).items() if name in values}
-        return validated(cls, nest(cls, values), names=given_flat, known=[*flat_places(cls)])
+        places, sizes = flat_places(cls), values.get("sizes", {})
+        others = values.keys() - places.keys() - cls.model_fields.keys()
+        names = size_names(model_name(values["model"])) if others and "model" in values else ()
+        if given := {name: values.pop(name) for name in names if name in others}:
+            check_type("sizes", sizes, Mapping, "give the sizes by name, in a dictionary")
+            for name in given.keys() & sizes.keys():
+                raise InputError(
+                    f"{name} is {given[name]}, and {sizes[name]} in sizes; leave one of them out"
+                )
+            values["sizes"] = {**sizes, **given}
+        given_flat = {place: name for name, place in places.items() if name in values}
+        return validated(cls, nest(cls, values), names=given_flat, known=[*places, *names])
 
     def updated(self, **values: Any) -> "TrainConfig":
         """Return the configuration with other values, checked again; another model takes its own sizes."""
         before = self.flat()
         if "model" in values and model_name(values["model"]) != self.model:
             del before["sizes"]
+        elif "sizes" not in values:
+            before["sizes"] = {name: size for name, size in self.sizes.items() if name not in values}
         return type(self).of(**{**before, **values})
 
     @field_validator("model", mode="before")

@@ -136,10 +136,20 @@ def test_flat_names_and_groups_name_the_same_fields() -> None:
     assert flat.updated(bounded_steps=4).curriculum == Curriculum(bounded_steps=4)
 
 
+def test_sizes_of_the_model_may_stand_among_the_fields() -> None:
+    flat = TrainConfig.of(task="parity", model="lstm", d_model=8, sizes={"layers": 2})
+    assert flat.sizes == {"d_model": 8, "layers": 2}
+    assert flat.updated(d_model=9).sizes == {"d_model": 9, "layers": 2}
+    assert flat.updated(model="mamba2", d_state=4).sizes["d_state"] == 4
+
+
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
         ({"batchsize": 3}, "field 'batchsize' is unknown; did you mean 'batch_size'?"),
+        ({"d_modle": 3}, "field 'd_modle' is unknown; did you mean 'd_model'?"),
+        ({"d_state": 3}, "field 'd_state' is unknown"),
+        ({"d_model": 3, "sizes": {"d_model": 4}}, "d_model is 3, and 4 in sizes; leave one of them out"),
         ({"curriculum": {"bounded_stepz": 3}}, "field 'curriculum.bounded_stepz' is unknown; did you mean"),
         ({"curriculum": {"bounded_steps": -3}}, "curriculum.bounded_steps is -3; it should be greater than"),
         ({"bounded_steps": -3}, "^bounded_steps is -3; it should be greater than"),
