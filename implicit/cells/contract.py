@@ -4,7 +4,7 @@
 cells of this package are held to more by tests/implicit/cells/test_contract.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -69,7 +69,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def in_one_sentence(called: str, remedy: str) -> Iterator[None]:
+def in_one_sentence(called: str, remedy: str | Callable[[], str]) -> Iterator[None]:
     """Refuse, in one sentence, code that raises: what was called, what it raised, and the remedy."""
     try:
         yield
@@ -77,7 +77,7 @@ def in_one_sentence(called: str, remedy: str) -> Iterator[None]:
         raise
     except Exception as error:
         raised = f"{type(error).__name__} ({' '.join(str(error).split())})"
-        raise InputError(f"{called} raises {raised}; {remedy}") from error
+        raise InputError(f"{called} raises {raised}; {remedy() if callable(remedy) else remedy}") from error
 
 
 def tried(module: nn.Module, method: str, *given: Any) -> Any:

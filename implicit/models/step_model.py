@@ -263,11 +263,14 @@ class WrappedModule(SequenceModel):
 
     def _tried(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Call the step, and refuse it in one sentence if it raises."""
-        shapes = ", ".join(f"{name} {[*part.shape]}" for name, part in {**state, "token": token}.items())
-        remedy = (
-            f"it is called as step(module, state, token), batch first ({shapes}; state is given without that "
-            "axis), and takes weights from this module, which may be a float64 copy"
-        )
+
+        def remedy() -> str:
+            shapes = ", ".join(f"{name} {[*part.shape]}" for name, part in {**state, "token": token}.items())
+            return (
+                f"it is called as step(module, state, token), batch first ({shapes}; state is given without "
+                "that axis), and takes weights from this module, which may be a float64 copy"
+            )
+
         with in_one_sentence("step", remedy):
             return self._called(state, token)
 
