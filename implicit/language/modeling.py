@@ -503,7 +503,7 @@ def _resting_on(lost: Tensor | None, found: StackOutput, lengths: Tensor | None)
         if solution.mask is not None:
             behind &= solution.mask
         status = status.masked_fill(behind, int(Status.MAX_ITERATIONS))
-        solution = replace(solution, status=status)
+        solution = replace(solution, status=status, resting=behind)
     last = status[:, -1] if lengths is None else status.gather(1, lengths[:, None] - 1)[:, 0]
     state = {**found.state, LOST: last != int(Status.CONVERGED)} if found.state else found.state
     return replace(found, solution=solution, state=state)

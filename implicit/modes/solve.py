@@ -103,6 +103,7 @@ class SequenceSolution(Solution):
         mode: the mode that found them.
         mask: which tokens are real, ``[batch, length]``, bool; None where all are. Padding has the latent 0
             and counts as converged.
+        resting: which tokens only lack a fixed point as one that was read before, in another call, has none.
 
     Example:
         >>> import torch
@@ -116,6 +117,7 @@ class SequenceSolution(Solution):
     evaluations: Tensor
     mode: str
     mask: Tensor | None = None
+    resting: Tensor | None = None
 
     @property
     def latents(self) -> Tensor:
@@ -138,9 +140,17 @@ class SequenceSolution(Solution):
         where = f"{int(there.sum())} of {total} tokens (mode {self.mode}, first at position {first})"
         if worst is not Status.MAX_ITERATIONS:
             return f"{where}: {worst.sentence}"
-        own = int((there & (self.iterations == self.iterations[there].max())).sum())
+        here = there if self.resting is None else there & ~self.resting
+        behind = int(there.sum()) - int(here.sum())
+        before = (
+            "a token that was read before and has no fixed point; give more iterations or a looser rtol there"
+        )
+        if not bool(here.any()):
+            return f"{where}: they rest on {before}"
+        own = int((here & (self.iterations == self.iterations[here].max())).sum())
         share = "" if own == int(there.sum()) else f" at {own} of them"
-        return f"{where}: the iteration limit was reached first{share}{_REMEDIES.get(self.mode, _PER_TOKEN)}"
+        remedy = _REMEDIES.get(self.mode, _PER_TOKEN) + (f"; {behind} rest on {before}" if behind else "")
+        return f"{where}: the iteration limit was reached first{share}{remedy}"
 
 
 _PER_TOKEN = (
