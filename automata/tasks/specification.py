@@ -5,7 +5,8 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``name``: a registered task.
 - ``regex``: a regular expression; tokens are letters of beginnings of long words that it matches, targets are
   the states of its minimal automaton; beside it ``alphabet``.
-- ``file``: the path of a JSON file, see `automata.tasks.json_formats`.
+- ``file``: the path of a JSON file, see `automata.tasks.json_formats`. It may also hold a specification
+  with ``repl``, ``balls``, ``program``, ``recognition``, ``arithmetic``, ``connectivity`` or ``matrices``.
 - ``automaton``: the content of such a file; beside it ``name``, ``description``. The content alone will do.
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
   function that makes one without arguments.
@@ -168,6 +169,11 @@ def _of_regex(given: dict[str, Any]) -> Task:
 def _of_file(given: dict[str, Any]) -> Task:
     path = data_file(text_of(given, "file"))
     content = read_json_object(path)
+    if _DATA & content.keys():
+        try:
+            return task_from(content)
+        except InputError as error:
+            raise InputError(f"task file {path}: {error}") from error
     task = task_of_json(content, f"task file {path}", path.stem)
     return with_specification(task, {"automaton": content, "name": task.name})
 
@@ -259,6 +265,8 @@ _OF_OPTIONS = (
     SortedConnectivity,
     MatrixProducts,
 )
+_DATA = {"recognition", *(made.specified_as for made in _OF_OPTIONS)}
+"""The kinds that a task file may hold beside automata: numbers and texts, and no code or file."""
 _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "name": (lambda given: registered_task(text_of(given, "name")), ()),
     "regex": (_of_regex, ("alphabet",)),
