@@ -37,6 +37,7 @@ from implicit.runs.loading import Run
 from theory import State, Theorem1Report, Transition, Verdict, check_theorem1, solve_fixed_point
 from theory.blocks import flatten
 from theory.fixed_point import ERROR_MARGIN
+from theory.theorem1.check import layer_within
 from theory.theorem1.conditions import STATEMENTS, combine
 from theory.theorem1.report import StateCheck
 
@@ -198,7 +199,7 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     return JacobianAnalysis(
         RunIdentity.of(run),
         settings,
-        Theorem1Report(tuple(checks)),
+        Theorem1Report(tuple(checks), layer_within(run.model)),
         BlockStructure.over(list(jacobians.values())) if jacobians else None,
         next(iter(jacobians.values()), None),
         {label: Spectrum.of(jacobian.state_block) for label, jacobian in jacobians.items()},

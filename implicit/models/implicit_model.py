@@ -21,7 +21,7 @@ from implicit.models.stack import CellStack, StackConfig, mlps_of, norms_of
 from implicit.modes import Recurrence, Solve
 from implicit.modes.adjoint import sequence_problem
 from implicit.ops.hand_written_passes import uncompiled
-from theory.transition import State, TokenInputs, TransitionBatch
+from theory.transition import State, TransitionBatch
 
 
 class ImplicitConfig(StackConfig):
@@ -130,21 +130,8 @@ class ImplicitModel(CellStack, IteratedLayers, FixedPointModel):
         self.require_constant_state()
         self.check_positions(tokens)
         positions = tokens.reshape(1, -1)
-        injections = [injection[0].detach() for injection in self._inject(positions)]
-        return TransitionBatch(
-            advance=self._advance_one,
-            inputs={f"injection.{layer}": injection for layer, injection in enumerate(injections)},
-            latent_size=self.config.d_model,
-            layer_states=self.layer_states,
-            damping=self.config.damping,
-        )
-
-    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
-        """Φ and G without an axis of sequences."""
-        batched = {name: tensor[None] for name, tensor in state.items()}
-        injections = [inputs[f"injection.{layer}"] for layer in range(self.config.layers)]
-        stream, following = self.advance(latent[None], injections, batched)
-        return self.latent_norm(stream)[0], {name: tensor[0] for name, tensor in following.items()}
+        injections = [injection[0] for injection in self._inject(positions)]
+        return self._transitions(injections, self.config.damping)
 
     def _inject(self, tokens: Tensor) -> list[Tensor]:
         """The injection of every layer, ``[batch, length, injection_size]``, the same in all iterations."""

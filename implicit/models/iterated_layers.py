@@ -42,7 +42,7 @@ from implicit.modes.fused import (
     solve_sequentially_fused,
 )
 from implicit.ops.sequential_solve import BACKENDS, SelfMap
-from theory.transition import State
+from theory.transition import State, TokenInputs, TransitionBatch
 
 MOST_FACTORED = 64
 """Features up to which the default gradient takes a matrix per token where no kernel solves it.
@@ -211,6 +211,23 @@ class IteratedLayers(Layers):
         """The state before every token and after the last."""
         injections, mask = self._split(inputs)
         return self.visited(latent, injections, state, mask)
+
+    def _transitions(self, injections: Inputs, damping: float) -> TransitionBatch:
+        """Φ and G at positions; injections ``[positions, injection_size]``."""
+        return TransitionBatch(
+            advance=self._advance_one,
+            inputs={f"injection.{layer}": part.detach() for layer, part in enumerate(injections)},
+            latent_size=self.latent_size,
+            layer_states=self.layer_states,
+            damping=damping,
+        )
+
+    def _advance_one(self, latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+        """Φ and G without an axis of sequences."""
+        batched = {name: tensor[None] for name, tensor in state.items()}
+        injections = [inputs[f"injection.{layer}"] for layer in range(len(self.mixers))]
+        stream, following = self.advance(latent[None], injections, batched)
+        return self.latent_norm(stream)[0], {name: tensor[0] for name, tensor in following.items()}
 
     def _derivative(self, latent: Tensor, inputs: Inputs, state: State) -> Tensor:
         """∂zΦ of single tokens, the states before them held fixed, ``[batch, d_model, d_model]``."""

@@ -24,7 +24,7 @@ from implicit.models.stack import Layers, mlps_of, norms_of
 from implicit.modes import SequenceSolution, Solve, checked_solve
 from implicit.ops.hand_written_passes import uncompiled
 from theory.status import Status
-from theory.transition import State
+from theory.transition import State, Transition
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +188,18 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
         # A finite iterate would hide a fault of the input behind a number.
         found = solution.value.masked_fill((solution.status == Status.NON_FINITE)[..., None], torch.nan)
         return LayerOutput(found, after, solution)
+
+    def transition(self, features: Tensor) -> Transition:
+        """Return (Φ, G) at the features of one token, ``[d_model]``; `theory.check` takes many of them."""
+        check_type("features", features, Tensor, f"give a tensor, [{self.d_model}]")
+        if self.state_grows:
+            raise InputError("the state of this layer grows with every token; give cells of constant state")
+        if features.shape != (self.d_model,):
+            raise InputError(f"features of a token have shape {[*features.shape]}; give [{self.d_model}]")
+        self.begin(features[None, None], None, None)
+        normalised = self.input_norm(features[None])
+        injections = [injection(normalised) for injection in self.injections]
+        return self._transitions(injections, getattr(self.solve.solver or self.solver, "damping", 1.0))[0]
 
 
 class ExplicitLayer(FeatureLayer):

@@ -72,7 +72,10 @@ def test_the_network_with_a_layer_learns(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_function_of_the_page_is_solved_and_differentiated() -> None:
-    (_, code) = python_in("use_a_layer.md")
+    (_, theorem, code) = python_in("use_a_layer.md")
+    asked: dict[str, Any] = {}
+    exec(theorem, asked)
+    assert f"print(report.headline)  # {asked['report'].headline}\n" in theorem
     names: dict[str, torch.nn.Linear] = {}
     exec(code, names)
     assert names["mix"].weight.grad is not None

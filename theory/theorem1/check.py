@@ -19,7 +19,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -233,8 +233,8 @@ class HasTransition(Protocol):
         """Return the state before the first token, with a leading batch axis."""
         ...
 
-    def transition(self, token: int) -> Transition:
-        """Return (Φ, G) at a token."""
+    def transition(self, token: Any) -> Transition:
+        """Return (Φ, G) at a token, a whole number; of a layer, at the features of one."""
         ...
 
 
@@ -253,8 +253,10 @@ def check(
     or tokens of another kind.
 
     Args:
-        model: a module with ``init_state(batch_size)`` and ``transition(token)``. A copy of it is used.
-        tokens: one sequence or several, ``[length]`` or ``[sequences, length]``.
+        model: a module with ``init_state(batch_size)`` and ``transition(token)``. A copy of it is used. Also
+            an `implicit.ImplicitLayer`, within whatever network.
+        tokens: one sequence or several, ``[length]`` or ``[sequences, length]``. For a layer the features
+            that it reads, with an axis more.
         states: how many states are checked at most, spread over the sequences. The state before a first
             token is not among them, unless sequences have one token.
         max_iterations: the most damped iterations of a solve.
@@ -276,7 +278,7 @@ def check(
     )
     check_type("model", model, HasTransition, remedy)
     check_integer("states", states, 1)
-    rows = _rows(tokens)
+    rows, features = _rows(tokens)
     if isinstance(model, nn.Module):
         model = copy.deepcopy(model).double().eval()
     transitions: dict[int, Transition] = {}
@@ -292,7 +294,7 @@ def check(
         }
         for at, token in enumerate(row[: last + 1]):
             if token not in transitions:
-                transitions[token] = model.transition(token)
+                transitions[token] = model.transition(token if features is None else features[token])
             if (number, at) in wanted:
                 visited[token].append(state)
             if at < last:
@@ -301,7 +303,7 @@ def check(
                 with torch.no_grad():
                     state = transition.state_update(latent, state)
     everywhere = [state for several in visited.values() for state in several]
-    return Theorem1Report.merge(
+    merged = Theorem1Report.merge(
         check_theorem1(
             transitions[token],
             several,
@@ -312,18 +314,32 @@ def check(
         )
         for token, several in visited.items()
     )
+    return dataclasses.replace(merged, within=layer_within(model))
 
 
-def _rows(tokens: object) -> list[list[int]]:
-    """The sequences as lists of whole numbers."""
+def layer_within(model: object) -> str:
+    """Return the name of a layer in a module that seeks fixed points by itself; empty if there is none."""
+    parts = model.named_modules() if isinstance(model, nn.Module) else ()
+    for name, part in parts:
+        if name and getattr(part, "latent_size", 0) and isinstance(part, HasTransition):
+            return name
+    return ""
+
+
+def _rows(tokens: object) -> tuple[list[list[int]], Tensor | None]:
+    """The sequences as lists of whole numbers; for features, the numbers of rows of the tensor beside."""
     try:
         found = torch.as_tensor(tokens)
     except (TypeError, ValueError, RuntimeError):
         raise InputError(
             f"tokens is {type(tokens).__name__}; give whole numbers, such as [0, 1, 1]"
         ) from None
+    if found.is_floating_point() and found.ndim in (2, 3) and found.numel():
+        rows_of = found.detach().double().flatten(0, -2)
+        features, numbers = rows_of.unique(dim=0, return_inverse=True)
+        return numbers.reshape(-1, found.shape[-2]).tolist(), features
     if found.is_floating_point() or found.is_complex() or found.ndim not in (1, 2) or not found.numel():
         given = f"{found.dtype} of shape {[*found.shape]}" if found.numel() else "empty"
         raise InputError(f"tokens is {given}; give whole numbers, [length] or [sequences, length]")
     rows: list[list[int]] = found.reshape(-1, found.shape[-1]).tolist()
-    return rows
+    return rows, None

@@ -176,6 +176,7 @@ class Theorem1Report:
     """
 
     checks: tuple[StateCheck, ...]
+    within: str = ""  # a layer of the model that seeks fixed points by itself
 
     @classmethod
     def merge(cls, reports: Iterable["Theorem1Report"]) -> "Theorem1Report":
@@ -224,7 +225,8 @@ class Theorem1Report:
         layers = max((len(check.layers) for check in self.checks), default=0)
         blocks = ", in every layer's own block" if layers > 1 else ""
         if not any(check.has_latent for check in self.checks):
-            return f"{headline}; measured at {total} visited states{blocks}"
+            asked = f"; its part {self.within} seeks fixed points: ask about that layer (docs/use_a_layer.md)"
+            return f"{headline}; measured at {total} visited states{blocks}{asked if self.within else ''}"
         without = total - len(self.with_fixed_point.checks)
         missing = f", of which {without} without a fixed point" if without else ""
         beside = counts[Verdict.DOES_NOT_APPLY]

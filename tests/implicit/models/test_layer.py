@@ -6,17 +6,30 @@ import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
+import theory
+from automata.tasks.registry import make_task
+from implicit import (
+    ExplicitLayer,
+    ImplicitLayer,
+    NotConvergedWarning,
+    Phantom,
+    Solve,
+    Stopping,
+    wrap,
+)
 from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell
 from implicit.models.layer import FeatureLayer
+from implicit.models.registry import build_model
 from implicit.modes import Mode
 from tests.implicit.models.test_in_place import LeakyCell
 from tests.refusals import refusals
+from theory import State
 
 D, BATCH, LENGTH = 8, 3, 6
 TIGHT = Solve(stopping=Stopping(rtol=1e-13))
@@ -266,3 +279,38 @@ def test_the_gradient_at_the_output_is_that_of_what_follows(cell: Cell) -> None:
     features, _ = ImplicitLayer(cell).double()(torch.randn(1, 3, 8, dtype=torch.float64))
     (slope,) = torch.autograd.grad(features.sum(), features)
     assert torch.equal(slope, torch.ones_like(features))
+
+
+def _step_of_a_network(net: Any, state: State, token: Tensor) -> tuple[State, Tensor]:
+    outputs, after = net["layer"](net["embedding"](token)[:, None], state)
+    return after, outputs[:, 0]
+
+
+def test_theorem_1_says_of_a_layer_what_it_says_of_a_model_with_that_layer() -> None:
+    torch.manual_seed(0)
+    sizes = {"d_model": D, "d_state": 4, "head_size": 4}
+    model: Any = build_model("implicit-mamba2", sizes, make_task("S3"))
+    layer = ImplicitLayer(mamba(), residual=True)
+    for part in ("mixers", "mixer_norms", "injections", "latent_norm"):
+        setattr(layer, part, getattr(model, part))
+    layer.input_norm = model.embedding_norm
+    tokens = torch.tensor([[0, 1, 2, 2], [2, 1, 0, 1]])
+    found, expected = (
+        theory.check(asked, given, states=4, seed=0)
+        for asked, given in ((layer, model.embedding(tokens)), (model, tokens))
+    )
+    assert found.reasons == expected.reasons
+    assert found.verdict is not theory.Verdict.DOES_NOT_APPLY
+    for quantity in ("smallest_singular_value", "spectral_radius", "off_diagonal_mass"):
+        np.testing.assert_allclose(found.values(quantity), expected.values(quantity), rtol=1e-6)
+    whole = wrap(
+        nn.ModuleDict({"layer": layer, "embedding": model.embedding}),
+        _step_of_a_network,
+        {name: part[0] for name, part in layer.init_state(1).items()},
+        vocabulary_size=6,
+    )
+    told = theory.check(whole, tokens, states=1).sentence
+    assert "(no fixed point); " in told
+    assert told.endswith(
+        "its part module.layer seeks fixed points: ask about that layer (docs/use_a_layer.md)"
+    )
