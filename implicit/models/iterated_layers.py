@@ -98,6 +98,8 @@ class IteratedLayers(Layers):
     ) -> tuple[SequenceSolution, State]:
         """Return the fixed points of all tokens, and the state after the last where it is wanted."""
         solve = checked_solve(solve)
+        if torch.compiler.is_exporting():
+            raise InputError("torch.export records no iteration to a tolerance; export an explicit model")
         recurrence = self._recurrence_of(injections, state, mask)
         solver, stopping = solve.solver or self.solver, solve.stopping or self.stopping
         start = self._start(recurrence, solve.start, mask)

@@ -60,9 +60,9 @@ def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
 
 
 def is_transformed(tensors: Arguments) -> bool:
-    """Return whether a transform of torch.func or forward-mode differentiation watches the tensors."""
+    """Return whether torch.func, forward-mode differentiation or torch.export watches the tensors."""
     # PyTorch asks itself the same way; it has no public name for it.
-    if torch._C._are_functorch_transforms_active():
+    if torch._C._are_functorch_transforms_active() or torch.compiler.is_exporting():
         return True
     return any(
         tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors

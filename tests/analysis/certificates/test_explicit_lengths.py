@@ -293,7 +293,7 @@ HIDDEN: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         lambda h, s: h - torch.relu(1e-9 - (s - TURNED).abs()) if isinstance(h, Tensor) else h,
         "calls other functions of PyTorch on tensors than on balls",
     ),
-    "a text": (lambda h, s: -h if str(TURNED) in str(s) else h, "a conversion .* asks for a number"),
+    "a text": (lambda h, s: -h if str(TURNED) in str(s) else h, r"print\) asks for a number"),
 }
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from automata.errors import InputError
 from implicit import load_run
 from implicit.models.interface import SequenceModel
 from tests.implicit.models.conftest import build_case
@@ -38,3 +39,10 @@ def test_a_compiled_function_around_an_implicit_model() -> None:
         return model.run(tokens).logits.softmax(-1)
 
     same(chances(TOKENS), torch.compile(chances, backend="eager")(TOKENS), model)
+
+
+def test_an_explicit_model_is_exported_and_an_implicit_one_refused() -> None:
+    model = build_case("mamba2")
+    torch.testing.assert_close(torch.export.export(model, (TOKENS,)).module()(TOKENS), model(TOKENS))
+    with pytest.raises(InputError, match="export an explicit model"):
+        torch.export.export(load_run("parity-small").model, (TOKENS,))

@@ -22,7 +22,6 @@ from theory.pure_maps import called
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.enclosure import unit_vectors
 from theory.rigorous.tensors.enclosed_tensor import (
-    ASKING,
     NAMES,
     EnclosedTensor,
     Heard,
@@ -148,8 +147,8 @@ class _AsSmooth(AsReal):
         name = NAMES[function] if function in NAMES else getattr(function, "__name__", str(function))
         if name in ("__get__", "__set__"):  # an attribute
             name = getattr(getattr(function, "__self__", None), "__name__", name)
-        refused = name in ASKING or not hasattr(EnclosedTensor, name)
-        if function not in NAMES and operation(name) is None and refused:
+        own = getattr(EnclosedTensor, name, None)
+        if function not in NAMES and operation(name) is None and own in (None, EnclosedTensor._refuse):
             self.unknown.append(name)
         self.heard.add(name, options)
 

@@ -428,7 +428,7 @@ class EnclosedTensor(Numbers):
         return True
 
     def __len__(self) -> int:
-        return self.shape[0] if self.ndim else self.item()
+        return self.shape[0] if self.ndim else self._refuse()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self[i] for i in range(len(self)))
@@ -439,28 +439,17 @@ class EnclosedTensor(Numbers):
     def __setitem__(self, index: Any, numbers: Any) -> None:
         self._assign(numbers, self._places[_known(index)])
 
-    __hash__ = object.__hash__  # that of the object, not of its numbers: torch keeps parameters in a set
-
-
-ASKING = _words(
-    "__bool__ __float__ __int__ __index__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __repr__ __str__ "
-    "__format__ __reduce_ex__ __array__ item tolist numpy"
-)
-"""Methods that are refused, as they ask for numbers."""
-
-
-def _refusal(name: str) -> Callable[..., NoReturn]:
-    def refuse(*_: object) -> NoReturn:
+    def _refuse(self, *_arguments: object) -> NoReturn:
         raise InputError(
-            f"a condition, an index or a conversion ({name}) asks for a number that is known only up to a "
-            "radius; use torch.clamp, torch.maximum or a mask made before, and torch.stack for torch.tensor"
+            "a condition, an index or a conversion (a comparison, float, .item, .numpy, print) asks for a "
+            "number that is known only up to a radius; use torch.clamp, torch.maximum or a mask made before, "
+            "and torch.stack in place of torch.tensor"
         )
 
-    return refuse
-
-
-for _name in ASKING:
-    setattr(EnclosedTensor, _name, _refusal(_name))
+    __bool__ = __float__ = __int__ = __index__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __eq__ = __ne__ = __repr__ = __str__ = __format__ = __reduce_ex__ = _refuse
+    __hash__ = object.__hash__  # that of the object, not of its numbers: torch keeps parameters in a set
+    __array__ = item = tolist = numpy = _refuse
 
 
 def _new(make: Callable[..., torch.Tensor]) -> Callable[..., Any]:
