@@ -6,13 +6,14 @@
 | `environment.json`  | versions, platform, threads, commit, seed        | at the start        |
 | `metrics.jsonl`     | one JSON object per evaluation                  | at every evaluation |
 | `checkpoint/`       | weights, state of the optimiser, progress        | while unfinished    |
-| `lock`              | nothing; locked by the process that trains       | while it trains     |
+| `implicit-ssm.lock` | nothing; locked by the process that trains       | while it trains     |
 | `model.safetensors` | the final weights; a run with it is finished     | at the end          |
 | `sha256.json`       | hash of the weights; another in `checkpoint/`    | before the weights  |
 """
 
 import contextlib
 import errno
+import hashlib
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from automata.checks import shown
@@ -45,7 +47,7 @@ from implicit.runs.files import (
     write_tensors,
 )
 
-LOCK, METRICS, ENVIRONMENT = "lock", "metrics.jsonl", "environment.json"
+LOCK, METRICS, ENVIRONMENT = "implicit-ssm.lock", "metrics.jsonl", "environment.json"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -104,6 +106,17 @@ def _is_lock(file: Path) -> bool:
     """Return whether a file is empty, or holds what filelock writes where the system has no locks."""
     with file.open("rb") as opened:
         return re.fullmatch(rb"(\d+\n\S+\n(\d+\n)?)?", opened.read(400)) is not None
+
+
+def _is_named(config: TrainConfig) -> bool:
+    """Return whether the configuration holds the name of its task's code, and no more of it."""
+    return isinstance(config.task, dict) and "object" in config.task
+
+
+def _drawn(config: TrainConfig) -> str:
+    """Return a hash of a batch of the task."""
+    batch = config.build_task().batch(8, config.length, np.random.default_rng(0))
+    return hashlib.sha256(batch.tokens.tobytes() + batch.targets.tobytes()).hexdigest()
 
 
 Metrics = dict[str, Any]
@@ -247,6 +260,8 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             parts = {"own": own} if own else {}
+            if _is_named(config) and (drawn := _drawn(config)) == _drawn(config):  # else drawn from elsewhere
+                parts["batch"] = drawn
             write_json(self.environment_file, {**describe_environment(), "seed": config.seed, **parts})
             self.write_metrics([])
             # Last, for it is what makes the folder a run.
@@ -287,6 +302,16 @@ class RunFolder:
             if self.finished and here["steps"] > there["steps"]:
                 more = f"; --initial-weights {self.path} begins that with the weights trained here"
             raise InputError(f"{has}; give {go_on}another folder{more}")
+
+    def check_task(self, config: TrainConfig) -> None:
+        """Refuse a task of one's own whose code draws other batches than when the run was begun."""
+        own = _is_named(config) and self.environment_file.is_file()
+        before = read_json(self.environment_file).get("batch") if own else None
+        if before is not None and before != _drawn(config):
+            raise InputError(
+                f"task {shown(config.task)} draws other batches than when {self.path} was begun; restore its "
+                f"code, or leave 'batch' out of {self.environment_file} if nothing changed for the model"
+            )
 
     def read_metrics(self) -> list[Metrics]:
         """Return the metrics, one entry per evaluation."""

@@ -160,6 +160,8 @@ def load_run(
             )
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
+    if task is None:
+        folder.check_task(config)
     built = config.build_task()
     declared, _ = declared_tensors(folder.weights_file)
     if config.model in MODELS:  # before the memory is taken that the configuration asks for

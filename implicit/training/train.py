@@ -174,6 +174,7 @@ def train(
         penalty.check(built_model)
     if folder.begun:
         folder.check_same(config, own.given)
+        folder.check_task(config)
     if folder.begun and folder.finished:
         folder.clear()
         return load_run(folder.path, allow_code=True)

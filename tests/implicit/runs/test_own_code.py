@@ -98,7 +98,9 @@ def in_another_process(path: Path, own_code_in: Path) -> str:
     return run_python("-c", program, path, PYTHONPATH=found_in).stdout.strip()
 
 
-def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path) -> None:
+def test_objects_are_trained_and_loaded_elsewhere(
+    own_code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = __import__(own_code)
     config = recipe("parity", "lstm", **SMALL)
     own = {"task": f"{own_code}:clock", "model": module.Wider}
@@ -108,6 +110,11 @@ def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path)
     assert type(run.model) is module.Wider
     tokens = torch.tensor([[0, 1, 1]])
     assert in_another_process(run.path, tmp_path) == f"clock {run.model(tokens).tolist()}"
+    other = WordProblem([[0, 1], [1, 0], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
+    monkeypatch.setattr(module, "clock", other)
+    for again in (partial(load_run, allow_code=True), partial(implicit.train, run.config)):
+        with pytest.raises(InputError, match="draws other batches than when"):
+            again(run.path)
 
 
 def test_names_on_the_command_line_and_the_same_command_again(own_code: str, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def without_seconds(folder: Path) -> list[dict[str, object]]:
 
 def assert_same_run(folder: Path, uninterrupted: Path) -> None:
     # A process that was killed leaves the file of its lock, empty and not locked.
-    names = sorted(path.name for path in folder.iterdir() if path.name != "lock")
+    names = sorted(path.name for path in folder.iterdir() if path.name != "implicit-ssm.lock")
     assert names == FINISHED_FILES
     for file in ("config.json", "model.safetensors"):
         assert (folder / file).read_bytes() == (uninterrupted / file).read_bytes()

@@ -37,7 +37,7 @@ def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
             train(config, tmp_path / "run")
 
     train(config, tmp_path / "run", watch=second)
-    assert not (tmp_path / "run" / "lock").exists()
+    assert not (tmp_path / "run" / "implicit-ssm.lock").exists()
 
 
 def test_folders_of_the_user_stay(tmp_path: Path) -> None:
