@@ -16,13 +16,13 @@ from rich.table import Table
 from analysis.framework.figures import checked_width, save_figure
 from analysis.framework.output import FILES, check_writable
 from analysis.framework.terminal import Terminal, add_width_flag
-from automata.errors import InputError, printable
+from automata.errors import InputError, printable, printable_lines
 from implicit.command_line import CommandParser, add_allow_code_flag, run_command
 from implicit.runs.files import read_settings
 from paper_figures.experiments.runner import CLUSTERS, carry_out, sentences
 from paper_figures.experiments.store import Outcome, Store
 from paper_figures.figure import Figure
-from paper_figures.registry import COLUMNS, all_figures, claim_rows, claims_table, figure_named, summary
+from paper_figures.registry import all_figures, claim_rows, figure_named, summary
 from paper_figures.results import RESULTS
 
 UNFINISHED = 1  # exit code if a run failed or did not end
@@ -36,12 +36,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     figures = [figure_named(name) for name in dict.fromkeys(arguments.names or all_figures())]
     if arguments.list:
-        console = Terminal()
-        if console.is_terminal:
-            console.print(claims_table(figures), "")
-        else:  # a column as wide as its longest claim serves nobody in a file
-            for row in (COLUMNS, *claim_rows(figures)):
-                print("\t".join(map(printable, row)))
+        for row in claim_rows(figures):
+            print(printable_lines("\n  ".join(row)))
         return
     if arguments.summary:
         print(summary(figures))

@@ -1,12 +1,10 @@
-"""All figures, found by their files, and their claims as a table: by section, then by name."""
+"""All figures, found by their files, and their claims: by section, then by name."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-
-from rich.table import Table
 
 from automata.errors import unknown_name
 from paper_figures import figures
@@ -44,17 +42,6 @@ def claim_rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, str]]:
         claim = f"{figure.claim.statement} ({figure.claim.source})"
         rows.append((figure.name, claim, str(figure.verdict(results)), cost_of_rerun(results)))
     return rows
-
-
-def claims_table(figures: Sequence[Figure]) -> Table:
-    """Return the rows as a table for the terminal."""
-    table = Table(box=None, padding=(0, 2, 1, 0))
-    table.add_column(COLUMNS[0], min_width=max(len(figure.name) for figure in figures))
-    for column in COLUMNS[1:]:
-        table.add_column(column)
-    for row in claim_rows(figures):
-        table.add_row(*row)
-    return table
 
 
 def summary(figures: Sequence[Figure]) -> str:

@@ -6,9 +6,8 @@ accuracy ends training, or lengthens sequences, the number of steps depends on t
 
 from typing import Any
 
-from automata.errors import unknown_name
 from automata.tasks.specification import TaskSource, task_from
-from implicit.config.flat import flat_places, groups, nest
+from implicit.config.flat import nest
 from implicit.config.references import AnyModel, model_name, task_specification
 from implicit.config.run import OptimizerConfig, TrainConfig
 from implicit.models.registry import MODELS, Sizes, model_class, size_fields, size_names
@@ -227,15 +226,9 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         usual = OptimizerConfig.model_fields["warmup_steps"].default
         good["warmup_steps"] = min(usual, -(-int(steps) // 4))
     settings = nest(TrainConfig, good)
-    fields = [*flat_places(TrainConfig), *groups(TrainConfig)]
     every_size = {*size_fields(), *size_names(model)}
     if "lr" in overrides:  # as the flag --lr
         overrides["learning_rate"] = overrides.pop("lr")
     for name, value in overrides.items():
-        if name in every_size:
-            sizes[name] = value
-        elif name in fields:
-            settings[name] = value
-        else:
-            raise unknown_name("field", name, [*fields, *size_names(model)])
+        (sizes if name in every_size else settings)[name] = value
     return TrainConfig.of(task=task, model=model, sizes=sizes, **settings)

@@ -12,24 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+import implicit
 import theory
 from automata.tasks.registry import make_task
-from implicit import (
-    ExplicitLayer,
-    ImplicitLayer,
-    NotConvergedWarning,
-    Phantom,
-    Solve,
-    Stopping,
-    wrap,
-)
+from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
 from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell
 from implicit.models.layer import FeatureLayer
 from implicit.models.registry import build_model
 from implicit.modes import Mode
 from tests.implicit.models.test_in_place import LeakyCell
 from tests.refusals import refusals
-from theory import State
 
 D, BATCH, LENGTH = 8, 3, 6
 TIGHT = Solve(stopping=Stopping(rtol=1e-13))
@@ -281,36 +273,30 @@ def test_the_gradient_at_the_output_is_that_of_what_follows(cell: Cell) -> None:
     assert torch.equal(slope, torch.ones_like(features))
 
 
-def _step_of_a_network(net: Any, state: State, token: Tensor) -> tuple[State, Tensor]:
-    outputs, after = net["layer"](net["embedding"](token)[:, None], state)
-    return after, outputs[:, 0]
-
-
 def test_theorem_1_says_of_a_layer_what_it_says_of_a_model_with_that_layer() -> None:
     torch.manual_seed(0)
     sizes = {"d_model": D, "d_state": 4, "head_size": 4}
     model: Any = build_model("implicit-mamba2", sizes, make_task("S3"))
-    layer = ImplicitLayer(mamba(), residual=True)
+    layer, embedding = ImplicitLayer(mamba(), residual=True), model.embedding
     for part in ("mixers", "mixer_norms", "injections", "latent_norm"):
         setattr(layer, part, getattr(model, part))
     layer.input_norm = model.embedding_norm
     tokens = torch.tensor([[0, 1, 2, 2], [2, 1, 0, 1]])
-    found, expected = (
-        theory.check(asked, given, states=4, seed=0)
-        for asked, given in ((layer, model.embedding(tokens)), (model, tokens))
-    )
+    found = theory.check(layer, embedding(tokens), states=4, seed=0)
+    expected = theory.check(model, tokens, states=4, seed=0)
     assert found.reasons == expected.reasons
-    assert found.verdict is not theory.Verdict.DOES_NOT_APPLY
-    for quantity in ("smallest_singular_value", "spectral_radius", "off_diagonal_mass"):
+    assert found.conditions == {"C1": "holds", "C2": "holds", "C3": "holds", "C4": "holds"}
+    for quantity in ("spectral_radius", "off_diagonal_mass", "nonlinearity"):
         np.testing.assert_allclose(found.values(quantity), expected.values(quantity), rtol=1e-6)
-    whole = wrap(
-        nn.ModuleDict({"layer": layer, "embedding": model.embedding}),
-        _step_of_a_network,
-        {name: part[0] for name, part in layer.init_state(1).items()},
-        vocabulary_size=6,
-    )
-    told = theory.check(whole, tokens, states=1).sentence
-    assert "(no fixed point); " in told
-    assert told.endswith(
-        "its part module.layer seeks fixed points: ask about that layer (docs/use_a_layer.md)"
-    )
+
+
+def test_the_verdict_on_a_network_names_its_layer() -> None:
+    net = nn.ModuleDict({"layer": ImplicitLayer(mamba()), "embedding": nn.Embedding(2, D)})
+    state = {name: part[0] for name, part in net["layer"].init_state(1).items()}  # type: ignore[operator]
+    model = implicit.wrap(net, step_of_a_network, state, vocabulary_size=2)
+    assert "its part module.layer seeks fixed points" in theory.check(model, [0, 1], states=1).sentence
+
+
+def step_of_a_network(net: Any, state: Any, token: Tensor) -> tuple[Any, Tensor]:
+    outputs, after = net["layer"](net["embedding"](token)[:, None], state)
+    return after, outputs[:, 0]
