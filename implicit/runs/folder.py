@@ -108,13 +108,10 @@ def _is_lock(file: Path) -> bool:
         return re.fullmatch(rb"(\d+\n\S+\n(\d+\n)?)?", opened.read(400)) is not None
 
 
-def _is_named(config: TrainConfig) -> bool:
-    """Return whether the configuration holds the name of its task's code, and no more of it."""
-    return isinstance(config.task, dict) and "object" in config.task
-
-
-def _drawn(config: TrainConfig) -> str:
-    """Return a hash of a batch of the task."""
+def _drawn(config: TrainConfig) -> str | None:
+    """Return a hash of a batch of a task that the configuration only names; None of another one."""
+    if not (isinstance(config.task, dict) and "object" in config.task):
+        return None
     batch = config.build_task().batch(8, config.length, np.random.default_rng(0))
     return hashlib.sha256(batch.tokens.tobytes() + batch.targets.tobytes()).hexdigest()
 
@@ -260,7 +257,7 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             parts = {"own": own} if own else {}
-            if _is_named(config) and (drawn := _drawn(config)) == _drawn(config):  # else drawn from elsewhere
+            if (drawn := _drawn(config)) and drawn == _drawn(config):  # else it is drawn from elsewhere
                 parts["batch"] = drawn
             write_json(self.environment_file, {**describe_environment(), "seed": config.seed, **parts})
             self.write_metrics([])
@@ -305,9 +302,8 @@ class RunFolder:
 
     def check_task(self, config: TrainConfig) -> None:
         """Refuse a task of one's own whose code draws other batches than when the run was begun."""
-        own = _is_named(config) and self.environment_file.is_file()
-        before = read_json(self.environment_file).get("batch") if own else None
-        if before is not None and before != _drawn(config):
+        drawn = _drawn(config) if self.environment_file.is_file() else None
+        if drawn and read_json(self.environment_file).get("batch", drawn) != drawn:
             raise InputError(
                 f"task {shown(config.task)} draws other batches than when {self.path} was begun; restore its "
                 f"code, or leave 'batch' out of {self.environment_file} if nothing changed for the model"

@@ -98,10 +98,8 @@ def in_another_process(path: Path, own_code_in: Path) -> str:
     return run_python("-c", program, path, PYTHONPATH=found_in).stdout.strip()
 
 
-def test_objects_are_trained_and_loaded_elsewhere(
-    own_code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = __import__(own_code)
+def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path) -> None:
+    module: Any = __import__(own_code)
     config = recipe("parity", "lstm", **SMALL)
     own = {"task": f"{own_code}:clock", "model": module.Wider}
     run = implicit.train(config, tmp_path / "run", progress=False, **own)
@@ -110,8 +108,7 @@ def test_objects_are_trained_and_loaded_elsewhere(
     assert type(run.model) is module.Wider
     tokens = torch.tensor([[0, 1, 1]])
     assert in_another_process(run.path, tmp_path) == f"clock {run.model(tokens).tolist()}"
-    other = WordProblem([[0, 1], [1, 0], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
-    monkeypatch.setattr(module, "clock", other)
+    module.clock = WordProblem([[0, 1], [1, 0], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
     for again in (partial(load_run, allow_code=True), partial(implicit.train, run.config)):
         with pytest.raises(InputError, match="draws other batches than when"):
             again(run.path)
@@ -320,7 +317,7 @@ def test_objects_that_no_name_leads_to_are_refused(own_code: str) -> None:
 def test_code_that_no_other_process_finds_is_refused_before_training(
     given: str, own_code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = __import__(own_code)
+    module: Any = __import__(own_code)
     task: Any = {"object": "__main__:clock"} if given == "name of a task" else "parity"
     model = {"name of a model": "__main__:Wider", "name of a task": "lstm"}.get(given, module.Wider)
     if given == "class of a script":

@@ -66,7 +66,12 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(("matmul", "__matmul__", "mm", "mv", "bmm", "dot"), on_balls.matmul),
     "__rmatmul__": lambda x, other: on_balls.matmul(other, x),
     "sum": on_balls.summed,
-    **dict.fromkeys(("addmv", "addmm", "baddbmm"), on_balls.add_product),
+    **dict.fromkeys(
+        ("addmv", "addmm", "baddbmm"),
+        lambda x, left, right, *, beta=1, alpha=1: on_balls.added(
+            x.times(type(x).constant(beta)), on_balls.matmul(left, right), alpha=alpha
+        ),
+    ),
     "addcmul": lambda x, left, right, *, value=1: on_balls.added(x, left.times(right), alpha=value),
     **dict.fromkeys(("max", "maximum"), on_balls.maximum),
     **dict.fromkeys(("min", "minimum"), partial(on_balls.maximum, sign=-1.0)),
@@ -220,7 +225,7 @@ class EnclosedTensor(Numbers):
         name = NAMES.get(function)
         if name is None:
             name = getattr(function, "__name__", str(function))
-            writes = name == "__setitem__" or name.startswith("__i") or name.endswith("_")
+            writes = name.startswith(("__i", "__set")) or (name.endswith("_") and not name.endswith("__"))
             if writes and isinstance(arguments[0], torch.Tensor):
                 raise InputError(
                     f"torch.{name} writes balls into a constant tensor; begin with torch.zeros_like(h) or "

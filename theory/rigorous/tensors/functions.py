@@ -272,13 +272,6 @@ def added(left: Numbers, right: Numbers, *, alpha: float = 1) -> Numbers:
     return left.plus(right if alpha == 1 else right.times(type(left).constant(alpha)))
 
 
-def add_product(
-    bias: Numbers, left: Numbers, right: Numbers, *, beta: float = 1, alpha: float = 1
-) -> Numbers:
-    """Return β b + α A x."""
-    return added(bias.times(type(bias).constant(beta)), matmul(left, right), alpha=alpha)
-
-
 def filled(change: Callable[..., Any], x: Numbers, *arguments: Any, number: float | None = None) -> Numbers:
     """Return what a function of PyTorch's makes that moves entries, with a number in place of its zeros."""
     return joined([type(x).constant(number or 0.0), x], lambda entries: change(entries[1], *arguments))
