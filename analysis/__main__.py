@@ -8,7 +8,7 @@ import implicit_ssm
 from automata.errors import unknown_name
 from implicit.command_line import CommandParser, run_command
 
-QUESTIONS = {
+LISTED = {
     "length_generalization RUN…": "How does accuracy change with length?",
     "jacobian RUN": "Is the state transition non-linear and non-diagonal? Theorem 1, blocks, spectrum.",
     "agreement RUN": "Do both modes of evaluation reach the same fixed points? Which others exist?",
@@ -31,7 +31,7 @@ QUESTIONS = {
     "certify RUN --claim words": "Is a small model right on every word up to a length? "
     "A proof, with a certificate.",
 }
-"""As they are listed; `analysis.questions` holds them as well, but its imports take seconds."""
+"""The questions, as they are listed without their imports, which take seconds. The report has this order."""
 
 OTHERS = {
     "check_certificate": ("CERTIFICATE RUN", "Does a certificate hold? Verified by other means."),
@@ -41,11 +41,12 @@ OTHERS = {
 """Commands that are not one question about runs."""
 
 OLD_NAMES = ("all_words", "all_lengths", "executed")
+"""Commands that `certify` has taken the place of."""
 
 
 def _command(argv: Sequence[str] | None) -> int | None:
     given = list(sys.argv[1:] if argv is None else argv)
-    listed = {**QUESTIONS, **{f"{name} {takes}".rstrip(): says for name, (takes, says) in OTHERS.items()}}
+    listed = {**LISTED, **{f"{name} {takes}".rstrip(): says for name, (takes, says) in OTHERS.items()}}
     if given and not given[0].startswith("-"):
         names = [*dict.fromkeys(row.split()[0] for row in listed), *OLD_NAMES]
         if given[0] not in names:

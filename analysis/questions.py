@@ -1,32 +1,19 @@
-"""All questions about trained models: the one table that commands are listed and reports are made from.
+"""All questions about trained models, which reports are made from, in the order of the report's sections.
 
-A new question is its own file or package with an `Analysis`, a row here, and its tests; docs/architecture.md
-lists what else names it. The order is that of the report's sections.
+A new question is its own file or package with an `Analysis`, a row of `analysis.__main__.LISTED`, and its
+tests; docs/architecture.md lists what else names it.
 """
 
 import os
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import nn
 
-from analysis import (
-    agreement,
-    all_lengths,
-    all_words,
-    belief,
-    certify,
-    convergence,
-    error_control,
-    executed,
-    extraction,
-    front_speed,
-    jacobian,
-    length_generalization,
-    mechanism,
-    modes,
-)
+from analysis import certify
+from analysis.__main__ import LISTED, OLD_NAMES
 from analysis.framework.analysis import Analysis, ReportSection
 from analysis.framework.settings import settings_from
 from automata.errors import InputError, unknown_name
@@ -34,21 +21,9 @@ from automata.tasks.specification import TaskSource
 from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run, load_run
 
-QUESTIONS: tuple[Analysis[Any, Any], ...] = (
-    length_generalization.ANALYSIS,
-    jacobian.ANALYSIS,
-    agreement.ANALYSIS,
-    convergence.ANALYSIS,
-    modes.ANALYSIS,
-    front_speed.ANALYSIS,
-    extraction.ANALYSIS,
-    error_control.ANALYSIS,
-    belief.ANALYSIS,
-    mechanism.ANALYSIS,
-    certify.ANALYSIS,
-    all_words.ANALYSIS,
-    all_lengths.ANALYSIS,
-    executed.ANALYSIS,
+QUESTIONS: tuple[Analysis[Any, Any], ...] = tuple(
+    import_module(f"analysis.{name}").ANALYSIS
+    for name in (*dict.fromkeys(row.split()[0] for row in LISTED), *OLD_NAMES)
 )
 
 
