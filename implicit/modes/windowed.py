@@ -359,7 +359,7 @@ class Place:
         """Move some sequences to a token with the state before it."""
         self.token[sequences] = token
         for name, tensor in state.items():
-            self.state[name][sequences] = tensor
+            self.state[name][sequences] = tensor.to(self.state[name].dtype)  # autocast may have rounded it
 
 
 class Window:

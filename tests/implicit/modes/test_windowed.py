@@ -167,6 +167,18 @@ def halving(length: int) -> Recurrence:
     return Recurrence([x], {}, half, half, lambda z, x, s: s)
 
 
+def test_a_state_that_autocast_rounds_is_kept() -> None:
+    rounded = lambda state: {"h": (state["h"] + 1).bfloat16()}  # noqa: E731
+    plain, begun = halving(3), {"h": torch.zeros(1, 1)}
+    recurrence = replace(
+        plain,
+        state=begun,
+        advance=lambda z, x, s: (plain.advance(z, x, s)[0], rounded(s)),
+        states=lambda z, x, s: {"h": s["h"].bfloat16()[:, None].expand(-1, z.shape[1] + 1, -1)},
+    )
+    assert windowed(recurrence, Windowed(width=2), stopping_of("rtol", 0.01)).solution.converged.all()
+
+
 def stopping_of(tolerance: str, value: float) -> Stopping:
     options: dict[str, Any] = {"rtol": 0.0, "max_iterations": 60, tolerance: value}
     return Stopping(**options)
