@@ -1,6 +1,5 @@
 """The assertions of `theory.testing` on every registered model, random weights and negative controls."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from implicit.fixed_point import Stopping
 from implicit.models.registry import MODELS
 from tests.small_models import CONSTANT_STATE, small_sizes
 from tests.solving import solved
-from theory import State, Status, Transition, check_theorem1
+from theory import State, Transition, check_theorem1
 from theory.testing import (
     NotApplicableError,
     assert_contractive,
@@ -22,7 +21,6 @@ from theory.testing import (
     assert_modes_agree,
     assert_theorem1,
 )
-from theory.theorem1.conditions import Verdict
 from theory.theorem1.kinds import TransitionKind
 
 EXPLICIT = {
@@ -128,23 +126,6 @@ def _visited(model: SequenceModel, count: int) -> list[State]:
             state, _ = model.step(state, token[None])
         visited.append({name: part[0] for name, part in state.items()})
     return visited
-
-
-def test_random_initialisations_hold_wherever_a_fixed_point_is_reached() -> None:
-    verdicts: Counter[tuple[bool, Verdict]] = Counter()
-    for seed in range(8):
-        model = _random(ImplicitMamba2, seed)
-        visited = _visited(model, 2)
-        transition = model.transition(seed % TOKENS)
-        report = check_theorem1(transition, visited[1:], alternatives=visited, max_iterations=500)
-        for check in report.checks:
-            reached = check.status is Status.CONVERGED
-            verdicts[reached, check.verdict] += 1
-            assert check.verdict is (Verdict.HOLDS if reached else Verdict.INCONCLUSIVE), check.reason
-            assert reached or "C1" in check.reason
-    assert sum(verdicts.values()) == 8
-    # The initialisation is not well posed everywhere: at some tokens the iteration finds no fixed point.
-    assert verdicts[True, Verdict.HOLDS] >= 5
 
 
 def test_two_layers_hold_at_random_initialisation() -> None:

@@ -2,15 +2,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from matplotlib.patches import Circle
 
 from automata.drawing import draw_cayley_graph, draw_dfa, draw_dfa_or_table, draw_transition_table
 from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.machines.named_dfas import dyck_dfa, flip_flop_dfa, modular_counter_dfa, monoid_dfa, parity_dfa
+from automata.machines.named_dfas import modular_counter_dfa, monoid_dfa, parity_dfa
 from automata.monoids.groups import symmetric_group
 from automata.monoids.monoid import Monoid
 
@@ -22,15 +20,6 @@ def _without_a_screen() -> Iterator[None]:
     yield
     plt.close("all")
     plt.switch_backend(before)
-
-
-def test_circles_of_many_states_do_not_overlap_and_one_state_stands_alone() -> None:
-    axes = draw_cayley_graph(symmetric_group(4))
-    centres = np.array([patch.center for patch in axes.patches if isinstance(patch, Circle)])
-    distances = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
-    assert distances[~np.eye(24, dtype=bool)].min() > 0.6  # two radii
-    alone = draw_dfa(modular_counter_dfa(1))
-    assert {patch.center for patch in alone.patches if isinstance(patch, Circle)} == {(0, 0)}
 
 
 def test_arrows_that_coincide_in_a_cayley_graph_are_named() -> None:
@@ -47,15 +36,6 @@ def test_what_is_drawn_and_where_is_checked(draw: Any) -> None:
         draw(3)
     with pytest.raises(InputError, match="200 states"):
         draw_dfa(modular_counter_dfa(200))
-
-
-@pytest.mark.parametrize("dfa", [parity_dfa(), modular_counter_dfa(5), flip_flop_dfa(3), dyck_dfa(2)])
-def test_labels_of_sparse_automata_do_not_overlap(dfa: DFA) -> None:
-    axes = draw_dfa(dfa)
-    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
-    boxes = [text.get_window_extent() for text in axes.texts]
-    assert boxes
-    assert not [one for place, one in enumerate(boxes) for other in boxes[:place] if one.overlaps(other)]
 
 
 def test_an_automaton_of_words_is_a_table() -> None:

@@ -216,15 +216,6 @@ def test_what_is_wrong_has_no_ratio() -> None:
     assert "| no figure: sums differ |" in lines([run([nothing])])[-1]
 
 
-def test_dates_and_machines_are_all_named() -> None:
-    found = [case(loop=timed(1), numpy=timed(1))]
-    assert lines([run(found), run(found)])[0] == (
-        "Measured 2026-11-20 on Abacus, 2 cores, threads: 1, Python 3.11.7, torch 2.13.0."
-    )
-    differing = lines([run(found), run(found, "2026-11-22", threads=2)])[0]
-    assert all(part in differing for part in ("2026-11-20 to 2026-11-22", "threads: 1", "threads: 2"))
-
-
 def test_a_headline_without_a_case_is_a_fault() -> None:
     with pytest.raises(KeyError, match="no case with"):
         lines([run([])])

@@ -1,6 +1,7 @@
 """The pages of docs/: their example files and code, their tables, and what they say of stored runs."""
 
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,8 @@ def test_what_is_predicted_of_beliefs_is_what_the_command_prints(monkeypatch: py
     monkeypatch.setattr(report, "exit_lengths", lambda *given: np.ones(2))
     short = lambda a, source, dtype, count, _, rng: observed_underflow(a, source, dtype, count, 8, rng)  # noqa: E731
     monkeypatch.setattr(report, "observed_underflow", short)
+    for name in ("cases", "decay_rate", "belief_chain"):  # several tables have the same ones
+        monkeypatch.setattr(report, name, cache(getattr(report, name)))
     printed = [
         decay_report(sequences=2, length=8),
         underflow_report(sequences=2),

@@ -23,7 +23,6 @@ from tests.implicit.tampering import (
     remove,
     write,
 )
-from tests.processes import run_python
 
 NEW = "--task parity --model lstm --out new"
 
@@ -130,12 +129,6 @@ def test_disk_that_fills_up_leaves_nothing_half_written(
     finished = (stored_run / "model.safetensors").read_bytes()
     assert (run.path / "model.safetensors").read_bytes() == finished
     assert [entry["step"] for entry in run.metrics] == [2, 4]
-
-
-def test_real_process(tmp_path: Path) -> None:
-    done = run_python("-m", "implicit.train", *NEW.split(), "--length", "0", cwd=tmp_path, code=2)
-    assert (done.stdout, done.stderr) == ("", "error: length is 0; it should be greater than 0\n")
-    assert not list(tmp_path.iterdir())
 
 
 def widen_with_a_hole(folder: Path) -> None:

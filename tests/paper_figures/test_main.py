@@ -209,13 +209,6 @@ BAD_INPUT = {
 }
 
 
-def test_a_list_has_no_padding(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(command.main, ["jacobians", "published", "--list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if not line.startswith("  ")] == ["jacobians", "published"]
-    assert not any("  " in line.strip() for line in lines)
-
-
 @pytest.mark.parametrize(("argv", "sentence"), BAD_INPUT.values(), ids=BAD_INPUT)
 def test_refuses_bad_input(argv: list[str], sentence: str, tmp_path: Path, refuses: Refuses) -> None:
     file = tmp_path / "file"

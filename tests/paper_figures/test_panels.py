@@ -52,21 +52,6 @@ def test_a_value_that_is_missing_breaks_the_line_and_a_run_without_values_has_no
     assert [values(line) for line in drawn(by_function).lines] == [[3, 4], [3, 4]]
 
 
-def test_several_quantities_are_named_by_quantity() -> None:
-    quantities = {name: ("accuracy", Look(name)) for name in ("red", "blue")}
-    axes = drawn(Lines(quantities, only="LSTM", band=False))
-    assert [line.get_color() for line in axes.lines] == ["red", "red", "blue", "blue"]
-    assert axes.get_legend_handles_labels()[1] == ["red", "blue"]
-
-
-def test_references_stand_at_their_places() -> None:
-    axes = drawn(Lines("accuracy", only="LSTM", chance=(0.25,), trained=(40,), ylim=(0, 2)))
-    *_, chance, trained = axes.lines
-    assert set(values(chance)) == {0.25}
-    assert set(np.asarray(trained.get_xdata()).tolist()) == {40}
-    assert axes.get_ylim() == (0, 2)
-
-
 def test_a_mark_per_run_lies_in_the_line_of_its_row_and_within_the_axis() -> None:
     axes = drawn(Marks("updates", chance=(200,)))
     assert [text.get_text() for text in axes.get_yticklabels()] == [row.label for row in ROWS]

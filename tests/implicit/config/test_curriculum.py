@@ -4,8 +4,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from automata.errors import InputError
@@ -34,21 +32,6 @@ def test_length_grows_by_one_token_in_125_steps() -> None:
     curriculum = Curriculum(start_length=4, length_growth=1, length_growth_every=125)
     for step, length in ((1, 4), (125, 4), (126, 5), (250, 5), (251, 6), (2501, 24), (10**6, 24)):
         assert curriculum.phase(step, length=24).length == length
-
-
-@given(
-    start=st.integers(1, 20),
-    growth=st.integers(1, 9),
-    every=st.integers(1, 50),
-    step=st.integers(1, 1000),
-    length=st.integers(20, 40),
-)
-def test_length_never_shrinks_and_never_passes_the_training_length(
-    start: int, growth: int, every: int, step: int, length: int
-) -> None:
-    curriculum = Curriculum(start_length=start, length_growth=growth, length_growth_every=every)
-    now, following = (curriculum.phase(step + k, length).length for k in (0, 1))
-    assert start <= now <= following <= min(length, now + growth)
 
 
 def test_sequences_are_carried_in_the_free_phase_only_and_after_their_step() -> None:

@@ -22,7 +22,6 @@ from implicit.ops.backends import (
     on_device,
     package,
 )
-from tests.processes import run_python
 
 FLOAT32 = (torch.float32,)
 
@@ -116,17 +115,6 @@ def test_a_package_that_raises_on_import_is_told_once(
     ends = "it would end Python: " if error == "SystemExit" else ""
     assert f"cannot be imported ({ends}no such library)" in str(told)
     assert "reinstall it with pip install broken" in str(told)
-
-
-@pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
-def test_kernels_give_way_where_numba_compiles_nothing() -> None:
-    program = (
-        "import torch; from implicit.ops.ssd import ssd; x = torch.ones(1, 2, 1, 4); "
-        "[print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape) for _ in range(2)]"
-    )
-    done = run_python("-c", program, NUMBA_DISABLE_JIT="1")
-    assert done.stdout == "torch.Size([1, 2, 1, 4])\n" * 2
-    assert done.stderr.count("NUMBA_DISABLE_JIT is set") == 1
 
 
 def test_tensors_of_several_devices_are_refused() -> None:

@@ -221,7 +221,7 @@ def test_code_of_a_settings_file_is_imported_only_if_allowed_or_replaced(
     assert run_command(main, [*argv, *typed]) == 0
 
 
-@pytest.mark.parametrize("within", [".", "analysis/certify_words", "not a run"])
+@pytest.mark.parametrize("within", ["analysis/certify_words", "not a run"])
 def test_modules_in_the_current_folder_are_not_found_by_commands(within: str, run_with_code: Path) -> None:
     """Python's -m puts the current folder on the path, before anything of ours runs."""
     if within == "not a run":
@@ -234,14 +234,16 @@ def test_modules_in_the_current_folder_are_not_found_by_commands(within: str, ru
     assert len(done.stdout.split()) == 2, "the answers to two tokens"
 
 
-def test_code_in_the_current_folder_is_found_when_it_is_named(tmp_path: Path) -> None:
+def test_code_in_the_current_folder_is_found_when_it_is_named(own_code: str, tmp_path: Path) -> None:
     """So is what it imports later, also where the folder has files of the names that others have."""
-    (tmp_path / "mine.py").write_text(OWN_CODE)
+    own = {"task": f"{own_code}:clock", "model": f"{own_code}:Wider"}
+    config = implicit.train(recipe(**own, **SMALL), tmp_path / "run", progress=False).path / "config.json"
+    (tmp_path / f"{own_code}.py").rename(tmp_path / "mine.py")
     (tmp_path / "later.py").write_text("from mine import clock\n")
     (tmp_path / "test.py").write_text("def task():\n    from later import clock\n    return clock\n")
     (tmp_path / "config.json").write_text("{}")
-    argv = ["--task", "test:task", "--model", "mine:Wider", *FLAGS, "--quiet"]
-    run_python("-Bm", "implicit.train", *argv, "--out", "run", cwd=tmp_path)
+    named = config.read_text().replace(own["task"], "test:task").replace(own["model"], "mine:Wider")
+    config.write_text(named)
     asked = run_python("-m", "implicit.answer", "run", "stay", "on", "--allow-code", cwd=tmp_path)
     assert len(asked.stdout.split()) == 2
 

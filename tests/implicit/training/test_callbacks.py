@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from automata.errors import InputError
-from implicit import TrainConfig, load_run, recipe, train
+from implicit import TrainConfig, load_run, train
 from implicit.runs.folder import RunFolder
 from implicit.training import TrainingStep, progress
 from implicit.training.train import run_ending
@@ -68,14 +68,6 @@ def test_lines_without_a_terminal_say_what_is_trained_and_how_long_it_takes(
         assert re.fullmatch(rf"step {step} of at most 11: loss \S+, accuracy \d\.\d+ at length 4{left}", line)
     train(config, tmp_path / "hidden", progress=False)
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize(("steps", "warmup"), [(1, 1), (20, 5), (21, 6), (400, 100), (4000, 100)])
-def test_the_warm_up_takes_a_quarter_of_few_steps(steps: int, warmup: int) -> None:
-    assert recipe("parity", "lstm", steps=steps).optimizer.warmup_steps == warmup
-    assert recipe("parity", "lstm", steps=str(steps)).optimizer.warmup_steps == warmup
-    for own in ({"warmup_steps": 1}, {"optimizer": {"learning_rate": 0.1, "warmup_steps": 1}}):
-        assert recipe("parity", "lstm", steps=steps, **own).optimizer.warmup_steps == 1
 
 
 @pytest.fixture

@@ -12,18 +12,13 @@ from analysis.agreement import analyse as compare_modes
 from analysis.framework.output import json_ready
 from analysis.length_generalization import LengthSettings
 from implicit.config.recipes import recipe
-from implicit.runs.loading import Run, load_run
+from implicit.runs.loading import Run, initial_model, load_run
 from implicit.training.train import train
 from paper_figures.figures.bounded_and_free import BoundedSettings, measure_bounded
 from paper_figures.figures.error_control import FailureSettings, failure
 from paper_figures.figures.gradients import ReachSettings, gradient_reach
+from paper_figures.measurements import courses
 from paper_figures.measurements.answers import AnswerSettings, answers
-from paper_figures.measurements.courses import (
-    AgreementCourse,
-    JacobianCourse,
-    agreement_course,
-    jacobian_course,
-)
 from paper_figures.measurements.hard_tokens import HardTrainingSettings, accuracy_by_limit
 from paper_figures.measurements.iterations import (
     BudgetSettings,
@@ -55,8 +50,8 @@ MEASURED: dict[str, Callable[[Run], Any]] = {
     "hardest tokens": lambda run: hardest_tokens(run, TOKENS),
     "agreement": lambda run: compare_modes(run, sequences=2, length=4, examples=0).numbers(),
     "length of failure": lambda run: failure(
-        replace(run, config=run.config.updated(length=4)),  # so that short words are read
-        FailureSettings(lengths=(4,), sequences=2, words=4, pairs=1, follow=1),
+        replace(run, config=run.config.updated(length=2, start_length=2)),  # so that short words are read
+        FailureSettings(lengths=(4,), sequences=2, words=16, pairs=1, follow=1),
     ),
     "reach of gradients": lambda run: gradient_reach(run, ReachSettings(steps=(1, 4), sequences=2, length=3)),
 }
@@ -86,31 +81,38 @@ def test_a_model_elsewhere_is_measured_as_on_the_cpu(measure: Callable[[Run], An
 
 
 COURSES: dict[str, Callable[[Run], Any]] = {
-    "agreement": lambda run: agreement_course(
-        run, AgreementCourse(steps=(0,), sequences=2, length=2, max_iterations=20, answered=2)
-    )["course"],
-    "jacobians": lambda run: jacobian_course(
-        run, JacobianCourse(steps=(0,), states=1, sequences=1, length=2)
-    )["course"],
+    "agreement": lambda run: courses.agreement_course(
+        run, courses.AgreementCourse(sequences=2, length=2, max_iterations=20, answered=2)
+    ),
+    "jacobians": lambda run: courses.jacobian_course(
+        run, courses.JacobianCourse(states=1, sequences=1, length=2)
+    ),
 }
 
 
-def test_a_training_is_repeated_where_it_was(tmp_path: Path) -> None:
-    """The same weights at first; the last ones, equal but for rounding, are compared in the measurement."""
+def test_a_training_is_repeated_and_measured_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights are the same at first; that the last ones are equal is asked where it is repeated."""
     sizes = {"d_model": 4, "head_size": 4, "d_state": 2, "residual": False}
     short = {"steps": 2, "warmup_steps": 1, "bounded_steps": 1, "batch_size": 2, "length": 3}
     free = {"free_mode": "simultaneous", "free_gradient": "phantom", "random_starts": 0.0}
     ends = {"growth_accuracy": None, "contraction_weight": 0.0, "carried_share": 0.0}
     settings = {**sizes, **short, **free, **ends, "evaluation_sequences": 2, "seed": 1}
     config = recipe("parity", "implicit-mamba2", **settings)
-    here = train(config, tmp_path / "here", progress=False)
+
+    def measured(run: Run) -> dict[str, Any]:
+        monkeypatch.setattr(courses, "runs_on_the_way", lambda run, steps: {0: run})
+        return {name: json_ready(measure(run)["course"]) for name, measure in COURSES.items()}
+
     with other_device():
         run = train(config, tmp_path / "there", progress=False, device=str(OTHER))
         run.model.to(OTHER)
-        elsewhere = {name: json_ready(measure(run)) for name, measure in COURSES.items()}
-    for name, found in elsewhere.items():
-        assert [entry["step"] for entry in found] == [0, 2]
-        assert found[0] == alike(json_ready(COURSES[name](here))[0])
+        repeated = courses.runs_on_the_way(run, (0,))
+        elsewhere = measured(repeated[0])
+    assert list(repeated) == [0, 2]
+    here = replace(run, model=initial_model(config, run.task).eval())
+    assert elsewhere == alike(measured(here))
 
 
 def test_tensors_of_two_devices_may_not_meet() -> None:

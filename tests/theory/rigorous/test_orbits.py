@@ -155,6 +155,9 @@ def test_the_growth_bounds_every_short_product() -> None:
     norms = [np.abs(np.linalg.matrix_power(system.A, i)).sum(1).max() for i in range(k)]
     assert max(norms) <= bounds.growth[0]
     assert bounds.contracts[0]
+    assert k == 16  # ‖A^8‖_∞ = 2^-8 + 800 · 2^-7 is above 1, ‖A^16‖_∞ = 2^-16 + 1600 · 2^-15 is not
+    norm = np.abs(np.linalg.matrix_power(system.A, k)).sum(1).max()
+    assert bounds.power_norm[0] == pytest.approx(norm, rel=1e-9)
     # the bound is one of norms of powers of two: 100.5, 100.25, 50.06 and 12.5 here
     assert bounds.growth[0] == pytest.approx(norms[1] * norms[2] * norms[4] * norms[8], rel=1e-9)
 

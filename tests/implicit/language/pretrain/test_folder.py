@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import resource
 import shutil
 import signal
@@ -17,7 +18,6 @@ from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.stored_models import load_model
 from implicit.runs.files import write_hashes
 from tests.implicit.language.pretrain.small_runs import small_run, stop_at, train
-from tests.processes import run_python
 
 
 @pytest.fixture(scope="module")
@@ -139,21 +139,16 @@ def test_a_full_disk_is_told_in_a_sentence(bytes_at_most: int, tmp_path: Path) -
     assert train(config, tmp_path / "run")["steps"] == 2
 
 
-PROGRAM = """
-import os, signal, sys
-from pathlib import Path
-from tests.implicit.language.pretrain.small_runs import small_run, train
-folder = Path(sys.argv[1])
-def stop(line):
-    if line["step"] == 1:
-        os.kill(os.getpid(), signal.SIGTERM)
-train(small_run(folder), folder / "run", watch=stop)
-"""
+def test_sigterm_stores_the_step_and_the_run_goes_on_to_the_same_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(line: dict[str, Any]) -> None:
+        if line["step"] == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
 
-
-def test_sigterm_stores_the_step_and_the_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    done = run_python("-c", PROGRAM, tmp_path, code=128 + signal.SIGTERM)
-    assert "stopped and stored at step 2; run the same command again" in done.stderr
+    with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
+        train(small_run(tmp_path), tmp_path / "run", watch=stop)
+    assert "stopped and stored at step 2; run the same command again" in capsys.readouterr().err
     assert PretrainFolder(tmp_path / "run").last_checkpoint() == 2
     for name in ("run", "whole"):
         train(small_run(tmp_path), tmp_path / name)

@@ -23,7 +23,6 @@ from implicit.language.pretrain.config import Evaluation, Source, read_config
 from implicit.language.pretrain.loop import _tokenizer, make_optimizer
 from implicit.language.pretrain.tokens import (
     ShuffledWindows,
-    Windows,
     byte_tokenizer,
     documents,
     encoded,
@@ -136,12 +135,6 @@ def test_windows_of_a_pass_are_each_read_once_and_every_step_is_a_function_of_it
     later = ShuffledWindows(10, 4, 2, 3, first_step=6, steps=10)
     assert list(later) == batches[10:]
     assert list(ShuffledWindows(10, 4, 2, 4, 1, 10)) != batches
-
-
-def test_windows_predict_every_token_once() -> None:
-    windows = Windows(np.arange(31), 6)
-    predicted = [token for place in range(len(windows)) for token in windows[place][1:].tolist()]
-    assert predicted == list(range(1, 31))
 
 
 def test_other_algorithms_and_decay(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The choice of the backend, and what is refused before any of them runs."""
 
 import re
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -50,16 +51,20 @@ print({"triton", "mamba_ssm", "torch._dynamo"} & set(sys.modules))
 print(explain("cpu").refusals["triton"])
 sys.modules["triton"] = None  # what an absent package looks like to an import
 x = torch.ones(1, 2, 1, 16)
-print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape, explain("cuda").chosen)
+for _ in range(2):
+    print(ssd(x, x[..., 0], -torch.ones(1), x, x)[0].shape, explain("cuda").chosen)
 """
 
 
 def test_in_an_interpreter_of_its_own() -> None:
-    """Nothing is imported before it is used, nor needed; and on a CPU Triton is for debugging."""
-    imported, refusal, without = run_python("-c", ALONE).stdout.splitlines()
+    """Nothing is imported before it is used, nor needed, nor has numba to compile."""
+    done = run_python("-c", ALONE, NUMBA_DISABLE_JIT="1")
+    imported, refusal, *without = done.stdout.splitlines()
     assert imported == "set()"
     assert refusal == "the tensors are on cpu; move them to a GPU, or debug with TRITON_INTERPRET=1"
-    assert without == "torch.Size([1, 2, 1, 16]) chunked"
+    assert without == ["torch.Size([1, 2, 1, 16]) chunked"] * 2
+    if find_spec("numba"):
+        assert done.stderr.count("NUMBA_DISABLE_JIT is set") == 1
 
 
 NO_SIZE = "give at least one head, and a head_size and a state_size of at least 1"
