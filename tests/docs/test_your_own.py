@@ -163,23 +163,6 @@ def test_the_own_gru_is_the_gru_of_torch(run_commands: Run) -> None:
     assert_agree(own.states(tokens)["h"][:, 1:], outputs.detach())
 
 
-def test_the_two_forms_of_the_cell_agree(run_page: Run) -> None:
-    """Under an injection; padding leaves the state as it is."""
-    generator = torch.Generator().manual_seed(0)
-    cell = import_module("leaky_cell").LeakyCell(4, d_inner=3).double()
-    inputs = torch.randn(2, 5, 4, generator=generator, dtype=torch.float64)
-    injection = torch.randn(2, 5, cell.injection_size, generator=generator, dtype=torch.float64)
-    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
-    outputs, after = cell(inputs, cell.init_state(2), injection, mask)
-    for k, length in enumerate([5, 2]):
-        state, expected = cell.init_state(1), []
-        for t in range(length):
-            output, state = cell.step(inputs[k : k + 1, t], state, injection[k : k + 1, t])
-            expected.append(output[0])
-        assert_agree(outputs[k, :length], torch.stack(expected))
-        assert_agree(after["h"][k : k + 1], state["h"])
-
-
 @pytest.mark.filterwarnings("ignore:the curriculum ends at length")  # the page trains for few steps
 def test_a_cell_and_its_implicit_twin(run_page: Run) -> None:
     run_page("Your own cell, and its implicit twin")

@@ -105,11 +105,10 @@ def test_a_second_fixed_point_of_the_same_h_is_not_another_state(
     content: Content, run: Run, fixed_points: Found
 ) -> None:
     """Their entries differ, as those of two branches do: nothing follows for the one transition there is."""
-    for kind in ("repels", "attracts"):
-        # nor is it a fixed point beside the h of another pair
-        for pair, line in ((PAIR, "elsewhere.pair"), (0, "elsewhere.error")):
-            elsewhere = {**as_json(fixed_points[kind]), "pair": pair}
-            assert refusal(forged(content, elsewhere=elsewhere), run) == line
+    # nor is it a fixed point beside the h of another pair
+    for kind, pair, line in (("repels", PAIR, "elsewhere.pair"), ("attracts", 0, "elsewhere.error")):
+        elsewhere = {**as_json(fixed_points[kind]), "pair": pair}
+        assert refusal(forged(content, elsewhere=elsewhere), run) == line
 
 
 def test_a_box_of_states_is_about_the_fixed_point_that_is_reached(

@@ -3,8 +3,6 @@
 import errno
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from automata.command_line import NOT_READ
 from automata.errors import InputError
 from automata.repl import (
     ReplTrace,
@@ -140,18 +137,3 @@ def test_the_command_says_when_a_session_is_wrong(
 def test_bad_arguments_are_told(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 2
     assert words in capsys.readouterr().err
-
-
-def test_output_that_nobody_reads_any_more_ends_the_command_quietly() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "automata.repl", "--sessions", "5000", "--commands", "2"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b">>> a = 1\n"
-    process.stdout.close()
-    assert process.wait(60) == NOT_READ
-    assert process.stderr is not None
-    assert process.stderr.read() == b""
-    process.stderr.close()

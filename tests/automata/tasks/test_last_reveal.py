@@ -157,13 +157,3 @@ def test_sessions_that_are_counted_whole_tell_nothing_by_their_places() -> None:
     assert found.accuracy == pytest.approx(0.5, rel=1e-12)
     assert last_reveal_audit(task, length, length - 1, 64, rng) is None
     assert last_reveal_audit(task, length - 1, length - 1, 64, rng) is None
-
-
-def test_the_printed_table_has_the_line_for_sessions_only() -> None:
-    audit = shortcut_audit(ReplLanguage(5, predict="values"), 256, last=64, windows=[1], sequences=64)
-    (line,) = (line for line in audit.table().splitlines() if line.startswith("values, from the last reveal"))
-    assert audit.last_reveal is not None
-    assert line.split()[-2:] == [f"{audit.last_reveal.accuracy:.4f}"] * 2
-    end = shortcut_audit(ReplLanguage(3, spacing="end"), 128, last=64, windows=[1], sequences=64).last_reveal
-    assert end is not None
-    assert round(end.accuracy, 12) == round(1 / 3, 12)

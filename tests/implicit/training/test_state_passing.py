@@ -1,6 +1,5 @@
 """Sequences that go on from an earlier step continue the model's state and the automaton's alike."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from automata.tasks.registry import make_task
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.runs.loading import load_run
-from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.state_passing import PassedState
 from implicit.training.streams import Stream, draw_batch
 from tests.solving import solved
@@ -36,16 +34,6 @@ def test_going_on_is_reading_the_whole_sequence(model: ImplicitModel) -> None:
     assert start.tolist() == labels[:, 9].tolist()
 
 
-def test_sequences_without_fixed_points_begin_anew(model: ImplicitModel) -> None:
-    tokens = torch.ones(3, 8, dtype=torch.long)
-    with torch.no_grad():
-        solution = solved(model, tokens, stopping=Stopping(rtol=1e-9, max_iterations=2))
-    passed = PassedState.of(solution.state, tokens[:, -1], solution.solution)
-    state, start = passed.go_on(model.init_state(3), torch.zeros(3, dtype=torch.long), 1.0, ALL)
-    assert not start.any()
-    assert all(not part.any() for part in state.values())
-
-
 def test_sequences_that_answered_wrongly_begin_anew_if_asked(model: ImplicitModel) -> None:
     tokens = torch.ones(3, 8, dtype=torch.long)
     with torch.no_grad():
@@ -67,14 +55,3 @@ def test_share_is_a_probability() -> None:
     # Five standard deviations of a binomial proportion.
     assert abs(start.double().mean() - 0.3) < 5 * (0.3 * 0.7 / many) ** 0.5
     assert torch.equal(state["h"][:, 0].long(), start)
-
-
-def test_checkpoint_holds_what_is_carried(model: ImplicitModel, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint" / "state"
-    optimizer = torch.optim.AdamW(model.parameters())
-    model(torch.tensor([[0, 1]])).sum().backward()
-    optimizer.step()
-    passed = PassedState(model.init_state(2), torch.tensor([0, 1]), torch.tensor([True, False]))
-    save_checkpoint(path, model, optimizer, Progress(step=1), passed)
-    restored: Any = load_checkpoint(path, model, optimizer)[1]
-    torch.testing.assert_close(restored.tensors(), passed.tensors(), rtol=0, atol=0)

@@ -1,6 +1,6 @@
 """Two processes, with weights replicated or sharded, train as one process does.
 
-They run this module by torchrun, with a folder for all runs as its argument.
+They are forked from one process of this module, which has a folder for all runs as its argument.
 """
 
 import json
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import debug_launcher
 from accelerate.state import AcceleratorState, GradientState, PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from safetensors.torch import load_file
@@ -63,8 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All trainings on two processes, in one launch; they find the same texts as one process does."""
     folder = tmp_path_factory.mktemp("runs")
     small_run(folder / "texts")
-    launch = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m")
-    run_python(*launch, "tests.implicit.language.pretrain.test_two_processes", folder, cwd=ROOT)
+    run_python("-m", "tests.implicit.language.pretrain.test_two_processes", folder, cwd=ROOT)
     return folder
 
 
@@ -90,4 +90,4 @@ def test_two_processes_train_as_one_does(folder: Path, family: str, how: str, tm
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    debug_launcher(main, (Path(sys.argv[1]),), num_processes=2)
