@@ -37,7 +37,7 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
         if name not in numbers:
             raise unknown_name("token", name, list(numbers))
         output = model.run(torch.tensor([[numbers[name]]]), state, solve)
-        warn_unless_converged(output)
+        warn_unless_converged(model, output.solution)
         state = output.state
         yield run.task.target_names[int(output.logits[0, 0].argmax())]
 

@@ -1,8 +1,10 @@
 """A question about trained models, from whose description the command, the files and the report are made."""
 
 import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -28,9 +30,22 @@ from analysis.framework.settings import Settings, fitted
 from analysis.framework.terminal import add_output_flag, add_runs_argument, add_width_flag, print_tables
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
+from implicit.fixed_point import NotConvergedWarning
 from implicit.runs.files import read_json, write_json
 from implicit.runs.loading import Run, load_run
 from implicit.threads import add_threads_flag, chosen_threads
+
+
+@contextmanager
+def _warned_once() -> Iterator[None]:
+    """Show one `NotConvergedWarning` for all: a layer within a model warns at every call of it."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    others = [each for each in caught if each.category is NotConvergedWarning][1:]
+    for each in caught:
+        if each not in others:
+            more = "; the analysis met more such calls" if others and each.category is others[0].category else ""
+            warnings.warn_explicit(f"{each.message}{more}", each.category, each.filename, each.lineno)
 
 
 class Result(Protocol):
@@ -164,7 +179,8 @@ class Analysis(ABC, Generic[Settings, Outcome]):
             check_writable(file.parent, files=(file.name, *(self.name + ending for ending in FILES)))
         for file, of in zip(files, [runs] if len(files) == 1 else [[run] for run in runs], strict=True):
             refuse_other_runs(file, of)
-        return self.answer(runs, self.fitted(settings, runs), folders, width), folders
+        with _warned_once():
+            return self.answer(runs, self.fitted(settings, runs), folders, width), folders
 
     def fitted(self, settings: Settings, runs: Sequence[Run]) -> Settings:
         """Return settings whose default lengths are those that the tasks have."""

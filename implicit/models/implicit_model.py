@@ -101,7 +101,7 @@ class ImplicitModel(CellStack, IteratedLayers, FixedPointModel):
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token; a `NotConvergedWarning` tells of sequences not converged."""
         output = self.run(as_column(token), state, Solve("sequential"))
-        warn_unless_converged(output)
+        warn_unless_converged(self, output.solution)
         return output.state, output.logits[:, 0]
 
     @torch.no_grad()

@@ -299,7 +299,7 @@ class FixedPointModel(SequenceModel):
         Their gradient is exact; ``run(tokens, solve=Solve(gradient=...))`` has others.
         """
         output = self.run(tokens, state, lengths=lengths)
-        warn_unless_converged(output)
+        warn_unless_converged(self, output.solution)
         return output.logits
 
     def fixed_points(
@@ -331,7 +331,14 @@ class FixedPointModel(SequenceModel):
         """
 
 
-def warn_unless_converged(output: ModelOutput) -> None:
-    """Warn of outputs that were computed from latents which are not fixed points."""
-    if output.solution is not None and not bool(output.solution.converged.all()):
-        warn_caller(f"outputs without a fixed point at {output.solution.message()}", NotConvergedWarning)
+def warn_unless_converged(module: nn.Module, solution: SequenceSolution | None) -> None:
+    """Warn of outputs computed from latents that are not fixed points; in training once for each module."""
+    if solution is None or bool(solution.converged.all()):
+        return
+    message = f"outputs without a fixed point at {solution.message()}"
+    if module.training:  # every batch would bring another count
+        if getattr(module, "_has_warned", False):
+            return
+        module._has_warned = True  # type: ignore[assignment]
+        message += "; in training, further such warnings of this module are left out"
+    warn_caller(message, NotConvergedWarning)

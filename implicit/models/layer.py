@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from automata.checks import check_integer, check_type, shown
-from automata.errors import InputError, warn_caller
+from automata.errors import InputError
 from implicit.cells import Cell, RMSNorm
 from implicit.cells.contract import check_cell
 from implicit.cells.plain import like
-from implicit.fixed_point import NotConvergedWarning
 from implicit.fixed_point.loop import autocasts
 from implicit.models.input_checks import check_state, mask_of
+from implicit.models.interface import warn_unless_converged
 from implicit.models.iterated_layers import IteratedLayers
 from implicit.models.stack import Layers, mlps_of, norms_of
 from implicit.modes import SequenceSolution, Solve, checked_solve
@@ -92,8 +92,7 @@ class FeatureLayer(Layers):
     ) -> tuple[Tensor, State]:
         """Return features and state of `run`; a `NotConvergedWarning` tells if a token has no fixed point."""
         output = self.run(features, state, lengths=lengths)
-        if output.solution is not None and not bool(output.solution.converged.all()):
-            warn_caller(f"outputs without a fixed point at {output.solution.message()}", NotConvergedWarning)
+        warn_unless_converged(self, output.solution)
         return output.features, output.state
 
     def begin(

@@ -68,7 +68,7 @@ def test_the_iterates_are_damped_steps_of_the_self_map_from_zero() -> None:
 
 
 def test_outputs_without_a_fixed_point_are_warned_about() -> None:
-    model = contracting()
+    model = contracting().eval()  # in training it would warn once
     model.config = model.config.model_copy(update={"max_iterations": 2})
     with torch.no_grad():
         with pytest.warns(

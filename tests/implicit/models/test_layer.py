@@ -214,7 +214,10 @@ def test_mode_and_gradient_are_options_and_status_is_told() -> None:
     )
     assert (biased[0] - exact[0]).norm() > 0.01 * exact[0].norm()
     with pytest.warns(NotConvergedWarning, match="outputs without a fixed point at 18 of 18 tokens"):
-        ImplicitLayer(mamba(), solve=Solve(stopping=Stopping(max_iterations=2)))(features())
+        (layer := ImplicitLayer(mamba(), solve=Solve(stopping=Stopping(max_iterations=2))))(features())
+    layer(features())  # in training it warns once
+    with pytest.warns(NotConvergedWarning, match="at 18 of 18 tokens"):
+        layer.eval()(features())
 
 
 @pytest.mark.parametrize("mode", ["auto", "sequential", "simultaneous", "windowed"])
