@@ -75,10 +75,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         fields = read_settings(Path(arguments.settings), fields, allow_code=arguments.allow_code)
         by_model = fields.pop("sizes", {})
         sizes = {**by_model.get(fields.get("model"), {}), **sizes}
-    if arguments.initial_weights is not None and not arguments.resume:
+    resumes = arguments.resume or arguments.end
+    if arguments.initial_weights is not None and not resumes:
         begins_with = load_run(arguments.initial_weights, allow_code=arguments.allow_code)
         fields.setdefault("model", begins_with.config.model)
-    if arguments.resume:
+    if resumes:
         config = _resumed_config(folder, fields, sizes, arguments.allow_code)
     else:
         config = _new_config(fields, sizes)
@@ -89,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     was_finished = folder.begun and folder.finished
     threads = chosen_threads(arguments.threads, lambda: _parameters(config))
     with threads, _unfinished_in_one_line(folder, config):
-        run = train(config, folder.path, arguments.progress, arguments.tensorboard, arguments.device)
+        options = arguments.progress, arguments.tensorboard, arguments.device
+        run = train(config, folder.path, *options, callback=(lambda _: True) if arguments.end else None)
     last = run.metrics[-1]
     shortfall = run_shortfall(run) if was_finished else None  # else `train` warned
     general = None if was_finished or config.task in [*RECIPES] else _GENERAL
@@ -230,6 +232,11 @@ def _parser(own_sizes: Mapping[str, FieldInfo], shown: TrainConfig | None = None
         action="store_true",
         help="go on with the run in --out; its other flags need not be repeated",
     )
+    parser.add_argument(
+        "--end",
+        action="store_true",
+        help="as --resume, but end the run one step after its last checkpoint",
+    )
     add_allow_code_flag(parser)
     parser.add_argument(
         "--device", default="cpu", help="where to train: cpu, cuda, cuda:1, ... (default: cpu)"
@@ -283,7 +290,7 @@ def _resumed_config(
     """The stored configuration with what was given in place; `train` refuses it if that differs."""
     if not folder.begun:
         raise InputError(
-            f"out is {folder.path}, which holds no run to resume; leave out --resume to begin one"
+            f"out is {folder.path}, which holds no run to resume; leave out --resume and --end to begin one"
         )
     stored = folder.read_config(allow_code=allow_code or named_code(fields))
     if fields.get("model", stored.model) == stored.model:

@@ -56,7 +56,8 @@ def check_allowed(source: str, values: Mapping[str, Any], allow_code: bool | Col
         if allow_code is not True and (allow_code is False or name not in allow_code):
             raise InputError(
                 f"{source} names code, {name}, which would be imported and called; "
-                "if you trust it give --allow-code, in Python allow_code=True"
+                "if you trust it give --allow-code, in Python read_config(allow_code=True) or "
+                "implicit.load_run(FOLDER, allow_code=True), which analysis.ask takes"
             )
 
 

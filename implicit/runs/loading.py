@@ -156,7 +156,7 @@ def load_run(
             flag = " --allow-code" if allow_code else ""
             raise InputError(
                 f"run {folder.path} is not finished; finish it with python -m implicit.train --resume --out "
-                f"{folder.path}{flag}, or end it early with a callback (docs/training.md)"
+                f"{folder.path}{flag}, or end it where it stands with --end in place of --resume"
             )
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()

@@ -217,7 +217,7 @@ def run_ending(run: Run) -> str | None:
     target = config.evaluation.target_accuracy
     accuracies = [one["accuracy"] for one in last["validation"].values()]
     if last.get("ended_by") == "callback":
-        return f"{ended}: the callback asked for it"
+        return f"{ended}: a callback or --end asked for it"
     if target is not None and min(accuracies) >= target:
         patience = config.evaluation.patience
         return f"{ended}: {patience} evaluations in a row reached the target accuracy {target:g}"

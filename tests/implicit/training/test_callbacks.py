@@ -48,7 +48,7 @@ def test_true_ends_the_training_and_anything_else_does_not(
     run = train(config, tmp_path / "run", progress=False, callback=callback)
     assert [entry["step"] for entry in run.metrics] == measured
     assert run.metrics[-1]["ended_by"] == "callback"
-    assert run_ending(run) == "ended before its limit of 7 steps: the callback asked for it"
+    assert run_ending(run) == "ended before its limit of 7 steps: a callback or --end asked for it"
     assert load_run(tmp_path / "run").metrics == run.metrics
     assert not (tmp_path / "run" / "checkpoint").exists()
 

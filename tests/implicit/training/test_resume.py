@@ -128,6 +128,9 @@ def test_sigterm_stores_the_step(config: TrainConfig, tmp_path: Path) -> None:
     steps: list[int] = []
     train(rare, tmp_path / "stopped", progress=False, callback=lambda taken: steps.append(taken.step))
     assert steps[0] == 4
+    stopped_by_sigterm(rare, tmp_path / "ended")
+    assert run_command(main, ["--end", "--out", str(tmp_path / "ended"), "--quiet"]) == 0
+    assert RunFolder(tmp_path / "ended").read_metrics()[-1]["step"] == 4
     train(rare, tmp_path / "uninterrupted", progress=False)
     assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
 
