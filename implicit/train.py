@@ -232,11 +232,7 @@ def _parser(own_sizes: Mapping[str, FieldInfo], shown: TrainConfig | None = None
         action="store_true",
         help="go on with the run in --out; its other flags need not be repeated",
     )
-    parser.add_argument(
-        "--end",
-        action="store_true",
-        help="as --resume, but end the run one step after its last checkpoint",
-    )
+    parser.add_argument("--end", action="store_true", help="as --resume, but end the run after one more step")
     add_allow_code_flag(parser)
     parser.add_argument(
         "--device", default="cpu", help="where to train: cpu, cuda, cuda:1, ... (default: cpu)"

@@ -44,8 +44,9 @@ def _warned_once() -> Iterator[None]:
     others = [each for each in caught if each.category is NotConvergedWarning][1:]
     for each in caught:
         if each not in others:
-            more = "; the analysis met more such calls" if others and each.category is others[0].category else ""
-            warnings.warn_explicit(f"{each.message}{more}", each.category, each.filename, each.lineno)
+            more = others and each.category is NotConvergedWarning
+            text = f"{each.message}{'; the analysis met more such calls' if more else ''}"
+            warnings.warn_explicit(text, each.category, each.filename, each.lineno)
 
 
 class Result(Protocol):
