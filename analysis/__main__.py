@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import implicit_ssm
-from automata.errors import unknown_name
+from automata.errors import InputError, unknown_name
 from implicit.command_line import CommandParser, run_command
 
 LISTED = {
@@ -49,6 +49,8 @@ def _command(argv: Sequence[str] | None) -> int | None:
     listed = {**LISTED, **{f"{name} {takes}".rstrip(): says for name, (takes, says) in OTHERS.items()}}
     if given and not given[0].startswith("-"):
         names = [*dict.fromkeys(row.split()[0] for row in listed), *OLD_NAMES]
+        if given[0] not in names and given[1:2] and given[1] in names:
+            raise InputError(f"question is {given[0]!r}; give the question first, {given[1]} {given[0]}")
         if given[0] not in names:
             raise unknown_name("question", given[0], names)
         code: int = import_module(f"analysis.{given[0]}").main(given[1:])

@@ -49,7 +49,8 @@ def main() -> int:
     words = 2 if given[0] == "lm" else 1
     name = " ".join(given[:words])
     if name not in COMMANDS:
-        print(f"error: command {name!r} is unknown; give one of {', '.join(COMMANDS)}", file=sys.stderr)
+        known = f"give one of {', '.join(COMMANDS)}; a question stands behind ask, as in ask jacobian RUN"
+        print(f"error: command {name!r} is unknown; {known}", file=sys.stderr)
         return 2
     _find_ours_first()
     implicit_ssm.typed = f"implicit-ssm {name} "

@@ -88,6 +88,8 @@ def check_image(image: object, latent: Tensor) -> None:
     if not isinstance(image, Tensor):
         raise InputError(f"what self_map returns is {shown(image)}; {wanted}")
     if image.shape != latent.shape or image.dtype != latent.dtype:
+        if image.shape == (1, *latent.shape):
+            wanted = f"give states without a batch axis, or {wanted}"
         raise InputError(f"self_map returns {image.dtype} of shape {tuple(image.shape)}; {wanted}")
 
 

@@ -95,8 +95,7 @@ def called(
         shapes = ", ".join(f"{entry} {tuple(part.shape)}" for entry, part in state.items())
         raise InputError(
             f"{name} raised {_reason(error)} for a latent of shape {tuple(latent.shape)} and a state of "
-            f"{shapes}, all float64 and without a batch axis; give states of this model, "
-            "and a model that is .double()"
+            f"{shapes}; give float64 states of this model without a batch axis, and a model that is .double()"
         ) from error
     copies = [("latent", latent, given), *((f"state entry {e!r}", state[e], held[e]) for e in state)]
     for what, before, after in copies:

@@ -16,7 +16,7 @@ pairs (state, token) in place of one Python call each.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -60,8 +60,8 @@ class Transition:
         tensor([0.9640])
     """
 
-    self_map: Callable[[Tensor, State], Tensor]
-    state_update: Callable[[Tensor, State], State]
+    self_map: Callable[[Tensor, State], Tensor] = field(repr=False)  # may hold weights and inputs
+    state_update: Callable[[Tensor, State], State] = field(repr=False)
     latent_size: int
     layer_states: tuple[tuple[str, ...], ...]
     damping: float = 1.0
@@ -125,8 +125,8 @@ class TransitionBatch:
         tensor([[1.0000, 0.5000, 1.2500]])
     """
 
-    advance: Callable[[Tensor, State, TokenInputs], tuple[Tensor, State]]
-    inputs: TokenInputs
+    advance: Callable[[Tensor, State, TokenInputs], tuple[Tensor, State]] = field(repr=False)
+    inputs: TokenInputs = field(repr=False)
     latent_size: int
     layer_states: tuple[tuple[str, ...], ...]
     damping: float = 1.0

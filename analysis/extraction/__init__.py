@@ -51,9 +51,9 @@ UNNAMED = ("automaton", "word problem")
 """The names of tasks that were given none."""
 Verdict = Literal["equivalent", "differs", "inconclusive"]
 COLUMNS = (
-    "against: votes against the majority. fidelity, longest: share of tokens at which model and automaton "
-    "agree on fresh words, of the length of the sequences and of the longest. departs: tokens after which "
-    "it is less than demanded (0: from the first token on, –: nowhere)."
+    "states: with the same answers to all further words two are one. against: votes against the majority. "
+    "fidelity, longest: share of tokens at which model and automaton agree on fresh words, of the sequences' "
+    "length and of the longest. departs: tokens after which it is less than demanded (0: from the first on)."
 )
 
 

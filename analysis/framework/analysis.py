@@ -41,12 +41,10 @@ def _warned_once() -> Iterator[None]:
     """Show one `NotConvergedWarning` for all: a layer within a model warns at every call of it."""
     with warnings.catch_warnings(record=True) as caught:
         yield
-    others = [each for each in caught if each.category is NotConvergedWarning][1:]
-    for each in caught:
-        if each not in others:
-            more = others and each.category is NotConvergedWarning
-            text = f"{each.message}{'; the analysis met more such calls' if more else ''}"
-            warnings.warn_explicit(text, each.category, each.filename, each.lineno)
+    lost = [each for each in caught if each.category is NotConvergedWarning]
+    for each in [each for each in caught if each not in lost[1:]]:
+        more = "; the analysis met more such calls" if each in lost and lost[1:] else ""
+        warnings.warn_explicit(f"{each.message}{more}", each.category, each.filename, each.lineno)
 
 
 class Result(Protocol):

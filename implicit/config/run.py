@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from automata.checks import check_type
+from automata.checks import check_type, shown
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
@@ -204,11 +204,13 @@ class TrainConfig(CheckedConfig):
     )
 
     @classmethod
-    def of(cls, **values: Any) -> "TrainConfig":
+    def of(cls, *unnamed: object, **values: Any) -> "TrainConfig":
         """Return the configuration with these values; sizes of the model may stand among its fields.
 
         InputError for the first fault, naming the field, its value and the remedy.
         """
+        if unnamed:
+            raise InputError(f"{shown(unnamed[0])} has no name; give fields by name, as in task='parity'")
         places, sizes = flat_places(cls), values.get("sizes", {})
         others = values.keys() - places.keys() - cls.model_fields.keys()
         names = size_names(model_name(values["model"])) if others and "model" in values else ()
@@ -266,7 +268,9 @@ class TrainConfig(CheckedConfig):
         if start is not None and start > self.length:
             raise InputError(f"start_length is {start}; give at most the training length, {self.length}")
         if warmup > self.steps:
-            raise InputError(f"warmup_steps is {warmup}; give at most steps, {self.steps}")
+            raise InputError(
+                f"warmup_steps is {warmup}; give at most steps, {self.steps}; implicit.recipe shortens it so"
+            )
         final = self.curriculum.final_steps
         if self.curriculum.growth_accuracy is not None and final > self.steps:
             raise InputError(f"final_steps is {final}; give at most steps, {self.steps}")

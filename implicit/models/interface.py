@@ -333,12 +333,11 @@ class FixedPointModel(SequenceModel):
 
 def warn_unless_converged(module: nn.Module, solution: SequenceSolution | None) -> None:
     """Warn of outputs computed from latents that are not fixed points; in training once for each module."""
-    if solution is None or bool(solution.converged.all()):
+    has_warned = module.training and hasattr(module, "_has_warned")
+    if has_warned or solution is None or bool(solution.converged.all()):
         return
     message = f"outputs without a fixed point at {solution.message()}"
     if module.training:  # every batch would bring another count
-        if getattr(module, "_has_warned", False):
-            return
         module._has_warned = True  # type: ignore[assignment]
         message += "; in training, further such warnings of this module are left out"
     warn_caller(message, NotConvergedWarning)

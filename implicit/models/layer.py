@@ -190,7 +190,7 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
 
     def transition(self, features: Tensor) -> Transition:
         """Return (Φ, G) at the features of one token, ``[d_model]``; `theory.check` takes many of them."""
-        check_type("features", features, Tensor, f"give a tensor, [{self.d_model}]")
+        check_type("features", features, Tensor, f"a layer takes features, [{self.d_model}], not tokens")
         if self.state_grows:
             raise InputError("the state of this layer grows with every token; give cells of constant state")
         if features.shape != (self.d_model,):

@@ -184,8 +184,13 @@ class WrappedModule(SequenceModel):
             for name in names:
                 if name not in state:
                     raise InputError(f"layers names {name!r}; give entries of state, {', '.join(state)}")
-        with torch.no_grad():
-            _, logits = self._tried(self.init_state(2), torch.zeros(2, dtype=torch.int64, device=self.device))
+        try:
+            with torch.no_grad():
+                _, logits = self._tried(self.init_state(2), torch.zeros(2, dtype=torch.int64).to(self.device))
+        except InputError as error:
+            if any(part.shape[:1] == (1,) for part in state.values()):
+                error = InputError(f"{error}; wrap takes a state without a batch axis, part[0] of each part")
+            raise error from None
         self.config = ModelConfig(vocabulary_size=vocabulary_size, output_size=logits.shape[1])
 
     def init_state(self, batch_size: int) -> State:

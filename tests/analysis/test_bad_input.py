@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from analysis import (
+    __main__,
     agreement,
     all_lengths,
     all_words,
@@ -39,6 +40,7 @@ CASES: list[tuple[Main, list[str], str]] = [
     *((main, ["RUN", *flags], sentence) for main in MAINS for flags, sentence in FLAGS),
     *((main, ["SPOILT"], "not valid safetensors") for main in MAINS),
     (jacobian.main, [], "required: RUN"),
+    (__main__.main, ["RUN", "jacobian"], "give the question first, jacobian "),
     (jacobian.main, ["no/such/run"], "run no/such/run does not exist"),
     (jacobian.main, ["RUN", "--length", "0"], "length is 0"),
     (jacobian.main, ["RUN", "RUN"], "is one too many"),

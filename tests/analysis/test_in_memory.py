@@ -158,6 +158,7 @@ test_bad_input_is_refused = refusals(
         lambda: wrapped(IDENTITY, PlainGRU(2, 2).one),
         r"step raises TypeError \(.*step\(module, state, token\)",
     ),
+    (lambda: wrapped(IDENTITY, lambda m, s, t: (s, t), {"h": torch.zeros(1, 1)}), "wrap takes a state"),
     (lambda: wrapped(net := PlainGRU(2, 2, 4), lambda _, s, t: net.one(s, t), HIDDEN), OTHER_WEIGHTS),
     (lambda: wrapped(IDENTITY, lambda m, s, t: (s, NORM(s["h"] + t[:, None]))), OTHER_WEIGHTS),
     # buffers of the original module

@@ -276,6 +276,8 @@ def check(
     remedy = (
         "give a model with init_state and transition, as implicit.wrap and, of a cell, explicit_model make"
     )
+    if within := layer_within(model):
+        remedy = f"ask about its layer, theory.check(model.{within}, features), or {remedy}"
     check_type("model", model, HasTransition, remedy)
     check_integer("states", states, 1)
     rows, features = _rows(tokens)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+import analysis
 import implicit
 import theory
 from automata.tasks.registry import make_task
@@ -216,8 +217,6 @@ def test_mode_and_gradient_are_options_and_status_is_told() -> None:
     with pytest.warns(NotConvergedWarning, match="outputs without a fixed point at 18 of 18 tokens"):
         (layer := ImplicitLayer(mamba(), solve=Solve(stopping=Stopping(max_iterations=2))))(features())
     layer(features())  # in training it warns once
-    with pytest.warns(NotConvergedWarning, match="at 18 of 18 tokens"):
-        layer.eval()(features())
 
 
 @pytest.mark.parametrize("mode", ["auto", "sequential", "simultaneous", "windowed"])
@@ -257,6 +256,8 @@ test_what_does_not_fit_is_refused_in_a_sentence = refusals(
     (lambda: ImplicitLayer(mamba(), residual="yes"), "^residual is 'yes'; give True or False"),  # type: ignore[arg-type]
     (lambda: ImplicitLayer(mamba())(torch.ones(2, D)), r"^features has shape \(2, 8\); give"),
     (lambda: ImplicitLayer(mamba())([[0.0]]), r"^features is \[\[0.0\]\]; give a tensor"),
+    (lambda: theory.check(ImplicitLayer(mamba()), [0]), r"^features is 0; a layer takes features, \[8\]"),
+    (lambda: theory.check(nn.Sequential(ImplicitLayer(mamba())), [0]), "model.0, features"),  # type: ignore[arg-type]
     (lambda: ExplicitLayer(mamba())(features().float()), "^features has dtype torch.float32 on cpu, and"),
     (lambda: ExplicitLayer(mamba())(features(), {"h": features()}), "^state has the parts h; a state of"),
     (lambda: ExplicitLayer(mamba())(features(), lengths=torch.ones(2)), r"^lengths has shape \(2,\)"),
@@ -298,8 +299,11 @@ def test_the_verdict_on_a_network_names_its_layer() -> None:
     state = {name: part[0] for name, part in net["layer"].init_state(1).items()}  # type: ignore[operator]
     model = implicit.wrap(net, step_of_a_network, state, vocabulary_size=2)
     assert "its part module.layer seeks fixed points" in theory.check(model, [0, 1], states=1).sentence
+    model.module["layer"].solve = Solve(stopping=Stopping(max_iterations=2))  # type: ignore[index]
+    with pytest.warns(NotConvergedWarning, match="the analysis met more such calls"):
+        analysis.ask("jacobian", model, task="parity", states=2, length=4, sequences=2)
 
 
 def step_of_a_network(net: Any, state: Any, token: Tensor) -> tuple[Any, Tensor]:
     outputs, after = net["layer"](net["embedding"](token)[:, None], state)
-    return after, outputs[:, 0]
+    return after, outputs[:, 0, :2]
