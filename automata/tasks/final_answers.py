@@ -28,6 +28,8 @@ from automata.tasks.word_problem import follow
 MOST_EDITS = 3
 """Letters of a word of the language that are drawn anew to make one that is not."""
 _ATTEMPTS = 16
+MOST_READ = 10**6
+"""States that are read to find at which lengths words are asked: a second."""
 
 
 class FinalAnswer(Task):
@@ -155,8 +157,14 @@ class Recognition(FinalAnswer):
 
     def first_asked(self) -> int | None:
         """Return the least length from which on words of every length are asked; None if there is none."""
-        reached, seen = frozenset([self.dfa.initial_number]), dict[frozenset[int], bool]()
+        reached, seen, read = frozenset([self.dfa.initial_number]), dict[frozenset[int], bool](), 0
         while reached not in seen:  # the states after all words of a length go round in the end
+            read += len(reached)
+            if read > MOST_READ:
+                raise InputError(
+                    f"task {shown(self.name)}: the states after words of a length have not come round within "
+                    f"{len(seen):,} lengths; give an automaton whose cycles have a small common multiple"
+                )
             seen[reached] = len({*self.dfa.accepting_mask[list(reached)].tolist()}) == 2
             reached = frozenset(self.dfa.table[list(reached)].ravel().tolist())
         asked = [*seen.values()]

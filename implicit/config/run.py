@@ -21,11 +21,12 @@ from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
 from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum, Growth
-from implicit.config.flat import flat_places, flatten, nest
+from implicit.config.flat import flat_places, flatten, groups, nest
 from implicit.config.references import check_allowed, model_name, task_specification
 from implicit.models.registry import Sizes, complete_sizes, model_class, size_names
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
+_Count = Annotated[int, Field(gt=0, le=2**20)]
 
 
 class OptimizerConfig(CheckedConfig):
@@ -85,12 +86,12 @@ class EvaluationConfig(CheckedConfig):
         description="training steps between two evaluations",
         json_schema_extra={"flat_name": "evaluate_every"},
     )
-    lengths: tuple[PositiveInt, ...] = Field(
+    lengths: tuple[_Count, ...] = Field(
         default=(),
         description="lengths to validate at; the training length if none is given",
         json_schema_extra={"flat_name": "evaluation_lengths"},
     )
-    sequences: PositiveInt = Field(
+    sequences: _Count = Field(
         default=128,
         description="validation sequences of each length",
         json_schema_extra={"flat_name": "evaluation_sequences"},
@@ -161,7 +162,7 @@ class TrainConfig(CheckedConfig):
         validate_default=True,
         description="sizes of the model; those left out are filled in",
     )
-    batch_size: PositiveInt = Field(
+    batch_size: _Count = Field(
         default=64, description="sequences per training step, at the training length or at any"
     )
     tokens_per_update: PositiveInt | None = Field(
@@ -175,7 +176,7 @@ class TrainConfig(CheckedConfig):
         description="learning rate in proportion to the sequences of a step, from learning_rate at the "
         "start length (with tokens_per_update and growth_accuracy)",
     )
-    length: PositiveInt = Field(default=32, le=2**20, description="training length, in tokens")
+    length: _Count = Field(default=32, description="training length, in tokens")
     steps: PositiveInt = Field(default=1500, description="training steps")
     seed: NonNegativeInt = Field(
         default=0, le=2**63 - 1, description="seed of the initial weights and of all data streams"
@@ -207,6 +208,7 @@ class TrainConfig(CheckedConfig):
     def of(cls, *unnamed: object, **values: Any) -> "TrainConfig":
         """Return the configuration with these values; sizes of the model may stand among its fields.
 
+        A field of a group by its flat name wins over the same field in the group.
         InputError for the first fault, naming the field, its value and the remedy.
         """
         if unnamed:
@@ -225,12 +227,18 @@ class TrainConfig(CheckedConfig):
         return validated(cls, nest(cls, values), names=given_flat, known=[*places, *names])
 
     def updated(self, **values: Any) -> "TrainConfig":
-        """Return the configuration with other values, checked again; another model takes its own sizes."""
-        before = self.flat()
+        """Return the configuration with other values, checked again; another model takes its own sizes.
+
+        Of a group or of sizes that are given as a dictionary, the entries left out stay as they are.
+        """
+        before = self.model_dump()
         if "model" in values and model_name(values["model"]) != self.model:
             del before["sizes"]
-        elif "sizes" not in values:
+        else:
             before["sizes"] = {name: size for name, size in self.sizes.items() if name not in values}
+        for name in {*groups(type(self)), "sizes"} & values.keys() & before.keys():
+            if isinstance(values[name], Mapping):
+                values[name] = {**before[name], **values[name]}
         return type(self).of(**{**before, **values})
 
     @field_validator("model", mode="before")

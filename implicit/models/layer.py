@@ -15,6 +15,7 @@ from automata.checks import check_integer, check_type, shown
 from automata.errors import InputError
 from implicit.cells import Cell, RMSNorm
 from implicit.cells.contract import check_cell
+from implicit.cells.interface import has_hooks
 from implicit.cells.plain import like
 from implicit.fixed_point.loop import autocasts
 from implicit.models.input_checks import check_state, mask_of
@@ -193,6 +194,8 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
         check_type("features", features, Tensor, f"a layer takes features, [{self.d_model}], not tokens")
         if self.state_grows:
             raise InputError("the state of this layer grows with every token; give cells of constant state")
+        if has_hooks(self):
+            raise InputError("this layer has hooks, which its transition does not call; remove them first")
         if features.shape != (self.d_model,):
             raise InputError(f"features of a token have shape {[*features.shape]}; give [{self.d_model}]")
         self.begin(features[None, None], None, None)

@@ -138,12 +138,23 @@ def read_entries(file: Path, *, partial: bool = False) -> list[Metrics]:
             entry = strict_json(line, "line")
         except InputError:
             entry = None
-        if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
+        if not isinstance(entry, dict) or not _is_entry(entry):
             raise InputError(
-                f"{file}: line {number} is not a JSON object with a step; restore it or train again"
+                f"{file}: line {number} is not a JSON object with a step and accuracies from 0 to 1; "
+                "restore it or train again"
             )
         metrics.append(entry)
     return metrics
+
+
+def _is_entry(entry: dict[str, Any]) -> bool:
+    step, validation = entry.get("step"), entry.get("validation", {})
+    if type(step) is not int or not 0 <= step < 2**63 or not isinstance(validation, dict):
+        return False
+    found = [
+        measured.get("accuracy") if isinstance(measured, dict) else None for measured in validation.values()
+    ]
+    return all(isinstance(accuracy, float | int) and 0 <= accuracy <= 1 for accuracy in found)
 
 
 class RunFolder:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from automata.errors import InputError
 from automata.machines.dfa import DFA
 from automata.machines.language import draw_words
 from automata.machines.named_dfas import dyck_dfa, parity_dfa
@@ -33,6 +34,18 @@ def test_all_lengths_are_asked_from_the_first_on(expression: str) -> None:
     else:
         assert set(range(first, 81)) <= lengths
         assert first == 1 or first - 1 not in lengths
+
+
+def test_lengths_that_come_round_late_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cycles of coprime lengths, together beyond two hundred million."""
+    cycles = {f"{p}.{i}": f"{p}.{(i + 1) % p}" for p in (2, 3, 5, 7, 11, 13, 17, 19, 23) for i in range(p)}
+    letters = [state for state in cycles if state.endswith(".0")]
+    table = {state: dict.fromkeys(letters, after) for state, after in cycles.items()}
+    table["q"] = {letter: letter for letter in letters}
+    task = Recognition(DFA(table, letters, table, "q", ["2.0", "3.1"]))
+    monkeypatch.setattr("automata.tasks.final_answers.MOST_READ", 10**4)
+    with pytest.raises(InputError, match="have not come round within"):
+        task.first_asked()
 
 
 def test_the_machine_of_a_language_says_whether_every_beginning_is_in_it() -> None:

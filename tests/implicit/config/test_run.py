@@ -134,12 +134,15 @@ def test_flat_names_and_groups_name_the_same_fields() -> None:
     assert flat == small_config(curriculum={"bounded_steps": 3}, evaluation=EvaluationConfig(rtol=0.5))
     assert TrainConfig.of(**flat.flat()) == flat
     assert flat.updated(bounded_steps=4).curriculum == Curriculum(bounded_steps=4)
+    assert flat.updated(curriculum=Curriculum(bounded_steps=4)).curriculum == Curriculum(bounded_steps=4)
+    assert flat.updated(evaluation={"every": 7}).evaluation == EvaluationConfig(rtol=0.5, every=7)
 
 
 def test_sizes_of_the_model_may_stand_among_the_fields() -> None:
     flat = TrainConfig.of(task="parity", model="lstm", d_model=8, sizes={"layers": 2})
     assert flat.sizes == {"d_model": 8, "layers": 2}
     assert flat.updated(d_model=9).sizes == {"d_model": 9, "layers": 2}
+    assert flat.updated(sizes={"d_model": 9}).sizes == {"d_model": 9, "layers": 2}
     assert flat.updated(model="mamba2", d_state=4).sizes["d_state"] == 4
 
 

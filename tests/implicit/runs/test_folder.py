@@ -78,10 +78,17 @@ def test_a_finished_run_has_nothing_left_over(begun: RunFolder) -> None:
     assert sorted(path.name for path in begun.path.iterdir()) == names
 
 
-@pytest.mark.parametrize("line", ['{"loss": 1.0}', '{"step": "3"}', "[3]", "3", '{"step": 3'])
+MEASURED = [
+    f'{{"step": 3, "validation": {entry}}}' for entry in ("null", '{"8": [1]}', '{"8": {"accuracy": 7}}')
+]
+
+
+@pytest.mark.parametrize(
+    "line", [*MEASURED, '{"loss": 1.0}', '{"step": "3"}', '{"step": -3}', "3", '{"step": 3']
+)
 def test_a_line_without_a_step_is_named(line: str, begun: RunFolder) -> None:
     begun.metrics_file.write_text('{"step": 1}\n' + line + "\n")
-    with pytest.raises(InputError, match=r"metrics.jsonl: line 2 is not a JSON object with a step; "):
+    with pytest.raises(InputError, match=r"metrics.jsonl: line 2 is not a JSON object with a step"):
         begun.read_metrics()
 
 
