@@ -90,7 +90,7 @@ def contents(store: Path) -> dict[str, Any]:
             found[name] = [{**json.loads(line), "seconds": 0} for line in path.read_text().splitlines()]
         elif path.suffix == ".json":
             found[name] = {**json.loads(path.read_text()), "seconds": 0, "date": ""}
-        elif path.name != "lock":
+        elif path.name not in ("lock", "implicit-ssm.lock"):
             found[name] = "left over"
     return found
 
