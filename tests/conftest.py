@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 from implicit.command_line import BAD_INPUT, run_command
 from implicit.runs import environment
@@ -42,7 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def git_is_asked_once() -> Iterator[None]:
-    """Remember which commit this is: every run and every result names it, and it stays while tests run."""
+    """Remember which commit this is: every run and every result names it, and it stays while tests run.
+
+    One thread, as `make test` has: with more, commands say first how many they choose.
+    """
+    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment, "_commit", cache(environment._commit))
         yield
