@@ -43,7 +43,7 @@ FLAGS = {
     "--model lstm --out new": "task is missing; give one with --task",
     f"{NEW} --length ten": "length is ten; give a whole number in digits, such as 1000",
     f"{NEW} --batch-size 1.5": "batch_size is 1.5",
-    f"{NEW} --batch-size 999999999999": "a batch of 999999999999 sequences of length 32 with 2 answers",
+    f"{NEW} --batch-size 1048576 --length 1048576": "a batch of 1048576 sequences of length 1048576 with 2",
     f"{NEW} --betas 0.9 1": "betas.1 is 1; it should be less than 1",
     f"{NEW} --task S5-transpositions --hard-fraction 0.5": "'S5-transpositions' has no identity",
     f"{NEW} --steps 10 --warmup-steps 100": "warmup_steps is 100; give at most steps, 10",
