@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import exp, norm_factor, sigmoid, softplus, zero_like
-from implicit.ops.numba_shared.jit import compiled
+from implicit.ops.numba_shared.jit import inner
 from implicit.ops.numba_shared.matrices import add_products, row_of, view
 
 
@@ -58,7 +58,7 @@ class Places(NamedTuple):
     images: np.ndarray
 
 
-@compiled
+@inner
 def evaluate(weights, places, injections, states, sequence, token, count):
     """Evaluate Φ at the latents of the first ``count`` places."""
     layers, size, features = weights.skips.shape[0], len(sequence), len(weights.latent_norm)
@@ -93,7 +93,7 @@ def evaluate(weights, places, injections, states, sequence, token, count):
             image[i] *= weights.latent_norm[i]
 
 
-@compiled
+@inner
 def _normalise(source, target, features, epsilon):
     squares = zero_like(source)
     for i in range(features):
@@ -103,7 +103,7 @@ def _normalise(source, target, features, epsilon):
         target[i] = source[i] * factor
 
 
-@compiled
+@inner
 def _activate(weights, places, layer, row):
     """Convolution with its activation; Δ and the decay of every head."""
     inner, heads = places.gated.shape[1], weights.skips.shape[1]
@@ -122,7 +122,7 @@ def _activate(weights, places, layer, row):
         places.decays[row, head] = exp(step * weights.rates[layer, head])
 
 
-@compiled
+@inner
 def _read_state(weights, places, states, layer, row, place, b):
     """Skip, gate and norm of y = e^(ΔA) h C + Δ (B · C) x: only z* makes a new state."""
     inner, heads, size = places.gated.shape[1], weights.skips.shape[1], states.shape[2]
@@ -171,7 +171,7 @@ def _read_state(weights, places, states, layer, row, place, b):
             y[i] *= factor
 
 
-@compiled
+@inner
 def read_windows(weights, places, windows, layers, size, place, b):
     """Sum up what the convolutions add to this token of those before it."""
     older = windows.shape[2]
@@ -186,7 +186,7 @@ def read_windows(weights, places, windows, layers, size, place, b):
                 past[i] += window[i] * taps[i]
 
 
-@compiled
+@inner
 def advance(weights, places, windows, states, layers, size, place, b):
     """Replace windows and states by those after the token, from what the last evaluation left."""
     inner, heads, width = places.gated.shape[1], weights.skips.shape[1], states.shape[2]

@@ -10,7 +10,7 @@ import numpy as np
 
 from implicit.fixed_point import Status
 from implicit.ops.numba_shared.functions import zero_like
-from implicit.ops.numba_shared.jit import compiled
+from implicit.ops.numba_shared.jit import compiled, inner
 from implicit.ops.numba_shared.matrices import row_of
 from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
 
@@ -95,7 +95,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
             fresh[place] = 1
 
 
-@compiled
+@inner
 def _scaled_norms(latent, image, features):
     """‖Φ(z) − z‖ and ‖z‖ where squares overflow or vanish."""
     largest, longest = zero_like(latent), zero_like(latent)
@@ -111,7 +111,7 @@ def _scaled_norms(latent, image, features):
     return largest * np.sqrt(squares), longest * np.sqrt(norm)
 
 
-@compiled
+@inner
 def _begin(weights, places, start, mask, windows, found, sequence, token, evaluations, reached, place):
     """Begin the next real token of a place and return whether there is one.
 
@@ -135,7 +135,7 @@ def _begin(weights, places, start, mask, windows, found, sequence, token, evalua
     return True
 
 
-@compiled
+@inner
 def _move(places, layers, sequence, token, evaluations, reached, fresh, origin, target):
     """Move what is known of a token to another place."""
     size = len(sequence)

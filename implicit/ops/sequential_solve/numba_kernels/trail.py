@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import norm_factor, sigmoid, silu_slope, zero_like
-from implicit.ops.numba_shared.jit import compiled
+from implicit.ops.numba_shared.jit import compiled, inner
 from implicit.ops.numba_shared.matrices import row_of, view
 from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
 
@@ -45,7 +45,7 @@ class Slopes(NamedTuple):
     gate_slopes: np.ndarray
 
 
-@compiled
+@inner
 def _copied(source, source_row, target, target_row):
     into, of = row_of(target, target_row), row_of(source, source_row)
     for i in range(len(into)):
@@ -88,7 +88,7 @@ def replay(weights, places, trail, latents, mask, injections, windows, states, s
             advance(weights, places, windows, states, layers, size, place, b)
 
 
-@compiled
+@inner
 def linearise(weights, trail, slopes, length, size, place, t):
     """Differentiate Φ and G at a token of the sequence at a place."""
     layers, features = weights.skips.shape[0], len(weights.latent_norm)
@@ -108,7 +108,7 @@ def linearise(weights, trail, slopes, length, size, place, t):
             )
 
 
-@compiled
+@inner
 def _linearise_scan(weights, trail, slopes, layer, at, row):
     inner, heads, size = slopes.gated.shape[1], weights.skips.shape[1], trail.states.shape[1]
     channels, groups = trail.convolved.shape[1], weights.groups
