@@ -187,6 +187,11 @@ _OTHER_TASKS: tuple[_Row, ...] = (
         SortedConnectivity,
     ),
     (
+        "matrices-3-mod-2",
+        "first entry of the product of 3 by 3 matrices modulo 2, read entry by entry, after each",
+        partial(MatrixProducts, 3, 2),
+    ),
+    (
         "matrices-3-mod-5",
         "first entry of the product of 3 by 3 matrices modulo 5, read entry by entry, after each",
         MatrixProducts,

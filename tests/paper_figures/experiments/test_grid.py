@@ -77,7 +77,7 @@ def test_the_command_trains_the_point(settings: dict[str, Any], monkeypatch: pyt
     """The command line reads the command as the configuration of the point."""
     found = []
 
-    def capture(config: Any, *rest: Any) -> None:
+    def capture(config: Any, *_others: Any, **_options: Any) -> None:
         found.append(config)
         raise KeyboardInterrupt
 
