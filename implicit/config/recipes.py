@@ -6,12 +6,11 @@ accuracy ends training, or lengthens sequences, the number of steps depends on t
 
 from typing import Any
 
-from automata.errors import InputError
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.flat import nest
 from implicit.config.references import AnyModel, model_name, task_specification
 from implicit.config.run import OptimizerConfig, TrainConfig
-from implicit.models.registry import MODELS, Sizes, model_class, size_fields, size_names
+from implicit.models.registry import MODELS, Sizes, joined_sizes, model_class, size_fields, size_names
 from implicit.models.stack import CellStack
 
 Settings = dict[str, Any]
@@ -208,7 +207,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         if name in size_names(model)
     }
     sizes.update(MODEL_RECIPE_SIZES.get((known, model), {}))
-    sizes.update(given_sizes := overrides.pop("sizes", {}))
+    named = {name: overrides.pop(name) for name in {*size_fields(), *size_names(model)} & overrides.keys()}
+    sizes.update(joined_sizes(overrides.pop("sizes", {}), named))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
     good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, FALLBACK))
     if known in ("parity", "S3") and model not in MODELS and issubclass(model_class(model), CellStack):
@@ -227,11 +227,6 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         usual = OptimizerConfig.model_fields["warmup_steps"].default
         good["warmup_steps"] = min(usual, -(-int(steps) // 4))
     settings = nest(TrainConfig, good)
-    every_size = {*size_fields(), *size_names(model)}
     if "lr" in overrides:  # as the flag --lr
         overrides["learning_rate"] = overrides.pop("lr")
-    for name, value in overrides.items():
-        if name in given_sizes:
-            raise InputError(f"{name} is {value}, and {given_sizes[name]} in sizes; leave one of them out")
-        (sizes if name in every_size else settings)[name] = value
-    return TrainConfig.of(task=task, model=model, sizes=sizes, **settings)
+    return TrainConfig.of(task=task, model=model, sizes=sizes, **{**settings, **overrides})

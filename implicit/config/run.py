@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from automata.checks import check_type, shown
+from automata.checks import shown
 from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
@@ -23,7 +23,7 @@ from implicit.checked_config import CheckedConfig, validated
 from implicit.config.curriculum import Curriculum, Growth
 from implicit.config.flat import flat_places, flatten, groups, nest
 from implicit.config.references import check_allowed, model_name, task_specification
-from implicit.models.registry import Sizes, complete_sizes, model_class, size_names
+from implicit.models.registry import Sizes, complete_sizes, joined_sizes, model_class, size_names
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Count = Annotated[int, Field(gt=0, le=2**20)]
@@ -213,16 +213,11 @@ class TrainConfig(CheckedConfig):
         """
         if unnamed:
             raise InputError(f"{shown(unnamed[0])} has no name; give fields by name, as in task='parity'")
-        places, sizes = flat_places(cls), values.get("sizes", {})
+        places = flat_places(cls)
         others = values.keys() - places.keys() - cls.model_fields.keys()
         names = size_names(model_name(values["model"])) if others and "model" in values else ()
         if given := {name: values.pop(name) for name in names if name in others}:
-            check_type("sizes", sizes, Mapping, "give the sizes by name, in a dictionary")
-            for name in given.keys() & sizes.keys():
-                raise InputError(
-                    f"{name} is {given[name]}, and {sizes[name]} in sizes; leave one of them out"
-                )
-            values["sizes"] = {**sizes, **given}
+            values["sizes"] = joined_sizes(values.get("sizes", {}), given)
         given_flat = {place: name for name, place in places.items() if name in values}
         return validated(cls, nest(cls, values), names=given_flat, known=[*places, *names])
 

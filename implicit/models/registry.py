@@ -147,6 +147,15 @@ ImplicitTransformer = implicit_model(
 Sizes = dict[str, Any]
 """The fields of a model's configuration without its alphabets, which follow from the task."""
 
+
+def joined_sizes(sizes: Any, named: Sizes) -> Sizes:
+    """Return the sizes with those that were given by name; InputError if one of them is in both."""
+    check_type("sizes", sizes, Mapping, "give the sizes by name, in a dictionary")
+    for name in named.keys() & sizes.keys():
+        raise InputError(f"{name} is {named[name]}, and {sizes[name]} in sizes; leave one of them out")
+    return {**sizes, **named}
+
+
 SURELY_SMALL = 2 * 10**7
 """Product of all sizes and the largest; to count exactly takes a second."""
 MODELS: dict[str, type[SequenceModel]] = {

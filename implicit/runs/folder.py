@@ -314,7 +314,8 @@ class RunFolder:
     def check_task(self, config: TrainConfig) -> None:
         """Refuse a task of one's own whose code draws other batches than when the run was begun."""
         drawn = _drawn(config) if self.environment_file.is_file() else None
-        if drawn and read_json(self.environment_file).get("batch", drawn) != drawn:
+        begun = read_json(self.environment_file) if drawn else None
+        if isinstance(begun, dict) and begun.get("batch", drawn) != drawn:
             raise InputError(
                 f"task {shown(config.task)} draws other batches than when {self.path} was begun; restore its "
                 f"code, or leave 'batch' out of {self.environment_file} if nothing changed for the model"
