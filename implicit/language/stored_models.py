@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -102,12 +103,17 @@ def _check_asked(folder: Path) -> None:
     refusal = ValueError("it asks for many more weights than its files hold")
     most_parts = 10**4 + size // 32  # as many bytes take a name and a shape
 
-    def refuse_long_lists(fields: dict[str, Any]) -> None:
+    def without_long_lists(fields: dict[str, Any]) -> dict[str, Any]:
         for name, value in fields.items():
             if isinstance(value, int) and value > most_parts and ("layer" in name or name == "num_labels"):
                 raise refusal
+        return fields
 
-    json.loads(file.read_bytes(), object_hook=refuse_long_lists)
+    fields = json.loads(file.read_bytes(), object_hook=without_long_lists)
+    adapter_file = folder / "adapter_config.json"
+    adapter_fields = json.loads(adapter_file.read_bytes()) if adapter_file.is_file() else {}
+    for text in _texts([fields.get("quantization_config"), adapter_fields]):
+        _check_pattern(text)
     config = AutoConfig.from_pretrained(folder, **HERE)
     # A tied weight is counted up to three times; it has two bytes, where others may have one, or a bit.
     most_weights = SURELY_SMALL + (8 if hasattr(config, "quantization_config") else 2) * size
@@ -122,12 +128,36 @@ def _check_asked(folder: Path) -> None:
     hooks = register_module_parameter_registration_hook, register_module_buffer_registration_hook
     with torch.device("meta"), hooks[0](count), hooks[1](count):
         model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-        if (folder / "adapter_config.json").is_file() and is_peft_available():
+        if adapter_file.is_file() and is_peft_available():
             from peft import PeftConfig, inject_adapter_in_model
 
             adapter = PeftConfig.from_pretrained(str(folder))
             vars(adapter).update(init_lora_weights=False)  # which may need numbers
             inject_adapter_in_model(adapter, model)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts of a JSON value, keys included."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+
+
+_MOST_REPETITIONS = 5
+"""In one pattern: on a name of 100 letters, five repetitions may take 10⁸ steps to fail, as `.*.*.*.*.*x` does."""
+
+
+def _check_pattern(text: str) -> None:
+    """Refuse what can take for ever if `peft` or `transformers` matches it with the names of modules."""
+    repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
+    if repetitions > _MOST_REPETITIONS or re.search(r"\)[*+?{]", text):
+        raise ValueError(
+            f"the pattern {printable(text[:40])} repeats too much; give the names of modules in its place"
+        )
 
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")

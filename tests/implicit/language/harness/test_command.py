@@ -286,6 +286,29 @@ def test_an_adapter_beside_a_model_is_loaded_unless_it_asks_for_more(tmp_path: P
         load_model(tmp_path)
 
 
+ENDLESS = r"(\w|[\w.]|.)*(\w|[\w.]|.)*X"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("adapter_config.json", {"target_modules": ENDLESS}),
+        ("adapter_config.json", {"target_modules": ["c_attn"], "rank_pattern": {".*" * 9 + "X": 2}}),
+        ("config.json", {"quantization_config": {"quant_method": "bitnet", "modules_to_not_convert": [ENDLESS]}}),
+    ],
+)
+def test_patterns_of_names_that_take_for_ever_are_refused(
+    name: str, fields: dict[str, Any], folders: Folders, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folders("gpt2"), folder)
+    file = folder / name
+    stated = json.loads(file.read_text("utf-8")) if file.is_file() else {"peft_type": "LORA"}
+    file.write_text(json.dumps(stated | fields), "utf-8")
+    with pytest.raises(InputError, match=r"the pattern .* repeats too much; give the names of modules"):
+        load_model(folder)
+
+
 @pytest.mark.parametrize("form", ["bfloat16", "shards", "bin", "shards of bin"])
 def test_an_ordinary_model_is_loaded_in_every_form(form: str, tmp_path: Path) -> None:
     """Its vocabulary has nearly all of its weights, which are tied: they are counted three times."""
