@@ -53,6 +53,30 @@ class Seeded(TorchDispatchMode):
         return func(*args, **options)
 
 
+class Undrawn(TorchDispatchMode):
+    """A context in which nothing is drawn: weights have shapes, and memory that nobody has touched."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call an operation of PyTorch, unless it draws."""
+        del types
+        options = dict(kwargs or {})
+        if torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **options)
+        if isinstance(args[0], Tensor):  # in place, as `normal_`
+            return args[0]
+        return torch.empty(args[0], dtype=options.get("dtype"), device=options.get("device"))
+
+
 @contextmanager
 def seeded_code(seed: int) -> Iterator[None]:
     """Seed the draws of a user's code, from the global generators of PyTorch, NumPy and Python.

@@ -20,7 +20,6 @@ from transformers.utils import is_peft_available
 from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 
 from automata.errors import InputError, printable, warn_caller
-from implicit.models.registry import SURELY_SMALL
 from implicit.runs.files import declared_tensors
 from implicit.training.train import available_device
 
@@ -37,6 +36,8 @@ def only_errors_of(logger: str) -> Iterator[None]:
         named.setLevel(before)
 
 
+SURELY_SMALL = 2 * 10**7
+"""Weights that every machine has memory for."""
 LARGEST_TEXT = 2**28
 """Bytes of a configuration or of the tokenizer."""
 _WEIGHTS = (".safetensors", ".bin")
@@ -148,7 +149,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 _MOST_REPETITIONS = 5
-"""In one pattern: on a name of 100 letters, five repetitions may take 10⁸ steps to fail, as `.*.*.*.*.*x` does."""
+"""In one pattern: to fail on a name of 100 letters, five, as in `.*.*.*.*.*x`, may take 10⁸ steps."""
 
 
 def _check_pattern(text: str) -> None:

@@ -1,7 +1,6 @@
 """The models that commands and run folders know by name, those that are stacks of one cell defined here."""
 
 import importlib
-import math
 from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar
@@ -30,6 +29,7 @@ from implicit.models.implicit_model import ImplicitConfig, ImplicitModel, implic
 from implicit.models.interface import ALPHABETS, ModelConfig, SequenceModel
 from implicit.models.stack import StackConfig
 from implicit.models.torch_rnn import GRU, LSTM, SLSTM, Elman
+from implicit.seeded import Undrawn
 from implicit_ssm import find_own_code
 
 
@@ -156,8 +156,6 @@ def joined_sizes(sizes: Any, named: Sizes) -> Sizes:
     return {**sizes, **named}
 
 
-SURELY_SMALL = 2 * 10**7
-"""Product of all sizes and the largest; to count exactly takes a second."""
 MODELS: dict[str, type[SequenceModel]] = {
     model.name: model
     for model in (
@@ -271,21 +269,29 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
     return model_class(name)(config)
 
 
-def build_on_meta(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel | None:
-    """Build a model of `MODELS` with shapes alone, without memory for its weights; None if they are small.
+def build_shapes(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
+    """Build a model of `MODELS` whose weights have shapes alone: nothing is drawn, and no memory is touched.
 
-    It takes a second or two, since PyTorch imports its compiler to draw nothing.
+    Example:
+        >>> from automata.tasks import make_task
+        >>> build_shapes("lstm", {"d_model": 4}, make_task("parity")).parameter_count()
+        178
     """
-    config = _config_for(name, sizes, task)
-    if is_surely_small(config):
-        return None
     try:
-        with torch.device("meta"):
-            return MODELS[name](config)
+        return _shapes(name, _config_for(name, sizes, task))
     except (RuntimeError, TypeError):  # of sizes or products of them beyond 64 bits
         raise InputError(
             f"the sizes of {name} ask for more weights than a file holds; correct them"
         ) from None
+
+
+def _shapes(name: str, config: ModelConfig) -> SequenceModel:
+    try:
+        with Undrawn():
+            return MODELS[name](config)
+    except RuntimeError:  # no such memory; for tensors without any, PyTorch imports its compiler: seconds
+        with torch.device("meta"):
+            return MODELS[name](config)
 
 
 def _config_for(name: str, sizes: Mapping[str, Any], task: Task) -> ModelConfig:
@@ -293,26 +299,12 @@ def _config_for(name: str, sizes: Mapping[str, Any], task: Task) -> ModelConfig:
     return _model_config(name, sizes, vocabulary_size=task.vocabulary_size, output_size=task.output_size)
 
 
-def is_surely_small(config: ModelConfig) -> bool:
-    """Return whether weights of these sizes take little memory, without counting them.
-
-    Example:
-        >>> [is_surely_small(model_class("lstm").config_class(
-        ...     vocabulary_size=2, output_size=2, d_model=width)) for width in (32, 10_000)]
-        [True, False]
-    """
-    values = config.model_dump(exclude={*ALPHABETS, "max_iterations"}).values()
-    sizes = [value for value in values if isinstance(value, int) and value]
-    return max(sizes) * math.prod(sizes) <= SURELY_SMALL  # a weight has one size twice at most
-
-
 def _check_memory(name: str, config: ModelConfig) -> None:
     """Refuse weights that are too large, before memory is taken; a user's own model is left alone."""
-    if name not in MODELS or is_surely_small(config):
+    if name not in MODELS:
         return
     try:
-        with torch.device("meta"):  # shapes without memory
-            weights = MODELS[name](config).state_dict().values()
+        weights = _shapes(name, config).state_dict().values()
         needed = sum(tensor.numel() * tensor.element_size() for tensor in weights)
     except (RuntimeError, TypeError):  # of sizes or products of them beyond 64 bits
         needed = 2**63

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import torch
 from torch import Tensor, nn
 
 from automata.checks import check_integer, check_type
@@ -15,7 +16,7 @@ from automata.tasks.interface import Specification, Task
 from automata.tasks.specification import TaskSource, task_from
 from implicit.config.run import TrainConfig
 from implicit.models.interface import ALPHABETS, SequenceModel
-from implicit.models.registry import A_MODEL, MODELS, build_model, build_on_meta
+from implicit.models.registry import A_MODEL, MODELS, build_model, build_shapes
 from implicit.runs.files import check_tensors, declared_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import Seeded, seeded_code
@@ -165,9 +166,15 @@ def load_run(
     built = config.build_task()
     declared, _ = declared_tensors(folder.weights_file)
     if config.model in MODELS:  # before the memory is taken that the configuration asks for
-        shapes = build_on_meta(config.model, config.sizes, built)
-        if shapes is not None:
-            _check_fit(folder.weights_file, declared, shapes)
+        shapes = build_shapes(config.model, config.sizes, built).state_dict()
+        check_tensors(
+            folder.weights_file,
+            declared,
+            {
+                name: torch.empty(weight.shape, dtype=declared.get(name, weight).dtype, device="meta")
+                for name, weight in shapes.items()
+            },
+        )
     model = initial_model(config, built)
     _check_fit(folder.weights_file, declared, model)
     weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))
