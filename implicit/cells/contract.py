@@ -36,7 +36,9 @@ def check_cell(cell: Cell, d_model: int) -> None:
                     "in training; use LayerNorm or GroupNorm"
                 )
         with evaluating(cell):
-            _Evaluation(cell, d_model).check()
+            evaluation = _Evaluation(cell, d_model)
+            evaluation.check()
+        evaluation.check_training()
 
 
 def is_checked(module: nn.Module) -> bool:
@@ -182,6 +184,28 @@ class _Evaluation:
         if self.cell.linear_in_state and not self.cell.state_grows:
             self._check_affine(states)
 
+    @torch.no_grad()
+    def check_training(self) -> None:
+        """Compare a row in a batch and alone in the cell's own mode, where it may keep averages."""
+        buffers = {name: buffer.clone() for name, buffer in self.cell.named_buffers()}
+
+        def row(batch: int) -> Tensor:
+            read = self.inputs[:batch, 0], {name: part[:batch] for name, part in self.state.items()}
+            try:
+                return tried(self.cell, "step", *read, self.injection[:batch, 0])[0][:1]
+            finally:
+                for name, buffer in self.cell.named_buffers():
+                    buffer.copy_(buffers[name])
+
+        if buffers:
+            with torch.random.fork_rng([]):
+                beside, again, alone = row(BATCH), row(BATCH), row(1)
+            if close(self.cell, beside, again) and not close(self.cell, beside, alone):
+                raise InputError(
+                    f"step of {self.name} gives a sequence other outputs in a batch than alone, in training; "
+                    "let each row depend on that row only"
+                )
+
     def _run(self, method: str, inputs: Tensor, state: State, *given: Tensor | None) -> tuple[Tensor, State]:
         """Call ``forward`` or ``step``, and check the shapes of what it returns."""
         injection, *mask = given
@@ -207,7 +231,9 @@ class _Evaluation:
         outputs, after = self._run("step", self.inputs[:, 0], before, injection[:, 0])
         swept, _ = self._run("forward", self.inputs, self.state, injection)
         for method, results in (("step", [outputs, *after.values()]), ("forward", [swept])):
-            if not any(_depends(result, injection) for result in results):
+            with in_one_sentence(f"the gradient of {method} of {self.name}", "leave what it reads as it is"):
+                reads = any(_depends(result, injection) for result in results)
+            if not reads:
                 raise InputError(
                     f"{method} of {self.name} ignores the injection; add it to the input projection"
                 )

@@ -432,7 +432,7 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         use_cache: bool | None = None,
         position_ids: Tensor | None = None,
-        **others: Any,
+        **kwargs: Any,  # so called, it lets `generate` take what `forward` does
     ) -> dict[str, Any]:
         """Return what `forward` reads next: the tokens that it has not read yet."""
         if cache is not None:
@@ -450,13 +450,13 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         if cache is None:
             handed |= {"seq_idx", *_BORDERS}  # of the prompt
         return {
-            **{name: others[name] for name in handed & others.keys()},
+            **{name: kwargs[name] for name in handed & kwargs.keys()},
             "input_ids": input_ids[:, seen:],
             "cache": cache,
             "attention_mask": attention_mask,
             "use_cache": use_cache,
             "position_ids": None if position_ids is None else position_ids[:, seen - input_ids.shape[1] :],
-            "logits_to_keep": others.get("logits_to_keep", 0) or 0,
+            "logits_to_keep": kwargs.get("logits_to_keep", 0) or 0,
         }
 
     def _checked_labels(self, labels: Tensor, tokens: Tensor, reading: Reading, logits: Tensor) -> Tensor:
@@ -468,6 +468,8 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
                 f"places; give labels of the shape of input_ids, {tuple(tokens.shape)}, and leave "
                 "logits_to_keep out"
             )
+        if labels.is_floating_point() or labels.dtype is torch.bool:
+            raise InputError(f"labels is {labels.dtype}; give the numbers of tokens, int64")
         wrong = ((labels < 0) | (labels >= self.config.vocab_size)) & (labels != LEFT_OUT)
         if bool(wrong.any()):
             raise InputError(

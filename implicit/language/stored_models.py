@@ -47,10 +47,40 @@ HERE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def check_texts(folder: Path) -> None:
-    """Refuse configurations and tokenizers that are too large to be read whole."""
+    """Refuse configurations and tokenizers that are too large to be read whole, or never read to the end."""
     for file in folder.iterdir():
         if file.suffix in _READ_WHOLE and file.is_file() and file.stat().st_size > LARGEST_TEXT:
             raise InputError(f"{file} is too large; give a file of at most {LARGEST_TEXT} bytes")
+    _check_patterns(folder)
+
+
+_MOST_REPETITIONS = 5
+"""In one pattern: to fail on a name of 100 letters, five, as in `.*.*.*.*.*x`, may take 10⁸ steps."""
+
+
+def _check_patterns(folder: Path) -> None:
+    """Refuse what may take for ever where `peft` and `transformers` match patterns with names of modules."""
+    for name, field in (("config.json", "quantization_config"), ("adapter_config.json", None)):
+        file = folder / name
+        try:
+            stored = json.loads(file.read_bytes()) if file.is_file() else None
+        except (OSError, ValueError, RecursionError):  # told by those who read it
+            continue
+        for text in _texts(stored if field is None or not isinstance(stored, dict) else stored.get(field)):
+            repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
+            if repetitions > _MOST_REPETITIONS or re.search(r"\)[*+?{]", text):
+                raise InputError(
+                    f"{file}: the pattern {printable(text[:40])} repeats too much; give names of modules"
+                )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts of a JSON value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = None) -> None:
@@ -104,17 +134,12 @@ def _check_asked(folder: Path) -> None:
     refusal = ValueError("it asks for many more weights than its files hold")
     most_parts = 10**4 + size // 32  # as many bytes take a name and a shape
 
-    def without_long_lists(fields: dict[str, Any]) -> dict[str, Any]:
+    def refuse_long_lists(fields: dict[str, Any]) -> None:
         for name, value in fields.items():
             if isinstance(value, int) and value > most_parts and ("layer" in name or name == "num_labels"):
                 raise refusal
-        return fields
 
-    fields = json.loads(file.read_bytes(), object_hook=without_long_lists)
-    adapter_file = folder / "adapter_config.json"
-    adapter_fields = json.loads(adapter_file.read_bytes()) if adapter_file.is_file() else {}
-    for text in _texts([fields.get("quantization_config"), adapter_fields]):
-        _check_pattern(text)
+    json.loads(file.read_bytes(), object_hook=refuse_long_lists)
     config = AutoConfig.from_pretrained(folder, **HERE)
     # A tied weight is counted up to three times; it has two bytes, where others may have one, or a bit.
     most_weights = SURELY_SMALL + (8 if hasattr(config, "quantization_config") else 2) * size
@@ -129,36 +154,12 @@ def _check_asked(folder: Path) -> None:
     hooks = register_module_parameter_registration_hook, register_module_buffer_registration_hook
     with torch.device("meta"), hooks[0](count), hooks[1](count):
         model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-        if adapter_file.is_file() and is_peft_available():
+        if (folder / "adapter_config.json").is_file() and is_peft_available():
             from peft import PeftConfig, inject_adapter_in_model
 
             adapter = PeftConfig.from_pretrained(str(folder))
             vars(adapter).update(init_lora_weights=False)  # which may need numbers
             inject_adapter_in_model(adapter, model)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All texts of a JSON value, keys included."""
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
-
-
-_MOST_REPETITIONS = 5
-"""In one pattern: to fail on a name of 100 letters, five, as in `.*.*.*.*.*x`, may take 10⁸ steps."""
-
-
-def _check_pattern(text: str) -> None:
-    """Refuse what can take for ever if `peft` or `transformers` matches it with the names of modules."""
-    repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
-    if repetitions > _MOST_REPETITIONS or re.search(r"\)[*+?{]", text):
-        raise ValueError(
-            f"the pattern {printable(text[:40])} repeats too much; give the names of modules in its place"
-        )
 
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")

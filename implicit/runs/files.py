@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -77,11 +77,14 @@ def read_json(path: Path) -> Any:
 
 
 def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, str] | None = None,
+    beside: Iterable[Path] = (),
 ) -> None:
     """Write named tensors as safetensors, in one stroke; one that has several names is written under each.
 
-    The hash of the file is written before it, into ``sha256.json`` beside it.
+    Its hash is written before it, into ``sha256.json`` beside it, with those of other files there.
     """
     content = tensor_bytes(tensors, metadata)
     hashes = _read_hashes(path.parent)
@@ -89,7 +92,7 @@ def write_tensors(
     # Killed between the two writes, the file is still the one before: that of any of its hashes, or of none.
     before = [known for known in hashes.get(path.name, found) if known in found]
     hashes[path.name] = [hashlib.sha256(content).hexdigest(), *before[:1]]
-    _write_hashes(path.parent, hashes)
+    _write_hashes(path.parent, {**hashes, **{file.name: [_sha256(file)] for file in beside}})
     write_bytes(path, content)
 
 

@@ -8,7 +8,7 @@
 | `checkpoint/`       | weights, state of the optimiser, progress        | while unfinished    |
 | `implicit-ssm.lock` | nothing; locked by the process that trains       | while it trains     |
 | `model.safetensors` | the final weights; a run with it is finished     | at the end          |
-| `sha256.json`       | hash of the weights; another in `checkpoint/`    | before the weights  |
+| `sha256.json`       | hashes of what is finished, also in `checkpoint/` | before the weights |
 """
 
 import contextlib
@@ -334,7 +334,7 @@ class RunFolder:
 
     def finish(self, model: SequenceModel) -> None:
         """Write the final weights, then remove the checkpoint."""
-        write_tensors(self.weights_file, model.state_dict())
+        write_tensors(self.weights_file, model.state_dict(), beside=(self.config_file, self.metrics_file))
         self.clear()
 
     def clear(self) -> None:

@@ -17,7 +17,7 @@ from automata.tasks.specification import TaskSource, task_from
 from implicit.config.run import TrainConfig
 from implicit.models.interface import ALPHABETS, SequenceModel
 from implicit.models.registry import A_MODEL, MODELS, build_model, build_shapes
-from implicit.runs.files import check_tensors, declared_tensors, read_tensors
+from implicit.runs.files import check_hashes, check_tensors, declared_tensors, read_tensors
 from implicit.runs.folder import Metrics, RunFolder
 from implicit.seeded import Seeded, seeded_code
 
@@ -161,6 +161,7 @@ def load_run(
             )
         raise InputError(f"{folder.weights_file} is missing; restore it or train again")
     metrics = folder.read_metrics()
+    check_hashes(folder.path, r"config[.]json|metrics[.]jsonl")
     if task is None:
         folder.check_task(config)
     built = config.build_task()

@@ -16,11 +16,23 @@ def nothing(folder: Path) -> None:
 
 
 def edit_config(**values: object) -> Prepare:
-    """Change fields in the stored configuration."""
+    """Change fields in the stored configuration on purpose: the hash is deleted, too."""
 
     def edit(folder: Path) -> None:
         file = folder / "run" / "config.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+        file.with_name("sha256.json").unlink(missing_ok=True)
+
+    return edit
+
+
+def flip(name: str, place: bytes) -> Prepare:
+    """Change one bit of the last byte of a place in a file."""
+
+    def edit(folder: Path) -> None:
+        content = bytearray((folder / name).read_bytes())
+        content[content.index(place) + len(place) - 1] ^= 1
+        (folder / name).write_bytes(content)
 
     return edit
 

@@ -117,6 +117,24 @@ def state_of_another_shape(self: Any, *given: Any) -> tuple[Tensor, State]:
     return outputs, {"h": after["h"].repeat(1, 2)[:, :5]}
 
 
+def with_a_running_mean(cell: Any) -> None:
+    cell.register_buffer("mean", torch.ones(D))
+    cell.dropout.eval()  # whose draws would hide it
+
+
+def over_a_running_mean(self: Any, inputs: Tensor, *given: Any) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, inputs, *given)
+    if self.training:
+        self.mean.mul_(0.9).add_(0.1 * inputs.abs().mean(0))
+    return outputs / (1 + self.mean), after
+
+
+def in_place(self: Any, inputs: Tensor, state: State, injection: Any = None) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, inputs, {"h": state["h"].tanh()}, injection)
+    h = after["h"].sigmoid()
+    return outputs + h.mul_(2).sum(-1, keepdim=True), {"h": h}
+
+
 def shrink(cell: Any) -> None:
     with torch.no_grad():
         for weight in cell.out_proj.parameters():
@@ -160,6 +178,11 @@ WRONG: list[tuple[Any, str]] = [
         wrong(init_state=lambda *_: {"h": torch.zeros(4)}),
         "state part 'h' of init_state of Wrong has shape [4]",
     ),
+    (
+        wrong(with_a_running_mean, step=over_a_running_mean),
+        "step of Wrong gives a sequence other outputs in a batch than alone, in training; let each row",
+    ),
+    (wrong(step=in_place), "the gradient of step of Wrong raises RuntimeError (one of the variables"),
     (
         wrong(step=lambda self, x, state, injection=None: Right.step(self, x, state, injection + 0)),
         "step of Wrong raises TypeError (unsupported operand",

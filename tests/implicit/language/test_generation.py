@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from automata.errors import InputError
-from implicit.fixed_point import Stopping
+from implicit.fixed_point import FixedPointError, Stopping
 from implicit.modes import Solve
 from tests.implicit.language.small_language_models import (
     END,
@@ -35,6 +35,17 @@ def test_generation_with_the_cache_is_generation_without(name: str, search: dict
         found.append(model.generate(tokens, max_new_tokens=7, use_cache=use_cache, **search))
     assert found[0].shape[1] > 5
     assert torch.equal(*found)
+
+
+def test_what_forward_takes_can_be_given_to_generate() -> None:
+    """A solve, as warnings of lost fixed points advise, and labels, as `Seq2SeqTrainer` does."""
+    model, tokens = small_model(IMPLICIT[0]).double(), tokens_of(2, 5)
+    found = model.generate(tokens, max_new_tokens=4, do_sample=False, solve=TIGHT, labels=tokens)
+    assert torch.equal(found, model.generate(tokens, max_new_tokens=4, do_sample=False))
+    model.config.unconverged = "raise"
+    short = Solve("sequential", stopping=Stopping(rtol=1e-11, max_iterations=1))
+    with pytest.raises(FixedPointError):
+        model.generate(tokens, max_new_tokens=4, do_sample=False, solve=short)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -277,6 +277,8 @@ BAD_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"input_ids": TWO, "cache": ()}, "cache is .*; give the cache"),
     ({"input_ids": TWO, "labels": torch.tensor([[2]])}, r"labels has shape \(1, 1\)"),
     ({"input_ids": TWO, "labels": torch.tensor([[2, 99]])}, "labels holds 99; give tokens"),
+    ({"input_ids": TWO, "labels": torch.tensor([[2.7, 1.0]])}, r"labels is torch\.float32; give the numbers"),
+    ({"input_ids": TWO, "labels": TWO.bool()}, r"labels is torch\.bool; give the numbers of tokens"),
     ({"input_ids": TWO, "labels": TWO, "logits_to_keep": 1}, "leave logits_to_keep out"),
 ]
 

@@ -51,7 +51,7 @@ def test_the_checkpoint_stays_until_the_weights_are(
     """A disk that is full when the weights are written costs no step of training."""
     model = build_model("lstm", {"d_model": 4}, make_task("parity"))
 
-    def full(path: Path, tensors: object) -> None:
+    def full(path: Path, tensors: object, **_: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
     with monkeypatch.context() as patch:
@@ -61,7 +61,7 @@ def test_the_checkpoint_stays_until_the_weights_are(
     assert begun.checkpoint_file.read_bytes() == b"all steps so far"
     assert not begun.finished
 
-    def watched(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    def watched(path: Path, tensors: dict[str, torch.Tensor], **_: object) -> None:
         assert (path, begun.checkpoint_file.is_file()) == (begun.weights_file, True)
         write_tensors(path, tensors)
 

@@ -150,6 +150,7 @@ def run_with_code(tmp_path: Path) -> Path:
 def name_in_config(run: Path, **values: object) -> None:
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, **values}))
+    (run / "sha256.json").unlink()
 
 
 NAMES: dict[str, dict[str, Any]] = {
@@ -244,6 +245,7 @@ def test_code_in_the_current_folder_is_found_when_it_is_named(own_code: str, tmp
     (tmp_path / "config.json").write_text("{}")
     named = config.read_text().replace(own["task"], "test:task").replace(own["model"], "mine:Wider")
     config.write_text(named)
+    config.with_name("sha256.json").unlink()
     asked = run_python("-m", "implicit.answer", "run", "stay", "on", "--allow-code", cwd=tmp_path)
     assert len(asked.stdout.split()) == 2
 

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from automata.data_files import DATA_VARIABLE
 from automata.errors import InputError
+from implicit.language import ExplicitMamba2ForCausalLM
 from implicit.language.harness import (
     LOCAL_SETS,
     TRACKING_TASKS,
@@ -294,7 +295,10 @@ ENDLESS = r"(\w|[\w.]|.)*(\w|[\w.]|.)*X"
     [
         ("adapter_config.json", {"target_modules": ENDLESS}),
         ("adapter_config.json", {"target_modules": ["c_attn"], "rank_pattern": {".*" * 9 + "X": 2}}),
-        ("config.json", {"quantization_config": {"quant_method": "bitnet", "modules_to_not_convert": [ENDLESS]}}),
+        (
+            "config.json",
+            {"quantization_config": {"quant_method": "bitnet", "modules_to_not_convert": [ENDLESS]}},
+        ),
     ],
 )
 def test_patterns_of_names_that_take_for_ever_are_refused(
@@ -305,8 +309,9 @@ def test_patterns_of_names_that_take_for_ever_are_refused(
     file = folder / name
     stated = json.loads(file.read_text("utf-8")) if file.is_file() else {"peft_type": "LORA"}
     file.write_text(json.dumps(stated | fields), "utf-8")
-    with pytest.raises(InputError, match=r"the pattern .* repeats too much; give the names of modules"):
-        load_model(folder)
+    for read in (load_model, ExplicitMamba2ForCausalLM.from_pretrained):
+        with pytest.raises(InputError, match=r"the pattern .* repeats too much; give names of modules"):
+            read(folder)
 
 
 @pytest.mark.parametrize("form", ["bfloat16", "shards", "bin", "shards of bin"])
