@@ -1,4 +1,4 @@
-"""Accuracy against length on S5: one implicit layer, and one, two or four layers of the other families."""
+"""Accuracy against length on S5: one implicit layer, and one, two or four layers of families at own rates."""
 
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from paper_figures import figure as pf
@@ -15,19 +15,28 @@ TRAINING = {
     "carried_after": 1200,
 }
 """The same sequences for every model: their length follows the number of the update, not the accuracy."""
-SEEDS, LAYERS = range(3), (1, 2, 4)
-GRIDS = (
-    pf.Grid({"model": ["implicit-mamba2", "lstm"], "seed": SEEDS}, {**TRAINING, "layers": 1}),
-    pf.Grid({"model": ["mamba2"], "layers": LAYERS, "seed": SEEDS}, TRAINING),
+REFLECTING = {"negative_eigenvalues": True}  # eigenvalues in [-1, 1], so that a step can reflect
+PRODUCT = {**REFLECTING, "householder_steps": 4}  # the rank of I − P is 4 for a 5-cycle P
+FAMILIES: tuple[tuple[pf.Settings, dict[int, float | None]], ...] = (
+    ({"model": "implicit-mamba2"}, {1: None}),
+    ({"model": "lstm", "d_model": 256}, {1: 3e-3}),
+    ({"model": "mamba2"}, {1: 3e-2, 2: 1e-2, 4: 1e-2}),
+    ({"model": "deltanet", **REFLECTING}, {1: 3e-2, 2: 1e-2, 4: 1e-2}),
+    ({"model": "gated-deltaproduct", **PRODUCT}, {1: 1e-2, 2: 3e-2}),
+    ({"model": "transformer"}, {2: None, 4: None}),
+)
+"""Settings, and learning rates by layers, the recipe's 0.002 if None: of those tried, the best of seed 0."""
+GRIDS = tuple(
     pf.Grid(
-        {"model": ["deltanet", "gated-deltaproduct"], "layers": LAYERS, "seed": SEEDS},
-        {**TRAINING, "negative_eigenvalues": True},  # in [-1, 1], so that a step can reflect
-    ),
-    pf.Grid({"model": ["transformer"], "layers": LAYERS[1:], "seed": SEEDS}, TRAINING),
+        {"seed": range(3)},
+        {**TRAINING, **settings, "layers": layers} | ({"learning_rate": rate} if rate else {}),
+    )
+    for settings, rates in FAMILIES
+    for layers, rate in rates.items()
 )
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MEASURE = (accuracy_at(*LENGTHS, sequences=256, keep=("accuracy", "share_converged", "by_position")),)
-MODELS = ("implicit-mamba2", "lstm", "mamba2", "deltanet", "gated-deltaproduct", "transformer")
+MODELS = tuple(settings["model"] for settings, _ in FAMILIES)
 DEPTHS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}  # marker and dashes by the number of layers
 
 
@@ -42,7 +51,7 @@ def _look(settings: pf.Settings) -> Look:
 
 
 def _judge(rows: pf.Rows) -> pf.Verdict:
-    """Judge length, and tell whether explicit models had learnt the task at the length of training."""
+    """Judge length, and tell how well the best of the controls had learnt the length of training."""
     lasting = pf.ShareOfRuns(
         "accuracy@256",
         least=0.99,
@@ -50,16 +59,12 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
         controls=lambda row: row.settings["model"] not in ("implicit-mamba2", "lstm"),
         at="256 tokens",
     )(rows)
-    best = max(
-        value
-        for row in rows
-        if row.settings["model"] not in ("implicit-mamba2", "lstm")
-        for value in row.each("accuracy@32")
-    )
+    controls = [row for row in rows if row.settings["model"] not in ("implicit-mamba2", "lstm")]
+    best = max((row for row in controls if row.runs), key=lambda row: max(row.each("accuracy@32")))
+    found = ", ".join(f"{value:.3f}" for value in best.each("accuracy@32"))
     return pf.Verdict(
         lasting.word,
-        f"{lasting.because}; at the 32 tokens of training, explicit models and the Transformer have at most "
-        f"{best:.3f}",
+        f"{lasting.because}; at the 32 tokens of training the best of them, {best.label}, has {found}",
     )
 
 

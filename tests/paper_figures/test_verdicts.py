@@ -177,6 +177,7 @@ CASES: list[tuple[str, Mapping[str, Any], Any, str]] = [
     ("recipes", {}, 0.5, "not reproduced"),
     ("depth", {ONE: 32, LSTM: 32, **DEEPER}, 4, "reproduced"),
     ("depth", {ONE: 32, LSTM: 31, **DEEPER}, 4, "partly"),
+    ("depth", {ONE: 32, LSTM: 32, **DEEPER, "explicit gated DeltaProduct, 1 layer": (4, 32, 4)}, 4, "partly"),
     ("depth", {ONE: (32, 32, 31), LSTM: 32, **DEEPER}, 4, "partly"),
     ("depth", {ONE: (32, 32, None), LSTM: 32, **DEEPER}, 4, "partly"),
     ("depth", {}, 32, "partly"),  # explicit ones do as well with one layer
