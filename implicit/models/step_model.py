@@ -178,7 +178,13 @@ class WrappedModule(SequenceModel):
         super().__init__(ModelConfig(vocabulary_size=vocabulary_size, output_size=1))
         self.name = type(module).__name__  # type: ignore[misc]
         self.module, self._step = module, step
-        self._initial = {name: part.detach().clone() for name, part in state.items()}
+        weights = {id(weight): name for name, weight in module.named_parameters()}
+        places = {weight.untyped_storage().data_ptr() for weight in module.parameters()}
+        self._learned = {name: weights[id(part)] for name, part in state.items() if id(part) in weights}
+        self._initial = {  # a view of a weight follows it
+            name: part.detach() if part.untyped_storage().data_ptr() in places else part.detach().clone()
+            for name, part in state.items()
+        }
         self.layer_states = tuple(map(tuple, [state] if layers is None else layers))
         for names in self.layer_states:
             for name in names:
@@ -197,9 +203,10 @@ class WrappedModule(SequenceModel):
         """Return the state before the first token, the same for every sequence."""
         check_integer("batch_size", batch_size, 0)
         weights = like(self)
+        learned = {name: self.module.get_parameter(weight) for name, weight in self._learned.items()}
         parts = {
             name: part.to(weights) if part.is_floating_point() else part.to(weights.device)
-            for name, part in self._initial.items()
+            for name, part in {**self._initial, **learned}.items()
         }
         return {name: part.expand(batch_size, *part.shape) for name, part in parts.items()}
 

@@ -21,7 +21,9 @@ from implicit.ops.sequential_solve.solve import Request
 def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> bool:
     """Return whether the kernels have a form for these cells and norms; `is_plain` says what has none."""
     known = all(type(cell) is Mamba2Cell for cell in cells) and all(type(norm) is RMSNorm for norm in norms)
-    return known and is_plain(*cells, *norms)
+    if not (known and is_plain(*cells, *norms)):
+        return False
+    return len({part.epsilon for part in (*norms, *(cell.norm for cell in _mamba2(cells)))}) == 1
 
 
 def self_map_of(

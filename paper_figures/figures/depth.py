@@ -69,8 +69,8 @@ def _judge(rows: pf.Rows) -> pf.Verdict:
     if fewest_layers(rows, "implicit-mamba2", last, every=False) is None:
         return pf.Verdict("not reproduced", because)
     more = before is not None and (after is None or after > before)
-    word = "reproduced" if implicit == 1 and more and control == 1 and not alone else "partly"
-    return pf.Verdict(word, because)
+    whole = implicit == 1 and more and control == 1 and not alone
+    return pf.Verdict("reproduced" if whole else "partly", because)
 
 
 FIGURE = pf.Figure(

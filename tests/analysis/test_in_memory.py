@@ -90,6 +90,20 @@ def test_a_certificate_of_a_model_in_memory_is_checked_against_it() -> None:
     assert "answers to all 6 words" in check_certificate(certificate, run, CheckSettings(processes=1))
 
 
+@pytest.mark.parametrize("view", [False, True])
+def test_an_initial_state_that_is_learned_stays_that_of_the_module(view: bool) -> None:
+    net = nn.Linear(3, 2, bias=False)
+    net.first = nn.Parameter(torch.zeros(1, 3))
+    state = net.first[0] if view else net.first
+    model = wrap(net, lambda own, s, _: (s, own(s["h"].reshape(-1, 3))), {"h": state}, vocabulary_size=2)
+    with torch.no_grad():
+        net.first.add_(1)
+    logits = model(torch.tensor([[0]]))[0, 0]
+    assert torch.equal(logits, net(net.first[0]))
+    if not view:
+        assert torch.autograd.grad(logits.sum(), net.first)[0].any()
+
+
 def wrapped(module: Any, step: Any, state: Any = None, **more: Any) -> Any:
     return wrap(module, step, state or {"h": torch.zeros(1)}, vocabulary_size=2, **more)
 

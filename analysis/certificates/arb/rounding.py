@@ -4,7 +4,8 @@ Program and assumptions are those that `analysis.certificates.claims.words` stat
 pair: a ball that holds what it would be without any rounding for all latents and states of a box, and a bound
 of how far the program's number is from that. Roundings are counted for each formula of the cell as a whole,
 where the producer counts them operation by operation. With e the error that comes in and |x| the largest
-exact number, a result of k roundings is off by e and (|x| + e) ((1 + u)ᵏ − 1) more.
+exact number, a result of k roundings is off by e and (|x| + e) ((1 + u)ᵏ − 1) more. Nothing is known of a
+number, or of a sum on the way to it, that may be beyond `LARGEST`: its error is NaN, and no comparison holds.
 """
 
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ TINY = arb(2) ** -80
 
 Where what is normalised is as large as 2⁸⁰, that of its inverse root alone is an error of 1.
 """
+LARGEST = arb(2) ** 500
+"""Squares of such numbers, and sums of squares, are far from overflowing: float64 ends at 2¹⁰²⁴."""
 LINEAR_FROM = 20  # PyTorch's softplus returns its argument above
 
 
@@ -87,7 +90,7 @@ class ArbRounding:
         ]
         # −exp(A_log)
         off = [abs(rate).upper() * self.function + TINY for rate in self.layer.rates]
-        self.rates = Computed(self.layer.rates, off)
+        self.rates = Computed(self.layer.rates, _held(off, [abs(rate) for rate in self.layer.rates]))
 
     def bound(self, token: int, z: Vector, state: State) -> Off:
         """Bound it for all latents and states of boxes."""
@@ -107,8 +110,9 @@ class ArbRounding:
             self._gamma(len(z) + 2) * (terms + abs(bias)) + TINY
             for terms, bias in zip(spread, self.head_bias, strict=True)
         ]
+        step = norm_bound(_held(follow, change))
         return Off(
-            max_upper([norm_bound(follow), tau * residual]), norm_bound(after.error), max_upper(logits)
+            max_upper([step, tau * residual]), norm_bound(after.error), max_upper(_held(logits, spread))
         )
 
     def _step(self, token: int, z: Computed, state: State) -> tuple[Computed, Computed]:
@@ -131,7 +135,7 @@ class ArbRounding:
             off = 1.1 * dg
             off += self.function * (abs(opened).upper() + off) + TINY
             gated.exact.append(e * opened)
-            gated.error.append(self._times(e, de, opened, off))
+            gated.error.extend(_held([self._times(e, de, opened, off)], [_top(g, dg)]))
         output = self._product(self.out_proj, self._norm(gated, layer.norm, layer.groups))
         stream = output
         if self.model.residual:
@@ -157,7 +161,8 @@ class ArbRounding:
             error = abs(taps[-1]) * off + self._gamma(len(terms) + 2) * size + TINY
             value = q * sigmoid(q)
             found.exact.append(value)
-            found.error.append(1.1 * error + self.function * (abs(value).upper() + 1.1 * error) + TINY)
+            rounded = 1.1 * error + self.function * (abs(value).upper() + 1.1 * error) + TINY
+            found.error.extend(_held([rounded], [_top(new, off), size]))
         return found
 
     def _steps(self, raw: Computed) -> Computed:
@@ -169,7 +174,7 @@ class ArbRounding:
                 off += (-arb(LINEAR_FROM)).exp()
             dt = q.exp().log1p()
             found.exact.append(dt)
-            found.error.append(off + self.function * (abs(dt).upper() + off) + TINY)
+            found.error.extend(_held([off + self.function * (abs(dt).upper() + off) + TINY], [_top(q, off)]))
         return found
 
     def _memory(
@@ -196,6 +201,7 @@ class ArbRounding:
                 kept = self._times(decay, decay_off, entry, arb(0))
                 written = self._times(drive, drive_off, b, db)
                 wrong = (kept + written) * (1 + UNIT) + UNIT * abs(new).upper() + TINY
+                (wrong,) = _held([wrong], [_top(drive, drive_off), abs(decay * entry), abs(drive * b)])
                 after.append(wrong.upper())
                 total += new * c
                 error += self._times(new, wrong, c, dc)
@@ -204,7 +210,7 @@ class ArbRounding:
             past = self._times(skip, arb(0), own, own_off)
             size += abs(skip) * _top(own, own_off)
             y.exact.append(total + skip * own)
-            y.error.append((error + past + self._gamma(len(row) + 2) * size + TINY).upper())
+            y.error.extend(_held([(error + past + self._gamma(len(row) + 2) * size + TINY).upper()], [size]))
         return after, y
 
     def _norm(self, x: Computed, weight: Vector, groups: int) -> Computed:
@@ -213,6 +219,7 @@ class ArbRounding:
         found = Computed([], [])
         for start in range(0, len(x.exact), count):
             part = x.part(start, start + count)
+            part = Computed(part.exact, _held(part.error, part.size))
             mean = sum((e * e for e in part.exact), arb(0)) / count + EPSILON
             moved = sum(
                 (2 * abs(v).upper() * e + e * e for v, e in zip(part.exact, part.error, strict=True)), arb(0)
@@ -229,7 +236,7 @@ class ArbRounding:
             for v, e, w in zip(part.exact, part.error, weight[start : start + count], strict=True):
                 scaled = self._times(v, e, r, r_off)
                 found.exact.append(v * r * w)
-                found.error.append(self._times(v * r, scaled, w, arb(0)))
+                found.error.extend(_held([self._times(v * r, scaled, w, arb(0))], [_top(v * r * w, scaled)]))
         return found
 
     def _product(self, matrix: _Matrix, x: Computed) -> Computed:
@@ -237,12 +244,13 @@ class ArbRounding:
         passed, spread = apply(matrix.sizes, x.error), apply(matrix.sizes, x.size)
         gamma = self._gamma(matrix.exact.ncols())
         errors = [(e + gamma * s + TINY).upper() for e, s in zip(passed, spread, strict=True)]
-        return Computed(apply(matrix.exact, x.exact), errors)
+        return Computed(apply(matrix.exact, x.exact), _held(errors, spread))
 
     def _counted(self, exact: Vector, error: Vector, count: int) -> Computed:
         grown = self._gamma(count)
-        errors = [(e + grown * _top(x, e) + TINY).upper() for x, e in zip(exact, error, strict=True)]
-        return Computed(exact, errors)
+        sizes = [_top(x, e) for x, e in zip(exact, error, strict=True)]
+        errors = [(e + grown * size + TINY).upper() for e, size in zip(error, sizes, strict=True)]
+        return Computed(exact, _held(errors, sizes))
 
     @staticmethod
     def _times(a: arb, a_off: arb, b: arb, b_off: arb) -> arb:
@@ -256,3 +264,8 @@ class ArbRounding:
 
 def _top(x: arb, error: arb) -> arb:
     return abs(x).upper() + error
+
+
+def _held(errors: Vector, sizes: Vector) -> Vector:
+    """Return the errors, or NaN for all if a number on the way may be too large."""
+    return errors if all(bool(size < LARGEST) for size in sizes) else [arb.nan()] * len(errors)

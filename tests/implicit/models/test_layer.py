@@ -17,7 +17,7 @@ import implicit
 import theory
 from automata.tasks.registry import make_task
 from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
-from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell
+from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell, RMSNorm
 from implicit.models.layer import FeatureLayer
 from implicit.models.registry import build_model
 from implicit.modes import Mode
@@ -299,6 +299,17 @@ def test_theorem_1_says_of_a_layer_what_it_says_of_a_model_with_that_layer() -> 
     assert found.conditions == {"C1": "holds", "C2": "holds", "C3": "holds", "C4": "holds"}
     for quantity in ("spectral_radius", "off_diagonal_mass", "nonlinearity"):
         np.testing.assert_allclose(found.values(quantity), expected.values(quantity), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::implicit.fixed_point.NotConvergedWarning")  # alike in both
+def test_norms_of_several_epsilons_are_each_their_own() -> None:
+    """The kernel has one epsilon."""
+    layer = ImplicitLayer(mamba())
+    layer.mixer_norms[0] = RMSNorm(D, epsilon=0.5)
+    features = torch.randn(2, 4, D, generator=torch.Generator().manual_seed(0))
+    found = layer(features)[0]
+    layer.sequential_backend = "loop"
+    torch.testing.assert_close(found, layer(features)[0])
 
 
 def test_the_verdict_on_a_network_names_its_layer() -> None:

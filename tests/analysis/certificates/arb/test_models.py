@@ -1,5 +1,6 @@
 """The checker's evaluations against the float64 models, and its bound of rounding against float64 itself."""
 
+import copy
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -260,6 +261,25 @@ def test_the_operations_that_are_counted_make_the_model(model: ImplicitMamba2) -
             assert max(float(entry.rad()) for entry in image.exact) < 1e-40
             # of G the errors alone are kept, one for every entry
             assert len(after.error) == len(entries_of(exact.following(found, s)))
+
+
+@pytest.mark.parametrize("name", ["in_proj.weight", "D"])
+def test_nothing_is_known_where_a_number_may_overflow(model: ImplicitMamba2, name: str) -> None:
+    """An infinity that meets a 0, or a norm, is harmless in exact numbers, and NaN or 0 in the program."""
+    wrong = copy.deepcopy(model).double()
+    layer: Any = wrong.mixers[0]
+    with torch.no_grad():
+        if name == "D":
+            layer.D.fill_(1.7e308)
+        else:
+            layer.in_proj.weight[layer.d_inner] = 1.7e308
+            layer.conv1d.weight[0] = 0
+    latents, states = positions(model)
+    with precision(BITS):
+        weights = {own: weight.numpy() for own, weight in wrong.state_dict().items()}
+        checker = ArbRounding(weights, ArbModel(weights, wrong.config.model_dump()), 4)
+        token, z, s = next(in_balls(checker, latents, states))
+        assert not checker.bound(token, z, s).step.is_finite()
 
 
 @pytest.mark.parametrize("size", [0.1, 1.0, 10.0])
