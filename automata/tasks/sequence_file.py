@@ -154,8 +154,12 @@ class SequenceFile(StoredTask):
         answer can stand before the first token.
         """
         name, unknown, tokens, answers = shown(self.name), -1, self._tokens, self._targets
-        needed = 8 * (self.output_size + 1) * self.vocabulary_size
-        check_memory(f"the automaton of {name}", needed, "give words of smaller numbers")
+        # Where every token is read in every state, there are as many tokens as entries of the table.
+        if (self.output_size + 1) * self.vocabulary_size > 2**24 + 64 * len(tokens):
+            raise InputError(
+                f"{name} has answers up to {self.output_size - 1}, tokens up to {self.vocabulary_size - 1}, "
+                f"and {len(tokens)} tokens in all; number both from 0 without gaps"
+            )
         before = np.r_[self.output_size, answers[:-1]]
         before[self._begins] = self.output_size  # a row more, for the beginning: the last one
         table = np.full((self.output_size + 1, self.vocabulary_size), unknown)

@@ -1,5 +1,6 @@
 """Files are replaced whole, and tensors come back bit for bit."""
 
+import json
 import os
 import secrets
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import torch
 from automata.errors import InputError
 from implicit.runs import files
 from implicit.runs.files import (
+    check_hashes,
     check_tensors,
     read_json,
     read_settings,
@@ -174,6 +176,13 @@ def test_a_flipped_bit_is_told(place: str, tmp_path: Path) -> None:
     (tmp_path / "sha256.json").unlink()  # as in folders of older versions
     if place != "shape":
         read_tensors(path)
+
+
+@pytest.mark.parametrize("name", ["/proc/self/pagemap", "../w"])
+def test_hashes_of_files_elsewhere_are_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "sha256.json").write_text(json.dumps({name: ["0" * 64]}))
+    with pytest.raises(InputError, match=r"sha256\.json names .*, outside of it; restore it"):
+        check_hashes(tmp_path)
 
 
 def test_killed_writes_leave_the_file_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

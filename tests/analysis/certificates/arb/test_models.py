@@ -263,17 +263,13 @@ def test_the_operations_that_are_counted_make_the_model(model: ImplicitMamba2) -
             assert len(after.error) == len(entries_of(exact.following(found, s)))
 
 
-@pytest.mark.parametrize("name", ["in_proj.weight", "D"])
-def test_nothing_is_known_where_a_number_may_overflow(model: ImplicitMamba2, name: str) -> None:
-    """An infinity that meets a 0, or a norm, is harmless in exact numbers, and NaN or 0 in the program."""
+def test_nothing_is_known_where_a_number_may_overflow(model: ImplicitMamba2) -> None:
+    """A large number that meets a weight of 0 is harmless in exact numbers; infinity times 0 is NaN."""
     wrong = copy.deepcopy(model).double()
     layer: Any = wrong.mixers[0]
     with torch.no_grad():
-        if name == "D":
-            layer.D.fill_(1.7e308)
-        else:
-            layer.in_proj.weight[layer.d_inner] = 1.7e308
-            layer.conv1d.weight[0] = 0
+        layer.in_proj.weight[layer.d_inner] = 1.7e308
+        layer.conv1d.weight[0] = 0
     latents, states = positions(model)
     with precision(BITS):
         weights = {own: weight.numpy() for own, weight in wrong.state_dict().items()}
