@@ -77,7 +77,7 @@ def word_problem_of(run: Run) -> WordProblem:
         return run.task.word_problem
     if not isinstance(run.task, WordProblem):
         raise InputError(
-            f"run {run.name} was trained on {run.task.name}, which is no word problem; "
+            f"run {run.name} was trained on the task {run.task.name}, which is no word problem; "
             "give the run of one, such as parity, S3 or S5"
         )
     return run.task
@@ -88,7 +88,7 @@ def observed_task_of(run: Run) -> ObservedTask:
     check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
     if not isinstance(run.task, ObservedTask):
         raise InputError(
-            f"run {run.name} was trained on {run.task.name}, which has no hidden state with an exact "
-            "belief; give the run of a task such as lazy-swaps-3-reveals"
+            f"run {run.name} was trained on the task {run.task.name}, which has no hidden state with an "
+            "exact belief; give the run of a task such as lazy-swaps-3-reveals"
         )
     return run.task
