@@ -12,6 +12,7 @@ from implicit.enclosed.any_loop import is_mamba2
 from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.models.stack import CellStack
 from implicit.runs.loading import Run
+from theory.theorem1.check import layer_remedy
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class Need:
         met_by: whether a model has it.
         lack: what is said of a model without it, after "the model is <model>, ".
         remedy: what to give instead.
+        of_layers: whether a layer within a model may have it, which `theory.check` takes.
     """
 
     met_by: Callable[[SequenceModel], bool]
     lack: str
     remedy: str
+    of_layers: bool = False
 
     def require(self, run: Run) -> None:
         """Refuse a run whose model lacks it.
@@ -40,12 +43,16 @@ class Need:
         """
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         if not self.met_by(run.model):
-            raise InputError(f"the model of run {run.name} is {run.config.model}, {self.lack}; {self.remedy}")
+            remedy = f"{layer_remedy(run.model) if self.of_layers else ''}{self.remedy}"
+            raise InputError(f"the model of run {run.name} is {run.config.model}, {self.lack}; {remedy}")
 
 
 ANY_MODEL = Need(lambda _model: True, "", "")
 FIXED_POINTS = Need(
-    lambda model: model.implicit is not None, "which has no fixed points", "give the run of an implicit model"
+    lambda model: model.implicit is not None,
+    "which has no fixed points",
+    "give the run of an implicit model",
+    of_layers=True,
 )
 CONSTANT_STATE = Need(
     lambda model: not model.state_grows,
