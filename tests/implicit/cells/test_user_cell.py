@@ -117,12 +117,18 @@ def state_of_another_shape(self: Any, *given: Any) -> tuple[Tensor, State]:
     return outputs, {"h": after["h"].repeat(1, 2)[:, :5]}
 
 
+def state_in_float32(self: Any, *given: Any) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, *given)
+    return outputs, {"h": after["h"].float()}
+
+
 def shrink(cell: Any) -> None:
     with torch.no_grad():
         for weight in cell.out_proj.parameters():
             weight.mul_(1e-5)
 
 
+IN_FLOAT32 = lambda _, batch_size: {"h": torch.zeros(batch_size, 4)}  # noqa: E731
 NO_SCAN = "forward of Wrong is not the scan of its step: "
 WRONG: list[tuple[Any, str]] = [
     (wrong(lambda cell: setattr(cell, "norm", nn.BatchNorm1d(D))), "Wrong holds BatchNorm1d, which mixes"),
@@ -159,6 +165,10 @@ WRONG: list[tuple[Any, str]] = [
     (
         wrong(init_state=lambda *_: {"h": torch.zeros(4)}),
         "state part 'h' of init_state of Wrong has shape [4]",
+    ),
+    (
+        wrong(init_state=IN_FLOAT32),
+        "init_state of Wrong returns 'h' in torch.float32 where the weights are in torch.float64, as in",
     ),
     (
         wrong(step=lambda self, x, state, injection=None: Right.step(self, x, state, injection + 0)),
@@ -206,6 +216,7 @@ def test_a_right_cell_of_few_digits_passes(kind: Any, dtype: torch.dtype) -> Non
     with torch.autocast("cpu", dtype):
         check_cell(own, 32)
     check_cell(own.to(dtype), 32)
+    check_cell(wrong(init_state=IN_FLOAT32, step=state_in_float32)(D), D)
 
 
 class NoSizes(Right):
