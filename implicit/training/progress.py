@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from automata.errors import InputError, printable
+from automata.tasks.interface import Task
+from automata.tasks.word_problem import WordProblem
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.folder import Metrics
@@ -75,6 +77,12 @@ class ProgressLines:
             file=sys.stderr,
             flush=True,
         )
+
+
+def tell_avoided(task: Task) -> None:
+    """Print, on standard error, which states sequences never enter; nothing where that is none."""
+    if isinstance(task, WordProblem) and task.never_entered and sys.stderr is not None:
+        print(printable(f"note: {task.never_entered}"), file=sys.stderr)
 
 
 def _duration(seconds: float) -> str:
