@@ -93,6 +93,11 @@ def wrong(changed: Callable[[Any], object] = id, **members: Any) -> Any:
     return type("Wrong", (Right,), {"__init__": made, **members})
 
 
+def state_in_float32(self: Any, *given: Any) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, *given)
+    return outputs, {"h": after["h"].float()}
+
+
 def another_scan(self: Any, *given: Any) -> tuple[Tensor, State]:
     outputs, state = Right.forward(self, *given)
     return outputs + outputs.cumsum(1), state
@@ -115,11 +120,6 @@ def reset_at_every_fourth_token(
 def state_of_another_shape(self: Any, *given: Any) -> tuple[Tensor, State]:
     outputs, after = Right.step(self, *given)
     return outputs, {"h": after["h"].repeat(1, 2)[:, :5]}
-
-
-def state_in_float32(self: Any, *given: Any) -> tuple[Tensor, State]:
-    outputs, after = Right.step(self, *given)
-    return outputs, {"h": after["h"].float()}
 
 
 def shrink(cell: Any) -> None:
@@ -150,6 +150,10 @@ WRONG: list[tuple[Any, str]] = [
         wrong(forward=lambda self, x, state, *given: Right.forward(self, x, {"h": 0 * state["h"]}, *given)),
         f"{NO_SCAN}outputs behind 5 tokens",
     ),
+    (
+        wrong(init_state=IN_FLOAT32),
+        "init_state of Wrong returns 'h' in torch.float32 where the weights are in torch.float64, as in",
+    ),
     (wrong(forward=reset_at_every_fourth_token), NO_SCAN),
     (wrong(shrink, forward=another_scan), NO_SCAN),
     (wrong(write=lambda self, h, x: h - 0.5 * h.mean(0) + x), "forward of Wrong gives a sequence other outp"),
@@ -165,10 +169,6 @@ WRONG: list[tuple[Any, str]] = [
     (
         wrong(init_state=lambda *_: {"h": torch.zeros(4)}),
         "state part 'h' of init_state of Wrong has shape [4]",
-    ),
-    (
-        wrong(init_state=IN_FLOAT32),
-        "init_state of Wrong returns 'h' in torch.float32 where the weights are in torch.float64, as in",
     ),
     (
         wrong(step=lambda self, x, state, injection=None: Right.step(self, x, state, injection + 0)),
