@@ -7,6 +7,7 @@ first line that fails, on a line that begins with ``refused:``; 2 for bad input;
 fails, which says nothing of the certificate.
 """
 
+import argparse
 import sys
 import time
 import traceback
@@ -148,8 +149,14 @@ def _command(argv: Sequence[str] | None) -> None:
     parser.add_argument(
         "--task", help="the task of a run that names it as module:name, which is imported only as given here"
     )
+    parser.add_argument("--allow-code", action="store_true", help=argparse.SUPPRESS)  # usual elsewhere
     add_config_flags(parser, CheckSettings, title="settings")
     arguments = parser.parse_args(argv)
+    if arguments.allow_code:
+        raise InputError(
+            "flag --allow-code is not taken: the checker never runs code that a run names, and of a model "
+            "that is one's own code there is no independent check; name a task that is code with --task"
+        )
     settings = validated(CheckSettings, given_fields(arguments, CheckSettings))
     run = _loaded(arguments.run, arguments.task)
     began = time.monotonic()

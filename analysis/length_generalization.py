@@ -395,8 +395,8 @@ ANALYSIS = Comparison(
     shows=f"Share of right answers among the last {REPORTED_TOKENS} tokens, by length; share of the "
     f"sequences whose every answer is right; the mean over a token and the {REPORTED_TOKENS - 1} before it, "
     f"along the longest sequences. {RUN_LINES} A run without others of its kind has confidence intervals "
-    "(Wilson, one value a sequence). Lines are drawn broader the earlier they stand in the legend, so that "
-    "equal ones show.",
+    "(Wilson, one value a sequence). Lines that coincide are drawn with "
+    "different widths.",
     section=ReportSection(
         settings={"lengths": "lengths", "sequences": "sequences", "seed": "seed"}, content=_content
     ),

@@ -16,10 +16,12 @@ from analysis import certify
 from analysis.__main__ import LISTED, OLD_NAMES
 from analysis.framework.analysis import Analysis, ReportSection
 from analysis.framework.settings import settings_from
+from automata.checks import check_type
 from automata.errors import InputError, unknown_name
 from automata.tasks.specification import TaskSource
 from implicit.models.interface import SequenceModel
 from implicit.runs.loading import Run, load_run
+from theory.theorem1.check import layer_remedy
 
 QUESTIONS: tuple[Analysis[Any, Any], ...] = tuple(
     import_module(f"analysis.{name}").ANALYSIS
@@ -110,6 +112,9 @@ def _as_run(run: Any, task: TaskSource | None) -> Run:
         return run
     if not isinstance(run, nn.Module):
         return load_run(run)
+    if not isinstance(run, SequenceModel) and (remedy := layer_remedy(run)):
+        wrapped = "the network around it as implicit.wrap(module, step, state, vocabulary_size=...)"
+        check_type("model", run, SequenceModel, f"{remedy}give {wrapped}")
     if task is None:
         raise InputError("task is missing; say what the model was trained on, as in task='parity'")
     return Run.of(run, task)  # type: ignore[arg-type]

@@ -11,9 +11,10 @@ from functools import partial
 import numpy as np
 
 from automata.command_line import Parser, exit_code
-from automata.errors import InputError, printable_lines
+from automata.errors import InputError, printable, printable_lines
 from automata.tasks.audit import REPORTED_TOKENS, shortcut_audit
 from automata.tasks.specification import specification_from_text, task_from
+from automata.tasks.word_problem import WordProblem
 
 
 def command(argv: Sequence[str] | None = None) -> None:
@@ -36,8 +37,9 @@ def command(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     if given.seed < 0:
         raise InputError(f"seed is {given.seed}; give a number of at least 0")
+    task = task_from(specification_from_text(given.task), given.hard_fraction)
     audit = shortcut_audit(
-        task_from(specification_from_text(given.task), given.hard_fraction),
+        task,
         given.length,
         last=given.last,
         windows=given.windows,
@@ -45,6 +47,8 @@ def command(argv: Sequence[str] | None = None) -> None:
         rng=np.random.default_rng(given.seed),
     )
     print(printable_lines(audit.table()))
+    if isinstance(task, WordProblem) and task.never_entered:
+        print(printable(f"Note: {task.never_entered}."))
 
 
 main = partial(exit_code, command)

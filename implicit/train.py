@@ -141,13 +141,15 @@ def _baseline(measured: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _unfinished_in_one_line(folder: RunFolder, config: TrainConfig) -> Iterator[None]:
-    """Say of an interrupted run where it goes on."""
+    """Say of an interrupted run where it goes on, or that it is finished."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        if folder.begun and not folder.finished:
-            where = f"step {folder.stored_step:,} of at most {config.steps:,} is stored"
-            print(f"{printable(folder.path)} is not finished: {where}", file=sys.stderr)
+        if folder.begun:
+            where = "is finished"
+            if not folder.finished:
+                where = f"is not finished: step {folder.stored_step:,} of at most {config.steps:,} is stored"
+            print(f"{printable(folder.path)} {where}", file=sys.stderr)
         raise
 
 

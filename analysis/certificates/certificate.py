@@ -441,10 +441,7 @@ def _check_work(claim: Claim, context: Context) -> None:
 def check_head(certificate: Certificate, context: Context) -> None:
     """Verify that a certificate is about the settings and the task of a run."""
     config, bits, held = context.config, context.bits, certificate.config
-    for name in sorted(set(config) | set(held)):
-        ours, theirs = ({name: of.get(name)} if name in of else {} for of in (config, held))
-        if not same_json(theirs, ours):
-            raise RefusedError(f"config.{shown(name)}", f"is not that of the run, {config.get(name)}")
+    _check_same(held, config, "config")
     if certificate.arithmetic.producer != ARITHMETIC:
         raise RefusedError("arithmetic.producer", "is not that of the format")
     if certificate.arithmetic.precision != PRODUCER_PRECISION:
@@ -453,6 +450,20 @@ def check_head(certificate: Certificate, context: Context) -> None:
         raise RefusedError("arithmetic.precision", f"is not below that of the check, {bits}")
     if certificate.automaton != context.automaton:
         raise RefusedError("automaton", "is not that of the run's task")
+
+
+def _check_same(held: Any, wanted: Any, line: str) -> None:
+    """Refuse the first entry in which two parts of configurations differ."""
+    if isinstance(held, dict) and isinstance(wanted, dict):
+        for name in sorted({*held, *wanted}):
+            place = f"{line}.{shown(name)}"
+            if name not in wanted or name not in held:
+                raise RefusedError(place, "is missing" if name in wanted else "is no entry of the run's")
+            _check_same(held[name], wanted[name], place)
+    elif not same_json(held, wanted):
+        texts = [json.dumps(value, sort_keys=True) for value in (held, wanted)]
+        one, other = (f"{text[:LONGEST_SHOWN]}{'…' * (len(text) > LONGEST_SHOWN)}" for text in texts)
+        raise RefusedError(line, f"is {one}, and that of the run is {other}")
 
 
 def check_identity(certificate: Certificate, identity: Mapping[str, str | int | bool]) -> None:

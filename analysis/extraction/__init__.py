@@ -294,8 +294,8 @@ def _with_machine(run: Run) -> tuple[Task, MealyMachine, int]:
     first = run.task.first_asked()
     if first is None:
         raise InputError(
-            f"run {run.name} was trained on {run.task.name}, which never asks at some lengths: what the "
-            "model answers there has no meaning, so no automaton follows from it; give the run of a "
+            f"run {run.name} was trained on the task {run.task.name}, which never asks at some lengths: "
+            "what the model answers there has no meaning, so no automaton follows from it; give the run of a "
             "language with words in and out of it at every length"
         )
     return run.task, run.task.machine(), first

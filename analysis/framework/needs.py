@@ -12,6 +12,7 @@ from implicit.enclosed.any_loop import is_mamba2
 from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.models.stack import CellStack
 from implicit.runs.loading import Run
+from theory.theorem1.check import layer_remedy
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class Need:
         met_by: whether a model has it.
         lack: what is said of a model without it, after "the model is <model>, ".
         remedy: what to give instead.
+        of_layers: whether a layer within a model may have it, which `theory.check` takes.
     """
 
     met_by: Callable[[SequenceModel], bool]
     lack: str
     remedy: str
+    of_layers: bool = False
 
     def require(self, run: Run) -> None:
         """Refuse a run whose model lacks it.
@@ -40,12 +43,16 @@ class Need:
         """
         check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
         if not self.met_by(run.model):
-            raise InputError(f"the model of run {run.name} is {run.config.model}, {self.lack}; {self.remedy}")
+            remedy = f"{layer_remedy(run.model) if self.of_layers else ''}{self.remedy}"
+            raise InputError(f"the model of run {run.name} is {run.config.model}, {self.lack}; {remedy}")
 
 
 ANY_MODEL = Need(lambda _model: True, "", "")
 FIXED_POINTS = Need(
-    lambda model: model.implicit is not None, "which has no fixed points", "give the run of an implicit model"
+    lambda model: model.implicit is not None,
+    "which has no fixed points",
+    "give the run of an implicit model",
+    of_layers=True,
 )
 CONSTANT_STATE = Need(
     lambda model: not model.state_grows,
@@ -77,7 +84,7 @@ def word_problem_of(run: Run) -> WordProblem:
         return run.task.word_problem
     if not isinstance(run.task, WordProblem):
         raise InputError(
-            f"run {run.name} was trained on {run.task.name}, which is no word problem; "
+            f"run {run.name} was trained on the task {run.task.name}, which is no word problem; "
             "give the run of one, such as parity, S3 or S5"
         )
     return run.task
@@ -88,7 +95,7 @@ def observed_task_of(run: Run) -> ObservedTask:
     check_type("run", run, Run, "give a loaded one, implicit.load_run(...)")
     if not isinstance(run.task, ObservedTask):
         raise InputError(
-            f"run {run.name} was trained on {run.task.name}, which has no hidden state with an exact "
-            "belief; give the run of a task such as lazy-swaps-3-reveals"
+            f"run {run.name} was trained on the task {run.task.name}, which has no hidden state with an "
+            "exact belief; give the run of a task such as lazy-swaps-3-reveals"
         )
     return run.task

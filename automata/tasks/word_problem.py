@@ -224,6 +224,18 @@ class WordProblem(Task):
             yield f"{name} has a single sequence, one token in every state; give one with a choice"
 
     @property
+    def never_entered(self) -> str:
+        """A sentence on the states that sampling keeps out of; empty for none, and for a task of a name."""
+        if not self.avoid or isinstance(self._specification, str):
+            return ""
+        count, names = len(self.avoid), ", ".join(self.state_names[state] for state in self.avoid[:5])
+        return (
+            f"sequences never enter {count} of {self.state_count} states ({names}{'…' * (count > 5)}), by "
+            "default those from which only finitely many words are accepted; "
+            '"avoid": [] in a task file keeps them'
+        )
+
+    @property
     def state_count(self) -> int:
         """The number of states, which are the labels."""
         return self.table.shape[0]

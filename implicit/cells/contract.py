@@ -4,8 +4,9 @@
 cells of this package are held to more by tests/implicit/cells/test_contract.py.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -181,6 +182,7 @@ class _Evaluation:
             )
         self._check_dependence()
         states = self._check_forms()
+        self._check_precision()
         if self.cell.linear_in_state and not self.cell.state_grows:
             self._check_affine(states)
 
@@ -308,6 +310,34 @@ class _Evaluation:
         expected = {name: 0.3 * images[0][name] + 0.7 * images[1][name] for name in parts}
         if not all(close(self.cell, mixed[name], expected[name]) for name in parts):
             raise InputError(f"linear_in_state of {self.name} is True, and its step is not affine; set False")
+
+    @torch.no_grad()
+    def _check_precision(self) -> None:
+        """Refuse an initial state of a fixed precision, with which analyses fail: they run in float64."""
+        try:
+            exact = copy.deepcopy(self.cell).double()
+            state = exact.init_state(BATCH)
+        except Exception:  # no copy, or code for one precision, which trains
+            return
+
+        def keeps(state: State) -> bool:
+            inputs, injection = self.inputs[:, 0].double(), self.injection[:, 0].double()
+            with suppress(Exception):
+                after = exact.step(inputs, *for_code_of(exact, state, injection))[1]
+                return all(after[name].dtype == part.dtype for name, part in state.items())
+            return False
+
+        wide = {
+            name: part.to(torch.promote_types(part.dtype, torch.float64)) if _is_real(part) else part
+            for name, part in state.items()
+        }
+        for name, part in state.items():
+            if part.dtype != wide[name].dtype and not keeps(state) and keeps(wide):
+                raise InputError(
+                    f"init_state of {self.name} returns {name!r} in {part.dtype} where the weights are in "
+                    "torch.float64, as in analyses; make it of the dtype of the weights, as "
+                    "self.in_proj.weight.new_zeros(...) does"
+                )
 
 
 def _is_real(part: Tensor) -> bool:

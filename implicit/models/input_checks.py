@@ -102,7 +102,8 @@ def check_state(state: State, expected: State, model: str, *, grows: bool) -> No
         if part.dtype != like.dtype and not autocasts(like):
             raise InputError(
                 f"state holds {name} of dtype {part.dtype}, and init_state of {model} returns {like.dtype}; "
-                f"convert it with .to({like.dtype}), or let init_state make the dtype of the weights"
+                "let an init_state of your own make the dtype of the weights, or convert the state with "
+                f".to({like.dtype})"
             )
         _check_device(f"state part {name}", part, like.device)
 

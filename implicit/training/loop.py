@@ -106,7 +106,7 @@ def take_steps(
     metrics = [entry for entry in folder.read_metrics() if entry["step"] <= done.step]
     folder.write_metrics(metrics)
     began, first = time.monotonic() - done.seconds, done.step
-    lines = ProgressLines(config, model.parameter_count(), show=show_progress)
+    lines = ProgressLines(config, task.name, model.parameter_count(), show=show_progress)
     hidden = None if show_progress else True  # tqdm reads None as "where there is no terminal"
     with (
         TensorBoard(folder.path / "tensorboard" if tensorboard else None, done.step) as board,

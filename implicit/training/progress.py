@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from automata.errors import InputError, printable
+from automata.tasks.interface import Task
+from automata.tasks.word_problem import WordProblem
 from implicit.config.run import TrainConfig
 from implicit.models.interface import SequenceModel
 from implicit.runs.folder import Metrics
@@ -47,9 +49,9 @@ class TrainingStep:
 class ProgressLines:
     """Lines on standard error, the first on what is trained; none on a terminal or if not shown."""
 
-    def __init__(self, config: TrainConfig, parameters: int, *, show: bool) -> None:
+    def __init__(self, config: TrainConfig, task: str, parameters: int, *, show: bool) -> None:
         self._shown = show and sys.stderr is not None and not sys.stderr.isatty()
-        self._config, self._parameters, self._told = config, parameters, False
+        self._config, self._task, self._parameters, self._told = config, task, parameters, False
         self._began = self._last = time.monotonic()
 
     @property
@@ -61,10 +63,9 @@ class ProgressLines:
         """Print a line: the step, of which this process took so many, its length, the time left at most."""
         config, self._last = self._config, time.monotonic()
         if not self._told:
-            task = config.task if isinstance(config.task, str) else "a task of its own"
             print(
-                f"training {config.model} ({self._parameters:,} parameters) on {printable(task)}: up to "
-                f"{config.steps:,} steps of {config.batch_size} sequences of {config.length} tokens, "
+                f"training {config.model} ({self._parameters:,} parameters) on {printable(self._task)}: "
+                f"up to {config.steps:,} steps of {config.batch_size} sequences of {config.length} tokens, "
                 f"learning rate {config.optimizer.learning_rate:g}, seed {config.seed}",
                 file=sys.stderr,
             )
@@ -76,6 +77,12 @@ class ProgressLines:
             file=sys.stderr,
             flush=True,
         )
+
+
+def tell_avoided(task: Task) -> None:
+    """Print, on standard error, which states sequences never enter; nothing where that is none."""
+    if isinstance(task, WordProblem) and task.never_entered and sys.stderr is not None:
+        print(printable(f"note: {task.never_entered}"), file=sys.stderr)
 
 
 def _duration(seconds: float) -> str:

@@ -22,6 +22,7 @@ from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run, find_run, initial_model, largest_file, load_run
 from implicit.training.loop import Callback, OwnParts, majority_baselines, take_steps
 from implicit.training.objective import Loss
+from implicit.training.progress import tell_avoided
 from implicit.training.state_passing import check_state_passing
 from implicit.training.streams import check_batch_memory, noise_generator
 from implicit.training.termination import noted_termination
@@ -192,6 +193,8 @@ def train(
             folder.check_same(config, own.given)
         else:
             folder.begin(config, own.given)
+            if progress:
+                tell_avoided(built_task)
         if not folder.finished:
             options = progress, tensorboard, baselines, callback
             with noted_termination() as asked_to_stop:  # after the last step, the run is finished first

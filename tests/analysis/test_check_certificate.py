@@ -86,6 +86,15 @@ def test_other_weights_are_refused(
         assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
 
 
+def test_one_setting_that_differs_is_told_with_both_values(content: Content, run: Run) -> None:
+    changed = copy.deepcopy(content)
+    changed["config"]["curriculum"]["growth_accuracy"] = 0.25
+    with pytest.raises(
+        RefusedError, match=r"^config\.curriculum\.growth_accuracy: is 0\.25, and that of the"
+    ):
+        check_certificate.check_certificate(parse_certificate(changed), run)
+
+
 def test_the_certificate_beside_a_summary_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +122,8 @@ def test_a_task_that_is_code_is_the_one_that_the_user_names(
     argv = [path, str(run_of_code), "--processes", "1"]
     assert check_certificate.main(argv) == 2
     assert "give the task that you mean with --task" in capsys.readouterr().err
+    assert check_certificate.main([*argv, "--allow-code"]) == 2
+    assert "the checker never runs code that a run names" in capsys.readouterr().err
     assert check_certificate.main([*argv, "--task", "automata:parity_dfa"]) == 0
     assert check_certificate.main([*argv, "--task", "automata:flip_flop_dfa"]) != 0
 

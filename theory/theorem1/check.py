@@ -276,9 +276,7 @@ def check(
     remedy = (
         "give a model with init_state and transition, as implicit.wrap and, of a cell, explicit_model make"
     )
-    if within := layer_within(model):
-        remedy = f"ask about its layer, theory.check(model.{within}, features), or {remedy}"
-    check_type("model", model, HasTransition, remedy)
+    check_type("model", model, HasTransition, f"{layer_remedy(model)}{remedy}")
     check_integer("states", states, 1)
     rows, features = _rows(tokens)
     if isinstance(model, nn.Module):
@@ -322,10 +320,19 @@ def check(
 def layer_within(model: object) -> str:
     """Return the name of a layer in a module that seeks fixed points by itself; empty if there is none."""
     parts = model.named_modules() if isinstance(model, nn.Module) else ()
-    for name, part in parts:
-        if name and getattr(part, "latent_size", 0) and isinstance(part, HasTransition):
-            return name
-    return ""
+    return next((name for name, part in parts if name and _seeks_fixed_points(part)), "")
+
+
+def layer_remedy(model: object) -> str:
+    """Return how to ask about a layer that seeks fixed points, before other remedies; empty if none does."""
+    if _seeks_fixed_points(model):
+        return "ask theory.check(layer, features), or "
+    within = layer_within(model)
+    return f"ask about its layer, theory.check(model.{within}, features), or " if within else ""
+
+
+def _seeks_fixed_points(part: object) -> bool:
+    return bool(getattr(part, "latent_size", 0)) and isinstance(part, HasTransition)
 
 
 def _rows(tokens: object) -> tuple[list[list[int]], Tensor | None]:

@@ -227,7 +227,7 @@ VERIFIED = {
     "orbit": "the exact iteration from zero tends to it",
     "non_diagonal": "all of these, and ∂h'/∂h is not diagonal",
     "non_linear": "and it is another at another h, where the same is verified",
-    "range": "all but the orbit and non-linear over a box of h too",
+    "range": "everything except the orbit and non-linearity also holds on a box of h",
     "explicit": "∂h'/∂h is diagonal, and the same at every real h",
 }
 """The statement that each count of the summary counts, as the verdict has it."""

@@ -250,6 +250,18 @@ class ProvedLevel:
         """The radii of the balls around the states."""
         return SLACK * self.bounds.image
 
+    def obstacle(self, row: int, iterations: int, dtype: DType) -> str:
+        """Return why nothing is proved of a word, and what may help."""
+        bounds, rounding = self.bounds, ", or --dtype real, without rounding" * (dtype != "real")
+        ball = f"the ball of radius {number(self.before_radii[row])} of states before its last token"
+        if not np.isfinite(bounds.image[row]):
+            return f"no single fixed point is proved over {ball}; try a smaller --tolerance{rounding}"
+        if not bounds.margin[row] > 0:
+            proved = f"the margin of its answer is only proved to be at least {number(bounds.margin[row])}"
+            return f"{proved} over {ball}; if the model answers it right, try a smaller --tolerance"
+        near = f"its iteration is not proved to end near the fixed point within {iterations} evaluations"
+        return f"{near}; try another --tolerance{rounding}"
+
     def document(self, bundles: IntArray) -> WordLevel:
         """Return the claims, for a certificate, with the bundle of each word; all have to be proved."""
         assert self.proved.all()
@@ -369,6 +381,7 @@ class FoundWords(Found):
     radius: Array
     gain: Array
     counterexample: tuple[int, ...] | None  # a shortest word that is not proved right; None if all are
+    obstacle: str  # why it is not; empty if all are
     token_names: tuple[str, ...]
     iteration: ProvedIteration
     levels: tuple[WordLevel, ...]
@@ -386,9 +399,8 @@ class FoundWords(Found):
             return super().sentence
         unproved = word_in_names(self.counterexample, self.token_names)
         if self.proved_length:
-            return f"{super().sentence}; nothing is proved of {unproved}"
-        rounding = "; --dtype real leaves rounding out" if self.settings.dtype != "real" else ""
-        return f"nothing is proved, not even of the word {unproved}{rounding}"
+            return f"{super().sentence}; nothing is proved of {unproved}: {self.obstacle}"
+        return f"nothing is proved, not even of the word {unproved}: {self.obstacle}"
 
     def rows(self) -> list[Rows]:
         """Return a line for every length."""
@@ -441,7 +453,7 @@ def prove_words(run: Run, settings: WordsSettings | None = None, **chosen: Any) 
     iteration, bundles = prove_attraction(loop, followed, run_iteration, model.stopping)
     rows: list[tuple[int, int, float, float, float]] = []
     levels: list[WordLevel] = []
-    counterexample = None
+    counterexample, obstacle = None, ""
     for level, bundle_of in zip(followed, bundles, strict=True):
         proved, bounds = bundle_of >= 0, level.bounds
         margin = bounds.margin.min() if proved.all() else -np.inf
@@ -449,7 +461,9 @@ def prove_words(run: Run, settings: WordsSettings | None = None, **chosen: Any) 
         gain = np.where(proved, bounds.gain, 0.0).max()
         rows.append((len(proved), int(proved.sum()), float(margin), float(reached), float(gain)))
         if counterexample is None and not proved.all():
-            counterexample = tuple(level.words[proved.argmin()].tolist())
+            row = int(proved.argmin())
+            counterexample = tuple(level.words[row].tolist())
+            obstacle = level.obstacle(row, model.stopping.max_iterations, settings.dtype)
         if counterexample is None:
             levels.append(level.document(bundle_of))
     if levels:
@@ -463,6 +477,7 @@ def prove_words(run: Run, settings: WordsSettings | None = None, **chosen: Any) 
         radius=reaches,
         gain=gains,
         counterexample=counterexample,
+        obstacle=obstacle,
         token_names=task.token_names,
         iteration=iteration,
         levels=tuple(levels),

@@ -216,7 +216,7 @@ FORGED: dict[str, Forgery] = {
     "more sequences than can be drawn": put(
         "settings", lambda old: old | {"sequences": 10**4, "length": 10**4}, "settings.sequences"
     ),
-    "config of another type": put("config/sizes/layers", True, "config.sizes"),
+    "config of another type": put("config/sizes/layers", True),
     "config with more": put("config/accuracy", None),
     "unread part of a state": put("pairs/0/state/proved everywhere", "", "pairs[0].state"),
     "nothing claimed": Forgery(nothing_claimed, "pairs"),

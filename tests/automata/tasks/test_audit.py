@@ -205,3 +205,11 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert all(word in sentence for word in words), sentence
     assert main(argv) == 2
     assert capsys.readouterr().err == sentence
+
+
+@pytest.mark.parametrize(("task", "told"), [("regex:a(a|b)*b", True), ("dyck-4", False), ("parity", False)])
+def test_states_that_sequences_never_enter_are_told(
+    task: str, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command([task, "--length", "4"])
+    assert ("never enter 1 of 4 states (q2), by default those" in capsys.readouterr().out) == told

@@ -93,6 +93,11 @@ def wrong(changed: Callable[[Any], object] = id, **members: Any) -> Any:
     return type("Wrong", (Right,), {"__init__": made, **members})
 
 
+def state_in_float32(self: Any, *given: Any) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, *given)
+    return outputs, {"h": after["h"].float()}
+
+
 def another_scan(self: Any, *given: Any) -> tuple[Tensor, State]:
     outputs, state = Right.forward(self, *given)
     return outputs + outputs.cumsum(1), state
@@ -141,6 +146,7 @@ def shrink(cell: Any) -> None:
             weight.mul_(1e-5)
 
 
+IN_FLOAT32 = lambda _, batch_size: {"h": torch.zeros(batch_size, 4)}  # noqa: E731
 NO_SCAN = "forward of Wrong is not the scan of its step: "
 WRONG: list[tuple[Any, str]] = [
     (wrong(lambda cell: setattr(cell, "norm", nn.BatchNorm1d(D))), "Wrong holds BatchNorm1d, which mixes"),
@@ -161,6 +167,10 @@ WRONG: list[tuple[Any, str]] = [
     (
         wrong(forward=lambda self, x, state, *given: Right.forward(self, x, {"h": 0 * state["h"]}, *given)),
         f"{NO_SCAN}outputs behind 5 tokens",
+    ),
+    (
+        wrong(init_state=IN_FLOAT32),
+        "init_state of Wrong returns 'h' in torch.float32 where the weights are in torch.float64, as in",
     ),
     (wrong(forward=reset_at_every_fourth_token), NO_SCAN),
     (wrong(shrink, forward=another_scan), NO_SCAN),
@@ -229,6 +239,7 @@ def test_a_right_cell_of_few_digits_passes(kind: Any, dtype: torch.dtype) -> Non
     with torch.autocast("cpu", dtype):
         check_cell(own, 32)
     check_cell(own.to(dtype), 32)
+    check_cell(wrong(init_state=IN_FLOAT32, step=state_in_float32)(D), D)
 
 
 class NoSizes(Right):

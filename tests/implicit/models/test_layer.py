@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 import analysis
 import implicit
 import theory
+from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit import ExplicitLayer, ImplicitLayer, NotConvergedWarning, Phantom, Solve, Stopping
 from implicit.cells import AttentionCell, Cell, DeltaNetCell, Mamba2Cell, RMSNorm
@@ -317,6 +319,10 @@ def test_the_verdict_on_a_network_names_its_layer() -> None:
     state = {name: part[0] for name, part in net["layer"].init_state(1).items()}  # type: ignore[operator]
     model = implicit.wrap(net, step_of_a_network, state, vocabulary_size=2)
     assert "its part module.layer seeks fixed points" in theory.check(model, [0, 1], states=1).sentence
+    asked: Any
+    for asked, words in ((model, "model.module.layer"), (net, "model.layer"), (net["layer"], "layer")):
+        with pytest.raises(InputError, match=rf"theory\.check\({re.escape(words)}, features\), or give the"):
+            analysis.ask("agreement", asked, task="parity")
     model.module["layer"].solve = Solve(stopping=Stopping(max_iterations=2))  # type: ignore[index]
     with pytest.warns(NotConvergedWarning, match="the analysis met more such calls"):
         analysis.ask("jacobian", model, task="parity", states=2, length=4, sequences=2)

@@ -163,3 +163,7 @@ def test_finished_run_is_not_trained_again(
     main(["--resume", "--out", str(stored_run)])
     said = f"{stored_run} was finished before, and nothing was trained"
     assert capsys.readouterr().out.startswith(said)
+    monkeypatch.setattr("implicit.train.train", lambda *_, **__: sys.exit(143))  # as SIGTERM ends it
+    with pytest.raises(SystemExit, match="143"):
+        main(["--resume", "--out", str(stored_run)])
+    assert capsys.readouterr().err == f"{stored_run} is finished\n"
