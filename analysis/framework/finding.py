@@ -42,9 +42,9 @@ class Rows:
         return table
 
     def markdown(self) -> str:
-        """Return the table as Markdown; bars inside of cells are escaped."""
+        """Return the table as Markdown; bars inside of cells are escaped, and what would undo that."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
-        escaped = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+        escaped = ([cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in lines)
         return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
     def html(self) -> str:

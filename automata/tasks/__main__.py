@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from automata.command_line import Parser, exit_code
+from automata.errors import printable
 from automata.tasks.sequence_file import write_sequences
 from automata.tasks.specification import task_from
 
@@ -23,7 +24,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     task = task_from(given.task)
     path = write_sequences(given.out, task, sequences=given.sequences, length=given.length, seed=given.seed)
-    print(f"{given.sequences} words of {task.name} with {given.length} tokens in {path}")
+    print(f"{given.sequences} words of {printable(task.name)} with {given.length} tokens in {path}")
     return 0
 
 

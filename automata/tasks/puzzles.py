@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from automata.checks import check_integer, checked
+from automata.errors import InputError
 from automata.phrases import PhraseTokenizer
 from automata.programs.balls import Swapped, ball_tokenizer, check_balls, final_places, sample_swaps
 from automata.programs.grammar import TOKENS_OF_LINE, VALUE_AT, Choices, ProgramGrammar
@@ -163,6 +164,10 @@ def _fitting(length: int) -> int:
     return (length - _BEFORE_ANSWER) // _TOKENS_PER_SWAP
 
 
+MOST_STATEMENTS = 10**5
+"""Of a program: to draw one takes some 60 microseconds for each."""
+
+
 class SmallPrograms(_Puzzle):
     """Random programs, one a row, each followed by what Python prints when it runs them.
 
@@ -219,6 +224,8 @@ class SmallPrograms(_Puzzle):
             reversible,
         )
         check_at_least_one(statements=1 if statements is None else statements)
+        if statements is not None and statements > MOST_STATEMENTS:
+            raise InputError(f"statements is {statements}; give at most {MOST_STATEMENTS}")
         self.statements = None if statements is None else int(statements)
         self.predict = predict
         self.tokenizer = self.grammar.tokenizer

@@ -156,6 +156,39 @@ def check_reading(model: Any, tokens: Tensor, steps: Any = None) -> None:
             )
 
 
+def changes_step(model: nn.Module) -> bool:
+    """Return whether a user's class has another step than ours, and may inherit what belongs to that."""
+    ours = ("implicit.", "torch.")
+    own = [vars(base) for base in type(model).__mro__ if not base.__module__.startswith(ours)]
+    return any(name in members for members in own for name in ("step", "run", "read", "transitions"))
+
+
+@torch.no_grad()
+def check_derived(model: Any) -> None:
+    """Refuse a model of which ``transitions``, ``states`` or ``read`` are inherited, and not of its steps."""
+    name, tokens, state = type(model).__name__, words_of(model, 1), model.init_state(BATCH)
+    visited = [state]
+    for token in tokens.unbind(1):
+        before = for_code_of(model, state, None)[0]
+        state, logits = tried(model, "step", before, token)
+        visited.append(state)
+        pairs = {"read": (model.read(state), logits)} if hasattr(model, "read") else {}
+        for row, transition in enumerate(model.transitions(token)):
+            latent = torch.zeros(0).to(logits)
+            if model.implicit is not None:
+                one = {part: value[row : row + 1] for part, value in before.items()}
+                latent = model.run(token[row : row + 1, None], one).solution.latents[0, 0]
+            after = transition.state_update(latent, {part: value[row] for part, value in before.items()})
+            pairs |= {f"transitions, {part!r}": (value, state[part][row]) for part, value in after.items()}
+            differ = [what for what, (found, expected) in pairs.items() if not close(model, found, expected)]
+            if differ:
+                raise InputError(f"{name} inherits {differ[0]}, not that of its step; give it its own")
+    for part, value in model.states(tokens).items() if model.implicit is None else ():
+        scan = torch.stack([one[part] for one in visited], dim=1)
+        if not close(model, value, scan):
+            raise InputError(f"{name} inherits states, {part!r}, not those of its steps; give it its own")
+
+
 class _Evaluation:
     """The evaluation of a cell at fixed inputs, and the checks of what it returns."""
 
@@ -266,8 +299,15 @@ class _Evaluation:
             self._compare(outputs[mask[:, t], t], output[mask[:, t]], "outputs", padded)
             states.append(after if self.cell.state_grows else keep_where(mask[:, t], after, states[-1]))
         if not self.cell.state_grows:
+            found = tried(self.cell, "states", self.inputs, self.state, self.injection, mask)
             for name, part in states[-1].items():
                 self._compare(last[name], part, f"state part {name!r}", padded)
+                scan = torch.stack([state[name] for state in states], dim=1)
+                if not close(self.cell, found[name], scan):
+                    raise InputError(
+                        f"states of {self.name} are not those of its step, but of the cell that it extends; "
+                        "write states too, or states = Cell.states"
+                    )
         behind, _ = self._run("forward", self.inputs[:, _CUT:], states[_CUT], self.injection[:, _CUT:])
         real = mask[:, _CUT:]
         self._compare(behind[real], outputs[:, _CUT:][real], "outputs", f"behind {_CUT} tokens")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ def check_texts(folder: Path) -> None:
 _MOST_REPETITIONS = 5
 """In one pattern: to fail on a name of 100 letters, five, as in `.*.*.*.*.*x`, may take 10⁸ steps."""
 
+_MOST_WAYS = 10**5
+"""Choices of one alternative in every group of a pattern."""
+
 
 def _check_patterns(folder: Path) -> None:
     """Refuse what may take for ever where `peft` and `transformers` match patterns with names of modules."""
@@ -68,10 +72,20 @@ def _check_patterns(folder: Path) -> None:
             continue
         for text in _texts(stored if field is None or not isinstance(stored, dict) else stored.get(field)):
             repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
-            if repetitions > _MOST_REPETITIONS or re.search(r"\)[*+?{]", text):
+            ways = prod(group.count("|") + 1 for group in text.split("("))
+            if repetitions > _MOST_REPETITIONS or ways > _MOST_WAYS or re.search(r"\)[*+?{]", text):
                 raise InputError(
                     f"{file}: the pattern {printable(text[:40])} repeats too much; give names of modules"
                 )
+
+
+def _integers(value: Any) -> Iterator[int]:
+    """All whole numbers of a JSON value."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _integers(part)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -136,7 +150,8 @@ def _check_asked(folder: Path) -> None:
 
     def refuse_long_lists(fields: dict[str, Any]) -> None:
         for name, value in fields.items():
-            if isinstance(value, int) and value > most_parts and ("layer" in name or name == "num_labels"):
+            counts = "layer" in name or name in ("num_labels", "attention_types")
+            if counts and any(number > most_parts for number in _integers(value)):
                 raise refusal
 
     json.loads(file.read_bytes(), object_hook=refuse_long_lists)

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
-from implicit.cells.contract import check_cell
+from implicit.cells.contract import changes_step, check_cell, check_derived, evaluating, is_checked
 from implicit.cells.interface import for_code_of, has_hooks, step_of
 from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
 from implicit.ops.hand_written_passes import not_finite_sequences
@@ -148,6 +148,12 @@ class CellStack(Layers, SequenceModel):
         super().__init_subclass__(**options)
         if "cell_class" in cls.__dict__:
             cls.state_grows = cls.cell_class.state_grows
+
+    def check_made(self) -> None:
+        """Refuse a user's subclass with another step, whose transition or states are those of this class."""
+        if changes_step(self) and is_checked(self) and not self.state_grows:
+            with evaluating(self), torch.random.fork_rng([]):
+                check_derived(self)
 
     def _make_cells(self) -> nn.ModuleList:
         sizes = {name: getattr(self.config, name) for name in self.cell_class.sizes_class.model_fields}

@@ -24,7 +24,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from automata.checks import check_integer
 from automata.errors import InputError
-from implicit.cells.contract import check_reading, evaluating, is_checked, words_of
+from implicit.cells.contract import check_derived, check_reading, evaluating, is_checked, words_of
 from implicit.cells.interface import has_hooks
 from implicit.cells.plain import like
 from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
@@ -71,6 +71,7 @@ class TorchRNN(SequenceModel):
         if is_checked(self):
             with evaluating(self), torch.random.fork_rng([]):
                 check_reading(self, words_of(self, 0))
+                check_derived(self)
 
     @property
     def network(self) -> nn.RNNBase:

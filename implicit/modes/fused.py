@@ -23,7 +23,10 @@ def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> boo
     known = all(type(cell) is Mamba2Cell for cell in cells) and all(type(norm) is RMSNorm for norm in norms)
     if not (known and is_plain(*cells, *norms)):
         return False
-    return len({part.epsilon for part in (*norms, *(cell.norm for cell in _mamba2(cells)))}) == 1
+    sizes = {(cell.groups, *(part.shape for part in cell.parameters())) for cell in _mamba2(cells)}
+    return (
+        len(sizes) == len({part.epsilon for part in (*norms, *(cell.norm for cell in _mamba2(cells)))}) == 1
+    )
 
 
 def self_map_of(

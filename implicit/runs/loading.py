@@ -14,6 +14,7 @@ from automata.checks import check_integer, check_type
 from automata.errors import InputError, printable, unknown_name
 from automata.tasks.interface import Specification, Task
 from automata.tasks.specification import TaskSource, task_from
+from implicit.cells.interface import has_own_hooks
 from implicit.config.run import TrainConfig
 from implicit.models.interface import ALPHABETS, SequenceModel
 from implicit.models.registry import A_MODEL, MODELS, build_model, build_shapes
@@ -99,6 +100,11 @@ class Run:
         """
         wrap = "wrap another module with implicit.wrap(module, step, state, vocabulary_size=...)"
         check_type("model", model, SequenceModel, f"give a {A_MODEL}, or {wrap}")
+        if has_own_hooks(model):
+            raise InputError(
+                "model has hooks, and questions run it rather than call it, so that they would not fire; "
+                "give them to the modules within it"
+            )
         built = task_from(task)
         sizes = model.config.model_dump()
         for size in ALPHABETS:

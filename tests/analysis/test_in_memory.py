@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import analysis
 from analysis import questions
 from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.output import json_ready
 from automata import make_task
-from implicit import LSTM, Run, load_run, wrap
+from automata.errors import InputError
+from implicit import GRU, LSTM, Elman, Run, load_run, wrap
+from implicit.models.interface import ModelOutput
+from implicit.models.registry import MODELS
 from implicit.models.torch_rnn import TorchRNNConfig
 from tests.implicit.models.conftest import PlainGRU
 from tests.refusals import refusals
@@ -102,6 +105,47 @@ def test_an_initial_state_that_is_learned_stays_that_of_the_module(view: bool) -
     assert torch.equal(logits, net(net.first[0]))
     if not view:
         assert torch.autograd.grad(logits.sum(), net.first)[0].any()
+
+
+def scanned(self: Any, tokens: Tensor, state: Any = None, solve: Any = None, *, lengths: Any = None) -> Any:
+    tokens, state, mask = self.begin(tokens, state, lengths)
+    logits = []
+    for t in range(tokens.shape[1]):
+        after, answer = self.step(state, tokens[:, t])
+        real = torch.ones(len(tokens), dtype=torch.bool) if mask is None else mask[:, t]
+        state = {name: torch.where(real[:, None], part, state[name]) for name, part in after.items()}
+        logits.append(answer * real[:, None])
+    return ModelOutput(torch.stack(logits, 1), state)
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "inherited"),
+    [
+        (Elman, lambda own, state, token: (state, 100 + Elman.step(own, state, token)[1]), "read"),
+        (GRU, lambda own, state, _: (state, own.read(state)), "transitions"),
+        (MODELS["mamba2"], lambda own, state, token: (state, torch.zeros(len(token), 2)), "transitions"),
+    ],
+)
+def test_a_model_with_another_step_than_it_is_read_by_is_refused(
+    kind: Any, step: Any, inherited: str
+) -> None:
+    own = type("Own", (kind,), {"step": step, "run": scanned})
+    with pytest.raises(
+        InputError, match=f"Own inherits {inherited}.*, not that of its step; give it its own"
+    ):
+        own(
+            vocabulary_size=2,
+            output_size=2,
+            d_model=8,
+            **({"head_size": 4} if kind is MODELS["mamba2"] else {}),
+        )
+
+
+def test_a_model_whose_call_has_a_hook_is_refused() -> None:
+    model = load_run("parity-elman").model
+    model.register_forward_hook(lambda _module, _given, logits: logits.flip(-1))
+    with pytest.raises(InputError, match="model has hooks, and questions run it rather than call it"):
+        Run.of(model, "parity")
 
 
 def wrapped(module: Any, step: Any, state: Any = None, **more: Any) -> Any:

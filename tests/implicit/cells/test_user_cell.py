@@ -194,6 +194,10 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (wrong(step=in_place), "the gradient of step of Wrong raises RuntimeError (one of the variables"),
     (
+        wrong(states=lambda self, x, *given: Cell.states(self, 3 * x, *given)),
+        "states of Wrong are not those of its step, but of the cell that it extends; write states too",
+    ),
+    (
         wrong(step=lambda self, x, state, injection=None: Right.step(self, x, state, injection + 0)),
         "step of Wrong raises TypeError (unsupported operand",
     ),

@@ -257,6 +257,7 @@ def test_code_in_the_folder_of_a_model_is_not_run(
         {"num_labels": 10**9},
         {"model_type": "qwen2", "num_hidden_layers": 10**9},
         {"model_type": "mixtral", "num_local_experts": 10**8},
+        {"model_type": "gpt_neo", "attention_types": [[["global"] * 100, 7 * 10**6]]},
         {"model_type": "xglm", "max_position_embeddings": 10**6},
     ],
     ids=str,
@@ -294,6 +295,7 @@ ENDLESS = r"(\w|[\w.]|.)*(\w|[\w.]|.)*X"
     ("name", "fields"),
     [
         ("adapter_config.json", {"target_modules": ENDLESS}),
+        ("adapter_config.json", {"target_modules": "(|)" * 34 + "x"}),
         ("adapter_config.json", {"target_modules": ["c_attn"], "rank_pattern": {".*" * 9 + "X": 2}}),
         (
             "config.json",
