@@ -11,7 +11,7 @@ from paper_figures.figures.s5_length_generalization import GRIDS, MEASURE, MODEL
 
 TOKENS = (4, 6, 8, 12, 16, 24, 32)
 ENOUGH = 0.9
-STRENGTHS = {1: 0.75, 2: 0.45, 4: 0.2}  # strength of the colour of a cell, by number of layers
+STRENGTHS = {1: 0.55, 2: 0.35, 4: 0.18}  # strength of the colour of a cell, by number of layers
 
 
 def fewest_layers(rows: pf.Rows, model: str, token: int, *, every: bool) -> int | None:
