@@ -26,15 +26,9 @@ def edit_config(**values: object) -> Prepare:
     return edit
 
 
-def flip(name: str, place: bytes) -> Prepare:
-    """Change one bit of the last byte of a place in a file."""
-
-    def edit(folder: Path) -> None:
-        content = bytearray((folder / name).read_bytes())
-        content[content.index(place) + len(place) - 1] ^= 1
-        (folder / name).write_bytes(content)
-
-    return edit
+def swap(name: str, old: bytes, new: bytes) -> Prepare:
+    """Replace what stands in a file."""
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes().replace(old, new))
 
 
 def edit_weights(change: Callable[[dict[str, Tensor]], object]) -> Prepare:

@@ -16,12 +16,12 @@ from tests.implicit.tampering import (
     Prepare,
     edit_config,
     edit_weights,
-    flip,
     link,
     make_unfinished,
     nothing,
     pipe,
     remove,
+    swap,
     write,
 )
 
@@ -193,8 +193,14 @@ RUNS: dict[str, tuple[Prepare, str]] = {
         edit_config(model="implicit-mamba2", sizes={"max_iterations": 10**12}),
         "max_iterations is 1000000000000",
     ),
-    "one bit of the configuration": (flip(CONFIG, b'"steps": 4'), f"{CONFIG} is not as it was written"),
-    "one bit of the metrics": (flip(METRICS, b'"step": 2'), f"{METRICS} is not as it was written"),
+    "one bit of the configuration": (
+        swap(CONFIG, b'"steps": 4', b'"steps": 5'),
+        f"{CONFIG} is not as it was written",
+    ),
+    "one bit of the metrics": (
+        swap(METRICS, b'"step": 2', b'"step": 3'),
+        f"{METRICS} is not as it was written",
+    ),
     "metrics are not text": (write(METRICS, b"\xff"), f"{METRICS} is not text"),
 }
 

@@ -113,26 +113,6 @@ def test_stored_outputs_are_those_of_executing_it(path: Path, client: Any) -> No
         assert list(told_wrongly) == [], f"cell {number}"
 
 
-@pytest.mark.parametrize(
-    ("stored", "executed", "trained", "same"),
-    [
-        ("residual 6e-11 in 7.1 sweeps", "residual 9e-11 in 7.1 sweeps", False, True),
-        ("error of 6e-11", "error of 6e-7", False, False),
-        ("a mass of 0.0124", "a mass of 0.0125", False, False),
-        ("a mass of 0.01241", "a mass of 0.01242", False, True),
-        ("hold at 16 states", "hold at 15 states", False, False),
-        ("Theorem 1 hold", "Theorem 1 fail", False, False),
-        ("accuracy 0.517", "accuracy 0.557", True, True),
-        ("accuracy 0.517", "accuracy 0.817", True, False),
-        ("one line", "one line\nand another", False, False),
-    ],
-)
-def test_what_may_differ_is_the_rounding_of_another_processor(
-    stored: str, executed: str, trained: bool, same: bool
-) -> None:
-    assert (list(text_differences(stored, executed, trained)) == []) == same
-
-
 @every_notebook
 def test_stored_outputs_are_complete_and_name_no_machine(path: Path) -> None:
     import nbformat

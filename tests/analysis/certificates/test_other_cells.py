@@ -16,7 +16,7 @@ from analysis.check_certificate import check_certificate
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from benchmarks.certificate_mutations.targets import constant
-from implicit.cells import GatedDeltaNetCell
+from implicit.cells import Cell, GatedDeltaNetCell
 from implicit.enclosed.any_loop import EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop
 from implicit.models.implicit_model import implicit_model
@@ -102,6 +102,8 @@ def test_every_length_of_a_gated_deltanet_is_proved_from_its_own_initial_state(
 
 class ByType(GatedDeltaNetCell):
     """Another function in the run's own type than in float64."""
+
+    states = Cell.states
 
     def forward(self, inputs: Tensor, *given: Any) -> tuple[Tensor, State]:
         return super().forward(self._seen(inputs), *given)

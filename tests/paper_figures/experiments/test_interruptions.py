@@ -89,7 +89,7 @@ def contents(store: Path) -> dict[str, Any]:
         elif path.name == "metrics.jsonl":
             found[name] = [{**json.loads(line), "seconds": 0} for line in path.read_text().splitlines()]
         elif path.suffix == ".json":
-            found[name] = {**json.loads(path.read_text()), "seconds": 0, "date": ""}
+            found[name] = {**json.loads(path.read_text()), "seconds": 0, "date": "", "metrics.jsonl": ""}
         elif path.name not in ("lock", "implicit-ssm.lock"):
             found[name] = "left over"
     return found
