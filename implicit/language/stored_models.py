@@ -73,7 +73,7 @@ def _check_patterns(folder: Path) -> None:
         for text in _texts(stored if field is None or not isinstance(stored, dict) else stored.get(field)):
             repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
             ways = prod(group.count("|") + 1 for group in text.split("("))
-            if repetitions > _MOST_REPETITIONS or ways > _MOST_WAYS or re.search(r"\)[*+?{]", text):
+            if repetitions > _MOST_REPETITIONS or ways > _MOST_WAYS or re.search(r"\)[*+{]", text):
                 raise InputError(
                     f"{file}: the pattern {printable(text[:40])} repeats too much; give names of modules"
                 )
