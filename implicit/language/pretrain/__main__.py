@@ -12,6 +12,7 @@ from transformers.utils.logging import disable_progress_bar
 from automata.errors import InputError, printable
 from implicit.command_line import CommandParser, run_command
 from implicit.language.pretrain.config import PretrainConfig, read_config
+from implicit.language.pretrain.folder import PretrainFolder
 from implicit.language.pretrain.loop import make_accelerator, pretrain
 from implicit.language.pretrain.tokens import tokenizer_of, vocabulary_size
 from implicit.language.sizes import parameter_count
@@ -45,6 +46,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
     except FloatingPointError as error:
         raise InputError(str(error)) from error
+    except KeyboardInterrupt:
+        folder = PretrainFolder(Path(given.out))
+        if accelerator.is_main_process and folder.begun and not folder.finished:
+            stored = f"step {folder.last_checkpoint():,} is stored"
+            print(f"{printable(given.out)} is not finished: {stored}", file=sys.stderr)
+        raise
     finally:
         accelerator.end_training()
     if accelerator.is_main_process:

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from automata.errors import InputError
-from implicit.language.pretrain import Phase, make_accelerator
+from implicit.language.pretrain import Phase, make_accelerator, pretrain
 from implicit.language.pretrain.__main__ import main
 from implicit.language.pretrain.config import Evaluation, Source, read_config
 from implicit.language.pretrain.loop import _tokenizer, make_optimizer
@@ -239,6 +240,20 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     with pytest.raises(InputError, match=sentence):
         main([str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", *given])
     assert not (tmp_path / "run").exists()
+
+
+def test_an_interrupted_command_says_which_step_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(line: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    small_run(tmp_path)
+    (tmp_path / "config.yaml").write_text(YAML.format(folder=tmp_path))
+    monkeypatch.setattr("implicit.language.pretrain.__main__.pretrain", partial(pretrain, watch=stop))
+    with pytest.raises(KeyboardInterrupt):
+        main([str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu"])
+    assert capsys.readouterr().err.endswith("run is not finished: step 2 is stored\n")
 
 
 def test_a_launch_that_says_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
