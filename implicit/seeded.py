@@ -25,7 +25,7 @@ class Seeded(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:  # asked by PyTorch, which would import its compiler: 1.5 s
         return False
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self.seed = seed
         self.generators: dict[torch.device, Generator] = {}
@@ -53,22 +53,13 @@ class Seeded(TorchDispatchMode):
         return func(*args, **options)
 
 
-class Undrawn(TorchDispatchMode):
+class Undrawn(Seeded):
     """A context in which nothing is drawn: weights have shapes, and memory that nobody has touched."""
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
-
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Call an operation of PyTorch, unless it draws."""
-        del types
         options = dict(kwargs or {})
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **options)

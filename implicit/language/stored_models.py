@@ -70,7 +70,8 @@ def _check_patterns(folder: Path) -> None:
             stored = json.loads(file.read_bytes()) if file.is_file() else None
         except (OSError, ValueError, RecursionError):  # told by those who read it
             continue
-        for text in _texts(stored if field is None or not isinstance(stored, dict) else stored.get(field)):
+        own = stored if field is None or not isinstance(stored, dict) else stored.get(field)
+        for text in (leaf for leaf in _leaves(own) if isinstance(leaf, str)):
             repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
             ways = prod(group.count("|") + 1 for group in text.split("("))
             if repetitions > _MOST_REPETITIONS or ways > _MOST_WAYS or re.search(r"\)[*+{]", text):
@@ -79,22 +80,13 @@ def _check_patterns(folder: Path) -> None:
                 )
 
 
-def _integers(value: Any) -> Iterator[int]:
-    """All whole numbers of a JSON value."""
-    if isinstance(value, int):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from _integers(part)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All texts of a JSON value, keys included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
+def _leaves(value: Any) -> Iterator[Any]:
+    """All names, texts and numbers of a JSON value."""
+    if isinstance(value, list | dict):
         for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from _texts(part)
+            yield from _leaves(part)
+    else:
+        yield value
 
 
 def check_stored_size(model: type[PreTrainedModel], folder: Path, config: Any = None) -> None:
@@ -151,7 +143,7 @@ def _check_asked(folder: Path) -> None:
     def refuse_long_lists(fields: dict[str, Any]) -> None:
         for name, value in fields.items():
             counts = "layer" in name or name in ("num_labels", "attention_types")
-            if counts and any(number > most_parts for number in _integers(value)):
+            if counts and any(isinstance(one, int) and one > most_parts for one in _leaves(value)):
                 raise refusal
 
     json.loads(file.read_bytes(), object_hook=refuse_long_lists)
