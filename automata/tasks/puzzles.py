@@ -165,7 +165,7 @@ def _fitting(length: int) -> int:
 
 
 MOST_STATEMENTS = 10**5
-"""Of a program: to draw one takes some 60 microseconds for each."""
+"""The most statements of a program: time and memory to draw one grow with them."""
 
 
 class SmallPrograms(_Puzzle):

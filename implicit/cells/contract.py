@@ -166,30 +166,30 @@ def changes_step(model: nn.Module) -> bool:
 
 @torch.no_grad()
 def check_derived(model: Any) -> None:
-    """Refuse a model of which ``transitions``, ``states`` or ``read`` are inherited, and not of its steps."""
-    name, tokens, state = type(model).__name__, words_of(model, 1), model.init_state(BATCH)
-    visited = [state]
-    for token in tokens.unbind(1):
-        before = for_code_of(model, state, None)[0]
-        with warnings.catch_warnings(action="ignore"):
+    """Refuse a model whose ``transitions``, ``states`` or ``read`` are not those of its step."""
+    tokens, visited, pairs = words_of(model, 1), [model.init_state(BATCH)], {}
+    with warnings.catch_warnings(action="ignore"):  # of fixed points: G is compared where an iteration ends
+        for t, token in enumerate(tokens.unbind(1)):
+            before = for_code_of(model, visited[-1], None)[0]
             state, logits = tried(model, "step", before, token)
-        visited.append(state)
-        pairs = {"read": (model.read(state), logits)} if hasattr(model, "read") else {}
-        for row, transition in enumerate(model.transitions(token)):
-            latent = torch.zeros(0).to(logits)
-            if model.implicit is not None:
-                one = {part: value[row : row + 1] for part, value in before.items()}
-                with warnings.catch_warnings(action="ignore"):  # where it ends, not whether it converged
+            visited.append(state)
+            if hasattr(model, "read"):
+                pairs[f"read at token {t}"] = model.read(state), logits
+            for row, transition in enumerate(model.transitions(token)):
+                latent = torch.zeros(0).to(logits)
+                if model.implicit is not None:
+                    one = {part: value[row : row + 1] for part, value in before.items()}
                     latent = model.run(token[row : row + 1, None], one).solution.latents[0, 0]
-            after = transition.state_update(latent, {part: value[row] for part, value in before.items()})
-            pairs |= {f"transitions, {part!r}": (value, state[part][row]) for part, value in after.items()}
-            differ = [what for what, (found, expected) in pairs.items() if not close(model, found, expected)]
-            if differ:
-                raise InputError(f"{name} inherits {differ[0]}, not that of its step; give it its own")
+                after = transition.state_update(latent, {part: value[row] for part, value in before.items()})
+                for part, value in after.items():
+                    pairs[f"transitions at token {t}, row {row}, part {part!r}"] = value, state[part][row]
     for part, value in model.states(tokens).items() if model.implicit is None else ():
-        scan = torch.stack([one[part] for one in visited], dim=1)
-        if not close(model, value, scan):
-            raise InputError(f"{name} inherits states, {part!r}, not those of its steps; give it its own")
+        pairs[f"part {part!r} of states"] = value, torch.stack([one[part] for one in visited], dim=1)
+    for what, (found, expected) in pairs.items():
+        if not close(model, found, expected):
+            raise InputError(
+                f"{what} of {type(model).__name__} is not that of its step; change both, or neither"
+            )
 
 
 class _Evaluation:

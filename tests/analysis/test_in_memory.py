@@ -131,7 +131,7 @@ def test_a_model_with_another_step_than_it_is_read_by_is_refused(
 ) -> None:
     own = type("Own", (kind,), {"step": step, "run": scanned})
     with pytest.raises(
-        InputError, match=f"Own inherits {inherited}.*, not that of its step; give it its own"
+        InputError, match=f"^{inherited} at token 0.* of Own is not that of its step; change both, or"
     ):
         own(
             vocabulary_size=2,
