@@ -5,6 +5,7 @@ cells of this package are held to more by tests/implicit/cells/test_contract.py.
 """
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -347,7 +348,12 @@ class _Evaluation:
             given = {**self.state, **{name: state[name] for name in parts}}
             return self._run("step", self.inputs[:, 0], given, self.injection[:, 0])[1]
 
-        one, other = states[1], {name: -2 * part for name, part in states[2].items()}
+        # Small states would see any function as affine; a linear one maps large ones as well.
+        largest = max(float(states[t][name].abs().max()) for t in (1, 2) for name in parts)
+        scale = 100 / largest if 0 < largest < math.inf else 1
+        one, other = (
+            {name: sign * scale * states[t][name] for name in parts} for t, sign in ((1, 1), (2, -2))
+        )
         mixed = after({name: 0.3 * one[name] + 0.7 * other[name] for name in parts})
         images = after(one), after(other)
         expected = {name: 0.3 * images[0][name] + 0.7 * images[1][name] for name in parts}

@@ -41,6 +41,7 @@ from implicit.modes.fused import (
     self_map_of,
     solve_sequentially_fused,
 )
+from implicit.ops.hand_written_passes import is_recorded
 from implicit.ops.sequential_solve import BACKENDS, SelfMap
 from theory.transition import State, TokenInputs, TransitionBatch
 
@@ -98,8 +99,8 @@ class IteratedLayers(Layers):
     ) -> tuple[SequenceSolution, State]:
         """Return the fixed points of all tokens, and the state after the last where it is wanted."""
         solve = checked_solve(solve)
-        if torch.compiler.is_exporting():
-            raise InputError("torch.export records no iteration to a tolerance; export an explicit model")
+        if is_recorded():
+            raise InputError("a graph records no iteration to a tolerance; export or trace an explicit model")
         recurrence = self._recurrence_of(injections, state, mask)
         solver, stopping = solve.solver or self.solver, solve.stopping or self.stopping
         start = self._start(recurrence, solve.start, mask)

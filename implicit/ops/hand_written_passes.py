@@ -60,13 +60,18 @@ def op_with_passes(definition: Op, forward: Op, backward: Backward) -> Op:
 
 
 def is_transformed(tensors: Arguments) -> bool:
-    """Return whether torch.func, forward-mode differentiation or torch.export watches the tensors."""
+    """Return whether torch.func, forward-mode differentiation, export or tracing watches the tensors."""
     # PyTorch asks itself the same way; it has no public name for it.
-    if torch._C._are_functorch_transforms_active() or torch.compiler.is_exporting():
+    if torch._C._are_functorch_transforms_active() or is_recorded():
         return True
     return any(
         tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
     )
+
+
+def is_recorded() -> bool:
+    """Return whether a graph is recorded that other numbers will go through."""
+    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
 
 def _pull_back(definition: Op, inputs: Arguments, gradients: Arguments) -> Arguments:

@@ -60,6 +60,14 @@ class HarnessModel(HFLM):
         self._grows = isinstance(pretrained, LanguageModel) and options.get("max_length") is None
         self._unpadded = isinstance(pretrained, LanguageModel) and pretrained.solve is not None
 
+    @property
+    def prefix_token_id(self) -> int:
+        """What an answer to an empty text stands behind."""
+        token: int | None = super().prefix_token_id
+        if token is None:
+            raise InputError("the tokenizer has neither bos_token nor eos_token; give it one")
+        return token
+
     def _model_call(self, inps: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
         if not self._unpadded:
             return super()._model_call(inps, *others, **named)

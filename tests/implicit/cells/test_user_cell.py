@@ -162,6 +162,7 @@ WRONG: list[tuple[Any, str]] = [
         "forward of Wrong ignores the injection",
     ),
     (wrong(write=lambda self, h, x: torch.tanh(h + x)), "linear_in_state of Wrong is True, and its step is"),
+    (wrong(write=lambda self, h, x: torch.tanh((h + x) / 100)), "linear_in_state of Wrong is True, and its"),
     (wrong(forward=lambda self, x, h, *given: Right.forward(self, x, h, given[0])), f"{NO_SCAN}state part"),
     (wrong(forward=another_scan), f"{NO_SCAN}outputs of 9 tokens, one of them"),
     (

@@ -41,8 +41,12 @@ def test_a_compiled_function_around_an_implicit_model() -> None:
     same(chances(TOKENS), torch.compile(chances, backend="eager")(TOKENS), model)
 
 
-def test_an_explicit_model_is_exported_and_an_implicit_one_refused() -> None:
-    model = build_case("mamba2")
-    torch.testing.assert_close(torch.export.export(model, (TOKENS,)).module()(TOKENS), model(TOKENS))
-    with pytest.raises(InputError, match="export an explicit model"):
-        torch.export.export(load_run("parity-small").model, (TOKENS,))
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_an_explicit_model_is_exported_and_traced_and_an_implicit_one_refused() -> None:
+    model, implicit = build_case("mamba2").eval(), load_run("parity-small").model
+    for graph in (torch.export.export(model, (TOKENS,)).module(), torch.jit.trace(model, TOKENS)):
+        torch.testing.assert_close(graph(1 - TOKENS), model(1 - TOKENS))
+    with pytest.raises(InputError, match="export or trace an explicit model"):
+        torch.export.export(implicit, (TOKENS,))
+    with pytest.raises(InputError, match="export or trace an explicit model"):
+        torch.jit.trace(implicit, TOKENS)

@@ -374,6 +374,11 @@ def _held(z: Any, s: Any) -> Any:
     return s
 
 
+def _asserted(z: Any) -> Any:
+    assert isinstance(z, Tensor)
+    return torch.tanh(z)
+
+
 REFUSED: dict[str, tuple[Transition, list[State], str]] = {
     "0 log 0": _undefined_at_zero(lambda z, s: 0 * z.log()),
     "0 / 0": _undefined_at_zero(lambda z, s: 0 / z),
@@ -425,6 +430,11 @@ REFUSED: dict[str, tuple[Transition, list[State], str]] = {
         _transition(lambda z, s: torch.tanh(z / 2 + s["h"]) + z % 1e9 / 9, _gives),
         STATES,
         "on balls Φ or G raises TypeError",
+    ),
+    "an assertion": (
+        _transition(lambda z, s: _asserted(z) / 2 + s["h"], _gives),
+        STATES,
+        "raises AssertionErr",
     ),
     "two layers of one entry": (
         _transition(NON_LINEAR.self_map, _gives, layer_states=(("h",), ("h",))),

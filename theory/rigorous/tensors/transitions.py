@@ -118,7 +118,7 @@ class EnclosedTransitionBatch:
         """Φ and what the code gives for the next state."""
         try:
             image, following = self._advance(from_dual(latent), entries, self._inputs)
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as fault:
+        except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError) as fault:
             if isinstance(fault, InputError):
                 raise
             raise InputError(

@@ -124,3 +124,11 @@ def test_likelihoods_that_are_not_numbers_are_refused() -> None:
     adapted = adapted_model(model, batch_size=2)
     with pytest.raises(InputError, match="log-likelihood of an answer is nan; give a model of finite"):
         adapted.loglikelihood(asked(REQUESTS), disable_tqdm=True)
+
+
+def test_a_text_that_is_empty_asks_the_tokenizer_for_a_first_token() -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.eos_token = None
+    adapted = adapted_model(small_byte_model("ExplicitMamba2ForCausalLM"), tokenizer)
+    with pytest.raises(InputError, match="neither bos_token nor eos_token"):
+        adapted.loglikelihood(asked([("", " on")]), disable_tqdm=True)
