@@ -26,7 +26,9 @@ class AttentionSizes(CellSizes):
     heads: int = Field(4, ge=1, description="heads of queries")
     key_value_heads: int = Field(2, ge=1, description="heads of keys and values; divides heads")
     head_size: int = Field(16, ge=1, description="features of a head, even")
-    rope_base: float = Field(10_000.0, gt=0, description="base of the rotary position embedding")
+    rope_base: float | None = Field(
+        10_000.0, gt=0, description="base of the rotary position embedding; none for no positions"
+    )
 
 
 class AttentionCell(Cell):
@@ -55,7 +57,7 @@ class AttentionCell(Cell):
         heads: int = 4,
         key_value_heads: int = 2,
         head_size: int = 16,
-        rope_base: float = 10_000.0,
+        rope_base: float | None = 10_000.0,
     ) -> None:
         super().__init__()
         check_at_least_one(d_model=d_model, heads=heads, key_value_heads=key_value_heads, head_size=head_size)
@@ -130,13 +132,14 @@ class AttentionCell(Cell):
     def _project(
         self, inputs: Tensor, state: State, injection: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of the inputs; the first two turned by position."""
+        """Queries, keys and values of the inputs; the first two turned by position, if any."""
         projected = project(self.in_proj, inputs, injection)
         of_heads = projected.unflatten(-1, (-1, self.head_size))
         turned, values = of_heads.split([self.heads + self.key_value_heads, self.key_value_heads], dim=2)
-        positions = state["position"][:, None] + torch.arange(inputs.shape[1], device=inputs.device)
-        angles = rotary_angles(positions, self.head_size, self.rope_base, inputs.dtype)
-        queries, keys = rotate(turned, angles).split([self.heads, self.key_value_heads], dim=2)
+        if self.rope_base is not None:
+            positions = state["position"][:, None] + torch.arange(inputs.shape[1], device=inputs.device)
+            turned = rotate(turned, rotary_angles(positions, self.head_size, self.rope_base, inputs.dtype))
+        queries, keys = turned.split([self.heads, self.key_value_heads], dim=2)
         return queries, keys, values
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:

@@ -39,6 +39,7 @@ class PDSSMSizes(CellSizes):
     heads: int = Field(2, ge=1, description="states side by side, each with a dictionary")
     d_state: int = Field(16, ge=1, description="complex entries of the state of a head")
     dictionary_size: int = Field(8, ge=1, description="matrices that a head's permutation is mixed from")
+    temperature: float = Field(1.0, gt=0, description="of the softmax by which the choice learns")
 
 
 class PDSSMCell(Cell):
@@ -60,10 +61,17 @@ class PDSSMCell(Cell):
     recurrent_parts = ("ssm",)
     linear_in_state = True
 
-    def __init__(self, d_model: int, heads: int = 2, d_state: int = 16, dictionary_size: int = 8) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        heads: int = 2,
+        d_state: int = 16,
+        dictionary_size: int = 8,
+        temperature: float = 1.0,
+    ) -> None:
         super().__init__()
         check_at_least_one(d_model=d_model, heads=heads, d_state=d_state, dictionary_size=dictionary_size)
-        self.heads, self.d_state = heads, d_state
+        self.heads, self.d_state, self.temperature = heads, d_state, temperature
         entries = heads * d_state
         self.projection_sizes = [entries, entries, 2 * entries]
         self.injection_size = sum(self.projection_sizes)
@@ -91,7 +99,7 @@ class PDSSMCell(Cell):
         scores = self._scores(inputs)
         before = torch.view_as_complex(state["ssm"])
         if torch.is_grad_enabled():
-            written = written + straight_through(scores, factor * before)
+            written = written + straight_through(scores / self.temperature, factor * before)
         ssm = torch.view_as_real(one_hot_step(scores.argmax(-2), factor, written, before))
         return self._output(ssm, inputs.dtype), {"ssm": ssm}
 
@@ -110,7 +118,7 @@ class PDSSMCell(Cell):
         if torch.is_grad_enabled():
             with torch.no_grad():
                 before = one_hot_scan(target, factor, written, initial)[:, :-1]
-            learning = straight_through(scores, factor * before)
+            learning = straight_through(scores / self.temperature, factor * before)
             written = written + (learning if mask is None else learning.masked_fill(padding, 0))
         return {"ssm": torch.view_as_real(one_hot_scan(target, factor, written, initial))}
 

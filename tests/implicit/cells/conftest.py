@@ -31,7 +31,10 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
     "gated-deltaproduct": (GatedDeltaProductCell, {**SMALL, "d_conv": 1, "negative_eigenvalues": True}),
     "gated-deltaproduct-3": (GatedDeltaProductCell, {**SMALL, "d_conv": 3, "householder_steps": 3}),
     "attention": (AttentionCell, {"heads": 4, "key_value_heads": 2, "head_size": 4}),
-    "attention-one-group": (AttentionCell, {"heads": 2, "key_value_heads": 1, "head_size": 6}),
+    "attention-no-positions": (
+        AttentionCell,
+        {"heads": 2, "key_value_heads": 1, "head_size": 6, "rope_base": None},
+    ),
     "mamba2": (Mamba2Cell, {"d_state": 4, "head_size": 3, "d_conv": 3}),
     "mamba2-no-convolution": (Mamba2Cell, {"d_state": 4, "head_size": 3, "groups": 2, "d_conv": 1}),
     "mamba2-a-group-a-head": (
@@ -39,7 +42,7 @@ CELLS: dict[str, tuple[type[Cell], dict[str, Any]]] = {
         {"d_state": 1, "head_size": 2, "groups": 3, "d_conv": 2, "expand": 1},
     ),
     "mamba3": (Mamba3Cell, {"d_state": 8, "head_size": 3}),
-    "pd-ssm": (PDSSMCell, {"heads": 2, "d_state": 3, "dictionary_size": 4}),
+    "pd-ssm": (PDSSMCell, {"heads": 2, "d_state": 3, "dictionary_size": 4, "temperature": 0.5}),
 }
 """A new cell is one row here: its class and the sizes that it is tested with, beside d_model = 6."""
 D_MODEL = 6

@@ -247,7 +247,7 @@ def dense_straight_through(cell: PDSSMCell, inputs: Tensor) -> Tensor:
     for x in inputs.unbind(1):
         factor, written = cell._project(x, None)
         scores = cell._scores(x)
-        soft = scores.softmax(-2)
+        soft = (scores / cell.temperature).softmax(-2)
         hard = functional.one_hot(scores.argmax(-2), cell.d_state).mT.double()
         P = soft + (hard - soft).detach()
         h = (P.to(h.dtype) @ (factor * h)[..., None])[..., 0] + written
