@@ -15,7 +15,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
-from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
+from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers, ssm_of_map
 
 Encoding = Literal["one-hot", "number"]
 """The code of a state: a unit vector, or its number."""
@@ -79,17 +79,11 @@ def ssm_of_automaton(
     numbers = torch.arange(states, dtype=dtype)[:, None]
     codes = torch.eye(states, dtype=dtype) if encoding == "one-hot" else numbers
     following = torch.from_numpy(delta)
-
-    constant = torch.tensor(chosen, dtype=dtype)
-
-    def drive(latents: Tensor, tokens: Tensor) -> Tensor:
-        decoded = decode_states(latents, states)
-        return codes[following[decoded, tokens]] - chosen * codes[decoded]
-
-    return ImplicitSSM(
-        decay=lambda latents, tokens: constant,  # noqa: ARG005
-        drive=drive,
-        initial=codes[initial],
+    return ssm_of_map(
+        lambda state, tokens: codes[following[decode_states(state, states), tokens]],
+        codes[initial],
+        chosen,
+        retraction=lambda latents: codes[decode_states(latents, states)],
         check_inputs=require_numbers("tokens", delta.shape[1]),
     )
 

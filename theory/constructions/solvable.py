@@ -14,7 +14,6 @@ of an abelian group is diagonal in its characters: h_χ ← χ(y_i) h_χ, with f
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -23,38 +22,9 @@ from torch import Tensor
 
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
+from automata.monoids.characters import irreducible_characters
 from automata.monoids.monoid import Monoid
 from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
-
-
-def characters(table: IntArray, identity: int) -> list[list[Fraction]]:
-    """Return the n characters of an abelian group as n phases in [0, 1) each: χ(a) = exp(2πi · phase).
-
-    Subgroups are built up by one element g at a time. If k is the least power with gᵏ in the subgroup, a
-    character of the subgroup extends in k ways, by the k-th roots of χ(gᵏ).
-
-    Shapes: table ``[n, n]``; the first character is the trivial one.
-    """
-    members, found = [identity], [{identity: Fraction(0)}]
-    for element in range(len(table)):
-        if element in members:
-            continue
-        powers = [identity]
-        while (power := int(table[powers[-1], element])) not in members:
-            powers.append(power)
-        order = len(powers)
-        found = [
-            {
-                int(table[member, power]): (phase + exponent * (character[int(returned)] + root) / order) % 1
-                for member, phase in character.items()
-                for exponent, power in enumerate(powers)
-            }
-            for character in found
-            for returned in [table[powers[-1], element]]
-            for root in range(order)
-        ]
-        members = list(found[0])
-    return [[character[element] for element in range(len(table))] for character in found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +159,12 @@ class SolvableCascade:
         """For every factor χ(a), complex128, shape ``[elements, characters]``."""
         tables = []
         for representatives, classes in self._cosets:
-            factor = classes[self.group.table[np.ix_(representatives, representatives)]]
-            phases = torch.tensor(
-                [[float(phase) for phase in row] for row in characters(factor, 0)], dtype=torch.float64
-            )
+            factor = Monoid(classes[self.group.table[np.ix_(representatives, representatives)]])
+            turns = np.angle(irreducible_characters(factor)) * factor.order / (2 * np.pi)
+            turns = turns.round() % factor.order  # whole, as χ(a) is a root of unity of this order
+            for element in factor.generators:
+                product = (turns + turns[:, [element]]) % factor.order
+                assert (turns[:, factor.table[:, element]] == product).all(), "χ(ab) = χ(a) χ(b)"
+            phases = torch.from_numpy(turns / factor.order)
             tables.append(torch.polar(torch.ones_like(phases), 2 * torch.pi * phases).T.contiguous())
         return tables
