@@ -20,7 +20,7 @@ from automata.checks import check_memory
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from automata.tasks.interface import Batch, Ceiling, Task, last_places
+from automata.tasks.interface import Batch, Ceiling, Task, check_at_least_one, last_places
 
 Probabilities = NDArray[np.float64]
 NOTHING = -1
@@ -195,25 +195,27 @@ class ObservedTask(Task):
         mass = after.sum(axis=-1, keepdims=True)
         return np.divide(after, mass, out=np.zeros_like(after), where=mass > 0)
 
-    def filter_ceiling(
+    def ceiling(
         self,
         length: int,
-        last: int | None,
-        sequences: int,
-        rng: np.random.Generator | None,
-        uncertain: Callable[[Batch], NDArray[np.bool_]] = lambda batch: batch.counted,
-    ) -> Ceiling:
-        """Return what the filter reaches in a sample; counted targets that are not uncertain are known.
+        *,
+        last: int | None = None,
+        sequences: int = 1024,
+        rng: np.random.Generator | None = None,
+    ) -> Ceiling | None:
+        """Return what the exact filter reaches, given the tokens only.
 
-        The expectation over hidden states given the tokens is exact, that over the tokens the sample's mean.
+        The expectation over the hidden states given the tokens is exact (the probability of the likeliest
+        target, and the entropy); that over the tokens is the mean of a sample.
         """
+        check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
         source = np.random.default_rng(0) if rng is None else rng
         places = last_places(length, last)
         right = lost = counted = 0.0
         for begin in range(0, sequences, _SEQUENCES_AT_ONCE):
             drawn = self.batch(min(_SEQUENCES_AT_ONCE, sequences - begin), length, source)
             asked = drawn.counted[:, places]
-            filtered = uncertain(drawn)[:, places] & asked
+            filtered = self._uncertain(drawn)[:, places] & asked
             answers = self.probabilities(drawn.tokens)[:, places][filtered]
             counted += asked.sum()
             right += answers.max(axis=-1).sum() + (asked & ~filtered).sum()
@@ -223,6 +225,10 @@ class ObservedTask(Task):
                 f"length is {length}: nothing is asked in {sequences} sequences; give a greater one"
             )
         return Ceiling(float(right / counted), float(lost / counted))
+
+    def _uncertain(self, batch: Batch) -> NDArray[np.bool_]:
+        """Where the filter is needed to answer, ``[batch, length]``; the other targets are known."""
+        return batch.counted
 
     def _where_observed(
         self, tokens: ArrayLike, is_such: Callable[[Probabilities], bool]

@@ -19,7 +19,7 @@ from automata.checks import check_different, check_share, checked
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray, integer_array, token_array
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
-from automata.tasks.interface import Batch, Ceiling, check_at_least_one, check_batch, starts
+from automata.tasks.interface import Batch, check_batch, starts
 from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
 
 Target = Literal["reveals", "states"]
@@ -192,22 +192,6 @@ class PartiallyObserved(ObservedTask):
     def answers(self, beliefs: Probabilities, question: int) -> Probabilities:
         """Return the beliefs themselves for "states", else the distribution of what the reveal shows."""
         return beliefs if self.target == "states" else beliefs @ self._shows[question]
-
-    def ceiling(
-        self,
-        length: int,
-        *,
-        last: int | None = None,
-        sequences: int = 1024,
-        rng: np.random.Generator | None = None,
-    ) -> Ceiling | None:
-        """Return what the exact filter reaches, given the tokens only.
-
-        The expectation over the hidden states given the tokens is exact (the probability of the likeliest
-        target, and the entropy); that over the tokens is the mean of a sample.
-        """
-        check_at_least_one(length=length, last=1 if last is None else last, sequences=sequences)
-        return self.filter_ceiling(length, last, sequences, rng)
 
     def target_shares(self, length: int, last: int | None = None) -> Probabilities:
         """Return the expected number of each target over the expected number of all, exactly."""

@@ -147,7 +147,8 @@ class ReplLanguage(ObservedTask):
 
     def value_places(self, batch: Batch) -> NDArray[np.bool_]:
         """Return where the target is a revealed value, ``[batch, length]``, whatever is asked."""
-        return self._values(batch.targets) & (batch.tokens != self.tokenizer.numbers[" = "])
+        is_value = batch.targets >= self.tokenizer.first_value
+        return is_value & (batch.tokens != self.tokenizer.numbers[" = "])
 
     def final_value_places(self, batch: Batch) -> NDArray[np.bool_]:
         """Return where the target is a value of the last reveal of its row, ``[batch, length]``.
@@ -200,7 +201,10 @@ class ReplLanguage(ObservedTask):
             self.automaton  # noqa: B018
         except InputError:
             return None
-        return self.filter_ceiling(length, last, sequences, rng, self.value_places)
+        return super().ceiling(length, last=last, sequences=sequences, rng=rng)
+
+    def _uncertain(self, batch: Batch) -> NDArray[np.bool_]:
+        return self.value_places(batch)
 
     @cached_property
     def automaton(self) -> ProbabilisticAutomaton:  # type: ignore[override]
@@ -279,9 +283,6 @@ class ReplLanguage(ObservedTask):
     @property
     def _action_count(self) -> int:
         return self.tables.first_reveal - self.tables.first_seen
-
-    def _values(self, tokens: IntArray) -> NDArray[np.bool_]:
-        return tokens >= self.tokenizer.first_value
 
     def _specified(self) -> dict[str, Any]:
         return {**self.form.to_fields(), "commands": self.commands, "predict": self.predict}
