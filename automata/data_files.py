@@ -107,7 +107,7 @@ def fresh_file(path: Path) -> Iterator[BinaryIO]:
     # The name is a fresh one and "x" follows no link: a name known before could be a link to another file.
     beginning = f".{path.name[:200]}."
     temporary = path.with_name(f"{beginning}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
-    with _named(path):
+    try:
         for leftover in leftovers(path.parent):
             if leftover.name.startswith(beginning):
                 leftover.unlink(missing_ok=True)
@@ -122,6 +122,8 @@ def fresh_file(path: Path) -> Iterator[BinaryIO]:
                 temporary.unlink()
             raise
         _flush_folder(path.parent)
+    except OSError as error:  # which knows the temporary name or, after a write, none
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -146,15 +148,6 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Name the file in an operating system error, which knows the temporary one or, after a write, none."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def strict_json(content: str | bytes, name: str, remedy: str = "correct it there") -> Any:

@@ -156,27 +156,20 @@ def _alphabet(expression: str, nodes: Nodes, given: Sequence[str] | None) -> tup
                 f"expression {shown(expression)} has $, which also stands before a last newline, and the "
                 r"alphabet has one; write \Z"
             )
-    if given is None:
-        found = tuple(sorted(named | ranged))
-        if not found:
-            raise InputError(f"expression {shown(expression)} names no letter; give the alphabet")
-        return _limited(expression, found)
-    letters = _limited(expression, tuple(given))
+    letters = tuple(sorted(named | ranged) if given is None else given)
+    if given is None and not letters:
+        raise InputError(f"expression {shown(expression)} names no letter; give the alphabet")
+    if len(letters) > _MOST_LETTERS:
+        raise InputError(
+            f"the alphabet of expression {shown(expression)} has {len(letters)} letters; give at most "
+            f"{_MOST_LETTERS}"
+        )
     for letter in letters:
         if len(letter) != 1:
             raise InputError(f"alphabet holds {letter!r}; give single letters")
     for letter in sorted(named - set(letters)):
         raise InputError(
             f"expression {shown(expression)} uses {letter!r}, which is not in the alphabet; add it"
-        )
-    return letters
-
-
-def _limited(expression: str, letters: tuple[str, ...]) -> tuple[str, ...]:
-    if len(letters) > _MOST_LETTERS:
-        raise InputError(
-            f"the alphabet of expression {shown(expression)} has {len(letters)} letters; give at most "
-            f"{_MOST_LETTERS}"
         )
     return letters
 
@@ -213,7 +206,7 @@ class _Positions:
             if kind == "SUBPATTERN":
                 start = self.add(value[3], start)
             elif kind == "BRANCH":
-                start = self._add_alternatives(value[1], start)
+                start = self._join([self.add(alternative, start) for alternative in value[1]])
             elif kind in ("MAX_REPEAT", "MIN_REPEAT"):
                 start = self._add_repetition(value[0], value[1], value[2], start)
             else:
@@ -224,9 +217,6 @@ class _Positions:
                     self.reads.append((start, self._class_of(kind, value), end))
                 start = end
         return start
-
-    def _add_alternatives(self, alternatives: Sequence[Nodes], start: int) -> int:
-        return self._join([self.add(alternative, start) for alternative in alternatives])
 
     def _add_repetition(self, least: int, most: int, body: Nodes, start: int) -> int:
         for _ in range(least):

@@ -167,8 +167,8 @@ def _are_characters(found: NDArray[np.complex128], sizes: IntArray, identity: in
 def _in_order(found: NDArray[np.complex128], sizes: IntArray) -> NDArray[np.complex128]:
     """By dimension, then by values from the smallest class on, the largest first."""
     by_size = np.argsort(sizes, kind="stable")
-    keys = [
-        (round(row[0].real), *((-round(value.real, 6), -round(value.imag, 6)) for value in row[by_size]))
-        for row in found
-    ]
-    return found[sorted(range(len(keys)), key=keys.__getitem__)]
+
+    def key(row: NDArray[np.complex128]) -> list[tuple[float, float]]:
+        return [(round(row[0].real), 0), *((-round(v.real, 6), -round(v.imag, 6)) for v in row[by_size])]
+
+    return np.array(sorted(found, key=key))

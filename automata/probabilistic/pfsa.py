@@ -273,8 +273,23 @@ class ProbabilisticAutomaton:
 
         InputError if the shapes differ, a token is unknown, or a value is not one of its reveal.
         """
-        given = self._valid_tokens(tokens)
-        return given, self._valid_values(given, values)
+        given, shown = self._valid_tokens(tokens), integer_array("values", values)
+        if shown.shape != given.shape:
+            raise InputError(
+                f"values has shape {list(shown.shape)}; give the shape of tokens, {list(given.shape)}"
+            )
+        counts = np.array(
+            [0] * len(self.actions) + [len(self.value_names[reveal]) for reveal in self.reveals]
+        )
+        wrong = np.argwhere((given >= len(self.actions)) & ((shown < 0) | (shown >= counts[given])))
+        if wrong.size:
+            where = tuple(wrong[0].tolist())
+            reveal = self.token_names[given[where]]
+            raise InputError(
+                f"value {shown[where]} at position {where[-1]} is not one that reveal {reveal!r} shows; "
+                f"give one in 0 … {counts[given[where]] - 1}"
+            )
+        return given, shown
 
     @cached_property
     def _log_matrices(self) -> FloatArray:
@@ -294,25 +309,6 @@ class ProbabilisticAutomaton:
                 f"token {given[where]} at position {where[-1]} is unknown; give one in 0 … {last}"
             )
         return given
-
-    def _valid_values(self, tokens: IntArray, values: ArrayLike) -> IntArray:
-        shown = integer_array("values", values)
-        if shown.shape != tokens.shape:
-            raise InputError(
-                f"values has shape {list(shown.shape)}; give the shape of tokens, {list(tokens.shape)}"
-            )
-        counts = np.array(
-            [0] * len(self.actions) + [len(self.value_names[reveal]) for reveal in self.reveals]
-        )
-        wrong = np.argwhere((tokens >= len(self.actions)) & ((shown < 0) | (shown >= counts[tokens])))
-        if wrong.size:
-            where = tuple(wrong[0].tolist())
-            reveal = self.token_names[tokens[where]]
-            raise InputError(
-                f"value {shown[where]} at position {where[-1]} is not one that reveal {reveal!r} shows; "
-                f"give one in 0 … {counts[tokens[where]] - 1}"
-            )
-        return shown
 
 
 def _draw(distributions: FloatArray, rng: np.random.Generator) -> IntArray:

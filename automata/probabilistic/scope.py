@@ -12,7 +12,7 @@ fraction with a denominator up to 10⁶. A counterexample is final: two sequence
 tell apart, and an observation after which P differs.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -27,9 +27,6 @@ from automata.probabilistic.pfsa import ProbabilisticAutomaton
 Belief = tuple[Fraction, ...]
 History = tuple[tuple[str, str], ...]
 """Tokens by name, each with the value it showed, "" for an action."""
-
-_Updates = dict[tuple[str, str], tuple[Belief, Belief]]
-"""By observation: a belief at which it is possible, and the belief after it."""
 
 _DENOMINATOR = 10**6
 
@@ -90,22 +87,26 @@ class _Exact:
                 reading = automaton.readings[number - len(automaton.actions)]
                 self.shows[token] = [automaton.value_names[token][value] for value in reading]
 
-    def next_beliefs(self, belief: Belief) -> Iterator[tuple[tuple[str, str], Belief, Fraction]]:
-        """Every observation that is possible, with the belief after it and its probability."""
+    def next_beliefs(self, belief: Belief) -> Iterator[tuple[tuple[str, str], Belief]]:
+        """Every observation that is possible, with the belief after it."""
         for token, rows in self.moves.items():
-            moved = tuple(sum((p * belief[q] for q, p in row if belief[q]), Fraction(0)) for row in rows)
-            yield (token, ""), moved, Fraction(1)
+            yield (
+                (token, ""),
+                tuple(sum((p * belief[q] for q, p in row if belief[q]), Fraction(0)) for row in rows),
+            )
         for token, shown in self.shows.items():
             masses: dict[str, Fraction] = {}
             for value, mass in zip(shown, belief, strict=True):
                 if mass:
                     masses[value] = masses.get(value, Fraction(0)) + mass
             for value, total in masses.items():
-                posterior = tuple(
-                    mass / total if name == value else Fraction(0)
-                    for name, mass in zip(shown, belief, strict=True)
+                yield (
+                    (token, value),
+                    tuple(
+                        mass / total if name == value else Fraction(0)
+                        for name, mass in zip(shown, belief, strict=True)
+                    ),
                 )
-                yield (token, value), posterior, total
 
 
 @checked
@@ -152,18 +153,22 @@ def marginal_scope(
         return tuple(map(tuple, rows))
 
     histories: dict[Belief, History] = {exact.start: ()}
-    first_with: dict[tuple[Belief, ...], _Updates] = {}
+    # by P and observation: the first belief at which it is possible, and the belief after it
+    first_with: dict[tuple[Belief, ...], dict[tuple[str, str], tuple[Belief, Belief]]] = {}
     frontier, reached = [exact.start], 0
     for reached in range(length + 1):
         new: list[Belief] = []
         for belief in frontier:
-            updates = {y: (belief, after) for y, after, _ in exact.next_beliefs(belief)}
-            known = first_with.setdefault(marginal(belief), {})
-            found = _confusion(known, updates, marginal, histories)
-            if found is not None:
-                return MarginalScope(False, False, reached, len(histories), found)
-            known |= {y: update for y, update in updates.items() if y not in known}
-            for observation, (_, after) in updates.items():
+            updates = dict(exact.next_beliefs(belief))
+            here = marginal(belief)
+            known = first_with.setdefault(here, {})
+            for observation, after in updates.items():
+                other, first = known.setdefault(observation, (belief, after))
+                if first != after and marginal(first) != marginal(after):
+                    told = histories[other], histories[belief], observation
+                    found = Confusion(*told, here, marginal(first), marginal(after))
+                    return MarginalScope(False, False, reached, len(histories), found)
+            for observation, after in updates.items():
                 if after not in histories:
                     histories[after] = (*histories[belief], observation)
                     new.append(after)
@@ -176,27 +181,6 @@ def marginal_scope(
             )
         frontier = new
     return MarginalScope(True, not new, reached, len(histories) - len(new), None)
-
-
-def _confusion(
-    known: _Updates,
-    updates: _Updates,
-    marginal: Callable[[Belief], tuple[Belief, ...]],
-    histories: Mapping[Belief, History],
-) -> Confusion | None:
-    """Compare the updates of one belief with those known of all others with its P."""
-    for observation, (other, second) in updates.items():
-        one, first = known.get(observation, (other, second))
-        if first != second and marginal(first) != marginal(second):
-            return Confusion(
-                histories[one],
-                histories[other],
-                observation,
-                marginal(one),
-                marginal(first),
-                marginal(second),
-            )
-    return None
 
 
 def _fractions(field: str, column: ArrayLike) -> Belief:

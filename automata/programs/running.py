@@ -45,7 +45,12 @@ def statement_bound(source: str) -> int:
         >>> statement_bound("x = 1\nfor i in range(3):\n    x = x + i\nprint(x)")
         9
     """
-    return max(1, _bound_of_block(_parsed(source).body))  # Python counts a line of a program without any
+    check_type("source", source, str, "give the text of a program")
+    try:
+        program = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"source is no program ({error}); correct it") from error
+    return max(1, _bound_of_block(program.body))  # Python counts a line of a program without any
 
 
 def run_program(source: str, limit: int = LIMIT) -> tuple[str, ...]:
@@ -82,14 +87,6 @@ def execute(code: CodeType) -> tuple[str, ...]:
 
     exec(code, {"__builtins__": {"range": range, "print": print_line}})
     return tuple(lines)
-
-
-def _parsed(source: str) -> ast.Module:
-    check_type("source", source, str, "give the text of a program")
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"source is no program ({error}); correct it") from error
 
 
 def _bound_of_block(block: Sequence[ast.stmt]) -> int:

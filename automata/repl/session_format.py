@@ -57,7 +57,8 @@ def action_permutations(actions: Actions, variables: int) -> tuple[Permutation, 
     """
     points = range(1, check_integer("variables", variables, 1) + 1)
     if actions == "swaps":
-        return tuple(_swapped(variables, i, j) for i, j in combinations(points, 2))
+        swaps = ({i: j, j: i} for i, j in combinations(points, 2))
+        return tuple(tuple(swap.get(point, point) for point in points) for swap in swaps)
     if isinstance(actions, str):
         return _group(actions, variables)
     check_type("actions", actions, Sequence, "give 'swaps', a group such as 'S5', or a list of permutations")
@@ -96,12 +97,6 @@ def _images(action: object) -> Permutation:
     check_type("actions: one entry", action, Sequence, "give permutations such as '213' or (2, 1, 3)")
     assert isinstance(action, Sequence)
     return tuple(int(image) if isinstance(image, int) else 0 for image in action)
-
-
-def _swapped(variables: int, i: int, j: int) -> Permutation:
-    images = list(range(1, variables + 1))
-    images[i - 1], images[j - 1] = j, i
-    return tuple(images)
 
 
 Initial = Literal["ordered", "shuffled", "repeated"]

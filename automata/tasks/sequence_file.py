@@ -84,7 +84,12 @@ class SequenceFile(StoredTask):
         self._stored_paths = [stored_path(path) for path in given]
         rows, found = dict[bytes, tuple[bytes, str]](), hashlib.sha256()
         for path in given:
-            content = _content(path)
+            try:
+                content = read_file(data_file(path))
+            except OSError as error:
+                raise InputError(
+                    f"file {path} cannot be read ({error.strerror}); give the path of a file"
+                ) from error
             found.update(content)
             for word, answers, where in _rows(path, content):
                 known, before = rows.setdefault(word, (answers, where))
@@ -268,13 +273,6 @@ def _random_rows(task: Task, sequences: int, length: int, seed: int) -> Iterator
         if not batch.counted.all():
             raise InputError(f"task {shown(task.name)} does not ask after every token; give one that does")
         yield from zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True)
-
-
-def _content(path: str | os.PathLike[str]) -> bytes:
-    try:
-        return read_file(data_file(path))
-    except OSError as error:
-        raise InputError(f"file {path} cannot be read ({error.strerror}); give the path of a file") from error
 
 
 def _rows(path: str | os.PathLike[str], content: bytes) -> Iterator[tuple[bytes, bytes, str]]:
