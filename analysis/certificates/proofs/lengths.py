@@ -93,7 +93,7 @@ from theory.rigorous.covers.invariant_cover import (
     StepErrors,
     bound_all,
     close_cover,
-    extents,
+    reach_and_box,
 )
 from theory.rigorous.covers.orbits import Members
 from theory.rigorous.tensors.agreement import AsReal, compare_beside, compare_in_batches
@@ -323,7 +323,7 @@ def prove_images(loop: EnclosedClosedLoop, cover: Cover) -> ImageBalls | None:
     The balls are around the latents of the cover, with the radii of a certificate, ``[sets, tokens]``.
     """
     sets, tokens = cover.targets.shape
-    reach = extents(cover, np.arange(sets))
+    _, reach = reach_and_box(cover, np.arange(sets))
     index, token = np.divmod(np.arange(sets * tokens), tokens)
     parts: list[tuple[Array, Array]] = []
     for start in range(0, sets * tokens, AT_ONCE):
@@ -538,7 +538,7 @@ def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundEx
     found, fault = find_cover(step, loop, model, task, settings, StepErrors(state=EXPLICIT_STEP_ERROR))
     if found is not None and found.closed.all():
         sets = np.arange(found.cover.set_count)
-        reach = np.abs(found.cover.centres) + extents(found.cover, sets)
+        reach = np.abs(found.cover.centres) + reach_and_box(found.cover, sets)[1]
         if not reach.max() + found.bounds.latent_radius.max() <= LARGEST:
             found, fault = None, f"states are larger than {LARGEST:g}"
         else:

@@ -65,35 +65,31 @@ def upper_bound(first: Array, second: Array) -> Array:
     return result
 
 
+@np.errstate(all="ignore")
 def contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tuple[Array, Array] | None:
     """Return W and W⁻¹ of every set with ‖W_j J W_i⁻¹‖₂ ≤ rate at every step, ``[sets, n, n]`` each.
 
     Jacobians are ``[sets, tokens, n, n]``. None if the iteration does not settle: products of the Jacobians
     do not decay as fast, or too slowly, or are not finite.
     """
-    try:
-        with np.errstate(all="ignore"):
-            return _contracting_metrics(jacobians, targets, rate)
-    except np.linalg.LinAlgError:  # of matrices that are not finite
-        return None
-
-
-def _contracting_metrics(jacobians: Array, targets: IntArray, rate: float) -> tuple[Array, Array] | None:
     sets, tokens, states, _ = jacobians.shape
     shapes = np.broadcast_to(np.eye(states), (sets, states, states)).copy()
     transposed = np.swapaxes(jacobians, -1, -2)
-    for _ in range(SWEEPS):
-        following = 1e-6 * np.eye(states)
-        for token in range(tokens):
-            back = transposed[:, token] @ shapes[targets[:, token]] @ jacobians[:, token] / rate**2
-            following = upper_bound(following + np.zeros_like(back), back)
-        following = following + np.eye(states)
-        norms = np.linalg.norm(shapes, axis=(1, 2))
-        change = float((np.linalg.norm(following - shapes, axis=(1, 2)) / norms).max())
-        shapes = following
-        if not shapes.max() < LARGEST:
-            return None
-        if change < SETTLED:
-            metrics = np.swapaxes(np.linalg.cholesky(shapes), -1, -2).copy()
-            return metrics, np.linalg.inv(metrics)
+    try:
+        for _ in range(SWEEPS):
+            following = 1e-6 * np.eye(states)
+            for token in range(tokens):
+                back = transposed[:, token] @ shapes[targets[:, token]] @ jacobians[:, token] / rate**2
+                following = upper_bound(following + np.zeros_like(back), back)
+            following = following + np.eye(states)
+            norms = np.linalg.norm(shapes, axis=(1, 2))
+            change = float((np.linalg.norm(following - shapes, axis=(1, 2)) / norms).max())
+            shapes = following
+            if not shapes.max() < LARGEST:
+                break
+            if change < SETTLED:
+                metrics = np.swapaxes(np.linalg.cholesky(shapes), -1, -2).copy()
+                return metrics, np.linalg.inv(metrics)
+    except np.linalg.LinAlgError:  # of matrices that are not finite
+        pass
     return None

@@ -150,7 +150,7 @@ def enclose_steps(
     j, latent, centre = cover.targets[i, x], cover.latents[i, x], cover.centres[i]
     size = latent.shape[1]
     axes, metric = Ball.exact(cover.axes[i]), Ball.exact(cover.metrics[j])
-    reach, box = _reach_and_box(cover, i)
+    reach, box = reach_and_box(cover, i)
 
     # the fixed point at the centre, and a first guess of how far those of the set lie from it
     point = Dual.constant(Ball.exact(centre), size)
@@ -159,23 +159,40 @@ def enclose_steps(
     still = Dual.constant(Ball.exact(latent), 0), Dual.constant(Ball.exact(centre), 0)
     residual = row_sum_norm(inverse @ (loop.advance(*still, x)[0].value - Ball.exact(latent))[..., None])
     radius = 2 * residual + 1e-12 + 2 * errors.latent
+    identity, columns = Ball.exact(np.eye(size)), size + centre.shape[1]
+    states = Dual.variable(Ball.around(centre, box), columns, first=size)
     for attempt in range(ATTEMPTS):
-        found = _fixed_points(loop, x, latent, centre, box, radius, inverse, axes, reach, residual)
-        farthest = round_up(found.error + errors.latent)
-        exists = (found.kappa < 1) & (farthest <= radius)
+        latents = Dual.variable(Ball.around(latent, radius[:, None]), columns)
+        mapped, following = loop.advance(latents, states, x)
+        defect = identity - inverse @ (identity - mapped.tangent[..., :size])
+        kappa = row_sum_norm(defect)
+        slack = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
+        solved = (inverse @ mapped.tangent[..., size:]) @ axes
+        moved = round_up(row_lengths(solved).max(axis=1) * reach)
+        error = np.where(kappa < 1, round_up((residual + moved) / slack), np.inf)
+        farthest = round_up(error + errors.latent)
+        exists = (kappa < 1) & (farthest <= radius)
         if exists.all() or attempt == ATTEMPTS - 1:
             break  # what was found belongs to this radius
-        wider = np.where(found.kappa < 1, 1.5 * farthest, 2 * radius)
+        wider = np.where(kappa < 1, 1.5 * farthest, 2 * radius)
         radius = np.where(exists, radius, wider)
 
-    by_latent = metric @ found.latent_slope
-    gain = spectral_norm(metric @ (found.state_slope @ axes) + by_latent @ found.response)
-    near = Dual.constant(Ball.around(latent, found.central_error[:, None]), 0)
+    # ∂z*/∂s V column by column: ‖(I − E)⁻¹ b − b − … − Eᴺ⁻¹ b‖_∞ ≤ κᴺ / (1 − κ) ‖b‖_∞
+    response, power = solved, solved
+    for _ in range(TERMS - 1):
+        power = defect @ power
+        response = response + power
+    spread = round_up((round_up(kappa**TERMS, TERMS) / slack)[:, None] * solved.magnitude.max(axis=1))
+    response = response.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
+    by_latent = metric @ following.tangent[..., :size]
+    gain = spectral_norm(metric @ (following.tangent[..., size:] @ axes) + by_latent @ response)
+    central_error = np.where(kappa < 1, round_up(residual / slack), np.inf)
+    near = Dual.constant(Ball.around(latent, central_error[:, None]), 0)
     landing = loop.advance(near, still[1], x)[1].value - Ball.exact(cover.centres[j])
     offset = row_lengths((metric @ landing[..., None])[..., 0])
     strayed = spectral_norm(by_latent) * errors.latent + spectral_norm(metric) * errors.state
     image = round_up(offset + gain * reach + strayed)
-    margin = _margin(loop, near, cover.answers[i, x], found.response, reach, errors.latent)
+    margin = _margin(loop, near, cover.answers[i, x], response, reach, errors.latent)
     if errors.program is not None:
         boxes = Ball.around(latent, radius[:, None]), Ball.around(centre, box)
         rounding = errors.program.rounding(*boxes, x)
@@ -185,71 +202,16 @@ def enclose_steps(
 
 
 @np.errstate(all="ignore")
-def extents(cover: Cover, sources: IntArray) -> Array:
-    """Return how far sets reach from their centres along each entry of the state, ``[T, n]``."""
-    return _reach_and_box(cover, sources)[1]
+def reach_and_box(cover: Cover, i: IntArray) -> tuple[Array, Array]:
+    """Return R with s − c = V u, ‖u‖₂ ≤ R, on the sets i, and how far they reach along each entry of s.
 
-
-def _reach_and_box(cover: Cover, i: IntArray) -> tuple[Array, Array]:
-    """R with s − c = V u, ‖u‖₂ ≤ R, on the sets i, and the box around the centre that holds them."""
+    Shapes: ``[T]`` and ``[T, n]``.
+    """
     axes = Ball.exact(cover.axes[i])
     skew = spectral_norm(Ball.exact(np.eye(cover.axes.shape[-1])) - Ball.exact(cover.metrics[i]) @ axes)
     slack = (Ball.exact(1.0) - Ball.exact(skew)).mignitude
     reach = np.where(skew < 1, round_up(cover.radii[i] / slack), np.inf)
     return reach, round_up(row_lengths(axes) * reach[:, None])
-
-
-@dataclass(frozen=True, eq=False)
-class _FixedPoints:
-    """κ and e of each step; ∂z*/∂s V, ∂sG and ∂zG over the set; the error of the latent at its centre."""
-
-    kappa: Array
-    error: Array
-    central_error: Array
-    response: Ball
-    state_slope: Ball
-    latent_slope: Ball
-
-
-def _fixed_points(
-    loop: EnclosedLoop,
-    tokens: IntArray,
-    latent: Array,
-    centre: Array,
-    box: Array,
-    radius: Array,
-    inverse: Ball,
-    axes: Ball,
-    reach: Array,
-    residual: Array,
-) -> _FixedPoints:
-    size, states = latent.shape[1], centre.shape[1]
-    z = Dual.variable(Ball.around(latent, radius[:, None]), size + states)
-    s = Dual.variable(Ball.around(centre, box), size + states, first=size)
-    image, following = loop.advance(z, s, tokens)
-    slope, source = image.tangent[..., :size], image.tangent[..., size:]
-    identity = Ball.exact(np.eye(size))
-    defect = identity - inverse @ (identity - slope)
-    kappa = row_sum_norm(defect)
-    slack = (Ball.exact(1.0) - Ball.exact(kappa)).mignitude
-    solved = (inverse @ source) @ axes
-    moved = round_up(row_lengths(solved).max(axis=1) * reach)
-    error = np.where(kappa < 1, round_up((residual + moved) / slack), np.inf)
-    # column by column: ‖(I − E)⁻¹ b − b − … − Eᴺ⁻¹ b‖_∞ ≤ κᴺ / (1 − κ) ‖b‖_∞
-    response, power = solved, solved
-    for _ in range(TERMS - 1):
-        power = defect @ power
-        response = response + power
-    spread = round_up((round_up(kappa**TERMS, TERMS) / slack)[:, None] * solved.magnitude.max(axis=1))
-    response = response.widened(np.where(kappa[:, None] < 1, spread, np.inf)[:, None, :])
-    return _FixedPoints(
-        kappa,
-        error,
-        np.where(kappa < 1, round_up(residual / slack), np.inf),
-        response,
-        following.tangent[..., size:],
-        following.tangent[..., :size],
-    )
 
 
 def _margin(

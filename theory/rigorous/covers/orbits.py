@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from theory.rigorous.balls.ball import Array, Ball, round_up, spectral_norm
 from theory.rigorous.balls.dual import Dual
-from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, Program, extents, row_lengths
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, Program, reach_and_box, row_lengths
 
 IntArray = NDArray[np.int64]
 ENTERED_WITHIN = 100
@@ -246,7 +246,7 @@ class Members:
         sources = np.repeat(np.arange(sets), tokens)
         latents = cover.latents.reshape(len(sources), -1)
         read = np.tile(np.arange(tokens), sets)
-        return cls(read, cover.centres[sources], extents(cover, sources), latents, latent_radii)
+        return cls(read, cover.centres[sources], reach_and_box(cover, sources)[1], latents, latent_radii)
 
 
 @dataclass(frozen=True, eq=False)

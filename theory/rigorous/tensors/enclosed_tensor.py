@@ -57,7 +57,10 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **{name: (lambda x, rule=rule: x.mapped(*rule)) for name, rule in RULES.items()},
     **dict.fromkeys(UNCHANGED, on_balls.unchanged),
     **dict.fromkeys(("add", "__add__", "__radd__"), on_balls.added),
-    **dict.fromkeys(("sub", "subtract", "__sub__"), on_balls.subtracted),
+    **dict.fromkeys(
+        ("sub", "subtract", "__sub__"),
+        lambda x, other, *, alpha=1: on_balls.added(x, other.negated(), alpha=alpha),
+    ),
     **dict.fromkeys(("rsub", "__rsub__"), lambda x, other: other.plus(x.negated())),
     **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), Numbers.times),
     **dict.fromkeys(("div", "divide", "true_divide", "__truediv__"), Numbers.over),

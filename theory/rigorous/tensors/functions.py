@@ -277,11 +277,6 @@ def filled(change: Callable[..., Any], x: Numbers, *arguments: Any, number: floa
     return joined([type(x).constant(number or 0.0), x], lambda entries: change(entries[1], *arguments))
 
 
-def subtracted(left: Numbers, right: Numbers, *, alpha: float = 1) -> Numbers:
-    """Return a − α b."""
-    return added(left, right.negated(), alpha=alpha)
-
-
 def like(number: float) -> Callable[..., Numbers]:
     """Return the function that makes a constant array of one's shape, such as ``torch.ones_like``."""
     return lambda x, **_options: type(x).constant(np.full(x.shape, number))

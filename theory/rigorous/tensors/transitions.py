@@ -149,12 +149,9 @@ class EnclosedTransitionBatch:
         return part
 
 
-def _at_positions(entry: Any) -> Any:
-    """Drop the axis of positions of an entry; whole numbers stay as they are."""
-    if isinstance(entry, EnclosedTensor):  # computed on balls, the positions its first axis
-        return EnclosedTensor(entry.value[0])
-    numbers = EnclosedTensor.constant(entry)
-    return EnclosedTensor(numbers.value[0])
+def _at_positions(entry: Any) -> EnclosedTensor:
+    """Take the first axis of an entry, or of what was computed on balls, for that of positions."""
+    return EnclosedTensor(EnclosedTensor.constant(entry).value[0])
 
 
 def from_dual(dual: Dual) -> EnclosedTensor:
