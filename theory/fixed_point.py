@@ -178,7 +178,11 @@ def solve_fixed_point(
     """
     validate(transition, state)
     check_integer("max_iterations", max_iterations, 1)
-    latent = _first_latent(transition, state, start)
+    if start is None:
+        device = next(iter(state.values())).device
+        start = torch.zeros(transition.latent_size, dtype=torch.float64, device=device)
+    check_latent("start", start, transition)
+    latent = start
     if transition.latent_size == 0:
         return FixedPoint(latent, 0.0, 0.0, 0, 0.0, Status.CONVERGED)
     scale, level, residual = latent.norm().item(), math.nan, math.inf
@@ -238,14 +242,6 @@ def _polished(
     converged = at_rest and residual <= largest_residual(level, scale)
     status = Status.CONVERGED if converged else Status.MAX_ITERATIONS
     return FixedPoint(latent, residual, level, 0, distance, status), allowed
-
-
-def _first_latent(transition: Transition, state: State, start: Tensor | None) -> Tensor:
-    if start is None:
-        device = next(iter(state.values())).device
-        return torch.zeros(transition.latent_size, dtype=torch.float64, device=device)
-    check_latent("start", start, transition)
-    return start
 
 
 def check_latent(field: str, latent: object, transition: Transition) -> None:

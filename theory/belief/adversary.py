@@ -2,15 +2,9 @@
 
 The error at a reveal is KL(exact ‖ predicted) in nats: the expected excess of the log-loss, given the
 history. A search goes through histories that can occur: every token, and at a reveal every value of
-positive probability.
-
-Theorem 9: let two histories with one P lead to different distributions r ≠ r' of a reveal. Then every
-predictor whose state is a function of P is wrong by the divergence radius R(r, r') > 0 on one of them, and
-again and again if full reveals follow. If the adversary chooses by a fair coin in advance, the expected error
-per round is at least their Jensen–Shannon divergence. ``automata.probabilistic.scope`` finds such pairs.
-
-Theorem 10: a predictor from bounded affine states is wrong by a constant on some sequence of the coin of
-``unknown_coin``. ``docs/belief.md`` has statements and proofs.
+positive probability. Two histories with one P and different distributions r ≠ r' of a reveal make every
+function of P wrong by the divergence radius R(r, r') on one of them (Theorem 9 of ``docs/belief.md``);
+``automata.probabilistic.scope`` finds such pairs.
 """
 
 from collections.abc import Sequence
@@ -187,11 +181,9 @@ class WorstSequence:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate(Generic[State]):
+    history: WorstSequence
     belief: FloatArray
     state: State
-    observations: tuple[tuple[int, int], ...]
-    errors: tuple[float, ...]
-    total: float
 
 
 def worst_sequence(
@@ -229,36 +221,38 @@ def worst_sequence(
     if beam is not None:
         check_integer("beam", beam, 1)
     allowed = automaton.encode(automaton.token_names if tokens is None else tokens).tolist()
-    start: _Candidate[State] = _Candidate(np.array(automaton.initial), predictor.start(), (), (), 0.0)
-    kept = [start]
+    kept = [_Candidate(WorstSequence((), ()), np.array(automaton.initial), predictor.start())]
     for _ in range(length):
-        longer: list[_Candidate[State]] = []
-        for one in kept:
-            for token in allowed:
-                longer += _extended(automaton, predictor, one, token)
-        endless = [one for one in longer if one.total == float("inf")]
+        longer = [
+            after
+            for one in kept
+            for token in allowed
+            for after in _extended(automaton, predictor, one, token)
+        ]
+        endless = [one.history for one in longer if one.history.total == float("inf")]
         if endless:
-            return WorstSequence(endless[0].observations, endless[0].errors)
-        kept = sorted(longer, key=lambda one: -one.total)[:beam]
-    return WorstSequence(kept[0].observations, kept[0].errors)
+            return endless[0]
+        kept = sorted(longer, key=lambda one: -one.history.total)[:beam]
+    return kept[0].history
 
 
 def _extended(
     automaton: ProbabilisticAutomaton, predictor: Predictor[State], one: _Candidate[State], token: int
 ) -> list[_Candidate[State]]:
     found = list(outcomes(automaton, one.belief, token))
-    errors = one.errors
+    errors = one.history.errors
     if token >= len(automaton.actions):
         predicted = predictor.probabilities(one.state, token)
         exact = np.zeros(len(predicted))
         for value, mass, _ in found:
             exact[value] = mass
         errors = (*errors, divergence(exact, predicted))
-    total = one.total + (errors[-1] if len(errors) > len(one.errors) else 0.0)
     longer = []
     for value, _, belief in found:
-        state = one.state if total == float("inf") else predictor.step(one.state, token, value)
-        longer.append(_Candidate(belief, state, (*one.observations, (token, value)), errors, total))
+        history = WorstSequence((*one.history.observations, (token, value)), errors)
+        endless = history.total == float("inf")
+        state = one.state if endless else predictor.step(one.state, token, value)
+        longer.append(_Candidate(history, belief, state))
     return longer
 
 

@@ -1,14 +1,10 @@
 """The growth of errors in affine recurrences, in exact rational arithmetic.
 
 A token acts as h ↦ A h + b, with A and b that depend on the token alone: explicit SSMs, DeltaNet and its
-products of reflections, in one layer. Then for all states h, h' and every word w
-
-    F_w(h + η (h' − h)) − F_w(h) = η (F_w(h') − F_w(h)),
-
-so that an error along the difference of two states is kept as well as the states are kept apart. If w
-returns codes to themselves, A_w is the identity on the span of their differences (``kept_errors``), and
-errors of size D/K at each of K tokens turn one run into another one at a distance D
-(``errors_that_confuse``). ``docs/error_control.md`` has the proofs, and what does not follow.
+products of reflections, in one layer. An error along the difference of two states is then kept as well as the
+states are kept apart: if a word w returns codes to themselves, A_w is the identity on the span of their
+differences (``kept_errors``), and small errors turn one run into another (``errors_that_confuse``).
+``docs/error_control.md`` has the proofs, and what does not follow.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -131,11 +127,17 @@ def kept_errors(word_map: AffineMap, codes: Sequence[Sequence[Number]]) -> KeptE
     if moved is not None or not points:
         fault = "codes is empty" if moved is None else f"code {moved} is moved by the word"
         raise InputError(f"{fault}; give codes that it returns, and at least one")
-    differences = [tuple(a - b for a, b in zip(point, points[0], strict=True)) for point in points[1:]]
-    basis = _row_basis(differences)
+    differences = [tuple(a - b for a, b in zip(point, points[0], strict=True)) for point in points]
+    reduced, rank = _exact(differences).rref()
+    rows = reduced.tolist()[:rank]
+    basis = tuple(tuple(Fraction(int(entry.p), int(entry.q)) for entry in row) for row in rows)
     for vector in basis:
         assert word_map.linear(vector) == vector, "a theorem: A_w is the identity on differences of codes"
-    return KeptErrors(basis, _fixed_dimension(word_map))
+    moving = [
+        tuple(entry - (number == column) for column, entry in enumerate(row))
+        for number, row in enumerate(word_map.matrix)
+    ]
+    return KeptErrors(basis, len(moving) - int(_exact(moving).rank()))
 
 
 def errors_that_confuse(
@@ -165,20 +167,3 @@ def errors_that_confuse(
 
 def _exact(rows: Sequence[Vector]) -> fmpq_mat:
     return fmpq_mat([[fmpq(entry.numerator, entry.denominator) for entry in row] for row in rows])
-
-
-def _row_basis(vectors: Sequence[Vector]) -> tuple[Vector, ...]:
-    if not vectors:
-        return ()
-    reduced, rank = _exact(vectors).rref()
-    rows = reduced.tolist()[:rank]
-    return tuple(tuple(Fraction(int(entry.p), int(entry.q)) for entry in row) for row in rows)
-
-
-def _fixed_dimension(word_map: AffineMap) -> int:
-    size = len(word_map.offset)
-    difference = [
-        tuple(entry - (row_number == column) for column, entry in enumerate(row))
-        for row_number, row in enumerate(word_map.matrix)
-    ]
-    return size - int(_exact(difference).rank())

@@ -18,6 +18,7 @@ no front at all where Λ(r) < 0. ``docs/when_modes_agree.md`` has the proof, The
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -125,23 +126,43 @@ def linear_response(
         name: (entry / size_of_start).to(torch.complex128).expand(*shape, *entry.shape)
         for name, entry in start.items()
     }
+    still = (
+        torch.zeros(*shape, size, dtype=torch.complex128),
+        {n: torch.zeros_like(c) for n, c in change.items()},
+    )
     inputs = {name: entry.unflatten(0, (sequences, tokens)) for name, entry in transitions.inputs.items()}
+
+    def slopes(latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
+        return jacobian(lambda z: transitions.advance(z, state, inputs)[0], latent)
+
+    def along(latent: Tensor, state: State, inputs: TokenInputs, dz: Tensor, ds: State) -> Any:
+        return jvp(lambda z, s: transitions.advance(z, s, inputs), (latent, state), (dz, ds))[1]
+
+    def push(here: tuple[Tensor, State, TokenInputs], dz: Tensor, ds: State) -> tuple[Tensor, State]:
+        """Φ and G along complex changes ``[F, B, …]``: along their two parts."""
+        split = {name: torch.cat([part.real, part.imag]) for name, part in ds.items()}
+        over_both = vmap(vmap(along), in_dims=(None, None, None, 0, 0))
+        image, following = over_both(*here, torch.cat([dz.real, dz.imag]), split)
+        joined = {name: torch.complex(*part.chunk(2)) for name, part in following.items()}
+        return torch.complex(*image.chunk(2)), joined
+
     identity = torch.eye(size, dtype=torch.complex128)
     growth, radii = [], []
     for t in range(tokens):
-        here = _Positions(transitions, latents[:, t], _at(states, t), _at(inputs, t))
-        slope = (1 - transitions.damping) * torch.eye(size).double() + transitions.damping * here.slope()
+        here = latents[:, t], _at(states, t), _at(inputs, t)
+        slope = (1 - transitions.damping) * torch.eye(size).double()
+        slope = slope + transitions.damping * vmap(slopes)(*here)
         known = slope.isfinite().all(dim=-1).all(dim=-1)[:, None, None]  # elsewhere all is NaN
         radius = torch.linalg.eigvals(torch.where(known, slope, 0.0)).abs().amax(dim=-1) if size else None
         radii.append(
             slope.new_zeros(sequences) if radius is None else torch.where(known[:, 0, 0], radius, math.nan)
         )
-        image, direct = here.push(None, change)
+        image, direct = push(here, still[0], change)
         source = omega[:, None, None] * transitions.damping * image
         system = identity - omega[:, None, None, None] * slope
         response, singular = torch.linalg.solve_ex(system, source[..., None])
         response = torch.where((singular > 0)[..., None, None], math.nan, response)
-        through = here.push(response[..., 0], None)[1]
+        _, through = push(here, response[..., 0], still[1])
         change = {name: direct[name] + through[name] for name in change}
         norm = torch.stack([part.flatten(2).abs().square().sum(-1) for part in change.values()]).sum(0).sqrt()
         growth.append(norm.log())
@@ -149,56 +170,8 @@ def linear_response(
     return LinearResponse(omega.numpy(), torch.stack(growth, -1).numpy(), torch.stack(radii, -1).numpy())
 
 
-@dataclass(frozen=True, eq=False)
-class _Positions:
-    """One token of every sequence, at its fixed point."""
-
-    transitions: TransitionBatch
-    latents: Tensor
-    states: State
-    inputs: TokenInputs
-
-    def slope(self) -> Tensor:
-        """∂zΦ, ``[B, d, d]``."""
-
-        def of_one(latent: Tensor, state: State, inputs: TokenInputs) -> Tensor:
-            return jacobian(lambda z: self.transitions.advance(z, state, inputs)[0], latent)
-
-        return vmap(of_one)(self.latents, self.states, self.inputs)
-
-    def push(self, latents: Tensor | None, states: State | None) -> tuple[Tensor, State]:
-        """Φ and G along complex changes ``[F, B, …]`` of the latents or of the states."""
-
-        def along(
-            latent: Tensor, state: State, inputs: TokenInputs, dz: Tensor, ds: State
-        ) -> tuple[Tensor, State]:
-            pushed: tuple[Tensor, State]
-            pushed = jvp(lambda z, s: self.transitions.advance(z, s, inputs), (latent, state), (dz, ds))[1]
-            return pushed
-
-        count = len(latents) if latents is not None else len(next(iter((states or {}).values())))
-        if latents is None:
-            latents = self.latents.new_zeros(count, *self.latents.shape, dtype=torch.complex128)
-        if states is None:
-            states = {
-                name: part.new_zeros(count, *part.shape, dtype=torch.complex128)
-                for name, part in self.states.items()
-            }
-        over_sequences = vmap(along)
-        over_both = vmap(over_sequences, in_dims=(None, None, None, 0, 0))
-        # a derivative along a complex direction: those along its two parts
-        parts = torch.cat([latents.real, latents.imag])
-        split = {name: torch.cat([part.real, part.imag]) for name, part in states.items()}
-        image, following = over_both(self.latents, self.states, self.inputs, parts, split)
-        return _joined(image, count), {name: _joined(part, count) for name, part in following.items()}
-
-
 def _at(entries: State, t: int) -> State:
     return {name: entry[:, t] for name, entry in entries.items()}
-
-
-def _joined(parts: Tensor, count: int) -> Tensor:
-    return torch.complex(parts[:count], parts[count:])
 
 
 def _like(norm: Tensor, part: Tensor) -> Tensor:

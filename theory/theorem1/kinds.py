@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from theory.fixed_point import ERROR_MARGIN
-from theory.theorem1.conditions import LayerConclusion, Verdict, combine
+from theory.theorem1.conditions import LayerConclusion, Verdict
 
 
 class TransitionKind(StrEnum):
@@ -31,11 +31,6 @@ class TransitionKind(StrEnum):
     NON_DIAGONAL_NON_LINEAR = "non-diagonal and non-linear"
     UNDETERMINED = "undetermined"
 
-    @classmethod
-    def of(cls, non_diagonal: Verdict, non_linear: Verdict) -> "TransitionKind":
-        """Return the kind with these two properties."""
-        return _KINDS.get((non_diagonal, non_linear), cls.UNDETERMINED)
-
     @property
     def meaning(self) -> str:
         """The meaning of the kind, with a model that has it, as a clause."""
@@ -47,11 +42,6 @@ _KINDS = {
     (Verdict.HOLDS, Verdict.FAILS): TransitionKind.NON_DIAGONAL_LINEAR,
     (Verdict.FAILS, Verdict.HOLDS): TransitionKind.DIAGONAL_NON_LINEAR,
     (Verdict.HOLDS, Verdict.HOLDS): TransitionKind.NON_DIAGONAL_NON_LINEAR,
-}
-_OPPOSITE = {
-    Verdict.HOLDS: Verdict.FAILS,
-    Verdict.FAILS: Verdict.HOLDS,
-    Verdict.INCONCLUSIVE: Verdict.INCONCLUSIVE,
 }
 _MEANINGS = {
     TransitionKind.DIAGONAL_LINEAR: (
@@ -99,7 +89,7 @@ class LayerKind:
     @property
     def kind(self) -> TransitionKind:
         """Diagonal or not, linear or not; undetermined if either is."""
-        return TransitionKind.of(self.non_diagonal, self.non_linear)
+        return _KINDS.get((self.non_diagonal, self.non_linear), TransitionKind.UNDETERMINED)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the kind with its two properties and its reason, for JSON."""
@@ -114,7 +104,10 @@ class LayerKind:
 
 def anywhere(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of "at least one of them": holds if one holds, fails if every one fails."""
-    return _OPPOSITE[combine([_OPPOSITE[verdict] for verdict in verdicts])]
+    for verdict in (Verdict.HOLDS, Verdict.INCONCLUSIVE):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.FAILS if verdicts else Verdict.INCONCLUSIVE
 
 
 def layer_kind(
