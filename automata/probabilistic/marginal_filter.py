@@ -6,28 +6,14 @@
 | ``summary``   | m      | ``[variables · values, states]``, zeros and ones; P = m b for the belief b        |
 | ``linear``    | T_y    | T_y m = m N_y, for the tokens y that act on P linearly                            |
 
-N_y is M_σ at an action and D_ρ at a reveal of ρ; S_ρ are the states that show ρ.
+N_y is M_σ at an action and D_ρ at a reveal of ρ. A token *acts* on P if P after it is a function of P before
+it, for all beliefs. By Theorem A of ``docs/belief.md`` an action does iff m N_y vanishes on ker m, and a
+reveal then or if all states that show its value have the same P: with hidden permutations and full reveals
+only, from any start, the marginal filter is exact, and a reveal of one variable does not act on P for n ≥ 3.
 
-**Theorem A (all beliefs).** *(a) P after the action σ is a function of P before it, for all beliefs, iff
-m M_σ vanishes on ker m; it is linear then. (b) P after a reveal of ρ is a function of P before it, for all
-beliefs under which ρ can occur, iff S_ρ holds one state (up to states with the same P), or m D_ρ vanishes on
-ker m.*
-
-``docs/belief.md`` proves it. So with hidden permutations and full reveals only, from any start, the marginal
-filter is exact; a reveal of one variable does not act on P for any n ≥ 3.
-
-This is about all beliefs. Those that can be *reached* are fewer, and a filter on P may exist for them where
-these conditions fail: ``scope`` decides that for small automata, Theorem C (`three_variables_closed`)
-proves it for a family. Even where P is exact it predicts the value of each variable, not of a full reveal.
-
-**Theorem C.** *Let b be a belief over the six arrangements of three values, P its marginals and s(b) = Σ
-sgn(π) b(π). If det P = s(b), then*
-
-    b(π) = (2 Σᵢ P[i, πᵢ] − 1 + sgn(π) det P) / 6 .                                                      (1)
-
-*det P = s(b) holds at a known arrangement and after every reveal of one variable or of all. Each action that
-draws a permutation with det A_σ = E sgn, where A_σ = E Π, keeps it.* A hidden swap is such an action, a
-hidden rotation is not. ``docs/belief.md`` proves it.
+Beliefs that can be *reached* are fewer, and a filter on P may exist for them where these conditions fail:
+``scope`` decides that for small automata, Theorem C (`three_variables_closed`) proves it for a family. Even
+where P is exact it predicts the value of each variable, not of a full reveal.
 """
 
 from collections.abc import Sequence
@@ -246,9 +232,10 @@ _SIGNS = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0])
 
 
 def belief_from_marginals(marginal: ArrayLike) -> FloatArray:
-    """Return b of (1), shape ``[..., 6]``, arrangements in lexicographic order, of P ``[..., 3, 3]``.
+    """Return b, shape ``[..., 6]``, arrangements in lexicographic order, of P ``[..., 3, 3]``.
 
-    Without det P = s(b), (1) is another belief or none. InputError for another shape.
+    b(π) = (2 Σᵢ P[i, πᵢ] − 1 + sgn(π) det P) / 6 holds if det P = s(b) = Σ sgn(π) b(π) (Theorem C); else this
+    is another belief or none. InputError for another shape.
 
     Example:
         >>> half = [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -263,10 +250,10 @@ def belief_from_marginals(marginal: ArrayLike) -> FloatArray:
 
 
 def three_variables_closed(mixture: ArrayLike) -> bool:
-    """Return whether an action on three variables keeps det P = s(b): whether det A_σ = E sgn.
+    """Return whether an action on three variables keeps det P = s(b).
 
-    ``mixture`` holds the probabilities of the six permutations, in lexicographic order, ``[6]``; InputError
-    for another shape.
+    It does iff det E Π = E sgn Π for the permutation matrix Π that it draws. ``mixture`` holds the
+    probabilities of the six permutations, in lexicographic order, ``[6]``; InputError for another shape.
 
     Example:
         A hidden swap, and a hidden rotation:

@@ -1,26 +1,14 @@
 """How fast the mass of a linear filter decays: the conditional entropy rate of what is revealed.
 
-The mass 1ᵀb̃ of the unnormalised belief is the likelihood of the revealed values (Theorem 1). So −E log 1ᵀb̃
-per reveal tends to their conditional entropy rate h given the tokens. These come from a ``TokenSource``; a
-*cycle* is one period of it.
+The mass 1ᵀb̃ of the unnormalised belief is the likelihood of the revealed values. So −E log 1ᵀb̃ per reveal
+tends to their conditional entropy rate h given the tokens, which come from a ``TokenSource``; a *cycle* is
+one period of it. Three ways lead to h: bounds per cycle that close in, with and without the state at the
+beginning (Theorem 2), a series where all reveals are full (Theorem 3), and the mean of −log Pr(value | b)
+over the chain of beliefs where that is finite. ``docs/belief.md`` has statements and proofs.
 
-- *Bounds* (Theorem 2): with X_k, Y_k the tokens and values of cycle k and S₀ ~ π, stationary for the mean
-  transition over a cycle, H(Y_k | Y_{<k}, X_{≤k}, S₀) ≤ h ≤ H(Y_k | Y_{<k}, X_{≤k}) per cycle. The bounds
-  are monotone in k and differ by at most H(π)/k.
-- *Full reveals* (Theorem 3): the rate per reveal is Σ_s π(s) E H(M_w e_s), over the words w of actions
-  between two reveals, with π stationary for E M_w: M_w e_s is the distribution of the next value given the
-  last revealed state s. All reveals have to be full. Tokens have to be independent with period 1, or each
-  cycle to have one reveal, at a fixed place. With several reveals in a cycle this may be false (a test).
-- *Finitely many beliefs*: the cost −log Pr(Y | b) averaged over the chain of beliefs, for every source.
-- Almost surely (Theorem 4): −(1/K) log 1ᵀb̃ tends to h if the mean transition over a cycle is irreducible;
-  else the limit may depend on the class that the hidden state falls into.
-
-``docs/belief.md`` has statements and proofs.
-
-**The worst sequence** is a cycle of beliefs. On a finite chain of beliefs, −log 1ᵀb̃ after a sequence is the
-sum of the costs of its edges. Its largest growth per reveal, over all infinite sequences with values that can
-occur, is the largest ratio of cost to reveals of any cycle: a sequence is cycles and a rest no longer than
-the chain. The maximum is found by Dinkelbach's iteration: for the ratio λ so far, look for a cycle with
+**The worst sequence** is a cycle of beliefs: on a finite chain the largest growth of −log 1ᵀb̃ per reveal is
+the largest ratio of cost to reveals of any cycle, as a sequence is cycles and a rest no longer than the
+chain. The maximum is found by Dinkelbach's iteration: for the ratio λ so far, look for a cycle with
 Σ(cost − λ · reveals) > 0 by longest paths (Bellman and Ford), take its ratio, and repeat until there is none.
 Ratios grow, and cycles are finitely many.
 """

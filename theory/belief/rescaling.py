@@ -1,16 +1,14 @@
 """The gains that a linear RNN may use against the decay, and how far they carry.
 
 Allowed is what stays linear in the state: b̃ ← g(y) N_y b̃, with a gain g > 0 that depends on the
-observation y (the token, and the value at a reveal), not on the past. The direction of b̃, and so every
-prediction after division by 1ᵀb̃, is the same for all gains; what they change is the log-mass
+observation y (the token, and the value at a reveal), not on the past. What gains change is the log-mass
 
-    L_T = Σ_t (log g(y_t) + log Pr(y_t | past)).                                                          (1)
+    L_T = Σ_t (log g(y_t) + log Pr(y_t | past)).
 
-With φ a solution of φ(s) − E_s φ(target) = E_s c for the summand c of (1), L_T = M_T + φ(start) − φ(end),
-where M is a martingale with the increments D(e) = c(e) + φ(target) − φ(source) along an edge e. Let V be E D²
-in the stationary chain. If V = 0, L_T is bounded; otherwise it leaves every interval (Theorem 5). The mean
-time to leave (−a, b) tends to ab/V tokens (Theorem 6). A stable layer cannot rescale at all (Proposition 7),
-and every gain has its adversary (Corollary 8). ``docs/belief.md`` has statements and proofs.
+With φ a solution of φ(s) − E_s φ(target) = E_s c for the summand c, L_T = M_T + φ(start) − φ(end), where M is
+a martingale with the increments D(e) = c(e) + φ(target) − φ(source) along an edge e. V is E D² in the
+stationary chain, and the mean time to leave (−a, b) tends to ab/V tokens. ``docs/belief.md`` has statements
+and proofs.
 """
 
 from dataclasses import dataclass

@@ -3,20 +3,7 @@
 The log-mass falls by h per reveal (``decay``), from 0. So subnormal numbers begin after about −log(smallest
 normal number)/h reveals, and all is 0 after about −log(half the smallest subnormal number)/h, with a spread
 of √(V × length)/h. On hardware that flushes subnormal numbers, as GPUs' matrix units may, the first of
-these lengths is the last.
-
-| format   | smallest normal | rounds to 0 below | unit roundoff |
-|----------|-----------------|-------------------|---------------|
-| float64  | 2⁻¹⁰²²          | 2⁻¹⁰⁷⁵            | 2⁻⁵³          |
-| float32  | 2⁻¹²⁶           | 2⁻¹⁵⁰             | 2⁻²⁴          |
-| bfloat16 | 2⁻¹²⁶           | 2⁻¹³⁴             | 2⁻⁸           |
-| float16  | 2⁻¹⁴            | 2⁻²⁵              | 2⁻¹¹          |
-
-Sums and products of non-negative numbers do not cancel, so that each token adds a few unit roundoffs to the
-relative error, on which predictions rest. For filters that forget, accuracy is kept down to the normal
-numbers; otherwise relative errors add up, to a few T·2⁻⁸ at most after T tokens in bfloat16, and the belief
-may be off long before. Among subnormal numbers accuracy is lost. bfloat16 has the range of float32, and an
-error of a few 2⁻⁸ from the beginning.
+these lengths is the last. ``docs/belief.md`` says how accurate the filter is until then.
 """
 
 from dataclasses import dataclass

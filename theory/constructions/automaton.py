@@ -39,15 +39,12 @@ def ssm_of_automaton(
     which one dimension is enough. Inputs are token numbers ``[B, L]``; ``decode_states`` reads the
     states.
 
-    *Exact for every length.* From a code, every number that is met is an integer times λ with at most 8
-    significant bits (one-hot, λ ≥ 2⁻⁷) or 24 (number). So no operation rounds, and one step from c(q) is
-    c(δ(q, x)) to the last bit. There are finitely many (q, x); the rest is induction.
+    *Exact for every length*, as no operation rounds (Proposition 6 of ``docs/what_can_be_tracked.md``).
 
     *Sweeps.* h_t − c(δ(q(z_t), x_t)) = λ (h_{t−1} − c(q(z_t))) in any sweep. If codes are at most D apart
     in each entry, the right-hand side stays below λ D/(1 − λ), which is less than 1/2 for λ ≤ 1/4
     (one-hot, D = 1) and λ ≤ 1/(2n) (number, D = n − 1). Then h_t decodes to what was written at t, and a
-    sweep is one step of Jacobi iteration on the
-    automaton.
+    sweep is one step of Jacobi iteration on the automaton.
 
     InputError if the table holds something that is no state, the initial state is none, the decay is not such
     a power of two, or the type is too narrow.

@@ -1,15 +1,10 @@
 """Words that every linear recurrence of a class must confuse, whatever its parameters.
 
-For one layer h ← λ(x) h + u(x), entry by entry, on words of tokens x:
-
-- On x x x … the map h ↦ λ h + u is monotone if λ is real. In any arithmetic whose rounding is monotone, and
-  which has finitely many numbers, its orbit ends in one number (λ ≥ 0) or in two that alternate (λ < 0).
-  Numbers are values here, +0 and −0 are one: with λ = u = −0.0 the sign of zero alternates.
-- Whatever complex λ and u are, after g k wⁿ and k g wⁿ the states differ by
-  λ_wⁿ ((λ_k − 1) u_g − (λ_g − 1) u_k), with λ_w the product of λ over w: factors commute, so what the order
-  of g and k leaves fades or is never there.
-
-``docs/what_can_be_tracked.md`` draws the conclusions. Numbers may be floats, complex, fractions or symbols.
+For one layer h ← λ(x) h + u(x), entry by entry, on words of tokens x: with real λ, in any arithmetic of
+finitely many numbers whose rounding is monotone, x x x … ends in one state or in two that alternate; with
+complex λ, the states after g k wⁿ and k g wⁿ differ by what fades or is never there, since factors commute.
+``docs/what_can_be_tracked.md`` has statements and proofs. Numbers may be floats, complex, fractions or
+symbols; +0.0 and −0.0 are one.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -83,6 +78,8 @@ def commutator_gap(
     drives: Mapping[str, Any],
 ) -> Any:
     """Return by how much the states after g k wⁿ and k g wⁿ differ, which no initial state changes.
+
+    It is λ_wⁿ ((λ_k − 1) u_g − (λ_g − 1) u_k), with λ_w the product of λ over w.
 
     Example:
         >>> from fractions import Fraction
