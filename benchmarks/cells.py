@@ -14,6 +14,7 @@ from benchmarks.frame import Benchmark, Case, Contender, Headline, require_close
 from implicit.cells import AttentionCell, DeltaNetCell, GatedDeltaNetCell, GatedDeltaProductCell
 from implicit.cells.delta_rule import DeltaRuleCell
 from implicit.cells.interface import Cell
+from implicit.ops.delta_rule import delta_rule_reference
 
 SIZES: tuple[dict[str, int], ...] = (
     {"batch": 64, "length": 32, "d_model": 32, "heads": 4, "head_size": 16},
@@ -57,7 +58,8 @@ def cells(sizes: dict[str, int]) -> dict[str, dict[str, tuple[nn.Module, Run]]]:
     for name, cell_class in DELTA_CELLS.items():
         arguments: dict[str, Any] = {"heads": heads, "key_size": size, "value_size": size}
         cell = cell_class(d_model, **arguments, negative_eigenvalues=True)
-        loop = cell_class(d_model, **arguments, negative_eigenvalues=True, backend="reference")
+        loop = cell_class(d_model, **arguments, negative_eigenvalues=True)
+        loop.scan = delta_rule_reference
         loop.load_state_dict(cell.state_dict())
         forms[name] = {"chunked": (cell, from_rest(cell)), "reference": (loop, from_rest(loop))}
         if isinstance(cell, GatedDeltaNetCell):

@@ -19,6 +19,7 @@ gate and decay nothing in a cell without them. The papers read the memory with q
 factor is in the ε of the norm that follows, which undoes all of it but that.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -89,15 +90,14 @@ class DeltaRuleCell(Cell):
         d_conv: int = 4,
         negative_eigenvalues: bool = False,
         householder_steps: int = 1,
-        backend: str = "chunked",
     ) -> None:
         super().__init__()
         check_at_least_one(d_model=d_model, heads=heads, key_size=key_size, value_size=value_size)
         check_at_least_one(d_conv=d_conv, householder_steps=householder_steps)
         self.heads, self.key_size, self.value_size = heads, key_size, value_size
         self.householder_steps = householder_steps
+        self.scan: Callable[..., tuple[Tensor, Tensor]] = delta_rule
         self.largest_beta = 2.0 if negative_eigenvalues else 1.0
-        self.backend = backend
         keys, values = heads * key_size, heads * value_size
         self.channel_sizes = [keys * (1 + householder_steps), values * householder_steps]
         self.projection_sizes = [
@@ -129,7 +129,7 @@ class DeltaRuleCell(Cell):
         channels, window = self.convolution(parts.channels, state["conv"], mask)
         q, k, v = self.queries_keys_values(channels)
         beta, log_decay = self.strengths(parts, mask)
-        y, memory = delta_rule(q, k, v, beta, log_decay, state["memory"], self.backend)
+        y, memory = self.scan(q, k, v, beta, log_decay, state["memory"])
         return self._output(y, parts.gate), {"conv": window, "memory": memory}
 
     def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
@@ -239,13 +239,6 @@ class GatedDeltaNetCell(DeltaRuleCell):
     """S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, read with q_t, normalised and gated.
 
     Takes the arguments of `DeltaRuleCell`. Source: Yang et al. 2024, arXiv 2412.06464.
-
-    Example:
-        >>> import torch
-        >>> cell = GatedDeltaNetCell(8, heads=2, key_size=4, value_size=4)
-        >>> outputs, state = cell(torch.ones(3, 5, 8), cell.init_state(3))
-        >>> outputs.shape, state["memory"].shape
-        (torch.Size([3, 5, 8]), torch.Size([3, 2, 4, 4]))
     """
 
     sizes_class = DeltaNetSizes
@@ -256,13 +249,6 @@ class GatedDeltaProductCell(DeltaRuleCell):
     """For each token α, then n times S ← (I − β k kᵀ) S + β k vᵀ, then the reading with q.
 
     Takes the arguments of `DeltaRuleCell`; two steps by default. Source: Siems et al. 2025, arXiv 2502.10297.
-
-    Example:
-        >>> import torch
-        >>> cell = GatedDeltaProductCell(8, heads=2, key_size=4, value_size=4, householder_steps=3)
-        >>> outputs, state = cell(torch.ones(3, 5, 8), cell.init_state(3))
-        >>> outputs.shape, state["memory"].shape
-        (torch.Size([3, 5, 8]), torch.Size([3, 2, 4, 4]))
     """
 
     sizes_class = GatedDeltaProductSizes
@@ -277,10 +263,9 @@ class GatedDeltaProductCell(DeltaRuleCell):
         d_conv: int = 4,
         negative_eigenvalues: bool = False,
         householder_steps: int = 2,
-        backend: str = "chunked",
     ) -> None:
         super().__init__(
-            d_model, heads, key_size, value_size, d_conv, negative_eigenvalues, householder_steps, backend
+            d_model, heads, key_size, value_size, d_conv, negative_eigenvalues, householder_steps
         )
 
 

@@ -1,4 +1,4 @@
-"""The gated delta rule as matrix products over chunks of the sequence: the CPU path.
+"""The gated delta rule as matrix products over chunks of the sequence.
 
 With S the memory before a chunk, g_i the sum of the log decays up to and with step i, and u_i what step i
 adds at its key:
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
+from implicit.ops.backends import check_shapes, floating_device
 from implicit.ops.delta_rule.reference import delta_rule_reference
 from implicit.ops.hand_written_passes import Arguments, not_finite_sequences, op_with_passes
 
@@ -88,7 +89,7 @@ CHUNK_SIZE = 32
 
 
 @in_full_precision
-def delta_rule_chunked(
+def delta_rule(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -97,22 +98,36 @@ def delta_rule_chunked(
     initial_state: Tensor | None = None,
     chunk_size: int = CHUNK_SIZE,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `delta_rule_reference` computes, with its arguments, a chunk of steps at a time.
+    """Run S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, y_t = S_tᵀ q_t, a chunk of steps at a time.
 
     Half-precision inputs are accumulated in float32, and the state stays so; the outputs come back in the
-    dtype of ``v``. It is differentiable to any order and in forward mode. ``chunk_size`` is rounded up to
-    whole tokens, and the last chunk may be shorter; log decays have to be finite. InputError for a chunk size
-    below 1.
+    dtype of ``v``. It is differentiable to any order and in forward mode. InputError for an empty batch or
+    sequence, tensors on several devices or not floating, shapes that do not fit, or a chunk size below 1.
+
+    Args:
+        q: queries, ``[batch, length, heads, d_k]``.
+        k: keys, ``[batch, n · length, heads, d_k]`` for n steps per token; the token reads after the last.
+        v: values, ``[batch, n · length, heads, d_v]``.
+        beta: strengths of writing, ``[batch, n · length, heads]``.
+        log_decay: logarithms of the decays, finite, shaped like ``beta``; no decay if None.
+        initial_state: memory before the first token, ``[batch, heads, d_k, d_v]``; zero if None.
+        chunk_size: rounded up to whole tokens; the last chunk may be shorter.
+
+    Returns:
+        The outputs, ``[batch, length, heads, d_v]``, and the memory after the last token.
 
     Example:
-        >>> key = torch.ones(1, 2, 1, 1)
-        >>> v = torch.tensor([3.0, 5.0]).view(1, 2, 1, 1)
-        >>> y, state = delta_rule_chunked(key, key, v, torch.ones(1, 2, 1), chunk_size=1)
-        >>> y.flatten().tolist(), state.item()
-        ([3.0, 5.0], 5.0)
+        >>> q, v, beta = torch.ones(1, 2, 4, 8), torch.ones(1, 2, 4, 3), torch.ones(1, 2, 4)
+        >>> y, state = delta_rule(q, q, v, beta)
+        >>> y.shape, state.shape
+        (torch.Size([1, 2, 4, 3]), torch.Size([1, 4, 8, 3]))
     """
     if chunk_size < 1:
         raise InputError(f"chunk_size is {chunk_size}; give at least 1")
+    _check_shapes(q, k, v, beta, log_decay, initial_state)
+    floating_device(
+        {"q": q, "k": k, "v": v, "beta": beta, "log_decay": log_decay, "initial_state": initial_state}
+    )
     dtype = v.dtype
     given: tuple[Any, ...] = (q, k, v, beta, log_decay, initial_state)
     batch, length, heads = q.shape[:3]
@@ -143,6 +158,29 @@ def delta_rule_chunked(
             for whole, part in zip((y, state), own, strict=True)
         )
     return y, state
+
+
+def _check_shapes(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, initial_state: Tensor | None
+) -> None:
+    for name, tensor in {"q": q, "k": k, "v": v}.items():
+        if tensor.ndim != 4 or 0 in tensor.shape:
+            raise InputError(
+                f"{name} has shape {tuple(tensor.shape)}; give it as [batch, length, heads, features], "
+                "at least 1 of each"
+            )
+    batch, length, heads, d_k = q.shape
+    steps, d_v = k.shape[1], v.shape[3]
+    if steps % length:
+        raise InputError(f"k has {steps} steps for {length} tokens of q; make it a multiple of that")
+    expected = {
+        "k": (k, (batch, steps, heads, d_k)),
+        "v": (v, (batch, steps, heads, d_v)),
+        "beta": (beta, (batch, steps, heads)),
+        "log_decay": (log_decay, (batch, steps, heads)),
+        "initial_state": (initial_state, (batch, heads, d_k, d_v)),
+    }
+    check_shapes(expected, "q, k and v")
 
 
 def rows(tensor: Tensor) -> Tensor:

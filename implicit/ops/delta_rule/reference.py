@@ -23,7 +23,7 @@ def delta_rule_reference(
 ) -> tuple[Tensor, Tensor]:
     """Run S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, y_t = S_tᵀ q_t, step by step.
 
-    This is the definition that the other form is tested against, in any floating dtype and differentiable to
+    This is the definition that `delta_rule` is tested against, in any floating dtype and differentiable to
     any order. Arguments and results are those of `delta_rule`.
 
     Example:

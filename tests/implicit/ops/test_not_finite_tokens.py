@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from implicit.ops.delta_rule.chunked import delta_rule_chunked
+from implicit.ops.delta_rule.chunked import delta_rule
 from implicit.ops.delta_rule.reference import delta_rule_reference
 from implicit.ops.ssd import ssd, ssd_chunked, ssd_reference
 from tests.implicit.ops.mamba2_mixer.test_mixer import by_definition, by_kernels, draw
@@ -131,7 +131,7 @@ def test_chunks_are_causal(scan: str, value: float, part: int) -> None:
         inputs = [vectors[0], numbers, *vectors[1:]]
     else:
         inputs = [*vectors, numbers.clamp(max=1)]
-        chunked, reference = delta_rule_chunked, delta_rule_reference
+        chunked, reference = delta_rule, delta_rule_reference
     inputs[part][1, 37].view(-1)[2] = value
     if scan == "ssd":
         inputs.insert(2, -torch.linspace(0.1, 2, HEADS, dtype=torch.float64))

@@ -1,6 +1,5 @@
 """The gated delta rule: the definition against explicit matrices, the chunked form against the definition."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,10 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.ops.delta_rule import delta_rule, delta_rule_chunked, delta_rule_reference, delta_rule_states
+from implicit.ops.delta_rule import delta_rule, delta_rule_reference, delta_rule_states
 from tests.implicit.ops.conftest import with_gradients
 
-BACKENDS = ("reference", "chunked")
+FORMS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "reference": delta_rule_reference,
+    "chunked": delta_rule,
+}
 
 
 class Arguments(NamedTuple):
@@ -83,29 +85,29 @@ def close(result: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-10)
 
 
-def gradients(arguments: Arguments, backend: str) -> dict[str, Tensor]:
+def gradients(arguments: Arguments, form: str) -> dict[str, Tensor]:
     leaves = Arguments(*(None if a is None else a.clone().requires_grad_() for a in arguments))  # type: ignore[arg-type]
     present = {name: leaf for name, leaf in leaves._asdict().items() if leaf is not None}
-    found = with_gradients(delta_rule(*leaves, backend=backend), list(present.values()))
+    found = with_gradients(FORMS[form](*leaves), list(present.values()))
     return dict(zip(present, found[2:], strict=True))
 
 
-# Every length with one, two or three steps per token, and both backends with and without a decay.
+# Every length with one, two or three steps per token, and both forms with and without a decay.
 @pytest.mark.parametrize(("length", "steps_per_token"), [(1, 1), (63, 2), (64, 3), (65, 1), (130, 2), (7, 3)])
 @pytest.mark.parametrize("gated", [False, True], ids=["no-decay", "decay"])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("form", FORMS)
 def test_equals_the_recurrence_with_explicit_matrices(
-    backend: str, length: int, steps_per_token: int, gated: bool
+    form: str, length: int, steps_per_token: int, gated: bool
 ) -> None:
     arguments = random_arguments(length, steps_per_token=steps_per_token, gated=gated)
     _, k, v, beta, log_decay, initial_state = arguments
-    y, state = delta_rule(*arguments, backend=backend)
+    y, state = FORMS[form](*arguments)
     expected, states = dense(arguments)
     close(y, expected)
     close(state, states[:, -1])
     close(delta_rule_states(k, v, beta, initial_state, log_decay, steps_per_token), states)
     nothing = torch.zeros_like(initial_state)
-    y, state = delta_rule(*arguments[:5], backend=backend)
+    y, state = FORMS[form](*arguments[:5])
     expected, states = dense(arguments._replace(initial_state=nothing))
     close(y, expected)
     close(state, states[:, -1])
@@ -116,9 +118,7 @@ def test_the_chunk_size_does_not_matter(steps_per_token: int) -> None:
     arguments = random_arguments(65, steps_per_token=steps_per_token)
     expected = delta_rule_reference(*arguments)
     for chunk_size in (1, 2, 7, 64, 65, 1000):
-        for result, reference in zip(
-            delta_rule_chunked(*arguments, chunk_size=chunk_size), expected, strict=True
-        ):
+        for result, reference in zip(delta_rule(*arguments, chunk_size=chunk_size), expected, strict=True):
             close(result, reference)
 
 
@@ -140,24 +140,23 @@ def test_all_gradients_of_chunked_equal_those_of_the_reference(
 @pytest.mark.filterwarnings(
     "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
 )
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("steps_per_token", [1, 2])
-def test_first_and_second_derivatives_by_finite_differences(backend: str, steps_per_token: int) -> None:
+def test_first_and_second_derivatives_by_finite_differences(form: str, steps_per_token: int) -> None:
     arguments = random_arguments(3, steps_per_token=steps_per_token, batch=1, heads=1, d_k=2, d_v=2)
     leaves = tuple(a.requires_grad_() for a in arguments if a is not None)
 
-    run = functools.partial(delta_rule, backend=backend)
+    run = FORMS[form]
     assert torch.autograd.gradcheck(run, leaves, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(run, leaves)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_it_can_be_mapped_over_a_batch(backend: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_it_can_be_mapped_over_a_batch(form: str) -> None:
     arguments = random_arguments(5)
 
     def alone(*tensors: Tensor) -> tuple[Tensor, ...]:
-        run = functools.partial(delta_rule, backend=backend)
-        return tuple(result[0] for result in run(*(tensor[None] for tensor in tensors)))
+        return tuple(result[0] for result in FORMS[form](*(tensor[None] for tensor in tensors)))
 
     of_all = torch.func.vmap(alone)(*(tensor for tensor in arguments if tensor is not None))
     for result, expected in zip(of_all, delta_rule(*arguments), strict=True):
@@ -173,7 +172,7 @@ def test_float32_stays_near_the_exact_result_also_behind_a_reset(decay: float | 
         log_decay[:, 20] = decay
         arguments = arguments._replace(log_decay=log_decay)
     exact = Arguments(*(None if a is None else a.double() for a in arguments))  # type: ignore[arg-type]
-    y, state = delta_rule_chunked(*arguments)
+    y, state = delta_rule(*arguments)
     expected, states = dense(exact)
     # float32: sums of 64 terms; decays summed in float32 would be wrong by 1e-3 after exp(-1e4).
     torch.testing.assert_close(y.double(), expected, rtol=2e-5, atol=2e-5)
@@ -198,22 +197,20 @@ def test_refuses_what_does_not_fit(change: Callable[[Arguments], Arguments], mes
         delta_rule(*change(random_arguments()))
 
 
-def test_refuses_an_unknown_backend_and_an_empty_chunk() -> None:
-    with pytest.raises(InputError, match="did you mean 'chunked'"):
-        delta_rule(*random_arguments(), backend="chunk")
+def test_refuses_an_empty_chunk() -> None:
     with pytest.raises(InputError, match="chunk_size is 0"):
-        delta_rule_chunked(*random_arguments(), chunk_size=0)
+        delta_rule(*random_arguments(), chunk_size=0)
 
 
 @pytest.mark.parametrize("steps_per_token", [1, 2])
 def test_the_gradient_of_decays_that_erase_the_memory_is_not_rounding(steps_per_token: int) -> None:
     """Across such a step lies e^-200, whatever float32 makes of the sums on either side."""
 
-    def gradient(dtype: torch.dtype, backend: str) -> Tensor:
+    def gradient(dtype: torch.dtype, form: str) -> Tensor:
         given = random_arguments(24, steps_per_token=steps_per_token, dtype=dtype)
         assert given.log_decay is not None
         given.log_decay[:, 10] = -200.0
-        y, _ = delta_rule(*given._replace(log_decay=given.log_decay.requires_grad_()), backend)
+        y, _ = FORMS[form](*given._replace(log_decay=given.log_decay.requires_grad_()))
         return torch.autograd.grad(y.square().sum(), given.log_decay)[0].double()
 
     exact = gradient(torch.float64, "reference")
