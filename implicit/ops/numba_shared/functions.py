@@ -27,19 +27,25 @@ _DLN2_HIGH, _DLN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
 _DLOW, _DHIGH = -708.0, 710.0
 
 
+def by_type(written):
+    """Return a function for kernels, which ``written`` makes of the types of its arguments."""
+
+    def called(*arguments):
+        raise NotImplementedError
+
+    overload(called)(written)
+    return called
+
+
 @ordered_inner
 def _reduced(x, n, high, low):
     """Return x − n ln 2 in this order; in another, the two parts of ln 2 would be joined."""
     return (x - n * high) - n * low
 
 
+@by_type
 def exp(x):
     """e^x to less than 2 ulp; the least normal number where it is less, and early infinite by a half."""
-    raise NotImplementedError
-
-
-@overload(exp)
-def _exp(x):
     if x == types.float32:
 
         def single(x):
@@ -84,58 +90,38 @@ def _kind(x):
     return np.float32 if x == types.float32 else np.float64
 
 
+@by_type
 def sigmoid(x):
     """1 / (1 + e^(−x))."""
-    raise NotImplementedError
-
-
-@overload(sigmoid)
-def _sigmoid(x):
     one = _kind(x)(1)
     return lambda x: one / (one + exp(-x))
 
 
+@by_type
 def softplus(x):
     """log(1 + e^x), and x above 20, as PyTorch has it."""
-    raise NotImplementedError
-
-
-@overload(softplus)
-def _softplus(x):
     kind = _kind(x)
     most = kind(20)
     return lambda x: x if x > most else kind(math.log1p(kind(math.exp(x))))
 
 
+@by_type
 def zero_like(array):
     """0 of the element type of an array."""
-    raise NotImplementedError
-
-
-@overload(zero_like)
-def _zero_like(array):
     zero = _kind(array.dtype)(0)
     return lambda array: zero
 
 
+@by_type
 def one_like(array):
     """1 of the element type of an array."""
-    raise NotImplementedError
-
-
-@overload(one_like)
-def _one_like(array):
     one = _kind(array.dtype)(1)
     return lambda array: one
 
 
+@by_type
 def norm_factor(squares, count, epsilon):
     """(mean of so many squares + ε)^(−1/2); NaN where they overflow, as in `implicit.ops.norm_factor`."""
-    raise NotImplementedError
-
-
-@overload(norm_factor)
-def _norm_factor(squares, count, epsilon):
     kind = _kind(squares)
     one, infinite, none = kind(1), kind(np.inf), kind(np.nan)
     return lambda squares, count, epsilon: (
@@ -143,13 +129,9 @@ def _norm_factor(squares, count, epsilon):
     )
 
 
+@by_type
 def silu_slope(x):
     """The derivative of x sigmoid(x)."""
-    raise NotImplementedError
-
-
-@overload(silu_slope)
-def _silu_slope(x):
     one = _kind(x)(1)
 
     def slope(x):
