@@ -1,7 +1,7 @@
 """The choice among the backends of an op: one mechanism for all ops, each of which declares its table.
 
-An op describes a call by a request (device, element types, sizes). A requirement of a backend is a function
-of a request that returns None where it is met, and else one sentence with the remedy.
+An op describes a call by a request: the type of its ``device``, element types, sizes. A requirement of a
+backend is a function of a request that returns None where it is met, and else one sentence with the remedy.
 """
 
 import functools
@@ -10,21 +10,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from automata.errors import InputError, unknown_name
-
-
-class Request(Protocol):
-    """The properties of a call that decide which backend can run it; each op adds those of its own."""
-
-    @property
-    def device(self) -> str:
-        """Type of the device that holds the tensors, such as ``"cpu"`` or ``"cuda"``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -191,7 +182,7 @@ def later(module: str, name: str) -> Callable[..., Any]:
 
 AUTO = "auto"
 
-R = TypeVar("R", bound=Request)
+R = TypeVar("R", bound=Any)
 Run = TypeVar("Run")
 
 
@@ -204,7 +195,8 @@ class Backend(Generic[R, Run]):
 
     def refusal(self, request: R) -> str | None:
         """Return why it cannot run a request, and the remedy; None if it can."""
-        return first_refusal(self.requirements, request)
+        answers = (requirement(request) for requirement in self.requirements)
+        return next((refusal for refusal in answers if refusal is not None), None)
 
 
 class Preference(NamedTuple):
@@ -284,13 +276,6 @@ class Backends(Mapping[str, Backend[R, Run]]):
             where = "a GPU" if request.device == "cuda" else "a CPU"
             return Preference(name, f"{self.subject} are on {where}, {reason}")
         return Preference(self.elsewhere.name, f"{name} cannot run this: {refusal}")
-
-
-def first_refusal(requirements: tuple[Callable[[R], str | None], ...], request: R) -> str | None:
-    """Return the sentence of the first requirement that is not met; None if all are."""
-    return next(
-        (refusal for requirement in requirements if (refusal := requirement(request)) is not None), None
-    )
 
 
 def default_device() -> str:

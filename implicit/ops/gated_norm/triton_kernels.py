@@ -23,6 +23,8 @@ from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes
 from implicit.ops.triton_shared.device import load_rows, silu, silu_derivative, store_rows
 from implicit.ops.triton_shared.launch import Launch, Tiles, matrix, strided_rows
 
+ENTRIES_A_WARP = 32 * 8
+"""Entries of a tile that a warp holds."""
 RUNS = 1024
 """Most runs of tokens that the backward pass sums by themselves: a few programs for each multiprocessor."""
 
@@ -150,11 +152,11 @@ def gated_norm_gradient_kernel(
     tl.store(weight_sums + run * width + feature, tl.sum(scale_sums, 0), mask=inside)
 
 
-def tiles(features: int, *, entries_a_thread: int = 8) -> Tiles:
+def tiles(features: int) -> Tiles:
     """Return the tile sizes for groups of so many features: whole groups, several tokens of small ones."""
     block = triton.next_power_of_2(features)
-    tokens = max(1, 32 * entries_a_thread // block)
-    return Tiles(tokens, block, min(16, max(1, tokens * block // (32 * entries_a_thread))))
+    tokens = max(1, ENTRIES_A_WARP // block)
+    return Tiles(tokens, block, min(16, max(1, tokens * block // ENTRIES_A_WARP)))
 
 
 def forward(
@@ -162,7 +164,8 @@ def forward(
 ) -> tuple[Launch, Tensor]:
     """Plan the forward pass of `gated_norm`; return the launch and the output that it fills."""
     inputs = (y, x, D, gate, weight)
-    output = y.new_empty(gate.shape, dtype=_common_dtype(inputs))
+    dtype = functools.reduce(torch.promote_types, (part.dtype for part in inputs))
+    output = y.new_empty(gate.shape, dtype=dtype)
     features = weight.numel() // groups
     tile = tiles(features)
     tokens = y.numel() // weight.numel()
@@ -170,12 +173,7 @@ def forward(
         gated_norm_kernel,
         triton.cdiv(tokens, tile.rows) * groups,
         {**_arguments(inputs), "output": output, "tokens": tokens, "epsilon": epsilon},
-        {
-            "GROUPS": groups,
-            "FEATURES": features,
-            "HEAD_SIZE": y.shape[-1],
-            **tile.constants("TOKENS", "FEATURES"),
-        },
+        _constants(y, groups, features, tile),
         tile,
     )
     return launch, output
@@ -213,12 +211,7 @@ def backward(
             "tiles_a_run": tiles_a_run,
             "epsilon": epsilon,
         },
-        {
-            "GROUPS": groups,
-            "FEATURES": features,
-            "HEAD_SIZE": y.shape[-1],
-            **tile.constants("TOKENS", "FEATURES"),
-        },
+        _constants(y, groups, features, tile),
         tile,
     )
     return launch, y_gradient, x_gradient, gate_gradient, D_sums, weight_sums
@@ -231,12 +224,9 @@ def _arguments(inputs: Sequence[Tensor]) -> dict[str, Tensor | int]:
     return {**rows, "D": D.contiguous(), "weight": weight.contiguous()}
 
 
-def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
-    """The dtype that PyTorch promotes tensors of these to."""
-    dtype = tensors[0].dtype
-    for tensor in tensors[1:]:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
+def _constants(y: Tensor, groups: int, features: int, tile: Tiles) -> dict[str, int]:
+    sizes = {"GROUPS": groups, "FEATURES": features, "HEAD_SIZE": y.shape[-1]}
+    return {**sizes, **tile.constants("TOKENS", "FEATURES")}
 
 
 @functools.cache

@@ -89,10 +89,7 @@ def _composed(convolve: Convolve, scan: Scan, normalise: Normalise) -> Op:
     return mixer
 
 
-Request = TensorsRequest
-
-
-BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
+BACKENDS: Backends[TensorsRequest, Callable[[int, float], Op]] = Backends(
     {
         "ops": Backend(one_by_one),
         "numba": Backend(
@@ -163,7 +160,7 @@ def mamba2_mixer(
     given = MixerTensors(projected, window, taps, bias, dt_bias, A, D, weight, state, mask)
     _check_shapes(given)
     tensors = {name: tensor for name, tensor in given._asdict().items() if name != "real"}
-    op = BACKENDS[BACKENDS.choose(Request.of(tensors), backend)].run(norm_groups, epsilon)
+    op = BACKENDS[BACKENDS.choose(TensorsRequest.of(tensors), backend)].run(norm_groups, epsilon)
     outputs, after = op(*given._replace(real=None if mask is None else mask.to(projected.dtype)))
     return outputs, after
 

@@ -1,5 +1,6 @@
 """The self-map of stacked Mamba-2 layers as plain tensors: what the fused sequential solve reads."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -24,6 +25,20 @@ class Walk(NamedTuple):
     states: Tensor
 
 
+def check_tensors(
+    expected: Mapping[str, tuple[Tensor, Sequence[int], torch.dtype]], given: str, out_proj: Tensor
+) -> None:
+    """Refuse tensors, by name, of another shape or dtype than expected, or on another device."""
+    for name, (tensor, shape, dtype) in expected.items():
+        check_shapes({name: (tensor, shape)}, given)
+        if tensor.dtype != dtype:
+            raise InputError(f"{name} is {tensor.dtype}; cast it to {dtype}, which goes with out_proj")
+        if tensor.device != out_proj.device:
+            raise InputError(
+                f"{name} is on {tensor.device} and out_proj on {out_proj.device}; move both to one device"
+            )
+
+
 @dataclass(frozen=True)
 class SelfMap:
     """Φ as weights: z ← norm(z + mixer(norm(z), injection)), through all layers.
@@ -46,17 +61,6 @@ class SelfMap:
         groups: groups that share B and C, and are normalised by themselves.
         residual: whether a layer adds its input.
         epsilon: ε of every norm.
-
-    Example:
-        >>> import torch
-        >>> self_map = SelfMap(
-        ...     mixer_norm=torch.ones(1, 8), in_proj=torch.zeros(1, 46, 8), conv_weight=torch.zeros(1, 26, 4),
-        ...     conv_bias=torch.zeros(1, 26), dt_bias=torch.zeros(1, 4), A_log=torch.zeros(1, 4),
-        ...     D=torch.ones(1, 4), gate_norm=torch.ones(1, 16), out_proj=torch.zeros(1, 8, 16),
-        ...     latent_norm=torch.ones(8), groups=1,
-        ... )
-        >>> self_map.d_state, self_map.head_size, self_map.layers
-        (5, 4, 1)
     """
 
     mixer_norm: Tensor
@@ -98,18 +102,8 @@ class SelfMap:
             "out_proj": (layers, self.d_model, self.d_inner),
             "latent_norm": (self.d_model,),
         }
-        for name, shape in expected.items():
-            tensor = getattr(self, name)
-            check_shapes({name: (tensor, shape)}, "out_proj and D")
-            if tensor.dtype != self.dtype:
-                raise InputError(
-                    f"{name} is {tensor.dtype} and out_proj {self.dtype}; cast them to one dtype"
-                )
-            if tensor.device != self.out_proj.device:
-                raise InputError(
-                    f"{name} is on {tensor.device} and out_proj on {self.out_proj.device}; "
-                    "move both to one device"
-                )
+        given = {name: (getattr(self, name), shape, self.dtype) for name, shape in expected.items()}
+        check_tensors(given, "out_proj and D", self.out_proj)
 
     @property
     def weights(self) -> dict[str, Tensor]:

@@ -19,15 +19,13 @@ from implicit.ops.backends import (
     Explanation,
     Preference,
     at_most,
-    check_shapes,
     default_device,
     element_types,
-    first_refusal,
     on_device,
     on_gpu_or_interpreted,
 )
 from implicit.ops.hand_written_passes import is_transformed
-from implicit.ops.sequential_solve.self_map import SelfMap, Walk
+from implicit.ops.sequential_solve.self_map import SelfMap, Walk, check_tensors
 
 LARGEST = 4096
 """Largest d_model and d_state: a program holds a whole vector of either in registers."""
@@ -101,10 +99,13 @@ TRITON_REQUIREMENTS = (
     _no_padding,
     on_gpu_or_interpreted("the weights"),
 )
-REQUIREMENTS = {"numba": NUMBA_REQUIREMENTS, "triton": TRITON_REQUIREMENTS}
+KERNELS: dict[str, Backend[Request, None]] = {
+    "numba": Backend(None, NUMBA_REQUIREMENTS),
+    "triton": Backend(None, TRITON_REQUIREMENTS),
+}
 # `implicit.modes` runs them: it holds the loop, and calls `sequential_solve` for a kernel.
 BACKENDS: Backends[Request, None] = Backends(
-    {"loop": Backend(None), **{name: Backend(None, found) for name, found in REQUIREMENTS.items()}},
+    {"loop": Backend(None), **KERNELS},
     on_gpu=Preference("triton", "where the loop makes dozens of launches per iteration"),
     on_cpu=Preference("numba", "where a loop over small tensors is mostly calls"),
     elsewhere=Preference("loop", "for which there is no kernel"),
@@ -194,21 +195,18 @@ def sequential_solve(
     _check(self_map, injections, start, windows, states, mask)
     tensors = [*self_map.weights.values(), injections, start, windows, states]
     wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if backend not in (AUTO, *REQUIREMENTS):
-        raise unknown_name("backend", backend, [AUTO, *REQUIREMENTS])
+    if backend not in (AUTO, *KERNELS):
+        raise unknown_name("backend", backend, [AUTO, *KERNELS])
     chosen = ("numba" if start.device.type == "cpu" else "triton") if backend == AUTO else backend
-    refusal = first_refusal(
-        REQUIREMENTS[chosen],
-        Request(
-            start.device.type,
-            self_map.dtype,
-            self_map.d_model,
-            self_map.d_state,
-            differentiated=wants_gradient or is_transformed(tensors),
-            padded=mask is not None,
-        ),
+    request = Request(
+        start.device.type,
+        self_map.dtype,
+        self_map.d_model,
+        self_map.d_state,
+        differentiated=wants_gradient or is_transformed(tensors),
+        padded=mask is not None,
     )
-    if refusal is not None:
+    if (refusal := KERNELS[chosen].refusal(request)) is not None:
         raise InputError(refusal)
     stopping = stopping.resolved_by(states)  # float32 or wider, as what is iterated
     given = self_map, injections, start, windows, states, solver, stopping
@@ -241,12 +239,4 @@ def _check(
     }
     if mask is not None:
         expected["mask"] = (mask, (batch, length), torch.bool)
-    for name, (tensor, shape, dtype) in expected.items():
-        check_shapes({name: (tensor, shape)}, "start and self_map")
-        if tensor.dtype != dtype:
-            raise InputError(f"{name} is {tensor.dtype}; cast it to {dtype}, which goes with the weights")
-        if tensor.device != self_map.out_proj.device:
-            raise InputError(
-                f"{name} is on {tensor.device} and the weights on {self_map.out_proj.device}; "
-                "move both to one device"
-            )
+    check_tensors(expected, "start and self_map", self_map.out_proj)

@@ -32,13 +32,6 @@ def ssd_chunked(
     Half-precision inputs are accumulated in float32, and the state stays so; the outputs come back in the
     dtype of ``x``. The scan is differentiable to any order and in forward mode. The last chunk may be
     shorter. InputError for a chunk size below 1.
-
-    Example:
-        >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)
-        >>> ones = torch.ones(1, 3, 1, 1)
-        >>> y, state = ssd_chunked(x, torch.ones(1, 3, 1), torch.zeros(1), ones, ones, chunk_size=2)
-        >>> y.flatten().tolist(), state.item()
-        ([1.0, 3.0, 6.0], 6.0)
     """
     if chunk_size < 1:
         raise InputError(f"chunk_size is {chunk_size}; give at least 1")

@@ -95,13 +95,6 @@ def rows(tensor: Tensor) -> Tensor:
     """Return a tensor ``[batch, length, ...]`` whose tokens are packed rows; a copy only where they are not.
 
     The batch and the length may have any stride: a slice of a wider projection is taken as it is.
-
-    Example:
-        >>> import torch
-        >>> wide = torch.zeros(2, 5, 12)
-        >>> x = wide[..., :8].unflatten(-1, (4, 2))
-        >>> rows(x) is x, rows(x.mT) is x.mT
-        (True, False)
     """
     packed = tensor[0, 0].is_contiguous()
     return tensor if packed else tensor.contiguous()

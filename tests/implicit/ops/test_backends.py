@@ -16,6 +16,7 @@ from implicit.ops.backends import (
     Backends,
     Preference,
     Requirement,
+    TensorsRequest,
     at_most,
     common_device,
     element_types,
@@ -136,7 +137,7 @@ OPS: dict[str, tuple[Backends[Any, Any], Any]] = {
     ),
     "mamba2_mixer": (
         mamba2_mixer.dispatch.BACKENDS,
-        lambda device: mamba2_mixer.dispatch.Request(device, FLOAT32),
+        lambda device: TensorsRequest(device, FLOAT32),
     ),
     "sequential_solve": (sequential_solve.solve.BACKENDS, sequential_solve.solve.Request),
 }

@@ -30,7 +30,10 @@ WEIGHTS: dict[str, Any] = {
         ({"in_proj": torch.zeros(44, 8)}, r"in_proj has shape \(44, 8\); give three axes"),
         ({"D": torch.zeros(4)}, r"D has shape \(4,\); give \[layers, heads\]"),
         ({"groups": 3}, "D has 4 heads for d_inner 16 and 3 groups; heads must divide"),
-        ({"latent_norm": torch.zeros(8, dtype=torch.float64)}, "latent_norm is torch.float64 and out_proj"),
+        (
+            {"latent_norm": torch.zeros(8, dtype=torch.float64)},
+            "latent_norm is torch.float64; cast it to torch.float32",
+        ),
         ({"latent_norm": torch.zeros(8, device="meta")}, "latent_norm is on meta and out_proj on .*; move"),
     ],
     ids=["shape", "axes", "heads", "groups", "dtype", "device"],

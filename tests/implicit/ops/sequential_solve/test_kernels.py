@@ -295,7 +295,7 @@ def zeros(*shape: int, **options: Any) -> torch.Tensor:
         ({"injections": zeros(1, 2, 2, 44)}, r"injections has shape .* it must be \(1, 2, 3, 44\)"),
         ({"states": zeros(1, 2, 4, 4, 4, dtype=torch.float64)}, "states is torch.float64; cast it to"),
         ({"start": zeros(2, 3, 8, dtype=torch.bfloat16)}, "start is torch.bfloat16; cast it to"),
-        ({"start": zeros(2, 3, 8, device="meta")}, "start is on meta and the weights on .*; move both"),
+        ({"start": zeros(2, 3, 8, device="meta")}, "start is on meta and out_proj on .*; move both"),
         ({"start": zeros(2, 3, 8, requires_grad=True)}, "a gradient is wanted, and the kernel computes none"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
