@@ -11,12 +11,22 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, field_validator
 from torch import Tensor
 
 from automata.errors import InputError
-from implicit.fixed_point import FixedPointProblem
 from implicit.penalties.interface import Penalty, Solved
 
 
 class Contraction(Penalty):
-    """The options of `contraction_penalty`."""
+    """How much a random perturbation of the latents is amplified by one self-iteration.
+
+    With v standard normal, the mean over real tokens of a = ‖Φ(z + ε v) − Φ(z)‖² / ε² tends, as ε → 0, to
+    ‖∂zΦ‖_F² per token, where ∂zΦ is the Jacobian over all tokens together. It bounds the spectral radius of
+    every token's own iteration and the growth of an error from token to token. A finite ε asks for the same
+    within a ball around z, and needs no second derivative. Measured is the mean of a^power: above 1
+    the tokens that contract least count most.
+
+    Scales are the least and the largest ε, in units of the latent; where they differ, each sequence has its
+    own, log-uniform between them. Source: Bai, Koltun & Kolter 2021, arXiv 2106.14342, with a finite
+    difference in place of their vector-Jacobian product.
+    """
 
     evaluations = 2
 
@@ -42,42 +52,19 @@ class Contraction(Penalty):
 
     def measure(self, solved: Solved) -> Tensor:
         """Return the mean amplification of random perturbations."""
-        problem = solved.model.problem(solved.tokens, solved.state, solved.lengths)
-        mask = solved.solution.mask
-        return contraction_penalty(problem, solved.latents, self.scales, solved.noise, mask, self.power)
+        latent, noise, mask = solved.latents, solved.noise, solved.solution.mask
+        function = solved.model.problem(solved.tokens, solved.state, solved.lengths).function
+        least, largest = self.scales
+        scale: Tensor | float = least
+        if largest != least:
+            drawn = torch.rand((len(latent), 1, 1), dtype=latent.dtype, generator=noise).to(latent.device)
+            scale = least * (drawn * math.log(largest / least)).exp()
+        direction = torch.randn(latent.shape, dtype=latent.dtype, generator=noise).to(latent.device)
+        change = function(latent + scale * direction) - function(latent)
+        amplified = (change / scale).square().sum(dim=-1)
+        if self.power != 1:
+            amplified = amplified.pow(self.power)
+        return amplified.mean() if mask is None else amplified[mask].mean()
 
 
 PENALTY = Contraction
-
-
-def contraction_penalty(
-    problem: FixedPointProblem,
-    latent: Tensor,
-    scales: tuple[float, float] = (0.1, 0.1),
-    generator: torch.Generator | None = None,
-    mask: Tensor | None = None,
-    power: float = 1.0,
-) -> Tensor:
-    """Estimate how much a random perturbation of the latents is amplified by one self-iteration.
-
-    With v standard normal, the mean over the tokens of the mask of a = ‖Φ(z + ε v) − Φ(z)‖² / ε² tends, as ε
-    → 0, to ‖∂zΦ‖_F² per token, where ∂zΦ is the Jacobian over all tokens together. It bounds the spectral
-    radius of every token's own iteration and the growth of an error from token to token. A finite ε asks for
-    the same within a ball around z, and needs no second derivative. Returned is the mean of a^power: above 1
-    the tokens that contract least count most.
-
-    The latents are fixed points without gradient. Scales are the least and the largest ε, in units of the
-    latent; where they differ, each sequence has its own, log-uniform between them. Source: Bai, Koltun &
-    Kolter 2021, arXiv 2106.14342, with a finite difference in place of their vector-Jacobian product.
-    """
-    least, largest = scales
-    scale: Tensor | float = least
-    if largest != least:
-        drawn = torch.rand((len(latent), 1, 1), dtype=latent.dtype, generator=generator).to(latent.device)
-        scale = least * (drawn * math.log(largest / least)).exp()
-    direction = torch.randn(latent.shape, dtype=latent.dtype, generator=generator).to(latent.device)
-    change = problem.function(latent + scale * direction) - problem.function(latent)
-    amplified = (change / scale).square().sum(dim=-1)
-    if power != 1:
-        amplified = amplified.pow(power)
-    return amplified.mean() if mask is None else amplified[mask].mean()

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell
-from implicit.models.interface import FixedPointModel, SequenceModel
-from implicit.models.stack import CellStack
+from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import SequenceModel
 from implicit.penalties.interface import Penalty, Solved
 from theory.transition import State
 
@@ -30,7 +30,13 @@ Interval = tuple[Tensor, Tensor]
 
 
 class ImageBall(Penalty):
-    """The options of `image_ball_penalty`."""
+    """How far the images of all latents lie apart, for the size of what the block adds to its stream.
+
+    With u(z) what the block adds to its residual stream at the state before a token, let R bound |z + u(z) −
+    u(0)| / |u(0)| over all latents z that the last norm can give, the ε of the norms left out. The penalty is
+    the mean over real tokens of the logarithm of R / 0.2 where that is positive. States are taken as given,
+    from latents that are fixed points without gradient.
+    """
 
     weight: NonNegativeFloat = Field(
         default=0.0,
@@ -38,74 +44,48 @@ class ImageBall(Penalty):
         "of the norms left out, in the free phase; for implicit-mamba2 with one layer and no MLP; 0 for none",
     )
 
-    def measure(self, solved: Solved) -> Tensor:
-        """Return the mean logarithm of the bound."""
-        mask = solved.solution.mask
-        tokens, state, lengths = solved.tokens, solved.state, solved.lengths
-        return image_ball_penalty(solved.model, tokens, state, solved.latents, lengths, mask)
-
     def check(self, model: SequenceModel) -> None:
         """Refuse models without a bound."""
-        check_one_mamba2_layer(model)
+        one_mamba2_layer(model)
+
+    def measure(self, solved: Solved) -> Tensor:
+        """Return the mean logarithm of the bound."""
+        model, cell = one_mamba2_layer(solved.model)
+        tokens, mask = solved.tokens, solved.solution.mask
+        with torch.no_grad():
+            states = model.states_at(tokens, solved.latents, solved.state, solved.lengths)
+            visited = {name: part[:, :-1] for name, part in states.items()}
+        (norm,), (injection,) = model.norms, model.injections
+        entering = injection(model.embedding_norm(model.embedding(tokens)))
+        rows = (cell.in_proj.weight * norm.weight).norm(dim=1) * math.sqrt(cell.in_proj.in_features)
+        gated, off = _gated(cell, (entering, rows.expand_as(entering)), visited)
+        groups = (*gated.shape[:-1], cell.groups, -1)
+        size = gated.reshape(groups).norm(dim=-1, keepdim=True)
+        # |v/|v| − v₀/|v₀|| ≤ 2 |v − v₀| / |v₀|
+        turned = 2 * off.reshape(groups).norm(dim=-1) / size[..., 0].clamp_min(TINY)
+        spread = turned.norm(dim=-1) * math.sqrt(cell.d_inner / cell.groups)
+        weighted = (cell.out_proj.weight * cell.norm.weight).to(gated)  # of a state in float32
+        added = functional.linear((gated.reshape(groups) / size.clamp_min(TINY)).flatten(-2), weighted)
+        added = added * math.sqrt(cell.d_inner / cell.groups)
+        moved = torch.linalg.matrix_norm(weighted, 2) * spread
+        if model.residual:
+            moved = moved + model.latent_norm.weight.abs().max() * math.sqrt(cell.in_proj.in_features)
+        ratio = moved / added.norm(dim=-1).clamp_min(TINY)
+        penalty = torch.log((ratio / GOAL).clamp_min(1.0))
+        return penalty.mean() if mask is None else penalty[mask].mean()
 
 
 PENALTY = ImageBall
 
 
-def image_ball_penalty(
-    model: FixedPointModel,
-    tokens: Tensor,
-    state: State,
-    latents: Tensor,
-    lengths: Tensor | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
-    """Bound how far the images of all latents lie apart, for the size of what the block adds to its stream.
-
-    With u(z) what the block adds to its residual stream at the state before a token, let R bound |z + u(z) −
-    u(0)| / |u(0)| over all latents z that the last norm can give, the ε of the norms left out. The penalty is
-    the mean over the tokens of the mask of the logarithm of R / 0.2 where that is positive. States are taken
-    as given, from latents that are fixed points without gradient.
-    """
-    cell = check_one_mamba2_layer(model)
-    with torch.no_grad():
-        visited = {
-            name: part[:, :-1] for name, part in model.states_at(tokens, latents, state, lengths).items()
-        }
-    assert isinstance(model, CellStack)
-    assert model.embedding_norm is not None
-    assert model.latent_norm is not None
-    (norm,), (injection,) = model.norms, model.injections
-    assert injection is not None
-    entering = injection(model.embedding_norm(model.embedding(tokens)))
-    rows = (cell.in_proj.weight * norm.weight).norm(dim=1) * math.sqrt(cell.in_proj.in_features)
-    gated, off = _gated(cell, (entering, rows.expand_as(entering)), visited)
-    groups = (*gated.shape[:-1], cell.groups, -1)
-    size = gated.reshape(groups).norm(dim=-1, keepdim=True)
-    # |v/|v| − v₀/|v₀|| ≤ 2 |v − v₀| / |v₀|
-    turned = 2 * off.reshape(groups).norm(dim=-1) / size[..., 0].clamp_min(TINY)
-    spread = turned.norm(dim=-1) * math.sqrt(cell.d_inner / cell.groups)
-    weighted = (cell.out_proj.weight * cell.norm.weight).to(gated)  # of a state in float32
-    added = functional.linear((gated.reshape(groups) / size.clamp_min(TINY)).flatten(-2), weighted)
-    added = added * math.sqrt(cell.d_inner / cell.groups)
-    moved = torch.linalg.matrix_norm(weighted, 2) * spread
-    if model.residual:
-        moved = moved + model.latent_norm.weight.abs().max() * math.sqrt(cell.in_proj.in_features)
-    ratio = moved / added.norm(dim=-1).clamp_min(TINY)
-    penalty = torch.log((ratio / GOAL).clamp_min(1.0))
-    return penalty.mean() if mask is None else penalty[mask].mean()
-
-
-def check_one_mamba2_layer(model: SequenceModel | FixedPointModel) -> Mamba2Cell:
-    """Return the cell of an implicit model of one Mamba-2 layer; refuse others, which have no bounds."""
-    name = getattr(model, "name", type(model).__name__)
-    cells = list(model.cells) if isinstance(model, CellStack) and model.embedding_norm is not None else []
-    if len(cells) != 1 or not isinstance(cells[0], Mamba2Cell):
-        found = f"{name} with {len(cells)} layers"
-    elif isinstance(model, CellStack) and len(model.mlps):
-        found = f"{name} with an MLP"
-    else:
-        return cells[0]
+def one_mamba2_layer(model: SequenceModel) -> tuple[ImplicitModel, Mamba2Cell]:
+    """Return an implicit model of one Mamba-2 layer, and its cell; refuse others, which have no bounds."""
+    cells = model.cells if isinstance(model, ImplicitModel) else []
+    found = f"{getattr(model, 'name', type(model).__name__)} with {len(cells)} layers"
+    if isinstance(model, ImplicitModel) and len(cells) == 1 and isinstance(cells[0], Mamba2Cell):
+        if not model.mlps:
+            return model, cells[0]
+        found = f"{model.name} with an MLP"
     raise InputError(
         f"image_ball_weight is set, but the model is {found}; give implicit-mamba2 with a single layer and "
         "no MLP, or leave it out"

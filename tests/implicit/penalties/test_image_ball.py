@@ -6,17 +6,23 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
 from implicit.config.recipes import recipe
+from implicit.fixed_point import Stopping
+from implicit.gradients import Phantom
 from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config, build_model
-from implicit.penalties.contraction import contraction_penalty
-from implicit.penalties.image_ball import GOAL, image_ball_penalty
+from implicit.modes import SequenceSolution
+from implicit.penalties import Solved
+from implicit.penalties.contraction import Contraction
+from implicit.penalties.image_ball import GOAL, ImageBall
 from implicit.training.objective import objective
 from implicit.training.streams import Stream, draw_batch, noise_generator
 from implicit.training.train import train
+from theory.transition import State
 
 SIZES: dict[str, dict[str, Any]] = {
     "one head": {"d_model": 4, "head_size": 4, "d_state": 1, "d_conv": 2, "expand": 1},
@@ -32,6 +38,14 @@ def model_of(sizes: dict[str, Any], seed: int, reading: float = 0.1) -> Implicit
         model.get_parameter("mixers.0.in_proj.weight").mul_(reading)
         model.get_parameter("latent_norm.weight").mul_(0.5)
     return model
+
+
+def image_ball_penalty(
+    model: ImplicitMamba2, tokens: Tensor, state: State, latents: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    counts = torch.zeros_like(tokens)
+    solution = SequenceSolution(latents, counts, latents[..., 0], counts, counts, "simultaneous", mask)
+    return ImageBall().measure(Solved(model, tokens, state, solution, Phantom(), Stopping()))
 
 
 @pytest.mark.parametrize(("seed", "sizes"), list(enumerate(SIZES.values())), ids=SIZES)
@@ -111,10 +125,11 @@ def test_it_and_the_contraction_enter_in_the_free_phase_only() -> None:
     )
     assert bounded.penalties == {}
     latents = result.solution.latents.detach()
-    problem, noise = model.implicit.problem(batch.tokens), noise_generator(0, 2)
+    state = model.init_state(2)
+    given = model.implicit, batch.tokens, state, result.solution, Phantom(), Stopping()
     expected = {
-        "image_ball": 0.25 * image_ball_penalty(model.implicit, batch.tokens, model.init_state(2), latents),
-        "contraction": 0.5 * contraction_penalty(problem, latents, generator=noise),
+        "image_ball": 0.25 * image_ball_penalty(model.implicit, batch.tokens, state, latents),
+        "contraction": 0.5 * Contraction().measure(Solved(*given, noise=noise_generator(0, 2))),
     }
     assert result.penalties == expected
     assert result.total.item() == pytest.approx((result.loss + sum(expected.values())).item(), rel=1e-6)
