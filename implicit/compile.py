@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from automata.errors import InputError, printable
@@ -14,10 +13,8 @@ from implicit.compiled.weights import Gains
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command; use `implicit.command_line.run_command` to get its faults as exit codes."""
     arguments = _parser().parse_args(argv)
-    given = {field.name: getattr(arguments, field.name) for field in fields(Gains)}
-    given["damping"] = arguments.damping
-    numbers = {name: read_number(name, text, float) for name, text in given.items()}
-    damping = numbers.pop("damping")
+    gains = {name: read_number(name, getattr(arguments, name), float) for name in _GAINS}
+    damping = read_number("damping", arguments.damping, float)
     task: Any = arguments.task
     if arguments.task_file is not None:
         task = {"file": arguments.task_file}
@@ -27,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError("task is missing; give one with --task, --regex or --task-file")
     if arguments.out is None:
         raise InputError("out is missing; give a run folder with --out")
-    run = compile_run(task, arguments.out, Gains(**numbers), damping=damping)
+    run = compile_run(task, arguments.out, Gains(**gains), damping=damping)
     machine = run.task.machine()
     assert machine is not None  # or it would not have been compiled
     told = (

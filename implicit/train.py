@@ -153,11 +153,18 @@ def _unfinished_in_one_line(folder: RunFolder, config: TrainConfig) -> Iterator[
         raise
 
 
+def _given_early(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the flags that decide which other flags there are."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    finder.add_argument("-h", "--help", action="store_true")
+    for name in ("model", "task", "regex", "task-file"):
+        finder.add_argument(f"--{name}", nargs="?")
+    return finder.parse_known_args(argv)[0]
+
+
 def _sizes_of_named_model(argv: Sequence[str] | None) -> dict[str, FieldInfo]:
     """The sizes that a model of the user's own has and no other: they get flags, too."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    finder.add_argument("--model", nargs="?")
-    name = finder.parse_known_args(argv)[0].model or ""
+    name = _given_early(argv).model or ""
     if ":" not in name:
         return {}
     fields, known = model_class(name).config_class.model_fields, size_fields()
@@ -166,11 +173,7 @@ def _sizes_of_named_model(argv: Sequence[str] | None) -> dict[str, FieldInfo]:
 
 def _asked_about(argv: Sequence[str] | None) -> TrainConfig | None:
     """Return the recipe of the model and the task that ``--help`` stands beside; None without all three."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    finder.add_argument("-h", "--help", action="store_true")
-    for name in ("model", "task", "regex", "task-file"):
-        finder.add_argument(f"--{name}", nargs="?")
-    given = finder.parse_known_args(argv)[0]
+    given = _given_early(argv)
     task = _given_task(given.regex, given.task_file).get("task", given.task)
     if not (given.help and given.model and task):
         return None

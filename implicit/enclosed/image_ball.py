@@ -4,19 +4,10 @@ Let y = z / w be the latent in units of the last norm's weights w, d its size, a
 gives in these units: ŝ(s) = s / (mean s² + ε)^½, û = z / λ, λ = (mean z² + ε)^½, and u what the block adds to
 its residual stream (without one, w y is missing). |ŝ| < √d, so that the images lie in K = {|y| ≤ √d}.
 
-**Proposition.** *Let |Ψ(y) − c| ≤ ρ at every y in K, and ‖∂Ψ‖ ≤ κ < 1 on the ball B of radius ρ around c.
-Then Ψ has one fixed point in K, and the iteration y ← (1 − τ) y + τ Ψ(y), 0 < τ ≤ 1, tends to it from every
-y in K.*
-
-*Proof.* B is convex and Ψ(K) ⊂ B, so every step multiplies the distance of the iterate to B by at most 1 − τ,
-and the limit points of an orbit lie in B ∩ K. They are a compact set ω that the step maps onto itself. On B
-the step has the Lipschitz constant q = 1 − τ + τ κ < 1, so diam ω ≤ q diam ω: ω is one point, to which the
-orbit tends, and a fixed point. Every fixed point in K is an image, so in B, where there is only one. ∎
-
-Both numbers are bounded by how much the block reads. All that it reads of the latent is û, through the rows
-Mᵢ of its input projection times the weights of the norm before it: where |û − û₀| ≤ r, what comes out of row
-i is off by at most ‖Mᵢ‖ r. Let U enclose ∂u/∂û over these intervals. As I − ŝŝᵀ/d lies between 0 and 1, ŝ
-has the Lipschitz constant 1/N along a segment on which (mean s² + ε)^½ ≥ N. So
+By Proposition 10 of docs/when_modes_agree.md all latents are attracted if |Ψ(y) − c| ≤ ρ at every y in K, and
+‖∂Ψ‖ ≤ κ < 1 on the ball B of radius ρ around c. All that the block reads of the latent is û, through the rows
+Mᵢ of its input projection times the weights of the norm before it: where |û − û₀| ≤ r, row i is off by at
+most ‖Mᵢ‖ r. With U enclosing ∂u/∂û over these intervals,
 
     over K:  |w y + u(û) − u(0)| ≤ η = √d (max |w| + ‖U‖),   |Ψ(y) − ŝ(u(0))| ≤ η / N,
     on B:    κ = (max |w| + ‖U‖ max |w| / λ) / N,

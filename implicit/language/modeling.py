@@ -137,22 +137,19 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__(config)
         self.loss_type = "ForCausalLM"  # not by the name of the class
-        self.model = self.backbone_class(self._stack_config(config))
+        assert isinstance(config, Mamba2Layers | LlamaLayers)
+        sizes = {"d_model": config.hidden_size, "layers": config.num_hidden_layers} | config.layer_sizes
+        sizes |= config.solving if isinstance(config, FixedPoints) else {}
+        stack_config: Any = self.backbone_class.config_class
+        self.model = self.backbone_class(
+            stack_config(vocabulary_size=config.vocab_size, output_size=1, **sizes)
+        )
         self.model.head = nn.Identity()  # type: ignore[assignment]  # ``lm_head`` reads what comes out
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self._ends_of_branches = {
             module.out_proj for module in self.model.modules() if hasattr(module, "out_proj")
         }
         self.post_init()
-
-    @classmethod
-    def _stack_config(cls, config: LanguageModelConfig) -> Any:
-        sizes = {"d_model": config.hidden_size, "layers": config.num_hidden_layers}
-        assert isinstance(config, Mamba2Layers | LlamaLayers)
-        solving = config.solving if isinstance(config, FixedPoints) else {}
-        return cls.backbone_class.config_class(
-            vocabulary_size=config.vocab_size, output_size=1, **sizes, **config.layer_sizes, **solving
-        )
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -247,14 +244,6 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         assert isinstance(value, nn.Embedding)
         self.model.embedding = value
         self.model.config = self.model.config.model_copy(update={"vocabulary_size": value.num_embeddings})
-
-    def get_output_embeddings(self) -> nn.Module:
-        """Return the head."""
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        """Replace the head."""
-        self.lm_head = cast("nn.Linear", new_embeddings)
 
     @property
     def solve(self) -> Solve | None:

@@ -105,25 +105,20 @@ def naming_of(weights: Weights) -> str:
 
 def normalised_weights(weights: Weights) -> dict[str, Tensor]:
     """Return weights whose rows are g v / ‖v‖ (Salimans & Kingma 2016, arXiv 1602.07868)."""
-    joined = {name: part for name, part in weights.items() if not name.endswith(("weight_g", "weight_v"))}
-    for name in weights:
-        if name.endswith("weight_g") and f"{name.removesuffix('_g')}_v" not in weights:
+    factored = [name for name in weights if name.endswith(("weight_g", "weight_v"))]
+    joined = {name: part for name, part in weights.items() if name not in factored}
+    for name in factored:
+        base = name[:-2]
+        for part in (f"{base}_g", f"{base}_v"):
+            if part not in weights:
+                raise InputError(f"{part} is missing beside {name}; give the whole state dict")
+        length, direction = weights[f"{base}_g"], weights[f"{base}_v"]
+        if length.numel() != len(direction):
             raise InputError(
-                f"{name.removesuffix('_g')}_v is missing beside {name}; give the whole state dict"
+                f"{base}_g holds {length.numel()} lengths for {len(direction)} rows; give one for each"
             )
-    for name, direction in weights.items():
-        if name.endswith("weight_v"):
-            base = name.removesuffix("_v")
-            length = weights.get(f"{base}_g")
-            if length is None:
-                raise InputError(f"{base}_g is missing beside {name}; give the whole state dict")
-            if length.numel() != len(direction):
-                raise InputError(
-                    f"{base}_g holds {length.numel()} lengths for {len(direction)} rows; give one for each"
-                )
-            rows = direction.flatten(1).norm(dim=1)
-            factors = length.flatten() / rows
-            joined[base] = direction * factors.view(-1, *[1] * (direction.ndim - 1))
+        factors = length.flatten() / direction.flatten(1).norm(dim=1)
+        joined[base] = direction * factors.view(-1, *[1] * (direction.ndim - 1))
     return joined
 
 

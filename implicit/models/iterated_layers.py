@@ -11,18 +11,18 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit.cells import Mamba2Cell, RMSNorm, keep_where
+from implicit.cells import Mamba2Cell, RMSNorm, SwiGLU, keep_where
 from implicit.cells.plain import is_plain, like
 from implicit.fixed_point import DampedPicard, Solver, Stopping
 from implicit.fixed_point.loop import autocasts
 from implicit.gradients import FactoredImplicit, GradientRule, Implicit
-from implicit.models.stack import Layers, has_derivative, push_forward
+from implicit.models.stack import Layers, has_derivative, of_layer
 from implicit.modes import (
     Inputs,
     Mode,
@@ -235,7 +235,19 @@ class IteratedLayers(Layers):
     def _derivative(self, latent: Tensor, inputs: Inputs, state: State) -> Tensor:
         """∂zΦ of single tokens, the states before them held fixed, ``[batch, d_model, d_model]``."""
         injections, real = self._split(inputs)
-        stream, along = push_forward(self, latent, injections, state)
+        width, stream = latent.shape[-1], latent
+        along = torch.eye(width, dtype=latent.dtype, device=latent.device).expand(len(latent), -1, -1)
+        for layer, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
+            pair = cell.output_with_derivative(norm(stream), of_layer(state, layer), injections[layer])
+            assert pair is not None  # as has_derivative told
+            output, slope = pair
+            slope = slope @ norm.push_forward(stream, along)
+            stream, along = (stream + output, along + slope) if self.residual else (output, slope)
+            if self.mlps:
+                before, mlp = cast("tuple[RMSNorm, SwiGLU]", tuple(cast("nn.Sequential", self.mlps[layer])))
+                normalised = before(stream)
+                along = along + mlp.push_forward(normalised, before.push_forward(stream, along))
+                stream = stream + mlp(normalised)
         derivative = self.latent_norm.push_forward(stream, along)
         return derivative if real is None else derivative.masked_fill(~real[..., None, None], 0)
 

@@ -126,11 +126,8 @@ class Layers(nn.Module):
 
     def _after_cell(self, stream: Tensor, output: Tensor, layer: int) -> Tensor:
         """Add the output of a cell to the stream, and that of the MLP after it, if there is one."""
-        stream = self._add(stream, output)
+        stream = stream + output if self.residual else output
         return stream + self.mlps[layer](stream) if self.mlps else stream
-
-    def _add(self, stream: Tensor, output: Tensor) -> Tensor:
-        return stream + output if self.residual else output
 
 
 class CellStack(Layers, SequenceModel):
@@ -227,31 +224,3 @@ def has_derivative(cell: type[Cell]) -> bool:
     since = cell.__mro__[: cell.__mro__.index(defining)]
     overridden = {name for base in since for name, value in vars(base).items() if inspect.isroutine(value)}
     return defining is not Cell and overridden <= {"__init__"}
-
-
-def push_forward(
-    stack: Layers, stream: Tensor, injections: Sequence[Tensor], state: State
-) -> tuple[Tensor, Tensor]:
-    """Return what all layers make of single tokens, before the last norm, and its derivative in the stream.
-
-    The cells have their derivative written out. The stream is ``[tokens, d_model]``, the state before each
-    token is held fixed, and the derivative is ``[tokens, d_model, d_model]``, rows for outputs.
-    """
-    width = stream.shape[-1]
-    along = torch.eye(width, dtype=stream.dtype, device=stream.device).expand(len(stream), -1, -1)
-    for layer, (cell, norm) in enumerate(zip(stack.cells, stack.norms, strict=True)):
-        pair = cell.output_with_derivative(norm(stream), of_layer(state, layer), injections[layer])
-        assert pair is not None  # as has_derivative told
-        output, slope = pair
-        slope = slope @ norm.push_forward(stream, along)
-        stream, along = (stream + output, along + slope) if stack.residual else (output, slope)
-        if stack.mlps:
-            stream, along = _through_mlp(cast("nn.Sequential", stack.mlps[layer]), stream, along)
-    return stream, along
-
-
-def _through_mlp(block: nn.Sequential, stream: Tensor, along: Tensor) -> tuple[Tensor, Tensor]:
-    norm, mlp = cast("tuple[RMSNorm, SwiGLU]", tuple(block))
-    normalised = norm(stream)
-    along = along + mlp.push_forward(normalised, norm.push_forward(stream, along))
-    return stream + mlp(normalised), along

@@ -12,7 +12,6 @@ from implicit.fixed_point import AdjointSolution, DampedPicard, Solution, Solver
 from implicit.gradients import GradientRule, Unrolled
 from implicit.modes.adjoint import differentiated, solve_adjoint
 from implicit.modes.recurrence import ModeResult, Recurrence
-from implicit.ops.backends import AUTO
 from implicit.ops.hand_written_passes import is_transformed
 from implicit.ops.sequential_solve import SelfMap, sequential_solve
 from implicit.ops.sequential_solve.solve import Request
@@ -89,16 +88,16 @@ def solve_sequentially_fused(
     solver: DampedPicard,
     stopping: Stopping,
     start: Tensor,
-    gradient: GradientRule | None = None,
-    backend: str = AUTO,
+    gradient: GradientRule,
+    backend: str,
     *,
-    state_after: bool = True,
+    state_after: bool,
 ) -> ModeResult:
     """Solve token after token in one call of a kernel, then attach a gradient over all tokens.
 
     The recurrence computes Φ, too; its inputs are the injections of the layers, and behind them the mask if
-    there is one, its state ``conv.<layer>`` and ``ssm.<layer>``. Without a gradient rule none is attached.
-    The result is that of `solve_sequentially`, but for fewer evaluations and the gradient, that of the
+    there is one, its state ``conv.<layer>`` and ``ssm.<layer>``. The
+    result is that of `solve_sequentially`, but for fewer evaluations and the gradient, that of the
     simultaneous mode.
     """
     layers = range(self_map.layers)
@@ -109,8 +108,6 @@ def solve_sequentially_fused(
     after = {f"conv.{layer}": walk.windows[layer] for layer in layers}
     after |= {f"ssm.{layer}": walk.states[layer] for layer in layers}
     result = ModeResult(found, after, walk.iterations)
-    if gradient is None:
-        return result
     return differentiated(recurrence, solver, stopping, gradient, result, state_after=state_after)
 
 

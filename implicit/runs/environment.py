@@ -30,20 +30,12 @@ def describe_environment() -> Environment:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
-        "numba": _version_of("numba"),
+        "numba": metadata.version("numba"),
         "platform": platform.system(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
         "commit": _commit(),
     }
-
-
-def _version_of(package: str) -> str | None:
-    """The version of a package, which is not imported; None if it is not installed."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

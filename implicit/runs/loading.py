@@ -183,19 +183,14 @@ def load_run(
             },
         )
     model = initial_model(config, built)
-    _check_fit(folder.weights_file, declared, model)
+    take_dtype(model, declared)
+    check_tensors(folder.weights_file, declared, model.state_dict())
     weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))
     check_tensors(folder.weights_file, weights, model.state_dict())
     model.load_state_dict(weights)
     if config.compiled is not None and model.implicit is not None:
         model.implicit.without_kernels()  # which what is proved of executed floats speaks of
     return Run(folder.path, config, model.eval(), built, metrics)
-
-
-def _check_fit(path: Path, declared: Mapping[str, Tensor], model: SequenceModel) -> None:
-    """Refuse a file whose header does not fit a model, which takes the dtype of the file."""
-    take_dtype(model, declared)
-    check_tensors(path, declared, model.state_dict())
 
 
 def largest_file(weights: Mapping[str, Tensor]) -> int:

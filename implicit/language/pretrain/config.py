@@ -5,7 +5,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
 
 from automata.checks import shown
 from automata.data_files import read_file
@@ -17,21 +17,13 @@ from implicit.language.sizes import language_config, published_config
 
 LARGEST_CONFIG = 2**20
 """Bytes of a YAML file."""
-_FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 _NO_YAML = (yaml.YAMLError, ValueError, AttributeError, LookupError, TypeError, RecursionError)
 """The errors of the reader: of `!!bool x` a KeyError, of an empty `!!int` an IndexError."""
 Family = Literal["mamba2", "llama"]
 
 
 class ModelChoice(CheckedConfig):
-    """Which model is trained.
-
-    Example:
-        >>> ModelChoice(family="llama", size="130m", implicit=False).build(50_277).num_hidden_layers
-        12
-    """
-
-    model_config = _FROZEN
+    """Which model is trained."""
 
     family: Family = Field(default="mamba2", description="of the layers")
     implicit: bool = Field(default=True, description="iterated to a fixed point, or run once")
@@ -84,8 +76,6 @@ class Source(CheckedConfig):
         automata.errors.InputError: a source names neither files nor a dataset; give one of them
     """
 
-    model_config = _FROZEN
-
     files: tuple[str, ...] = Field(
         default=(),
         description="text files, each one document; .jsonl, a document per line; .npy, tokens as they are; "
@@ -114,8 +104,6 @@ class Phase(CheckedConfig):
         '4+1'
     """
 
-    model_config = _FROZEN
-
     share: float = Field(gt=0, le=1, description="of all training tokens")
     iterations: PositiveInt = Field(description="the most self-iterations without gradient")
     phantom_steps: PositiveInt = Field(default=4, description="steps with gradient after these")
@@ -137,14 +125,7 @@ PAPER_PHASES = (
 
 
 class Evaluation(CheckedConfig):
-    """The measurement of the perplexity on the validation text.
-
-    Example:
-        >>> Evaluation().every
-        500
-    """
-
-    model_config = _FROZEN
+    """The measurement of the perplexity on the validation text."""
 
     every: PositiveInt = Field(default=500, description="steps between measurements; the last is in the end")
     tokens: PositiveInt | None = Field(
@@ -168,8 +149,6 @@ class PretrainConfig(CheckedConfig):
         >>> config.tokens_per_step, config.phase_at(8).label, config.phase_at(9).label
         (4096, '4+1', '24+4')
     """
-
-    model_config = _FROZEN
 
     model: ModelChoice = Field(default_factory=ModelChoice, description="which model")
     tokenizer: str | PositiveInt = Field(
