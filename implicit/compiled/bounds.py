@@ -161,14 +161,6 @@ class Bounds:
         coupling: q, by which an undamped sweep over all tokens shrinks the error at least, once the sweeps
             have passed a token; infinite for a damped iteration, and nothing is proved by 1 or more.
         margin: least distance of the right answer's logit to any other at the fixed point, as a share of it.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> from implicit.compiled import Wiring, compile_automaton
-        >>> machine = make_task("S3").machine()
-        >>> bounds = bounds_of(compile_automaton(machine), Wiring.one_hot(machine))
-        >>> bounds.margin > 0.75, bounds.contraction < 0.01, bounds.coupling < 0.75
-        (True, True, True)
     """
 
     leftover: float

@@ -42,11 +42,6 @@ class Wiring:
         writes: ``[memory, latent]``; a coordinate of the memory is written if one of these latents is on.
         initial: ``[memory]``; the code of the initial state.
         answers: ``[classes, latent]``; the answer whose latents are on wins.
-
-    Example:
-        >>> wiring = Wiring.one_hot(MealyMachine([[0, 1], [1, 0]], [[0, 1], [1, 0]]))
-        >>> wiring.memory, wiring.latent, wiring.tokens
-        (2, 2, 2)
     """
 
     reads: BoolArray

@@ -66,16 +66,9 @@ class Phase:
         gradient: how the fixed point is differentiated.
         stopping: when its iteration ends.
         penalties: those in the loss, by name.
-        carried_share: probability that a sequence goes on from where one of the last step ended.
-        carried_right: whether only those go on that were right.
-        carried_always: whether those go on, too, that did not reach their fixed points.
-        loss_until_error: whether tokens behind the first wrong answer of a sequence leave the loss.
-        random_starts: probability that a sequence is solved from latents from everywhere, not from zero.
         mode: in which order the fixed points of the tokens are sought.
 
-    Example:
-        >>> Curriculum(bounded_steps=10).phase(11, length=32).name
-        'free'
+    The other fields are those of `Curriculum` as they hold at this step.
     """
 
     name: PhaseName

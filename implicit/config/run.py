@@ -30,12 +30,7 @@ _Count = Annotated[int, Field(gt=0, le=2**20)]
 
 
 class OptimizerConfig(CheckedConfig):
-    """AdamW with a linear warm-up and a cosine decay.
-
-    Example:
-        >>> OptimizerConfig(learning_rate=0.01).betas
-        (0.9, 0.95)
-    """
+    """AdamW with a linear warm-up and a cosine decay."""
 
     learning_rate: PositiveFloat = Field(default=1e-3, le=1e6, description="peak learning rate of AdamW")
     betas: tuple[_Share, _Share] = Field(
@@ -75,10 +70,6 @@ class EvaluationConfig(CheckedConfig):
 
     Flags and overrides have one level only, so that a field whose name says too little alone has a longer
     name there: ``rtol`` is ``evaluation_rtol``.
-
-    Example:
-        >>> EvaluationConfig(lengths=(32, 64)).sequences
-        128
     """
 
     every: PositiveInt = Field(
@@ -336,21 +327,11 @@ class TrainConfig(CheckedConfig):
         return max(0, step - max(begin, self.last_step(growth) - self.optimizer.average_steps))
 
     def validation_lengths(self) -> tuple[int, ...]:
-        """Return the lengths to validate at.
-
-        Example:
-            >>> TrainConfig.of(task="parity", model="lstm").validation_lengths()
-            (32,)
-        """
+        """Return the lengths to validate at."""
         return self.evaluation.lengths or (self.length,)
 
     def final_length(self) -> int:
-        """Return the length in the last step; the training length if sequences grow with the accuracy.
-
-        Example:
-            >>> TrainConfig.of(task="S3", model="lstm", steps=300, start_length=4).final_length()
-            4
-        """
+        """Return the length in the last step; the training length if sequences grow with the accuracy."""
         if self.curriculum.growth_accuracy is not None:
             return self.length
         return self.curriculum.phase(self.steps, self.length).length

@@ -15,12 +15,7 @@ from theory.status import Status
 
 
 class Dependence(Enum):
-    """Which tokens the image of a token depends on: what "converged" has to wait for.
-
-    Example:
-        >>> Dependence("causal").name
-        'CAUSAL'
-    """
+    """Which tokens the image of a token depends on: what "converged" has to wait for."""
 
     OWN = "own"
     """Only on its own latent: tokens are independent problems (the sequential mode)."""
@@ -51,12 +46,6 @@ class FixedPointProblem:
         dependence: which tokens a token's image depends on.
         solve_adjoint: (z, g) ↦ v with its residual, which solves v = g + (∂zΦ)ᵀ v at z; None where the
             problem does not offer that.
-
-    Example:
-        >>> import torch
-        >>> problem = FixedPointProblem(torch.cos)
-        >>> problem.function(torch.zeros(1, 1, 1)).item()
-        1.0
     """
 
     function: Callable[[Tensor], Tensor]
@@ -65,12 +54,7 @@ class FixedPointProblem:
 
 
 class Solver(Protocol):
-    """An immutable set of options with one step; the loop that calls it is written once, in `loop.solve`.
-
-    Example:
-        >>> from implicit.fixed_point import Anderson, DampedPicard
-        >>> solvers: list[Solver] = [DampedPicard(0.5), Anderson(memory=3)]  # accepted by the type checker
-    """
+    """An immutable set of options with one step; the loop that calls it is written once, in `loop.solve`."""
 
     def start(self, latent: Tensor) -> Any:
         """Return the memory that the solver carries from step to step; None if it needs none."""

@@ -30,12 +30,7 @@ from implicit.gradients.adjoint import Adjoint, Product, linearised, with_adjoin
 
 
 class GradientRule(Protocol):
-    """Give the value of a solution a gradient.
-
-    Example:
-        >>> from implicit.gradients import Implicit
-        >>> rules: list[GradientRule] = [Unrolled(4), Phantom(4), Implicit()]  # accepted by the type checker
-    """
+    """Give the value of a solution a gradient."""
 
     def attach(
         self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
@@ -204,18 +199,6 @@ def solve_with_gradient(
     """Return the solution; its value is differentiable, by the gradient rule, in whatever Φ depends on.
 
     InputError for a problem that the rule cannot differentiate.
-
-    Example:
-        z = a z + 1 has the solution 1 / (1 − a), with derivative 1 / (1 − a)² in a.
-
-        >>> from implicit.fixed_point import DampedPicard
-        >>> from implicit.gradients import Implicit
-        >>> a = torch.tensor(0.5, requires_grad=True)
-        >>> problem = FixedPointProblem(lambda z: a * z + 1)
-        >>> arguments = problem, DampedPicard(), Stopping(rtol=1e-6), torch.zeros(1, 1, 1)
-        >>> z = solve_with_gradient(*arguments, Implicit()).value
-        >>> round(z.item(), 4), round(torch.autograd.grad(z.sum(), a)[0].item(), 4)
-        (2.0, 4.0)
     """
     if isinstance(gradient, Unrolled):
         return unroll(problem, solver, stopping, start, gradient.iterations)

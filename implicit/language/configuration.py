@@ -351,12 +351,7 @@ class ImplicitMamba2LMConfig(FixedPoints, Mamba2Layers):
 
 
 class ImplicitLlamaLMConfig(FixedPoints, LlamaLayers):
-    """Configuration of `ImplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
-
-    Example:
-        >>> ImplicitLlamaLMConfig(hidden_size=64, num_attention_heads=4).layer_sizes["head_size"]
-        16
-    """
+    """Configuration of `ImplicitLlamaForCausalLM`; the defaults are those of 130 million parameters."""
 
     model_type = "implicit_ssm_llama"
 
@@ -369,22 +364,12 @@ class ImplicitLlamaLMConfig(FixedPoints, LlamaLayers):
 
 
 class ExplicitMamba2LMConfig(Mamba2Layers):
-    """Configuration of `ExplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters.
-
-    Example:
-        >>> ExplicitMamba2LMConfig().hidden_size
-        768
-    """
+    """Configuration of `ExplicitMamba2ForCausalLM`; the defaults are those of 130 million parameters."""
 
     model_type = "implicit_ssm_explicit_mamba2"
 
 
 class ExplicitLlamaLMConfig(LlamaLayers):
-    """Configuration of `ExplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
-
-    Example:
-        >>> ExplicitLlamaLMConfig().num_hidden_layers
-        12
-    """
+    """Configuration of `ExplicitLlamaForCausalLM`; the defaults are those of 130 million parameters."""
 
     model_type = "implicit_ssm_explicit_llama"

@@ -26,10 +26,6 @@ class TextEvaluation:
         tokens: predicted tokens.
         iterations: mean self-iterations per token; None for an explicit model, as is the next.
         share_converged: share of the tokens with a fixed point.
-
-    Example:
-        >>> round(TextEvaluation(math.log(50), tokens=10).perplexity, 6)
-        50.0
     """
 
     nats: float

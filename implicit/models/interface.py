@@ -39,12 +39,7 @@ MOST_LAYERS = 1000
 
 
 class ModelConfig(CheckedConfig):
-    """The configuration of every model: the sizes of its input and output alphabets.
-
-    Example:
-        >>> ModelConfig(vocabulary_size=2, output_size=2)
-        ModelConfig(vocabulary_size=2, output_size=2)
-    """
+    """The configuration of every model: the sizes of its input and output alphabets."""
 
     vocabulary_size: PositiveInt
     output_size: PositiveInt

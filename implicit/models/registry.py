@@ -34,12 +34,7 @@ from implicit_ssm import find_own_code
 
 
 class Mamba2Config(StackConfig, Mamba2Sizes):
-    """Sizes of a `Mamba2`.
-
-    Example:
-        >>> Mamba2Config(vocabulary_size=2, output_size=2).d_state
-        16
-    """
+    """Sizes of a `Mamba2`."""
 
 
 class Mamba2(ExplicitModel):
@@ -59,12 +54,7 @@ class Mamba2(ExplicitModel):
 
 
 class ImplicitMamba2Config(ImplicitConfig, Mamba2Sizes):
-    """Sizes of an `ImplicitMamba2` and how it finds its fixed point outside of training.
-
-    Example:
-        >>> ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=32).layers
-        1
-    """
+    """Sizes of an `ImplicitMamba2` and how it finds its fixed point outside of training."""
 
 
 class ImplicitMamba2(ImplicitModel):
@@ -184,12 +174,7 @@ A_MODEL = "SequenceModel; implicit.explicit_model(name, cell, description) makes
 
 
 def model_names() -> list[str]:
-    """Return the names of all models, as `build_model` and ``python -m implicit.train --model`` take them.
-
-    Example:
-        >>> model_names()[:3]
-        ['implicit-mamba2', 'implicit-mamba3', 'implicit-deltanet']
-    """
+    """Return the names of all models, as `build_model` and ``python -m implicit.train --model`` take them."""
     return list(MODELS)
 
 
@@ -235,12 +220,7 @@ def _imported(name: str) -> type[SequenceModel]:
 
 
 def size_names(name: str) -> tuple[str, ...]:
-    """Return the names of the sizes that a model has.
-
-    Example:
-        >>> size_names("lstm")
-        ('d_model', 'layers')
-    """
+    """Return the names of the sizes that a model has."""
     return tuple(model_class(name).config_class.size_fields())
 
 
@@ -270,13 +250,7 @@ def build_model(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceMode
 
 
 def build_shapes(name: str, sizes: Mapping[str, Any], task: Task) -> SequenceModel:
-    """Build a model of `MODELS` whose weights have shapes alone: nothing is drawn, and no memory is touched.
-
-    Example:
-        >>> from automata.tasks import make_task
-        >>> build_shapes("lstm", {"d_model": 4}, make_task("parity")).parameter_count()
-        178
-    """
+    """Build a model of `MODELS` whose weights have shapes alone: nothing is drawn, no memory is touched."""
     try:
         return _shapes(name, _config_for(name, sizes, task))
     except (RuntimeError, TypeError):  # of sizes or products of them beyond 64 bits

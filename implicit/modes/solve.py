@@ -74,13 +74,6 @@ def checked_solve(solve: Solve | None) -> Solve:
     """Return the options that a model was given, the default ones for None.
 
     InputError for anything else, such as the name of a mode.
-
-    Example:
-        >>> checked_solve(None).mode
-        'auto'
-        >>> checked_solve("sequential")
-        Traceback (most recent call last):
-        automata.errors.InputError: solve is 'sequential'; give Solve(...), such as Solve("sequential")
     """
     if solve is None:
         return Solve()
@@ -236,18 +229,6 @@ def solve_by(
     """Solve by a mode in plain PyTorch; the arguments are those of the modes themselves.
 
     InputError for ``"auto"``, which has to be chosen before.
-
-    Example:
-        >>> import torch
-        >>> from implicit.fixed_point import DampedPicard
-        >>> from implicit.gradients import Phantom
-        >>> x = torch.tensor([[[1.0], [2.0]]])
-        >>> recurrence = Recurrence(
-        ...     [x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s
-        ... )
-        >>> arguments = recurrence, DampedPicard(1.0), Stopping(), Phantom(), torch.zeros(1, 2, 1)
-        >>> solve_by("sequential", *arguments).solution.value.flatten().tolist()
-        [1.0, 2.0]
     """
     if mode == "auto":
         raise InputError("mode is 'auto'; choose one with chosen_mode first")

@@ -3,9 +3,9 @@
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from automata.errors import InputError, printable
@@ -89,7 +89,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-class TensorBoard:
+class TensorBoard(AbstractContextManager["TensorBoard"]):
     """Writes the metrics to event files; does nothing without a folder.
 
     A resumed run discards the events after the step that it goes on from.
@@ -107,12 +107,7 @@ class TensorBoard:
                 ) from None
             self._writer = SummaryWriter(str(folder), purge_step=step + 1)
 
-    def __enter__(self) -> "TensorBoard":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._writer is not None:
             self._writer.close()
 

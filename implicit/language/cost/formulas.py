@@ -347,13 +347,7 @@ def layer_bytes(config: LanguageModelConfig, length: int, precision: Precision =
 
 
 def state_bytes(config: LanguageModelConfig, length: int) -> int:
-    """Return the bytes of the states of all layers, those before the sequence and those behind it.
-
-    Example:
-        >>> from implicit.language import published_config
-        >>> state_bytes(published_config("mamba2", "1.3b"), 2048) / 2**20
-        196.78...
-    """
+    """Return the bytes of the states of all layers, those before the sequence and those behind it."""
     if isinstance(config, Mamba2Layers):
         inner = config.expand * config.hidden_size
         channels = inner + 2 * config.n_groups * config.state_size

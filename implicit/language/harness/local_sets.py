@@ -27,10 +27,6 @@ class LocalSet:
         sentence: what is asked.
         files: below the folder, in the order of the arguments of ``rows``.
         rows: makes rows of a data set of the lines of the files.
-
-    Example:
-        >>> LOCAL_SETS["piqa"].files
-        ('piqa/valid.jsonl', 'piqa/valid-labels.lst')
     """
 
     sentence: str

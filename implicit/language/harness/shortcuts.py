@@ -88,10 +88,6 @@ def shortcut_table(documents: int = DRAWN, seed: int = 0, tokens: Callable[[str]
     """Return the shortcuts of all tasks and lengths as a table in Markdown.
 
     Arguments are those of `measured_shortcuts`.
-
-    Example:
-        >>> print(shortcut_table(documents=2).splitlines()[0])
-        | task | length | chance | majority | last mentioned | at first | last step | length alone |
     """
     lines = [
         "| task | length | chance | majority | last mentioned | at first | last step | length alone |",

@@ -241,11 +241,6 @@ def finished_run(path: str | os.PathLike[str]) -> FinishedRun:
     """Read the folder of a run that ended.
 
     InputError if the folder holds no run, or one that did not end, or something of it cannot be read.
-
-    Example:
-        >>> finished_run("runs/nowhere")
-        Traceback (most recent call last):
-        automata.errors.InputError: runs/nowhere holds no pretraining run that ended; finish it with ...
     """
     folder = PretrainFolder(Path(path))
     if not (folder.begun and folder.finished):

@@ -41,12 +41,11 @@ def ssd_mamba_ssm(
     B: Tensor,
     C: Tensor,
     initial_state: Tensor | None = None,
-    chunk_size: int = 256,
 ) -> tuple[Tensor, Tensor]:
     """Compute what `ssd_reference` computes by the scan of mamba_ssm; CUDA only, the state float32.
 
     Float32 products may be TF32, and log decays are summed in float32 over a chunk, so that tokens that reset
-    the state take digits from those that follow. ``chunk_size`` is a power of two.
+    the state take digits from those that follow.
     """
     from mamba_ssm.ops.triton.ssd_combined import mamba_chunk_scan_combined
 
@@ -56,7 +55,7 @@ def ssd_mamba_ssm(
         A.float(),
         B,
         C,
-        chunk_size,
+        chunk_size=256,
         initial_states=None if initial_state is None else initial_state.float(),
         return_final_states=True,
     )
