@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from pydantic import create_model
@@ -93,14 +93,7 @@ def explicit_model(
         >>> explicit_model("mamba2", Mamba2Cell, "Mamba-2").config_class.__name__
         'Mamba2CellConfig'
     """
-    config = config_class(cell, base)
-
-    class Model(ExplicitModel):
-        cell_class: ClassVar[type[Cell]] = cell
-
-    # As for a named tuple: the class is found under the module that makes it, and can be imported from there.
-    module = sys._getframe(1).f_globals.get("__name__", __name__)
-    return named(Model, name, description, config, module)
+    return model_of(ExplicitModel, name, cell, description, base)
 
 
 def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]:
@@ -126,12 +119,17 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
 Stack = TypeVar("Stack", bound=CellStack)
 
 
-def named(
-    model: type[Stack], name: str, description: str, config: type[StackConfig], module: str = __name__
+def model_of(
+    kind: type[Stack], name: str, cell: type[Cell], description: str, base: type[StackConfig]
 ) -> type[Stack]:
-    """Set name, description and configuration of a model class; its Python name follows its cell's."""
+    """Make the class of a model of a cell for the caller's caller; its Python name follows its cell's."""
+    config = config_class(cell, base)
+    make: Any = type(kind)
+    model: type[Stack] = make("Model", (kind,), {"cell_class": cell})
     model.name, model.description, model.config_class = name, description, config
-    model.__name__ = model.__qualname__ = _class_name(name, model.cell_class)
+    # As for a named tuple: the class is found under the module that makes it, and can be imported from there.
+    module = sys._getframe(2).f_globals.get("__name__", __name__)
+    model.__name__ = model.__qualname__ = _class_name(name, cell)
     model.__module__ = config.__module__ = module
     config.__qualname__ = f"{model.__name__}.config_class"  # where pickle finds it
     config.__doc__ = f"Sizes of a `{model.__name__}`."

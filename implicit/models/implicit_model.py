@@ -4,16 +4,13 @@ Injections are Linear(RMSNorm(embedding)) per layer; `implicit.models.iterated_l
 Source: Schöne et al. 2025, arXiv 2502.07827, Eq. 1 and 2, with any cell in the place of Mamba-2.
 """
 
-import sys
-from typing import ClassVar
-
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from implicit.cells import Cell, RMSNorm
 from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping
-from implicit.models.explicit import config_class, named
+from implicit.models.explicit import model_of
 from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.iterated_layers import IteratedLayers
@@ -154,10 +151,4 @@ def implicit_model(
         >>> implicit_model("implicit-mamba2", Mamba2Cell, "Mamba-2 to a fixed point").name
         'implicit-mamba2'
     """
-    config = config_class(cell, base)
-
-    class Model(ImplicitModel):
-        cell_class: ClassVar[type[Cell]] = cell
-
-    module = sys._getframe(1).f_globals.get("__name__", __name__)  # as in explicit_model
-    return named(Model, name, description, config, module)
+    return model_of(ImplicitModel, name, cell, description, base)
