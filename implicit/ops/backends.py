@@ -278,6 +278,19 @@ class Backends(Mapping[str, Backend[R, Run]]):
         return Preference(self.elsewhere.name, f"{name} cannot run this: {refusal}")
 
 
+def passes_or_kernels(passes: Run, module: str, largest: int, size: str) -> Backends[Any, Run]:
+    """Return the backends of an op with passes of PyTorch for a CPU, and Triton kernels, ``triton_op``.
+
+    The kernels take a request's ``size`` up to the largest.
+    """
+    asked = (TRITON, element_types(), at_most(largest, size), entries, on_gpu_or_interpreted())
+    return Backends(
+        {"torch": Backend(passes), "triton": Backend(later(module, "triton_op"), asked)},  # type: ignore[arg-type]
+        on_gpu=Preference("triton", "where every pass over memory counts"),
+        elsewhere=Preference("torch", "for which its passes are written"),
+    )
+
+
 def default_device() -> str:
     """Return the device that is explained by default: ``"cuda"`` if there is one, else ``"cpu"``."""
     return "cuda" if torch.cuda.is_available() else "cpu"

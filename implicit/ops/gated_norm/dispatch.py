@@ -9,20 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.ops.backends import (
-    AUTO,
-    TRITON,
-    Backend,
-    Backends,
-    Preference,
-    TensorsRequest,
-    at_most,
-    check_shapes,
-    element_types,
-    entries,
-    later,
-    on_gpu_or_interpreted,
-)
+from implicit.ops.backends import AUTO, Backends, TensorsRequest, check_shapes, passes_or_kernels
 from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes, uncompiled
 from implicit.ops.norm_factor import norm_factor, widened
 
@@ -92,16 +79,8 @@ class Request(TensorsRequest):
     features: int = 1
 
 
-BACKENDS: Backends[Request, Callable[[int, float], Op]] = Backends(
-    {
-        "torch": Backend(torch_op),
-        "triton": Backend(
-            later("implicit.ops.gated_norm.triton_kernels", "triton_op"),
-            (TRITON, element_types(), at_most(LARGEST, "features"), entries, on_gpu_or_interpreted()),
-        ),
-    },
-    on_gpu=Preference("triton", "where every pass over memory counts"),
-    elsewhere=Preference("torch", "for which its passes are written"),
+BACKENDS: Backends[Request, Callable[[int, float], Op]] = passes_or_kernels(
+    torch_op, "implicit.ops.gated_norm.triton_kernels", LARGEST, "features"
 )
 
 

@@ -7,19 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from automata.errors import InputError
-from implicit.ops.backends import (
-    AUTO,
-    TRITON,
-    Backend,
-    Backends,
-    Preference,
-    TensorsRequest,
-    at_most,
-    element_types,
-    entries,
-    later,
-    on_gpu_or_interpreted,
-)
+from implicit.ops.backends import AUTO, Backends, TensorsRequest, passes_or_kernels
 from implicit.ops.hand_written_passes import Arguments, Op, op_with_passes, uncompiled
 
 
@@ -83,16 +71,8 @@ class Request(TensorsRequest):
     width: int = 1
 
 
-BACKENDS: Backends[Request, Op] = Backends(
-    {
-        "torch": Backend(torch_op),
-        "triton": Backend(
-            later("implicit.ops.short_convolution.triton_kernels", "triton_op"),
-            (TRITON, element_types(), at_most(LARGEST, "width"), entries, on_gpu_or_interpreted()),
-        ),
-    },
-    on_gpu=Preference("triton", "where every pass over memory counts"),
-    elsewhere=Preference("torch", "for which its passes are written"),
+BACKENDS: Backends[Request, Op] = passes_or_kernels(
+    torch_op, "implicit.ops.short_convolution.triton_kernels", LARGEST, "width"
 )
 
 
