@@ -177,30 +177,29 @@ class ConvergenceAnalysis(Answer):
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON: quantiles of the residuals, iterations by position and by length."""
-        return {mode: self._mode_numbers(mode) for mode in self.modes}
-
-    def _mode_numbers(self, mode: Mode) -> dict[str, Any]:
-        found = self.modes[mode]
         levels = (0.01, 0.25, 0.5, 0.75, 0.99)
         return {
-            "share_converged": found.share_converged,
-            "mean_iterations": found.iterations.mean(),
-            "residual_by_iteration": dict(
-                zip(map(str, levels), np.quantile(found.history, levels, axis=0), strict=True)
-            ),
-            "iterations_by_position": {
-                "min": found.iterations.min(axis=0),
-                "median": np.median(found.iterations, axis=0),
-                "max": found.iterations.max(axis=0),
-            },
-            "by_length": {
-                length: {
-                    "iterations_until_done": found.until(length),
-                    "share_converged": found.converged[:, :length].mean(),
-                    "token_evaluations": found.evaluations(length, shared=mode == "simultaneous"),
-                }
-                for length in self.lengths
-            },
+            mode: {
+                "share_converged": found.share_converged,
+                "mean_iterations": found.iterations.mean(),
+                "residual_by_iteration": dict(
+                    zip(map(str, levels), np.quantile(found.history, levels, axis=0), strict=True)
+                ),
+                "iterations_by_position": {
+                    "min": found.iterations.min(axis=0),
+                    "median": np.median(found.iterations, axis=0),
+                    "max": found.iterations.max(axis=0),
+                },
+                "by_length": {
+                    length: {
+                        "iterations_until_done": found.until(length),
+                        "share_converged": found.converged[:, :length].mean(),
+                        "token_evaluations": found.evaluations(length, shared=mode == "simultaneous"),
+                    }
+                    for length in self.lengths
+                },
+            }
+            for mode, found in self.modes.items()
         }
 
 

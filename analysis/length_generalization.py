@@ -207,20 +207,20 @@ class LengthAnalysis(Answer):
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON, by the name of the run."""
-        return {found.run.name: self._run_numbers(found) for found in self.runs}
-
-    def _run_numbers(self, found: RunAccuracy) -> dict[str, Any]:
         lengths, confidence = self.settings.lengths, self.settings.confidence
         return {
-            "run": asdict(found.run),
-            "accuracy": {length: found.accuracy(length) for length in lengths},
-            "interval": {length: found.interval(length, confidence) for length in lengths},
-            "sequence_accuracy": {length: found.sequence_accuracy(length) for length in lengths},
-            "sequence_interval": {length: found.sequence_interval(length, confidence) for length in lengths},
-            "accuracy_by_position": found.by_position,
-            "share_converged": found.share_converged,
-            "majority_baseline": found.baseline,
-            "chance": found.baseline[max(lengths)],
+            found.run.name: {
+                "run": asdict(found.run),
+                "accuracy": {length: found.accuracy(length) for length in lengths},
+                "interval": {length: found.interval(length, confidence) for length in lengths},
+                "sequence_accuracy": {length: found.sequence_accuracy(length) for length in lengths},
+                "sequence_interval": {n: found.sequence_interval(n, confidence) for n in lengths},
+                "accuracy_by_position": found.by_position,
+                "share_converged": found.share_converged,
+                "majority_baseline": found.baseline,
+                "chance": found.baseline[max(lengths)],
+            }
+            for found in self.runs
         }
 
 

@@ -323,10 +323,8 @@ def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
         (~found.converged, "not converged", UNCONVERGED),
     ):
         if mask.any():
-            values, bins = (
-                np.log10(np.maximum(found.distance[mask], smallest)),
-                np.linspace(-16, 1, 86).tolist(),
-            )
+            values = np.log10(np.maximum(found.distance[mask], smallest))
+            bins = np.linspace(-16, 1, 86).tolist()
             axes.hist(values, bins=bins, color=color, alpha=0.7, label=f"{label}: {mask.mean():.2%}")
     tolerance = np.log10(np.median(found.tolerance))
     axes.axvline(tolerance, color="black", linestyle="--", linewidth=0.9, label="tolerance (median)")

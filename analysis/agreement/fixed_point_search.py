@@ -34,11 +34,6 @@ class FoundFixedPoint:
     starts: int
     reached_by: tuple[str, ...] = ()
 
-    @property
-    def attracts(self) -> bool:
-        """Return whether the damped iteration converges to it from nearby."""
-        return self.spectral_radius < 1
-
 
 @dataclass(frozen=True)
 class TokenFixedPoints:

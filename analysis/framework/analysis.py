@@ -5,7 +5,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -17,10 +17,10 @@ from analysis.framework.needs import ANY_MODEL, Need
 from analysis.framework.output import (
     FILES,
     RunIdentity,
-    analysis_content,
     check_writable,
     default_folder,
     full_caption,
+    json_ready,
     refuse_other_runs,
     require_different_names,
     run_name,
@@ -31,6 +31,7 @@ from analysis.framework.terminal import add_output_flag, add_runs_argument, add_
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
 from implicit.fixed_point import NotConvergedWarning
+from implicit.runs.environment import describe_environment
 from implicit.runs.files import read_json, write_json
 from implicit.runs.loading import Run, load_run
 from implicit.threads import add_threads_flag, chosen_threads
@@ -140,23 +141,25 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     ) -> None:
         """Write the numbers of an answer, and its figure beside them if there is one."""
         seconds = time.monotonic() - began
-        several = tuple(RunIdentity.of(run) for run in runs)
-        identities = several if isinstance(self, Comparison) else several[0]
+        identities = [RunIdentity.of(run) for run in runs]
         chosen = settings.model_dump()
         if self.draw is not None:
             caption = full_caption(self.caption_of(runs, outcome), identities, chosen)
             save_figure(self.draw(outcome, width), folder, self.name, caption)
         elif self.file is not None:
             return
-        content = analysis_content(
-            self.name,
-            runs=identities,
-            settings=chosen,
-            result=outcome.numbers(),
-            seconds=seconds,
-            findings=self.findings(runs, [outcome]),
-        )
-        write_json(folder / f"{self.name}.json", content)
+        asked = [asdict(one) for one in identities]
+        content = {
+            "analysis": self.name,
+            **({"runs": asked} if isinstance(self, Comparison) else {"run": asked[0]}),
+            "settings": chosen,
+            "environment": describe_environment(),
+            "seconds": seconds,
+            "result": outcome.numbers(),
+        }
+        if found := self.findings(runs, [outcome]):
+            content["findings"] = {run: finding.json() for run, finding in found.items()}
+        write_json(folder / f"{self.name}.json", json_ready(content))
 
     def ask(
         self, runs: Sequence[Run], settings: Settings, out: Path | None = None, width: float = TEXT_WIDTH
@@ -221,15 +224,12 @@ class RunAnalysis(Analysis[Settings, Outcome]):
 
     Attributes:
         measure: answers the question of a run.
-        measure_resumed: takes the place of it in the command and the report where an answer takes hours: it
-            keeps what is through in the folder of the results, and goes on with what it finds there.
         documents: makes further files of JSON from a run and an answer, by file name.
     """
 
     where: ClassVar[str] = "RUN/analysis/{name}, or out/<name>/{name} for a stored run"
 
     measure: Callable[[Run, Settings], Outcome]
-    measure_resumed: Callable[[Run, Settings, Path], Outcome] | None = None
     documents: Callable[[Run, Outcome], Mapping[str, Any]] = lambda _run, _outcome: {}
 
     def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
@@ -248,8 +248,7 @@ class RunAnalysis(Analysis[Settings, Outcome]):
 
     def _answer_one(self, run: Run, settings: Settings, folder: Path, width: float) -> Outcome:
         began = time.monotonic()
-        resumed = self.measure_resumed
-        outcome = self.measure(run, settings) if resumed is None else resumed(run, settings, folder)
+        outcome = self.measure(run, settings)
         with written_together(folder) as fresh:
             self._write(fresh, [run], settings, outcome, began, width)
             for name, content in self.documents(run, outcome).items():

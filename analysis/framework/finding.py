@@ -32,11 +32,10 @@ class Rows:
     def terminal(self) -> Table:
         """Return the table for a terminal: names to the left, numbers to the right."""
         table = Table(title=self.title or None, title_justify="left")
-        for place, heading in enumerate(self.columns):
-            if place == 0:
-                table.add_column(heading, overflow="fold")
-            else:
-                table.add_column(heading, justify="right")
+        first, *others = self.columns
+        table.add_column(first, overflow="fold")
+        for heading in others:
+            table.add_column(heading, justify="right")
         for row in self.rows:
             table.add_row(*row)
         return table

@@ -8,19 +8,18 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import psutil
 
-from analysis.framework.finding import Findings
 from automata.checks import check_type
 from automata.data_files import read_file
 from automata.errors import InputError, printable
 from implicit.models.interface import SequenceModel
-from implicit.runs.environment import describe_environment
 from implicit.runs.files import refuse_links, tensor_bytes
 from implicit.runs.loading import STORED_RUNS, Run
 
@@ -186,41 +185,11 @@ def _identities(content: Any, name: str = "a run") -> Iterator[tuple[str, str]]:
             yield from _identities(entry, key)
 
 
-def analysis_content(
-    name: str,
-    *,
-    runs: RunIdentity | tuple[RunIdentity, ...],
-    settings: Mapping[str, Any],
-    result: Mapping[str, Any],
-    seconds: float,
-    findings: Findings | None = None,
-) -> dict[str, Any]:
-    """Return what the JSON file of an analysis holds."""
-    identities: dict[str, Any] = (
-        {"run": asdict(runs)} if isinstance(runs, RunIdentity) else {"runs": [asdict(run) for run in runs]}
-    )
-    content = {
-        "analysis": name,
-        **identities,
-        "settings": settings,
-        "environment": describe_environment(),
-        "seconds": seconds,
-        "result": result,
-    }
-    if findings:
-        content["findings"] = {run: finding.json() for run, finding in findings.items()}
-    ready: dict[str, Any] = json_ready(content)
-    return ready
-
-
-def full_caption(
-    caption: str, runs: RunIdentity | tuple[RunIdentity, ...], settings: Mapping[str, Any]
-) -> str:
+def full_caption(caption: str, runs: Sequence[RunIdentity], settings: Mapping[str, Any]) -> str:
     """Return a caption with the runs, their seeds and the settings."""
-    several = runs if isinstance(runs, tuple) else (runs,)
-    listed = "; ".join(f"{run.name}: {run.title}, {run.parameters} parameters" for run in several)
+    listed = "; ".join(f"{run.name}: {run.title}, {run.parameters} parameters" for run in runs)
     chosen = ", ".join(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in settings.items())
-    lines = [f"Training runs: {len(several)} ({listed}).", f"Settings: {chosen}." if chosen else ""]
+    lines = [f"Training runs: {len(runs)} ({listed}).", f"Settings: {chosen}." if chosen else ""]
     return "\n\n".join(filter(None, [caption, "\n".join(filter(None, lines))]))
 
 
@@ -237,7 +206,7 @@ def written_together(folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.iterdir():
         owner = re.fullmatch(r"\.unfinished-(\d+)-\w+", left.name)
-        if owner and not _lives(int(owner[1])):
+        if owner and not psutil.pid_exists(int(owner[1])):
             shutil.rmtree(left, ignore_errors=True)  # of a process that was killed
     with TemporaryDirectory(prefix=f".unfinished-{os.getpid()}-", dir=folder) as fresh:
         yield Path(fresh)
@@ -249,15 +218,3 @@ def written_together(folder: Path) -> Iterator[Path]:
         for file, target in targets.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, target)
-
-
-def _lives(process: int) -> bool:
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        pass
-    return True

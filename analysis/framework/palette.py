@@ -7,6 +7,7 @@ apart; where two of one family come near each other for such readers, their mark
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any
 
 GREY = "#777777"
@@ -75,17 +76,8 @@ _SPARE_MARKERS = ("*", "X", "h", ">", "p")
 
 def model_looks(names: Iterable[str]) -> dict[str, Look]:
     """Return the look of every model; one that is not registered gets what no registered one has."""
-    looks: dict[str, Look] = {}
-    new = 0
-    for name in dict.fromkeys(names):
-        if name in MODEL_LOOKS:
-            looks[name] = MODEL_LOOKS[name]
-        else:
-            looks[name] = Look(
-                _SPARE_COLORS[new % len(_SPARE_COLORS)], _SPARE_MARKERS[new % len(_SPARE_MARKERS)]
-            )
-            new += 1
-    return looks
+    spare = (Look(*own) for own in cycle(zip(_SPARE_COLORS, _SPARE_MARKERS, strict=True)))
+    return {name: MODEL_LOOKS[name] if name in MODEL_LOOKS else next(spare) for name in dict.fromkeys(names)}
 
 
 def distinct_looks(looks: Iterable[Look]) -> list[Look]:

@@ -33,12 +33,8 @@ def add_width_flag(parser: CommandParser) -> None:
 
 def add_runs_argument(parser: CommandParser, *, several: bool) -> None:
     """Add ``RUN`` or, where a command takes several, ``RUN…``, and ``--allow-code``; ``runs`` is a list."""
-    if several:
-        parser.add_argument("runs", metavar="RUN", nargs="+", help="run folders, or names of stored runs")
-    else:
-        parser.add_argument(
-            "runs", metavar="RUN", type=lambda run: [run], help="run folder, or the name of a stored run"
-        )
+    given = "run folders, or names of stored runs" if several else "run folder, or the name of a stored run"
+    parser.add_argument("runs", metavar="RUN", nargs="+" if several else 1, help=given)
     add_allow_code_flag(parser)
 
 
