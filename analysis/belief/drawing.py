@@ -1,7 +1,6 @@
 """The figure of `analysis.belief`: divergence along sequences, since full reveals, decoded beliefs, norms."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -46,61 +45,46 @@ def draw(found: BeliefAnalysis, width: float = TEXT_WIDTH) -> Figure:
             _draw_bins(along, [result.predictions.by_position() for result in group], look, label, breadth)
             for axes, name in ((since, "tokens"), (reveals, "reveals")):
                 bins = [result.predictions.since_full_reveal().get(name) for result in group]
-                _draw_bins(axes, [entry for entry in bins if entry is not None], look, label, breadth)
-            _draw_lengths(excess, group, RunBelief.excess, look, label, breadth)
-            with_probe = [result for result in group if result.decoded]
+                _draw_bins(axes, bins, look, label, breadth)
+            lengths = group[0].lengths
+            losses = [[result.excess(length) for length in lengths] for result in group]
+            _draw_estimates(excess, lengths, losses, look, label, breadth)
+            beliefs = [[result.decoded[n] for n in lengths] for result in group if result.decoded]
             for part, what, one, broad in (
                 ("distance", "from b", look, breadth),
                 ("inconsistency", "one step", Look(look.color, "x", ":"), 1.0),
             ):
-                values = partial(_decoded, part)
-                _draw_lengths(decoded, with_probe, values, one, f"{label}: {what}", broad)
+                distances = [[getattr(entry, part) for entry in of_run] for of_run in beliefs]
+                _draw_estimates(decoded, lengths, distances, one, f"{label}: {what}", broad)
             _draw_norms(norms, group, look, label, breadth)
         _draw_mass(norms, found.runs)
         _finish(found, panels)
         return figure
 
 
-def _decoded(part: str, run: RunBelief, length: int) -> Estimate:
-    found: Estimate = getattr(run.decoded[length], part)
-    return found
+def _draw_bins(axes: Axes, of_runs: Sequence[Bins | None], look: Look, label: str, breadth: float) -> None:
+    bins = [entry for entry in of_runs if entry is not None]
+    if bins:
+        shortest = min(len(entry.found) for entry in bins)
+        found = [entry.found[:shortest] for entry in bins]
+        _draw_estimates(axes, bins[0].middles[:shortest], found, look, label, breadth)
 
 
-def _draw_interval(axes: Axes, x: Sequence[int] | FloatArray, found: Sequence[Estimate], look: Look) -> None:
-    """The confidence intervals of a run that is alone; a logarithmic axis does not follow them to 0."""
-    low, high = ([getattr(entry, end) for entry in found] for end in ("low", "high"))
-    if axes.get_title() in LOGARITHMIC:
-        low = np.maximum(low, FLOOR).tolist()
-    axes.fill_between(x, low, high, color=look.color, alpha=0.18, linewidth=0)
-
-
-def _draw_bins(axes: Axes, of_runs: Sequence[Bins], look: Look, label: str, breadth: float) -> None:
-    """Means by bins; the interval of a run that is alone."""
-    if not of_runs:
-        return
-    shortest = min(len(bins.found) for bins in of_runs)
-    middles = of_runs[0].middles[:shortest]
-    values = np.array([np.maximum(bins.means[:shortest], FLOOR) for bins in of_runs])
-    draw_runs(axes, middles, values, look, label, breadth=breadth, middle="median")
-    if len(of_runs) == 1:
-        _draw_interval(axes, middles, of_runs[0].found, look)
-
-
-def _draw_lengths(
+def _draw_estimates(
     axes: Axes,
-    group: Sequence[RunBelief],
-    value: Callable[[RunBelief, int], Estimate],
+    x: Sequence[int] | FloatArray,
+    found: Sequence[Sequence[Estimate]],
     look: Look,
     label: str,
     breadth: float,
 ) -> None:
-    if group:
-        lengths = group[0].lengths
-        found = [[value(result, length) for length in lengths] for result in group]
-        values = np.array([[entry.mean for entry in of_run] for of_run in found])
-        draw_runs(axes, lengths, values, look, label, breadth=breadth, middle="median")
-        if len(group) == 1:
-            _draw_interval(axes, lengths, found[0], look)
+    """Means of runs, and the intervals of one that is alone; a logarithmic axis does not follow them to 0."""
+    floor = FLOOR if axes.get_title() in LOGARITHMIC else -np.inf
+    values = np.maximum([[entry.mean for entry in of_run] for of_run in found], floor)
+    draw_runs(axes, x, values, look, label, breadth=breadth, middle="median")
+    if len(found) == 1:
+        low, high = ([getattr(entry, end) for entry in found[0]] for end in ("low", "high"))
+        axes.fill_between(x, np.maximum(low, floor), high, color=look.color, alpha=0.18, linewidth=0)
 
 
 def _draw_norms(axes: Axes, group: Sequence[RunBelief], look: Look, label: str, breadth: float) -> None:

@@ -52,13 +52,12 @@ def exact_sequences(
     seed: int,
     kept: Sequence[int] | IntArray,
     stream: Stream = Stream.TEST,
-    number: int = 0,
 ) -> ExactSequences:
     """Draw sequences and filter them.
 
     Beliefs are kept at the positions ``kept``. Sequences in which nothing is asked are refused.
     """
-    batch = draw_batch(task, sequences, length, seed, stream, length, number)
+    batch = draw_batch(task, sequences, length, seed, stream, length, 0)
     tokens = batch.tokens.numpy()
     lengths = np.full(len(tokens), length) if batch.lengths is None else batch.lengths.numpy()
     wanted = np.unique(np.asarray(kept, dtype=np.int64))

@@ -22,9 +22,9 @@ from analysis.belief.probe import (
     Features,
     FeatureSamples,
     Probe,
-    ProbeSequences,
     decoded_at,
     fitted_probe,
+    probe_sequences,
     window_positions,
 )
 from analysis.belief.reading import BeliefSettings, read_in_blocks
@@ -230,18 +230,12 @@ def measure_belief(run: Run, settings: BeliefSettings | None = None, **chosen: A
         >>> round(found.mass.mean.per_token, 1), abs(found.norms.rates()[0].per_token) < 0.02
         (-0.2, True)
     """
-    settings = settings_from(BeliefSettings, chosen, settings)
-    observed_task_of(run)
-    return _measure(run, settings, {})
+    (found,) = analyse(run, settings, **chosen).runs
+    return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """The data that runs of one task and training length share: sequences with their exact beliefs."""
-
-    test: ExactSequences
-    mass: MassRates
-    probe: ProbeSequences | None
+_Drawn = tuple[ExactSequences, MassRates, tuple[ExactSequences, ExactSequences] | None]
+"""The data that runs of one task and training length share: test sequences, rates, sequences of probes."""
 
 
 def _measure(run: Run, settings: BeliefSettings, drawn: dict[str, _Drawn]) -> RunBelief:
@@ -249,7 +243,7 @@ def _measure(run: Run, settings: BeliefSettings, drawn: dict[str, _Drawn]) -> Ru
     key = _key(run, lengths)
     if key not in drawn:
         drawn[key] = _draw(run, settings, lengths)
-    exact, mass = drawn[key].test, drawn[key].mass
+    exact, mass, fitted_to = drawn[key]
     left_out = ""
     if not settings.probe:
         left_out = "no probe was asked for"
@@ -258,10 +252,8 @@ def _measure(run: Run, settings: BeliefSettings, drawn: dict[str, _Drawn]) -> Ru
     predictions = Predictions.empty(exact)
     norms = None if model.state_grows else Norms.empty(model, exact)
     features, probe, samples = None, None, None
-    if not left_out:
+    if fitted_to is not None:
         features = Features.of(model, settings.probe_seed)
-        fitted_to = drawn[key].probe
-        assert fitted_to is not None
         probe = fitted_probe(model, features, fitted_to, settings)
         samples = FeatureSamples.empty(features, exact)
     unconverged = 0
@@ -299,11 +291,8 @@ def _draw(run: Run, settings: BeliefSettings, lengths: tuple[int, ...]) -> _Draw
     kept = np.concatenate([window_positions(length, settings.window) for length in lengths])
     with_probe = settings.probe and not run.model.state_grows
     test = exact_sequences(task, settings.sequences, max(lengths), settings.seed, kept if with_probe else [])
-    return _Drawn(
-        test,
-        mass_rates(test, settings.confidence),
-        ProbeSequences.of(task, run.config.length, settings) if with_probe else None,
-    )
+    fitted_to = probe_sequences(task, run.config.length, settings) if with_probe else None
+    return test, mass_rates(test, settings.confidence), fitted_to
 
 
 def _key(run: Run, lengths: tuple[int, ...]) -> str:

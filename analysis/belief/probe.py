@@ -190,30 +190,27 @@ def window_positions(length: int, window: int) -> IntArray:
     return np.arange(max(0, length - 1 - window), length)
 
 
-@dataclass(frozen=True, eq=False)
-class ProbeSequences:
-    """Sequences to which probes are fitted, and others on which the regularisation is chosen."""
-
-    fitted: ExactSequences
-    validation: ExactSequences
-
-    @classmethod
-    def of(cls, task: ObservedTask, length: int, settings: BeliefSettings) -> "ProbeSequences":
-        """Draw both, of the training length, with the seed of the probe."""
-        count = max(1, min(length, MOST_SAMPLES // settings.probe_sequences))
-        positions = np.unique(np.linspace(0, length - 1, count).round().astype(np.int64))
-        parts = ((settings.probe_sequences, Stream.TRAIN), (settings.probe_validation, Stream.VALIDATION))
-        fitted, validation = (
-            exact_sequences(task, sequences, length, settings.probe_seed, positions, stream)
-            for sequences, stream in parts
-        )
-        return cls(fitted, validation)
+def probe_sequences(
+    task: ObservedTask, length: int, settings: BeliefSettings
+) -> tuple[ExactSequences, ExactSequences]:
+    """Draw sequences to which probes are fitted, and others on which the regularisation is chosen."""
+    count = max(1, min(length, MOST_SAMPLES // settings.probe_sequences))
+    positions = np.unique(np.linspace(0, length - 1, count).round().astype(np.int64))
+    parts = ((settings.probe_sequences, Stream.TRAIN), (settings.probe_validation, Stream.VALIDATION))
+    fitted, validation = (
+        exact_sequences(task, sequences, length, settings.probe_seed, positions, stream)
+        for sequences, stream in parts
+    )
+    return fitted, validation
 
 
 def fitted_probe(
-    model: SequenceModel, features: Features, drawn: ProbeSequences, settings: BeliefSettings
+    model: SequenceModel,
+    features: Features,
+    drawn: tuple[ExactSequences, ExactSequences],
+    settings: BeliefSettings,
 ) -> Probe:
-    """Fit the probe of a model's state."""
+    """Fit the probe of a model's state to `probe_sequences`."""
 
     def samples(exact: ExactSequences) -> tuple[NDArray[np.floating], FloatArray]:
         read = FeatureSamples.empty(features, exact)
@@ -223,7 +220,8 @@ def fitted_probe(
         real = ~np.isnan(exact.beliefs).any(axis=-1)
         return read.found[real], exact.beliefs[real]
 
-    return fit_probe(*samples(drawn.fitted), *samples(drawn.validation))
+    fitted, validation = map(samples, drawn)
+    return fit_probe(*fitted, *validation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,10 +128,11 @@ class ErrorControlAnalysis(Answer):
             if failed is None
             else f"accuracy fell below {SHARE_BELOW:.0%} after {failed:.0f} tokens"
         )
+        left = f"less than {ROUNDING:g}" if self.left < ROUNDING else f"{self.left:.2g}"
         becomes = (
             f"unknown: of {count} pairs none is of two states after {settings.follow} tokens"
             if np.isnan(self.left)
-            else f"{self.verdict}: {_small(self.left)} of it is left after {settings.follow} tokens (median "
+            else f"{self.verdict}: {left} of it is left after {settings.follow} tokens (median "
             f"of {count} pairs; an affine layer leaves 1)"
         )
         return (
@@ -178,10 +179,6 @@ class ErrorControlAnalysis(Answer):
             "spread": self.spread.numbers(),
             "followed": self.followed.numbers(),
         }
-
-
-def _small(value: float) -> str:
-    return f"less than {ROUNDING:g}" if value < ROUNDING else f"{value:.2g}"
 
 
 def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: Any) -> ErrorControlAnalysis:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.framework.arrays import FloatArray, IntArray
-from analysis.framework.visited_states import TIGHT_RTOL
+from analysis.framework.visited_states import TIGHT_RTOL, joined
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
@@ -67,7 +67,7 @@ def choose_pairs(task: WordProblem, pairs: int, length: int, follow: int, rng: n
     return Pairs(first[chosen], second[chosen], after, apart, returning)
 
 
-def common_ending(task: WordProblem, candidates: int = 64) -> tuple[IntArray, IntArray]:
+def common_ending(task: WordProblem) -> tuple[IntArray, IntArray]:
     """Return four tokens after which as many states as possible are still told apart.
 
     Returned are the tokens, and the state that each state leads to with them; −1 if through one that is
@@ -75,7 +75,7 @@ def common_ending(task: WordProblem, candidates: int = 64) -> tuple[IntArray, In
     """
     rng = np.random.default_rng(0)
     best: tuple[int, IntArray, IntArray] | None = None
-    for word in rng.integers(0, task.vocabulary_size, (candidates, COMMON_TOKENS)):
+    for word in rng.integers(0, task.vocabulary_size, (64, COMMON_TOKENS)):
         leads = np.arange(task.state_count)
         allowed = np.ones(task.state_count, np.bool_)
         for token in word:
@@ -199,7 +199,7 @@ def follow_errors(
     ends = reader.read(model.init_state(len(both)), both)
     here, there = (_part(ends, number, 2) for number in range(2))
     runs = [here, there, *(_between(here, there, size) for size in sizes)]
-    state = _stacked(runs)
+    state = joined(runs)
     count = len(pairs.first)
     distances = [_distances(state, len(runs))]
     for token in torch.from_numpy(pairs.after).to(model.device).unbind(1):
@@ -251,7 +251,7 @@ def _gains(reader: _Reader, pairs: Pairs, runs: list[State], count: int) -> Gain
     words = torch.zeros(len(found), int(lengths.max()), dtype=torch.int64)
     for row, number in enumerate(found):
         words[row, : lengths[row]] = torch.from_numpy(pairs.returning[number])
-    before = _stacked([{name: entry[found] for name, entry in run.items()} for run in runs])
+    before = joined([{name: entry[found] for name, entry in run.items()} for run in runs])
     read = words.repeat(len(runs), 1).to(reader.model.device)
     after = reader.read(before, read, lengths.repeat(len(runs)))
     at_first, at_last = _distances(before, len(runs)), _distances(after, len(runs))
@@ -261,10 +261,6 @@ def _gains(reader: _Reader, pairs: Pairs, runs: list[State], count: int) -> Gain
     values = np.full((4, count), np.nan)
     values[:, found] = [*(at_last / at_first), moved]
     return Gains(*values)
-
-
-def _stacked(runs: list[State]) -> State:
-    return {name: torch.cat([run[name] for run in runs]) for name in runs[0]}
 
 
 def _part(state: State, number: int, runs: int) -> State:

@@ -16,13 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.extraction.state_merging import (
     Difference,
-    Effort,
     Extraction,
+    ExtractionSettings,
     Reader,
     extract_machine,
     first_difference,
@@ -34,7 +33,7 @@ from analysis.framework.finding import Answer, Finding, Rows, for_title
 from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
-from analysis.framework.settings import AnalysisSettings, settings_from
+from analysis.framework.settings import settings_from
 from automata.drawing import COLORS, draw_dfa_or_table, in_legend, show_plainly
 from automata.errors import InputError
 from automata.machines.dfa import DFA
@@ -55,36 +54,6 @@ COLUMNS = (
     "fidelity, longest: share of tokens at which model and automaton agree on fresh words, of the sequences' "
     "length and of the longest. departs: tokens after which it is less than demanded (0: from the first on)."
 )
-
-
-class ExtractionSettings(AnalysisSettings):
-    """How an automaton is extracted and what is asked of it."""
-
-    sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
-    length: PositiveInt | None = Field(
-        default=None, description="tokens per sequence; the training length if none"
-    )
-    votes: PositiveInt = Field(default=4, description="the least votes for a transition")
-    inconsistent: float = Field(
-        default=1e-3, ge=0, lt=1, description="share of votes against the majority that is put up with"
-    )
-    max_suffixes: NonNegativeInt = Field(
-        default=12, description="suffixes that states are told apart by, beyond the single tokens"
-    )
-    max_states: PositiveInt = Field(default=1000, description="more classes than this are not looked at")
-    fresh_words: PositiveInt = Field(default=64, description="fresh words on which the automaton is checked")
-    times: PositiveInt = Field(
-        default=4, description="length of the fresh words, as a multiple of that of the sequences"
-    )
-    demanded: float = Field(
-        default=0.99,
-        gt=0,
-        le=1,
-        description="share of tokens of that length at which automaton and model must agree",
-    )
-    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
-    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
-    seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the fresh words")
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,8 +224,7 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
     task, exact, first_asked = _with_machine(run)
     reader = Reader(run.model, Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations))
     tokens = _words(task, settings.sequences, length, settings.seed, 0)
-    effort = Effort(settings.votes, settings.inconsistent, settings.max_suffixes, settings.max_states)
-    extraction = extract_machine(reader, tokens, task.vocabulary_size, effort)
+    extraction = extract_machine(reader, tokens, task.vocabulary_size, settings)
     # Another batch of the test stream than that of the sequences, whose number is 0.
     fresh = _words(task, settings.fresh_words, settings.times * length, settings.seed, 1)
     asked = np.arange(1, fresh.shape[1] + 1) >= first_asked

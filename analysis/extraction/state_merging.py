@@ -22,9 +22,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from analysis.framework.arrays import IntArray
+from analysis.framework.settings import AnalysisSettings
+from analysis.framework.visited_states import joined
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
 from automata.tasks.interface import Task
 from automata.tasks.word_problem import allowed_traces
@@ -34,6 +37,36 @@ from implicit.modes import Solve
 from theory import State
 
 Suffix = tuple[int, ...]
+
+
+class ExtractionSettings(AnalysisSettings):
+    """How an automaton is extracted and what is asked of it."""
+
+    sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
+    length: PositiveInt | None = Field(
+        default=None, description="tokens per sequence; the training length if none"
+    )
+    votes: PositiveInt = Field(default=4, description="the least votes for a transition")
+    inconsistent: float = Field(
+        default=1e-3, ge=0, lt=1, description="share of votes against the majority that is put up with"
+    )
+    max_suffixes: NonNegativeInt = Field(
+        default=12, description="suffixes that states are told apart by, beyond the single tokens"
+    )
+    max_states: PositiveInt = Field(default=1000, description="more classes than this are not looked at")
+    fresh_words: PositiveInt = Field(default=64, description="fresh words on which the automaton is checked")
+    times: PositiveInt = Field(
+        default=4, description="length of the fresh words, as a multiple of that of the sequences"
+    )
+    demanded: float = Field(
+        default=0.99,
+        gt=0,
+        le=1,
+        description="share of tokens of that length at which automaton and model must agree",
+    )
+    rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
+    max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")
+    seed: NonNegativeInt = Field(default=0, description="seed of the sequences and of the fresh words")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +90,7 @@ class Reader:
             following.append(after)
             answers.append(logits.argmax(dim=-1).numpy())
         self.counts["tokens"] += len(tokens)
-        return join(following), np.concatenate(answers)
+        return joined(following), np.concatenate(answers)
 
     @torch.no_grad()
     def walk(self, tokens: Tensor) -> tuple[list[State], IntArray]:
@@ -83,11 +116,6 @@ class Reader:
         if output.solution is not None:
             self.counts["unconverged"] += int((~output.solution.converged).sum())
         return output.state, output.logits[:, 0]
-
-
-def join(states: Sequence[State]) -> State:
-    """Return batches of states as one batch."""
-    return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
 
 class ObservationTable:
@@ -164,7 +192,7 @@ class ObservationTable:
 
     def _joined(self) -> State:
         if len(self._states) > 1:
-            self._states = [join(self._states)]
+            self._states = [joined(self._states)]
         return self._states[0]
 
     def _ask(self, state: State, suffixes: Sequence[Suffix]) -> IntArray:
@@ -251,16 +279,6 @@ def shortest_difference(
     return Difference(word, int(reader.answers(torch.tensor([word]))[0, -1]), *last)
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How far an extraction goes."""
-
-    votes: int = 4  # the least votes for a transition, where its class has as many states
-    inconsistent: float = 1e-3  # the share of votes against the majority that is put up with
-    max_suffixes: int = 12  # how many suffixes are asked beyond the single tokens
-    max_states: int = 1000  # more classes than this are not looked at
-
-
 @dataclass(frozen=True, eq=False)
 class Extraction:
     """An automaton made from a model's states."""
@@ -284,7 +302,7 @@ class Extraction:
 
 
 def extract_machine(
-    reader: Reader, tokens: Tensor, vocabulary_size: int, effort: Effort | None = None
+    reader: Reader, tokens: Tensor, vocabulary_size: int, settings: ExtractionSettings
 ) -> Extraction:
     """Return the automaton that a model acts like on given sequences, int64 ``[sequences, length]``.
 
@@ -293,18 +311,17 @@ def extract_machine(
         & Tsilivis 2022, "Extracting finite automata from RNNs using state merging", arXiv 2201.12451. A split
         of states where the automaton misleads: Weiss, Goldberg & Yahav 2018, arXiv 1711.09576.
     """
-    effort = effort or Effort()
     votes = _Votes(reader, tokens, vocabulary_size)
     vectors = votes.table.vectors()
     found: Extraction | None = None
     while True:
-        order = votes.close(effort)
-        if len(order) > effort.max_states:
+        order = votes.close(settings)
+        if len(order) > settings.max_states:
             # the automaton of fewer suffixes, if there was one, says more than none
             return found or _extraction(votes, order, vectors, complete=False)
         found = _extraction(votes, order, vectors, complete=True)
-        enough = len(found.suffixes) >= vocabulary_size + effort.max_suffixes
-        suffix = votes.dividing_suffix(order) if found.inconsistent > effort.inconsistent else None
+        enough = len(found.suffixes) >= vocabulary_size + settings.max_suffixes
+        suffix = votes.dividing_suffix(order) if found.inconsistent > settings.inconsistent else None
         if suffix is None or enough:
             return found
         votes.refine(suffix)
@@ -342,7 +359,7 @@ class _Votes:
         batch = len(tokens)
         # state 0 is the initial one, for all sequences; then position by position
         self.table.add({name: part[:1] for name, part in states[0].items()})
-        self.table.add(join(states[1:]))
+        self.table.add(joined(states[1:]))
         after = 1 + np.arange(tokens.shape[1] * batch).reshape(-1, batch)
         before = np.concatenate([np.zeros((1, batch), dtype=np.int64), after[:-1]])
         self.target: dict[tuple[int, int], int] = {
@@ -356,19 +373,19 @@ class _Votes:
         self._read([(0, token) for token in range(vocabulary_size)])
         self._tally()
 
-    def close(self, effort: Effort) -> list[int]:
+    def close(self, settings: ExtractionSettings) -> list[int]:
         """Add votes until all transitions of reachable classes have enough; return these classes in order."""
         while True:
             order = [int(self.table.class_of[0])]
             missing: list[tuple[int, int]] = []
             for source in order:  # grows while it is read
                 for token in range(self.vocabulary_size):
-                    missing += self._unread(source, token, effort.votes)
+                    missing += self._unread(source, token, settings.votes)
                     if self.tally[source, token]:
                         target = self.majority(source, token)
                         if target not in order:
                             order.append(target)
-                if len(order) > effort.max_states:
+                if len(order) > settings.max_states:
                     return order
             if not missing:
                 return order

@@ -50,6 +50,11 @@ def in_double_precision(model: Model) -> Model:
     return copy.deepcopy(model).double().eval()
 
 
+def joined(states: Sequence[State]) -> State:
+    """Return batches of states as one batch."""
+    return {name: torch.cat([state[name] for state in states]) for name in states[0]}
+
+
 def sample_batch(task: Task, sequences: int, length: int, seed: int) -> TokenBatch:
     """Draw sequences of the test stream, with what is asked of each and how long they are."""
     return draw_batch(task, sequences, length, seed, Stream.TEST, 0)

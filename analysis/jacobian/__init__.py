@@ -148,9 +148,18 @@ class JacobianAnalysis(Answer):
             "theorem1": self.theorem1(),
             "statement": self.report.statement,
             "conditions": STATEMENTS,
-            "blocks": None if self.blocks is None else self.blocks.numbers(),
+            "blocks": None if self.blocks is None else dataclasses.asdict(self.blocks),
             "spectra": {label: spectrum.numbers() for label, spectrum in self.spectra.items()},
-            "states": [_state_numbers(check) for check in self.report.checks],
+            "states": [
+                {
+                    "label": check.label,
+                    "verdict": check.verdict.value,
+                    "reason": check.reason,
+                    "conditions": [condition.as_dict() for condition in check.conditions],
+                    "layers": [dataclasses.asdict(layer) for layer in check.layers],
+                }
+                for check in self.report.checks
+            ],
         }
 
 
@@ -195,7 +204,9 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     jacobians = {}
     for place in dict.fromkeys(round(level * (len(measured) - 1)) for level in QUANTILES if measured):
         state = visited[measured[place]]
-        jacobians[state.label] = _jacobian(transitions[state.token], state.state, settings.max_iterations)
+        transition = transitions[state.token]
+        latent = solve_fixed_point(transition, state.state, max_iterations=settings.max_iterations).latent
+        jacobians[state.label] = StateJacobian.at(transition, state.state, latent)
     return JacobianAnalysis(
         RunIdentity.of(run),
         settings,
@@ -225,21 +236,6 @@ def _check(
         nearest = nearest[: len(nearest) // 2]
         if not check.layers or not math.isnan(check.nonlinearity) or len(nearest) < 2:
             return check
-
-
-def _jacobian(transition: Transition, state: State, max_iterations: int) -> StateJacobian:
-    latent = solve_fixed_point(transition, state, max_iterations=max_iterations).latent
-    return StateJacobian.at(transition, state, latent)
-
-
-def _state_numbers(check: StateCheck) -> dict[str, Any]:
-    return {
-        "label": check.label,
-        "verdict": check.verdict.value,
-        "reason": check.reason,
-        "conditions": [condition.as_dict() for condition in check.conditions],
-        "layers": [dataclasses.asdict(layer) for layer in check.layers],
-    }
 
 
 def draw(found: JacobianAnalysis, width: float = TEXT_WIDTH) -> Figure:

@@ -149,10 +149,6 @@ class BlockStructure:
         """The masses by meaning, under the names of what the state has."""
         return named_groups(self.blocks, self.groups, has_windows=self.has_windows)
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return dataclasses.asdict(self)
-
 
 def named_groups(
     blocks: Sequence[str], groups: Mapping[str, float], *, has_windows: bool

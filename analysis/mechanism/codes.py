@@ -136,18 +136,23 @@ def codes_of(states: FloatArray, label: IntArray, half: IntArray) -> Codes:
 
     Every class from 0 on has visits in both halves, 0 and 1.
     """
-    count = int(label.max()) + 1
-    means = []
-    for side in (0, 1):
-        own = np.stack([states[(label == number) & (half == side)].mean(axis=0) for number in range(count)])
-        means.append(own - own.mean(axis=0))
+    means = centred_means(states, label, half)
     total = float(((states - states.mean(axis=0)) ** 2).sum() / len(states))
     size = float((states**2).sum() / len(states))
     if total <= ROUNDING**2 * size:
-        return Codes(np.zeros((count, count)), float("nan"))
+        return Codes(np.zeros((len(means[0]), len(means[0]))), float("nan"))
     product = means[0] @ means[1].T
     own_distances = [_distances(own @ own.T) for own in means]
     return Codes((product + product.T) / 2 / total, correlation(*own_distances))
+
+
+def centred_means(states: FloatArray, label: IntArray, half: IntArray) -> list[FloatArray]:
+    """Return the means of the classes of each half, less the mean of these, ``[classes, entries]``."""
+    found = []
+    for side in (0, 1):
+        own = [states[(label == n) & (half == side)].mean(axis=0) for n in range(int(label.max()) + 1)]
+        found.append(np.stack(own) - np.mean(own, axis=0))
+    return found
 
 
 def correlation(one: FloatArray, other: FloatArray) -> float:
@@ -180,11 +185,11 @@ def alignment(one: Codes, other: Codes) -> float:
     return float((one.gram * other.gram).sum() / sizes) if sizes > 0 else float("nan")
 
 
-def chance_alignment(one: Codes, other: Codes, seed: int, draws: int = 100) -> tuple[float, float]:
+def chance_alignment(one: Codes, other: Codes, seed: int) -> tuple[float, float]:
     """Return mean and 95% quantile of the alignment when the classes of one are renamed at random."""
     rng = np.random.default_rng(seed)
     found = []
-    for _ in range(draws):
+    for _ in range(100):
         order = rng.permutation(len(one.gram))
         found.append(alignment(Codes(one.gram[np.ix_(order, order)], 1.0), other))
     return float(np.mean(found)), float(np.quantile(found, 0.95))

@@ -17,6 +17,7 @@ from analysis.error_control.following import Pairs, common_ending, follow_errors
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
 from analysis.framework.visited_states import in_double_precision, visited_states
+from analysis.mechanism.codes import centred_means
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.models.interface import SequenceModel
@@ -44,10 +45,6 @@ class Visits:
     iterations: float | None  # self-iterations per token, in the mean; None for an explicit model
     share_converged: float  # of the fixed points that were sought; 1 for an explicit model
 
-    def of(self, kinds: tuple[str, ...]) -> FloatArray:
-        """Return the entries of some kinds side by side."""
-        return np.concatenate([self.parts[kind] for kind in kinds], axis=1)
-
 
 @torch.no_grad()
 def visit_classes(run: Run, visits: int, length: int, seed: int) -> Visits:
@@ -63,9 +60,6 @@ def visit_classes(run: Run, visits: int, length: int, seed: int) -> Visits:
     after = run.model.run(words[:, -1:], before.state)
     layers = run.model.transitions(words[:1, :1]).layer_states
     names = [name for layer in layers for name in layer]
-    kinds = defaultdict(list)
-    for name in after.state:
-        kinds[name.partition(".")[0]].append(name)
     recurrent = tuple(dict.fromkeys(name.partition(".")[0] for name in names))
     implicit, written = run.model.implicit, None
     solutions = [one.solution for one in (before, after) if one.solution is not None]
@@ -77,11 +71,7 @@ def visit_classes(run: Run, visits: int, length: int, seed: int) -> Visits:
         classes=classes,
         label=label.reshape(-1),
         half=np.arange(len(words)) % 2,
-        parts={
-            kind: _entries(after.state, members)
-            for kind, members in kinds.items()
-            if sum(after.state[name][0].numel() for name in members)
-        },
+        parts={kind: _entries(after.state, members) for kind, members in _by_kind(after.state).items()},
         recurrent=recurrent,
         written=written,
         iterations=float(before.solution.iterations.double().mean()) if before.solution else None,
@@ -111,6 +101,15 @@ def _words(task: WordProblem, visits: int, length: int, seed: int) -> tuple[Tens
     reached = np.concatenate([[state] * (len(words) // 2 * 2) for state, words in kept.items()])
     end = np.broadcast_to(ending, (len(words), len(ending)))
     return torch.from_numpy(np.concatenate([words, end], axis=1)), reached
+
+
+def _by_kind(state: State) -> dict[str, list[str]]:
+    """The names of the parts of a state that have entries, by their kind: ``ssm``, ``conv``."""
+    kinds = defaultdict(list)
+    for name, entry in state.items():
+        if entry[0].numel():
+            kinds[name.partition(".")[0]].append(name)
+    return kinds
 
 
 def _entries(state: State, names: list[str]) -> FloatArray:
@@ -164,12 +163,8 @@ def swap_parts(model: SequenceModel, task: WordProblem, pairs: Pairs) -> dict[st
         for word in (pairs.first, pairs.second)
     )
     found = {}
-    for kind in dict.fromkeys(name.partition(".")[0] for name in mine):
-        if not sum(entry[0].numel() for name, entry in mine.items() if name.partition(".")[0] == kind):
-            continue
-        mixed: State = {
-            name: theirs[name] if name.partition(".")[0] == kind else entry for name, entry in mine.items()
-        }
+    for kind, members in _by_kind(mine).items():
+        mixed = {**mine, **{name: theirs[name] for name in members}}
         answers = model.run(after, mixed).logits.argmax(-1).numpy()
         found[kind] = Swap(*(_shares(answers == right, giver != receiver) for right in (giver, receiver)))
     return found
@@ -223,14 +218,9 @@ def share_written(visits: Visits) -> float | None:
     """
     if visits.written is None:
         return None
-    states = visits.of(visits.recurrent)
-    count = len(visits.classes)
-    means = []
-    for entries in (states, visits.written):
-        for side in (0, 1):
-            own = [entries[(visits.label == n) & (visits.half == side)].mean(axis=0) for n in range(count)]
-            means.append(np.stack(own) - np.mean(own, axis=0))
-    one, other, wrote, wrote_other = means
+    states = np.concatenate([visits.parts[kind] for kind in visits.recurrent], axis=1)
+    one, other = centred_means(states, visits.label, visits.half)
+    wrote, wrote_other = centred_means(visits.written, visits.label, visits.half)
     whole = 2 * float((one * other).sum())
     return float((wrote * other).sum() + (wrote_other * one).sum()) / whole if whole > 0 else float("nan")
 

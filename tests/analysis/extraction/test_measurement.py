@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import analysis
 from analysis import extraction
-from analysis.extraction.state_merging import Effort, Reader, extract_machine
+from analysis.extraction.state_merging import ExtractionSettings, Reader, extract_machine
 from automata.errors import InputError
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy
 from automata.tasks.final_answers import Recognition
@@ -52,7 +52,8 @@ def test_a_model_that_is_a_machine_gives_back_that_machine(seed: int) -> None:
     rng = np.random.default_rng(seed)
     machine = MealyMachine(rng.integers(0, 12, (12, 2)), rng.integers(0, 2, (12, 2)))
     tokens = torch.as_tensor(rng.integers(0, 2, (64, 24)))
-    found = extract_machine(Reader(MachineModel(machine)), tokens, 2, Effort(inconsistent=0, max_suffixes=40))
+    settings = ExtractionSettings(inconsistent=0, max_suffixes=40)
+    found = extract_machine(Reader(MachineModel(machine)), tokens, 2, settings)
     assert found.machine is not None
     smallest = minimise_mealy(machine)
     np.testing.assert_array_equal(found.machine.table, smallest.table)

@@ -47,7 +47,7 @@ def test_what_is_stored_is_what_was_found_at_every_state(make_run: Any) -> None:
         assert (state["label"], state["verdict"]) == (check.label, check.verdict.value)
         assert state["layers"] == [dataclasses.asdict(layer) for layer in check.layers]
         assert len(state["conditions"]) == len(check.conditions)
-    assert json_ready(numbers["blocks"]) == json_ready(found.blocks.numbers())
+    assert json_ready(numbers["blocks"]) == json_ready(dataclasses.asdict(found.blocks))
     assert set(numbers["spectra"]) == set(found.spectra)
     assert numbers["theorem1"]["verdict_over_all_states"] == found.report.verdict.value
     assert numbers["theorem1"]["sentence"] == found.sentence

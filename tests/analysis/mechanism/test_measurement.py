@@ -144,7 +144,7 @@ def test_what_is_written_and_what_is_kept_add_up(compiled: Run) -> None:
     """h' = Λ h + u: without h before the token, u is left."""
     visits = visit_classes(compiled, visits=4, length=5, seed=0)
     assert visits.written is not None
-    kept = visits.of(("ssm",)) - visits.written
+    kept = visits.parts["ssm"] - visits.written
     assert isinstance(compiled.task, WordProblem)
     words, _ = _words(compiled.task, 4, 5, 0)
     before = compiled.model.run(words[:, :-1]).state["ssm.0"].detach().flatten(1).double().numpy()
