@@ -89,11 +89,6 @@ class Proof(Generic[Settings, Outcome]):
         settings: its fields become flags; the same for proofs that share a name.
         draw: makes a figure, so many inches wide; None if there is none.
         shows: what the figure shows.
-
-    Example:
-        >>> from analysis.certify import PROOFS
-        >>> sorted(PROOFS)
-        ['executed', 'lengths', 'starts', 'theorem1', 'words']
     """
 
     claim: str

@@ -61,20 +61,26 @@ def silu(x: arb) -> tuple[arb, arb]:
     return middle * sigmoid(middle) + slope * (x - middle), slope
 
 
-def rms_norm(x: Vector, slopes: Rows, weight: Vector, groups: int = 1) -> Sloped:
-    """Return y = w ∘ x r with r = (mean x² + ε)^{−1/2} a group, and dy = w ∘ (r dx − x r³ (xᵀ dx) / n)."""
+def scaled(x: Vector, slopes: Rows, divisor: int, epsilon: arb) -> Sloped:
+    """Return y = x r with r = (Σ x² / n + ε)^{−1/2}, and dy = r (dx − x r² (xᵀ dx) / n)."""
+    r = (sum((e * e for e in x), arb(0)) / divisor + epsilon).rsqrt()
+    (inner,) = times(arb_mat(1, len(x), x), slopes)
+    common = [c * r**2 / divisor for c in inner]
+    return [e * r for e in x], [
+        [r * (d - e * c) for d, c in zip(row, common, strict=True)] for e, row in zip(x, slopes, strict=True)
+    ]
+
+
+def rms_norm(x: Vector, slopes: Rows, weight: Vector, groups: int = 1, epsilon: arb = EPSILON) -> Sloped:
+    """Return y = w ∘ x r with r = (mean x² + ε)^{−1/2} of a group, and dy."""
     size = len(x) // groups
     y: Vector = []
     dy: Rows = []
     for start in range(0, len(x), size):
-        part, rates = x[start : start + size], slopes[start : start + size]
-        r = (sum((e * e for e in part), arb(0)) / size + EPSILON).rsqrt()
-        inner = times(arb_mat(1, size, part), rates)[0]
-        common = [c * r * r / size for c in inner]
-        for e, row, w in zip(part, rates, weight[start : start + size], strict=True):
-            scale = w * r
-            y.append(e * scale)
-            dy.append([scale * (d - e * c) for d, c in zip(row, common, strict=True)])
+        group = slice(start, start + size)
+        for w, e, row in zip(weight[group], *scaled(x[group], slopes[group], size, epsilon), strict=True):
+            y.append(w * e)
+            dy.append([w * d for d in row])
     return y, dy
 
 

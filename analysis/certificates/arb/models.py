@@ -36,6 +36,7 @@ from analysis.certificates.arb.linear import (
     norm_bound,
     plus,
     rms_norm,
+    scaled,
     scaled_to_unit,
     sigmoid,
     silu,
@@ -382,16 +383,6 @@ def entries_of(state: State) -> Vector:
 UNIT_EPSILON = arb(1e-6)  # ε of the unit norm: the float64 number 1e-6
 
 
-def scaled(x: Vector, slopes: Rows, divisor: int, epsilon: arb) -> Sloped:
-    """Return y = x r with r = (Σ x² / n + ε)^{−1/2}, and dy = r (dx − x r² (xᵀ dx) / n)."""
-    r = (sum((e * e for e in x), arb(0)) / divisor + epsilon).rsqrt()
-    (inner,) = times(arb_mat(1, len(x), x), slopes)
-    common = [c * r**2 / divisor for c in inner]
-    return [e * r for e in x], [
-        [r * (d - e * c) for d, c in zip(row, common, strict=True)] for e, row in zip(x, slopes, strict=True)
-    ]
-
-
 class Written(NamedTuple):
     """The vectors k and c of S' = S + k cᵀ, one pair a head, with derivatives."""
 
@@ -465,9 +456,8 @@ class DeltaLayer:
                 [d + e * f + kq * g for d, f, g in zip(rates, dkq, gains, strict=True)]
                 for e, rates, gains in zip(c, dread, dc, strict=True)
             ]
-            out, dout = scaled(out, dout, self.value_size, self.epsilon)
-            y += [a * b for a, b in zip(out, self.norm, strict=True)]
-            dy += [[b * d for d in rates] for b, rates in zip(self.norm, dout, strict=True)]
+            out, dout = rms_norm(out, dout, self.norm, epsilon=self.epsilon)
+            y, dy = y + out, dy + dout
             found.k.append((k, dk))
             found.c.append((c, dc))
         return (apply(self.out_proj, y), times(self.out_proj, dy)), found

@@ -110,48 +110,29 @@ class IterationClaim(Claim):
 
     def right(self, words: str, config: Mapping[str, Any]) -> Verdict:
         """Return the verdict that the answers to words are right, with its conditions."""
-        sizes = config["sizes"]
-        conditions = conditions_of(
-            sizes["damping"], sizes["rtol"], self.tolerance, self.iterations, self.dtype, self.ulps
+        # Numbers are not rounded. The command has an rtol of its own, which may have to be another.
+        damping, rtol = config["sizes"]["damping"], config["sizes"]["rtol"]
+        executed, assumed, left = "", [], "rounding"
+        if self.dtype != "real":
+            flag = "" if self.tolerance >= ANSWER_RTOL else f" --rtol {self.tolerance!r}"
+            executed = f", and as {self.dtype} computes it on a CPU (python -m implicit.answer{flag})"
+            left = "float32"
+            assumed = [
+                f"assumed of {self.dtype}: + - * / round as in IEEE 754; sums and matrix products are made "
+                "of these, in any order, fused or not; exp, softplus, silu and roots are within "
+                f"{self.ulps} ulp"
+            ]
+        own = "" if rtol <= self.tolerance else f", and the run's own rtol of {rtol!r}"
+        conditions = (
+            f"iteration: sequential, from zero (damping {damping!r}, rtol <= {self.tolerance!r}, a limit of "
+            f"at least {self.iterations} iterations a token)",
+            f"arithmetic: exact{executed}",
+            WEIGHTS_CONDITION,
+            *assumed,
+            f"not covered: {left}{own}",
+            f"margin: at least {at_least(self.margin)}",
         )
-        margin = f"margin: at least {at_least(self.margin)}"
-        return Verdict(f"the answers to {words} are right", (*conditions, margin))
-
-
-def conditions_of(
-    damping: float, rtol: float, tolerance: float, iterations: int, dtype: DType, ulps: int
-) -> tuple[str, ...]:
-    """Return the conditions of a verdict: iteration, arithmetic, assumptions, and what is not covered.
-
-    Numbers are not rounded. The command has an rtol of its own, which may have to be another.
-
-    Example:
-        >>> print("; ".join(conditions_of(0.8, 1e-4, 1e-11, 90, "float64", 4)))
-        iteration: sequential, from zero (damping 0.8, rtol <= 1e-11, a limit of at least 90 iterations a
-        token); arithmetic: exact, and as float64 computes it on a CPU (python -m implicit.answer --rtol
-        1e-11); the weights are taken as the exact numbers that they are; assumed of float64: + - * / round as
-        in IEEE 754; sums and matrix products are made of these, in any order, fused or not; exp, softplus,
-        silu and roots are within 4 ulp; not covered: float32, and the run's own rtol of 0.0001
-        >>> conditions_of(0.8, 1e-8, 1e-7, 90, "real", 4)[1::2]
-        ('arithmetic: exact', 'not covered: rounding')
-    """
-    executed, assumed, left = "", [], "rounding"
-    if dtype != "real":
-        command = "python -m implicit.answer" + ("" if tolerance >= ANSWER_RTOL else f" --rtol {tolerance!r}")
-        executed, left = f", and as {dtype} computes it on a CPU ({command})", "float32"
-        assumed = [
-            f"assumed of {dtype}: + - * / round as in IEEE 754; sums and matrix products are made of these, "
-            f"in any order, fused or not; exp, softplus, silu and roots are within {ulps} ulp"
-        ]
-    own = "" if rtol <= tolerance else f", and the run's own rtol of {rtol!r}"
-    return (
-        f"iteration: sequential, from zero (damping {damping!r}, rtol <= {tolerance!r}, a limit of at least "
-        f"{iterations} iterations a token)",
-        f"arithmetic: exact{executed}",
-        WEIGHTS_CONDITION,
-        *assumed,
-        f"not covered: {left}{own}",
-    )
+        return Verdict(f"the answers to {words} are right", conditions)
 
 
 def check_answers_of(context: Context) -> tuple[Automaton, int]:

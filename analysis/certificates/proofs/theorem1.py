@@ -115,15 +115,6 @@ class Points:
         return [slice(start, start + count) for start in range(0, len(self), count)]
 
 
-@dataclass(frozen=True, eq=False)
-class Partners:
-    """For each position another visited h, put beside the window of this one."""
-
-    pairs: NDArray[np.int64]  # the number of the position that h is taken from, [T]
-    differ: NDArray[np.bool_]  # whether it is another h, [T]; where there is none, it is its own
-    points: Points
-
-
 def visited_points(model: FixedPointModel, visited: Sequence[VisitedState]) -> Points:
     """Return the visited pairs with their fixed points and a large coupling entry of each."""
     names = visited[0].state
@@ -140,8 +131,12 @@ def visited_points(model: FixedPointModel, visited: Sequence[VisitedState]) -> P
     return Points(model, tokens, state, latents, [(row.numpy(), column.numpy()) for row, column in places])
 
 
-def partners(points: Points, attempt: int) -> Partners:
-    """Return partners: the farthest h of the same token, and in later attempts nearer ones."""
+def partners(points: Points, attempt: int) -> tuple[NDArray[np.int64], Points]:
+    """Return for each position another visited h, put beside the window of this one.
+
+    It is the farthest h of the same token, and in later attempts a nearer one. The numbers say from which
+    position it is taken; where there is no other h, it is the position's own.
+    """
     blocks = block_parts(points.model)
     vectors = np.concatenate(
         [entry.reshape(len(points), -1) for name, entry in points.state.items() if name in blocks], axis=1
@@ -158,8 +153,7 @@ def partners(points: Points, attempt: int) -> Partners:
     state = {name: entry[pairs] if name in blocks else entry for name, entry in points.state.items()}
     columns = [column for _, column in points.places]
     latents = _fixed_points(points.model, points.tokens, state, columns)
-    differ = pairs != np.arange(len(points))
-    return Partners(pairs, differ, Points(points.model, points.tokens, state, latents, points.places))
+    return pairs, Points(points.model, points.tokens, state, latents, points.places)
 
 
 @torch.no_grad()
@@ -457,11 +451,11 @@ def _prove_elsewhere(points: Points, proved: Sequence[Point | None]) -> list[Els
         missing = np.flatnonzero(np.array(open_ones, dtype=bool))
         if not len(missing):
             break
-        others = partners(points, attempt)
-        missing = missing[others.differ[missing]]
-        for index, claim in zip(missing, prove_points(others.points[missing]), strict=True):
+        pairs, others = partners(points, attempt)
+        missing = missing[pairs[missing] != missing]
+        for index, claim in zip(missing, prove_points(others[missing]), strict=True):
             if claim is not None:
-                found[index] = Elsewhere(**dict(claim), pair=int(others.pairs[index]))
+                found[index] = Elsewhere(**dict(claim), pair=int(pairs[index]))
     return found
 
 

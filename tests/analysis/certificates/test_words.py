@@ -359,6 +359,14 @@ def test_the_verdict_says_of_which_iteration(answers: Content, constant: Run) ->
     assert float(shown.group(1)) <= float.fromhex(Lines(answers)["margin"])
 
 
+def test_a_verdict_names_the_tolerance_that_the_command_needs(answers: Content) -> None:
+    claim = parse_certificate(answers).only.model_copy(update={"tolerance": 1e-11})
+    conditions = claim.verdict({"sizes": {"damping": 0.8, "rtol": 1e-12}}).conditions
+    command = "python -m implicit.answer --rtol 1e-11"
+    assert f"arithmetic: exact, and as float64 computes it on a CPU ({command})" in conditions
+    assert "not covered: float32" in conditions
+
+
 def test_of_real_numbers_no_rounding_is_claimed(constant: Run) -> None:
     document = certify(constant, claim="words", length=2, dtype="real").model_dump(mode="json")
     Lines(document)["step_error"] = (0.0).hex()
