@@ -50,7 +50,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         figures = [replace(figure, overrides=overrides) for figure in figures if not figure.published]
     if arguments.status:
         for figure in figures:
-            _print_status(figure, store)
+            shown: Table | str = f"{figure.name}: no runs, its numbers are as their authors print them"
+            if not figure.published:
+                shown = status_table(figure, store.outcomes(figure.experiment))
+            Terminal().print(shown, "")
         return
     folder, width = Path(arguments.out), checked_width(arguments.width)
     check_writable(folder, files=[figure.name + ending for figure in figures for ending in FILES])
@@ -72,14 +75,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(printable(f"{figure.name}: {png}, {pdf.name} and {figure.name}.caption.txt, {numbers}"))
     if failures:
         raise SystemExit(UNFINISHED)
-
-
-def _print_status(figure: Figure, store: Store) -> None:
-    """Print the runs of a figure, or that it has none."""
-    if figure.published:
-        Terminal().print(f"{figure.name}: no runs, its numbers are as their authors print them", "")
-    else:
-        Terminal().print(status_table(figure, store.outcomes(figure.experiment)), "")
 
 
 def _check_flags(arguments: Any) -> None:

@@ -69,7 +69,10 @@ class Lines:
                 draw_runs(axes, curves[0][0], [y for _, y in curves], shown, label, breadth=breadth)
             else:
                 for number, (x, y) in enumerate(curves):
-                    draw_line(axes, x, y, shown, label if number == 0 else "_nolegend_")
+                    axes.plot(
+                        x, y, color=shown.color, marker=shown.marker, linestyle=shown.dashes, linewidth=0.9,
+                        markersize=2.5, alpha=0.85, label=label if number == 0 else "_nolegend_",
+                    )  # fmt: skip
         for level in self.chance:
             axes.axhline(level, color=GREY, linewidth=0.9, linestyle=":", label="chance")
         for place in self.trained:
@@ -111,14 +114,6 @@ def _curve(found: Any) -> Curve | None:
         return None
     x, y = (list(found), list(found.values())) if isinstance(found, Mapping) else found
     return [float(place) for place in x], [np.nan if value is None else float(value) for value in y]
-
-
-def draw_line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, label: str) -> None:
-    """Draw one run as a thin line."""
-    axes.plot(
-        x, y, color=look.color, marker=look.marker, linestyle=look.dashes, linewidth=0.9, markersize=2.5,
-        alpha=0.85, label=label,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from automata.errors import InputError, unknown_name
 from implicit.runs.files import read_json
 
 TABLES = Path(__file__).parent / "published"
@@ -45,25 +44,10 @@ class PublishedTable:
 
     def row(self, **where: Any) -> Mapping[str, Any]:
         """Return the one row with these values."""
-        found = [row for row in self.rows if where.items() <= row.items()]
-        if len(found) != 1:
-            words = ", ".join(f"{column} {value}" for column, value in where.items())
-            raise InputError(
-                f"published table {self.name}: {len(found)} rows have {words}; give what one has"
-            )
-        return found[0]
+        (found,) = (row for row in self.rows if where.items() <= row.items())
+        return found
 
 
 def read_table(name: str) -> PublishedTable:
-    """Read a published table.
-
-    InputError for an unknown name.
-    """
-    if name not in table_names():
-        raise unknown_name("published table", name, table_names())
+    """Read a published table."""
     return PublishedTable(**read_json(TABLES / f"{name}.json"))
-
-
-def table_names() -> list[str]:
-    """Return the names of all published tables."""
-    return sorted(path.stem for path in TABLES.glob("*.json"))

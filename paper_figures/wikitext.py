@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shlex
-from abc import abstractmethod
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,73 +18,8 @@ if TYPE_CHECKING:
     from implicit.language.pretrain import FinishedRun, PretrainConfig
 
 
-class PretrainingPoint(Point):
-    """A pretraining run: settings that stand for fields of `PretrainConfig`.
-
-    Its settings name a task, which is the text, a model and a seed, for people; `fields` says what they mean.
-    """
-
-    example: str  # the YAML file that the command names, from the root of the repository
-
-    @property
-    @abstractmethod
-    def fields(self) -> dict[str, Any]:
-        """The fields of the configuration, nested as in YAML."""
-
-    @cached_property
-    def config(self) -> "PretrainConfig":
-        """The whole configuration of the run."""
-        try:
-            from implicit.language.pretrain import PretrainConfig
-        except ImportError as error:
-            raise InputError(
-                f"{self.settings['task']} needs a package that is missing ({error}); install "
-                "implicit-ssm[pretraining]"
-            ) from error
-        return validated(PretrainConfig, self.fields)
-
-    @cached_property
-    def config_json(self) -> dict[str, Any]:
-        """Everything that determines the run, as JSON takes it."""
-        found: dict[str, Any] = json.loads(self.config.model_dump_json())
-        return found
-
-    @property
-    def command(self) -> str:
-        """The command that trains this run, from the root of the repository."""
-        changes = " ".join(
-            f"--set {shlex.quote(f'{name}={json.dumps(value)}')}" for name, value in self.fields.items()
-        )
-        return f"python -m implicit.language.pretrain {self.example} {changes} --out RUN"
-
-    def train(self, folder: Path, device: str = "cpu") -> "FinishedRun":
-        """Train the run in a folder on a device, or go on with it; return it."""
-        import torch
-
-        from implicit.language.pretrain import finished_run, make_accelerator, pretrain
-
-        accelerator = make_accelerator(self.config, cpu=torch.device(device).type == "cpu")
-        pretrain(self.config, folder, accelerator)
-        return finished_run(folder)
-
-    def identity(self, run: "FinishedRun") -> RunIdentity:
-        """Return which run `train` has returned."""
-        weights = (run.path / "model" / "model.safetensors").read_bytes()
-        return RunIdentity(
-            name=run.path.resolve().name,
-            task=str(self.all_settings["task"]),
-            model=str(self.all_settings["model"]),
-            parameters=int(run.result["parameters"]),
-            training_length=run.config.length,
-            seed=run.config.seed,
-            weights_sha256=hashlib.sha256(weights).hexdigest(),
-        )
-
-    def seconds(self, run: "FinishedRun") -> float:
-        """Return how long its training took, over all interruptions."""
-        return float(run.result["seconds"])
-
-
+EXAMPLE = "docs/examples/pretraining/wikitext2.yaml"
+"""The configuration that commands name, from the root of the repository."""
 TEXTS = {
     part: f"${DATA_VARIABLE}/wikitext-2/{name}.txt"
     for part, name in {"train": "train.article-shuffled", "validation": "valid", "test": "test"}.items()
@@ -135,16 +69,16 @@ def phases(family: str, kind: str) -> list[dict[str, Any]]:
     return [{**BOUNDED, "share": 0.8}, {"share": 0.2, **free}]
 
 
-class WikiTextPoint(PretrainingPoint):
-    """A model on WikiText-2: ``model`` names family and kind, ``size`` width and layers; others are fields.
+class WikiTextPoint(Point):
+    """A pretraining run on WikiText-2; `fields` says what its settings mean in a `PretrainConfig`.
+
+    ``model`` names family and kind, ``size`` width and layers; others are fields.
 
     Example:
         >>> point = WikiTextPoint({"task": "wikitext-2", "model": "free-llama", "size": "64 x 2", "seed": 1})
         >>> point.fields["model"]["implicit"], point.fields["optimizer"]["learning_rate"], point.name
         (True, 0.01, 'wikitext-2-free-llama-size=64 x 2-seed-1')
     """
-
-    example = "docs/examples/pretraining/wikitext2.yaml"
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -176,6 +110,59 @@ class WikiTextPoint(PretrainingPoint):
             "log_every": 20,
             **{name: value for name, value in chosen.items() if name not in ("task", "model", "size")},
         }
+
+    @cached_property
+    def config(self) -> "PretrainConfig":
+        """The whole configuration of the run."""
+        try:
+            from implicit.language.pretrain import PretrainConfig
+        except ImportError as error:
+            raise InputError(
+                f"{self.settings['task']} needs a package that is missing ({error}); install "
+                "implicit-ssm[pretraining]"
+            ) from error
+        return validated(PretrainConfig, self.fields)
+
+    @cached_property
+    def config_json(self) -> dict[str, Any]:
+        """Everything that determines the run, as JSON takes it."""
+        found: dict[str, Any] = json.loads(self.config.model_dump_json())
+        return found
+
+    @property
+    def command(self) -> str:
+        """The command that trains this run, from the root of the repository."""
+        changes = " ".join(
+            f"--set {shlex.quote(f'{name}={json.dumps(value)}')}" for name, value in self.fields.items()
+        )
+        return f"python -m implicit.language.pretrain {EXAMPLE} {changes} --out RUN"
+
+    def train(self, folder: Path, device: str = "cpu") -> "FinishedRun":
+        """Train the run in a folder on a device, or go on with it; return it."""
+        import torch
+
+        from implicit.language.pretrain import finished_run, make_accelerator, pretrain
+
+        accelerator = make_accelerator(self.config, cpu=torch.device(device).type == "cpu")
+        pretrain(self.config, folder, accelerator)
+        return finished_run(folder)
+
+    def identity(self, run: "FinishedRun") -> RunIdentity:
+        """Return which run `train` has returned."""
+        weights = (run.path / "model" / "model.safetensors").read_bytes()
+        return RunIdentity(
+            name=run.path.resolve().name,
+            task=str(self.all_settings["task"]),
+            model=str(self.all_settings["model"]),
+            parameters=int(run.result["parameters"]),
+            training_length=run.config.length,
+            seed=run.config.seed,
+            weights_sha256=hashlib.sha256(weights).hexdigest(),
+        )
+
+    def seconds(self, run: "FinishedRun") -> float:
+        """Return how long its training took, over all interruptions."""
+        return float(run.result["seconds"])
 
 
 def runs(size: str, seeds: range, kinds: tuple[str, ...] = KINDS) -> Grid:

@@ -1,39 +1,29 @@
 """Both modes during training: do they reach the same fixed points, and in how many self-iterations?"""
 
-from collections.abc import Callable
-from typing import Any
-
 from analysis.framework.palette import MODE_LOOKS, Look
 from paper_figures import figure as pf
 from paper_figures.figures.iterations_at_test import GRIDS, label, look
-from paper_figures.measurements.courses import AgreementCourse, agreement_course
+from paper_figures.measurements.courses import AgreementCourse, agreement_course, along
 
 PUBLISHED_AGREEMENT = 0.976
 """Share of the tokens at which the modes are said to agree in the largest published model, of 1.3B."""
 
 
-def _course(*path: str, of: str = "course") -> Callable[[pf.MeasuredRun], dict[int, Any]]:
-    def value(run: pf.MeasuredRun) -> dict[int, Any]:
-        found = {}
-        for entry in run.values[of]:
-            one: Any = entry
-            for name in path:
-                one = one[name]
-            found[entry["step"]] = one
-        return found
-
-    return value
-
-
 SHARES = {
-    "modes reach the same fixed point": (_course("agree"), Look("#0077BB", "o")),
-    "different ones": (_course("differ"), Look("#EE7733", "^", "--")),
-    "accuracy, sequential mode": (_course("accuracy"), Look("#009988", "s", ":")),
+    "modes reach the same fixed point": (along(lambda entry: entry["agree"]), Look("#0077BB", "o")),
+    "different ones": (along(lambda entry: entry["differ"]), Look("#EE7733", "^", "--")),
+    "accuracy, sequential mode": (along(lambda entry: entry["accuracy"]), Look("#009988", "s", ":")),
 }
 ITERATIONS = {
-    "sequential, to 1e-4": (_course("iterations", "sequential"), MODE_LOOKS["sequential"]),
-    "simultaneous, to 1e-4": (_course("iterations", "simultaneous"), MODE_LOOKS["simultaneous"]),
-    "in training, to its tolerance": (_course("iterations", of="training"), Look("#000000", "D", "-.")),
+    "sequential, to 1e-4": (along(lambda entry: entry["iterations"]["sequential"]), MODE_LOOKS["sequential"]),
+    "simultaneous, to 1e-4": (
+        along(lambda entry: entry["iterations"]["simultaneous"]),
+        MODE_LOOKS["simultaneous"],
+    ),
+    "in training, to its tolerance": (
+        along(lambda entry: entry["iterations"], of="training"),
+        Look("#000000", "D", "-."),
+    ),
 }
 
 

@@ -8,7 +8,7 @@ implicit gradient starts from, and two for the contraction penalty. Not counted:
 implicit gradient, the evaluation per token that the state after it takes in every phase, validation.
 """
 
-from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,33 +30,17 @@ GRADIENT_WEIGHT = 3
 """The weight of an evaluation with gradient: itself, and a backward pass of twice as many products."""
 
 
-@dataclass(frozen=True)
-class TrainingCost:
-    """The cost of a run."""
-
-    updates: int  # of the weights
-    bounded_updates: int  # those of the bounded phase
-    tokens: int  # over all updates and sequences
-    bounded_tokens: int  # those of the bounded phase
-    without_gradient: float  # evaluations of the self-map at a token that were not differentiated
-    with_gradient: int  # those that were
-    mean_iterations: float | None  # of the search in the free phase, per token; None without a free phase
-
-    @property
-    def total(self) -> float:
-        """All evaluations, those with gradient counted `GRADIENT_WEIGHT` times."""
-        return self.without_gradient + GRADIENT_WEIGHT * self.with_gradient
-
-    def numbers(self) -> dict[str, float | None]:
-        """Return everything for JSON."""
-        return {**asdict(self), "total": self.total}
-
-
-def training_cost(run: Run) -> TrainingCost:
+def training_cost(run: Run) -> dict[str, Any]:
     """Count the evaluations of the self-map in the training of an implicit model.
 
     InputError for a run whose lengths followed its accuracy, which are not recorded at every step, or one
     with penalties that solve for fixed points themselves.
+
+    Returns:
+        ``updates`` of the weights and ``tokens`` over all updates and sequences, also those of the bounded
+        phase; ``without_gradient`` and ``with_gradient``, the evaluations at a token that were not, and that
+        were, differentiated; ``mean_iterations`` of the search in the free phase, per token, None without
+        one; the ``total`` of all evaluations, those with gradient counted `GRADIENT_WEIGHT` times.
     """
     config, curriculum = run.config, run.config.curriculum
     if curriculum.growth_accuracy is not None and curriculum.start_length is not None:
@@ -71,15 +55,17 @@ def training_cost(run: Run) -> TrainingCost:
     sought = np.where(bounded, 1.0, _sought(run, updates))  # one measures the residual of an unrolled iterate
     with_gradient = np.array([_with_gradient(phase) for phase in phases])
     free = int(tokens[~bounded].sum())
-    return TrainingCost(
-        updates,
-        int(bounded.sum()),
-        int(tokens.sum()),
-        int(tokens[bounded].sum()),
-        float((tokens * sought).sum()),
-        int((tokens * with_gradient).sum()),
-        float((tokens * sought)[~bounded].sum()) / free if free else None,
-    )
+    without, differentiated = float((tokens * sought).sum()), int((tokens * with_gradient).sum())
+    return {
+        "updates": updates,
+        "bounded_updates": int(bounded.sum()),
+        "tokens": int(tokens.sum()),
+        "bounded_tokens": int(tokens[bounded].sum()),
+        "without_gradient": without,
+        "with_gradient": differentiated,
+        "mean_iterations": float((tokens * sought)[~bounded].sum()) / free if free else None,
+        "total": without + GRADIENT_WEIGHT * differentiated,
+    }
 
 
 def _sought(run: Run, updates: int) -> NDArray[np.float64]:
@@ -142,9 +128,9 @@ def measure_bounded(run: Run, settings: BoundedSettings) -> dict[str, dict[str, 
     return {"bounded_accuracy": by_length}
 
 
-def measure_cost(run: Run, settings: None) -> dict[str, dict[str, float | None]]:  # noqa: ARG001
+def measure_cost(run: Run, settings: None) -> dict[str, dict[str, Any]]:  # noqa: ARG001
     """Count what the training of a run cost."""
-    return {"cost": training_cost(run).numbers()}
+    return {"cost": training_cost(run)}
 
 
 UPDATES = 1500

@@ -164,10 +164,9 @@ def _model(settings: pf.Settings) -> str:
 
 
 def _look(settings: pf.Settings) -> Look:
-    marker = {2: "D", 4: "p"}.get(settings.get("layers", 1))
     of_model = MODEL_LOOKS[settings["model"]]
-    of_model = replace(of_model, dashes="")  # a mark is a run
-    return of_model if marker is None else replace(of_model, marker=marker)
+    marker = {2: "D", 4: "p"}.get(settings.get("layers", 1), of_model.marker)
+    return replace(of_model, marker=marker, dashes="")  # a mark is a run
 
 
 def _shares(row: pf.Row, task: int) -> list[float]:

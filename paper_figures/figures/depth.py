@@ -1,6 +1,5 @@
 """Layers that a family needs for so many tokens of S5: the fewest with which it reaches 90% at a token."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -20,13 +19,12 @@ def fewest_layers(rows: pf.Rows, model: str, token: int, *, every: bool) -> int 
     depths = [
         row.settings.get("layers", 1)
         for row in rows
-        if row.settings["model"] == model and enough(_reached(row.each("by_position"), row.failed, token))
+        if row.settings["model"] == model
+        and enough(
+            [*(run[token - 1] >= ENOUGH for run in row.each("by_position")), *(False for _ in row.failed)]
+        )
     ]
     return min(depths, default=None)
-
-
-def _reached(runs: Iterable[list[float]], failed: tuple[int, ...], token: int) -> list[bool]:
-    return [run[token - 1] >= ENOUGH for run in runs] + [False] * len(failed)
 
 
 def _draw(axes: Axes, rows: pf.Rows) -> None:

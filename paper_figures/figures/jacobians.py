@@ -71,21 +71,16 @@ def _colors(rows: pf.Rows) -> LogNorm:
     return LogNorm(largest * 10.0**-DECADES, largest)
 
 
-def _image(axes: Axes, magnitudes: FloatArray, colors: LogNorm, size: int) -> None:
-    """Draw magnitudes, exact zeros in grey."""
-    shown = np.where(magnitudes > 0, np.maximum(magnitudes, colors.vmin or 0), np.nan)
-    axes.set_facecolor("#D0D0D0")
-    axes.imshow(shown, norm=colors, cmap="magma_r", extent=(0, size, size, 0), interpolation="nearest")
-    axes.grid(visible=False)
-
-
 def _block(part: str, model: str) -> Callable[[Axes, pf.Rows], None]:
     def draw(axes: Axes, rows: pf.Rows) -> None:
         (row,) = (row for row in rows if row.settings["model"] == model)
         shown, colors = row.runs[0].values["shown"], _colors(rows)
         magnitudes = _entries(shown[part])
         size = shown["size"] if part == "whole" else len(magnitudes)
-        _image(axes, magnitudes, colors, size)
+        image = np.where(magnitudes > 0, np.maximum(magnitudes, colors.vmin or 0), np.nan)  # zeros in grey
+        axes.set_facecolor("#D0D0D0")
+        axes.imshow(image, norm=colors, cmap="magma_r", extent=(0, size, size, 0), interpolation="nearest")
+        axes.grid(visible=False)
         if part == "corner":
             axes.set(title=f"first {size} × {size} entries", xlabel="entry of h", ylabel="entry of h'")
             return

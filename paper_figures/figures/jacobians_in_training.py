@@ -5,14 +5,10 @@ from typing import Any
 
 from analysis.framework.palette import Look
 from paper_figures import figure as pf
-from paper_figures.measurements.courses import JacobianCourse, jacobian_course
+from paper_figures.measurements.courses import JacobianCourse, along, jacobian_course
 
 SETTINGS = JacobianCourse()
 ROWS = {"with window": {"d_conv": 4}, "without window": {"d_conv": 1}}
-
-
-def _course(value: Callable[[Mapping[str, Any]], float | None]) -> Callable[[pf.MeasuredRun], dict[int, Any]]:
-    return lambda run: {entry["step"]: value(entry) for entry in run.values["course"]}
 
 
 def _mass(*parts: str) -> Callable[[pf.MeasuredRun], dict[int, Any]]:
@@ -22,22 +18,22 @@ def _mass(*parts: str) -> Callable[[pf.MeasuredRun], dict[int, Any]]:
         groups = entry["blocks"]
         return (sum(groups[part] ** 2 for part in parts) ** 0.5 or None) if groups is not None else None
 
-    return _course(mass)
+    return along(mass)
 
 
 QUANTITIES = {
     "share": {
-        "accuracy": (_course(lambda entry: entry["accuracy"]), Look("#EE3377", "s")),
+        "accuracy": (along(lambda entry: entry["accuracy"]), Look("#EE3377", "s")),
         "states where Theorem 1 holds": (
-            _course(lambda entry: entry["counts"]["holds"] / SETTINGS.states),
+            along(lambda entry: entry["counts"]["holds"] / SETTINGS.states),
             Look("#882255", "o", "--"),
         ),
     },
     "median of the states": {
-        "off-diagonal mass": (_course(lambda entry: entry["off_diagonal_mass"]), Look("#0077BB", "o")),
-        "non-linearity": (_course(lambda entry: entry["nonlinearity"]), Look("#EE7733", "^", "--")),
+        "off-diagonal mass": (along(lambda entry: entry["off_diagonal_mass"]), Look("#0077BB", "o")),
+        "non-linearity": (along(lambda entry: entry["nonlinearity"]), Look("#EE7733", "^", "--")),
         "spectral radius of the iteration": (
-            _course(lambda entry: entry["spectral_radius"]),
+            along(lambda entry: entry["spectral_radius"]),
             Look("#009988", "s", ":"),
         ),
     },

@@ -9,7 +9,7 @@ LENGTHS, TIGHT = (32, 40, 512, 1024), "accuracy_tight"
 
 
 class Aim(NamedTuple):
-    """The aim of a recipe: an accuracy at a length, in so many of five runs."""
+    """The aim of a training: an accuracy at a length, in so many of five runs."""
 
     length: int
     accuracy: float

@@ -40,8 +40,7 @@ class HiddenSettings(BeliefSettings):
 
 def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
     """Measure the divergence from the exact posterior, the belief in the state, and the state's norm."""
-    chosen = _plain(settings)
-    numbers = measure_belief(run, chosen).numbers()
+    numbers = measure_belief(run, settings).numbers()
     predictions, probe, norms = numbers["predictions"], numbers["probe"], numbers["norms"]
     return {
         "by_length": {
@@ -50,7 +49,7 @@ def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
         },
         "by_position": [{name: place[name] for name in _BINS} for place in predictions["kl_by_position"]],
         "by_reveal_probability": {
-            str(probability): _with_reveals(run, chosen, probability)
+            str(probability): _with_reveals(run, settings, probability)
             for probability in settings.reveal_probabilities
         },
         "belief": {
@@ -70,11 +69,6 @@ def belief(run: Run, settings: HiddenSettings) -> dict[str, Any]:
         ],
         "exact_rate": numbers["exact_filter"]["mean"],
     }
-
-
-def _plain(settings: BeliefSettings) -> BeliefSettings:
-    """Return the settings of the analysis among those of a measurement."""
-    return BeliefSettings(**{name: getattr(settings, name) for name in BeliefSettings.model_fields})
 
 
 def _with_reveals(run: Run, settings: BeliefSettings, probability: float) -> dict[str, float]:
@@ -136,7 +130,7 @@ def bridge(run: Run, settings: BridgeSettings) -> dict[str, Any]:
         >>> sorted(found), found["theorem1"]
         (['by_position', 'theorem1', 'unconverged'], None)
     """
-    found = measure_belief(run, _plain(settings))
+    found = measure_belief(run, settings)
     places = found.numbers()["predictions"]["kl_by_position"]
     theorem1 = None
     if run.model.implicit is not None:

@@ -2,7 +2,7 @@
 
 import copy
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from implicit.train import train
 from implicit.training.progress import TrainingStep
 from paper_figures.measurements.iterations import MODES, training_course
 from paper_figures.measurements.lengths import accuracy
+from paper_figures.rows import MeasuredRun
 
 
 def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
@@ -48,6 +49,13 @@ def runs_on_the_way(run: Run, steps: Collection[int]) -> dict[int, Run]:
         )
     kept[again.metrics[-1]["step"]] = again.model
     return {step: Run(run.path, run.config, model.eval(), run.task, []) for step, model in kept.items()}
+
+
+def along(
+    value: Callable[[Mapping[str, Any]], float | None], of: str = "course"
+) -> Callable[[MeasuredRun], dict[int, float | None]]:
+    """Return the values of a course by step, as figures draw them."""
+    return lambda run: {entry["step"]: value(entry) for entry in run.values[of]}
 
 
 class AgreementCourse(CheckedConfig):

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from analysis.framework.needs import as_implicit, word_problem_of
 from analysis.framework.visited_states import sample_sequences
-from automata.errors import InputError
 from automata.tasks.specification import task_from
 from implicit.checked_config import CheckedConfig
 from implicit.fixed_point import Stopping
@@ -20,7 +19,7 @@ from implicit.models.interface import FixedPointModel
 from implicit.modes import Solve
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS
-from paper_figures.measurements.iterations import MODES, group_means
+from paper_figures.measurements.iterations import MODES, asking_its_state, group_means
 
 NO_LIMIT = "none"  # the limit that is one of the settings, so large that it is none
 
@@ -106,9 +105,7 @@ class HardTokenSettings(CheckedConfig):
 
 def hard_pairs(run: Run, settings: HardTokenSettings) -> dict[str, Any]:
     """Measure accuracy with every budget of the easy tokens and every share of hard ones, in both orders."""
-    model, task = as_implicit(run), word_problem_of(run)
-    if task.output_size != task.state_count:
-        raise InputError(f"task {task.name} does not ask for its state; give a run of one that does")
+    model, task = as_implicit(run), asking_its_state(run)
     tokens, labels = sample_sequences(task, 2 * settings.sequences, settings.length, settings.seed)
     first = torch.full_like(labels[:, :1], task.start())
     pairs = torch.cat([first, labels[:, :-1]], dim=1) * task.vocabulary_size + tokens

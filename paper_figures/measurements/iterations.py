@@ -258,11 +258,17 @@ def hardest_tokens(run: Run, settings: TokenSettings) -> dict[str, Any]:
     return {"hardest": found}
 
 
-def _drawn(run: Run, settings: TokenSettings) -> tuple[FixedPointModel, WordProblem, Tensor, Tensor]:
-    """The model and the task of a run, tokens, and the state after each."""
-    model, task = as_implicit(run), word_problem_of(run)
+def asking_its_state(run: Run) -> WordProblem:
+    """Return the task of a run as a word problem that asks for its state."""
+    task = word_problem_of(run)
     if task.output_size != task.state_count:
         raise InputError(f"task {task.name} does not ask for its state; give a run of one that does")
+    return task
+
+
+def _drawn(run: Run, settings: TokenSettings) -> tuple[FixedPointModel, WordProblem, Tensor, Tensor]:
+    """The model and the task of a run, tokens, and the state after each."""
+    model, task = as_implicit(run), asking_its_state(run)
     tokens, labels = sample_sequences(task, settings.sequences, settings.lengths[-1], settings.seed)
     return model, task, tokens, labels
 

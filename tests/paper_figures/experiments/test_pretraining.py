@@ -20,16 +20,14 @@ from implicit.language.pretrain import FinishedRun, make_accelerator, pretrain
 from paper_figures.experiments.grid import Experiment, Grid, Measurement
 from paper_figures.experiments.runner import carry_out
 from paper_figures.experiments.store import Store
-from paper_figures.wikitext import PretrainingPoint
+from paper_figures.wikitext import WikiTextPoint
 from tests.conftest import Refuses
 from tests.implicit.language.pretrain.small_runs import write_texts
 from tests.paper_figures.experiments.tiny import ROOT
 
 
-class SmallPoint(PretrainingPoint):
+class SmallPoint(WikiTextPoint):
     """A small Llama; ``folder`` is where its texts are, and other settings are fields."""
-
-    example = "docs/examples/pretraining/wikitext2.yaml"
 
     @property
     def fields(self) -> dict[str, Any]:
