@@ -23,7 +23,6 @@ from automata.errors import InputError, unknown_name
 from benchmarks.frame import Benchmark, describe_machine, run_case
 from benchmarks.summary import summary, table
 from implicit.command_line import CommandParser, run_command
-from implicit.runs.environment import Environment
 from implicit.runs.files import write_bytes
 
 RESULTS = Path(__file__).parent / "results"
@@ -76,8 +75,10 @@ def run(names: list[str], repeat: int, folder: Path) -> bool:
     for _ in range(repeat):
         for name in names:
             benchmark = BENCHMARKS[name]
-            runs[name].append(run_benchmark(benchmark, environment))
-            console.print(table(f"{name}: {benchmark.description}", runs[name][-1]["cases"]))
+            cases = [run_case(case) for case in benchmark.cases()]
+            date = datetime.now(UTC).date().isoformat()
+            runs[name].append({"date": date, "environment": environment, "cases": cases})
+            console.print(table(f"{name}: {benchmark.description}", cases))
             record = {
                 "benchmark": name,
                 "description": benchmark.description,
@@ -88,15 +89,6 @@ def run(names: list[str], repeat: int, folder: Path) -> bool:
             }
             write_bytes(folder / f"{name}.json", (json.dumps(record, indent=1) + "\n").encode())
     return all(case["correct"] for found in runs.values() for one in found for case in one["cases"])
-
-
-def run_benchmark(benchmark: Benchmark, environment: Environment) -> dict[str, Any]:
-    """Run all cases once: raw times, with the environment that they are taken in."""
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "environment": environment,
-        "cases": [run_case(case) for case in benchmark.cases()],
-    }
 
 
 def stored(folder: Path, names: list[str]) -> dict[str, Any]:

@@ -44,20 +44,14 @@ def random_automaton(number: int) -> MealyMachine:
     return MealyMachine(table, table, int(rng.integers(states)))
 
 
-def _named(name: str) -> Callable[[], MealyMachine]:
-    def machine() -> MealyMachine:
-        found = make_task(name).machine()
-        assert found is not None
-        return found
-
-    return machine
+def task_machine(name: str) -> MealyMachine:
+    found = make_task(name).machine()
+    assert found is not None
+    return found
 
 
 MACHINES: dict[str, Callable[[], MealyMachine]] = {
-    "parity": _named("parity"),
-    "S3": _named("S3"),
-    "A5-generators": _named("A5-generators"),
-    "S5-generators": _named("S5-generators"),
+    **{name: partial(task_machine, name) for name in ("parity", "S3", "A5-generators", "S5-generators")},
     **{f"random-{number}": partial(random_automaton, number) for number in range(RANDOM_AUTOMATA)},
 }
 

@@ -39,11 +39,9 @@ TOLERANCES = {
 }
 
 
-def scan_arguments(
-    options: argparse.Namespace, dtype: torch.dtype, device: str, seed: int = 0
-) -> list[Tensor]:
+def scan_arguments(options: argparse.Namespace, dtype: torch.dtype, device: str) -> list[Tensor]:
     """Arguments of order one, with decays from e^-0.001 to e^-2 per token as at Mamba-2's initialisation."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     heads, groups, size, state_size = options.heads, options.groups, options.head_size, options.state_size
 
     def normal(*shape: int) -> Tensor:

@@ -82,24 +82,22 @@ BENCHMARK = Benchmark(
     "Modes of evaluation: token evaluations and time",
     cases,
     checked="all tokens converge, windowed decodes what sequential decodes",
-    headlines=(
-        *(
-            Headline(
-                f"Fixed points of {label}, {sequences} x {length} tokens",
-                "simultaneous",
-                "windowed",
-                {"run": name, "sequences": sequences, "length": length},
-                quantity=quantity,
-                aim=aim if length == AIMED_LENGTH else "",
-            )
-            for label, name, sequences, length in (
-                ("parity", "parity", 8, 512),
-                ("parity", "parity", 1, 2048),
-                ("S3", "s3", 8, 512),
-                ("S5", "s5-generators", 8, 64),
-                ("S5", "s5-generators", 4, 256),
-            )
-            for quantity, aim in (("evaluations_a_token", "at least 5"), ("seconds", "at least 3"))
-        ),
+    headlines=tuple(
+        Headline(
+            f"Fixed points of {label}, {sequences} x {length} tokens",
+            "simultaneous",
+            "windowed",
+            {"run": name, "sequences": sequences, "length": length},
+            quantity=quantity,
+            aim=aim if length == AIMED_LENGTH else "",
+        )
+        for label, name, sequences, length in (
+            ("parity", "parity", 8, 512),
+            ("parity", "parity", 1, 2048),
+            ("S3", "s3", 8, 512),
+            ("S5", "s5-generators", 8, 64),
+            ("S5", "s5-generators", 4, 256),
+        )
+        for quantity, aim in (("evaluations_a_token", "at least 5"), ("seconds", "at least 3"))
     ),
 )

@@ -73,10 +73,8 @@ def untrained(folder: Path, model: str, sizes: dict[str, int], scales: dict[str,
     with torch.no_grad():
         for name, scale in (scales or {}).items():
             network.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
-            if name == "out_proj":
-                network.get_parameter("mixers.0.out_proj.weight").mul_(scale)
-            elif name == "in_proj":
-                network.get_parameter("mixers.0.in_proj.weight").mul_(scale)
+            if name != "head":
+                network.get_parameter(f"mixers.0.{name}.weight").mul_(scale)
             else:
                 network.get_parameter("mixers.0.A_log").add_(3.0)
                 network.get_parameter("head.weight").mul_(scale)
