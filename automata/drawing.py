@@ -120,12 +120,9 @@ def draw_transition_table(
 
     Accepting states have a star. A table that the axes have no space for is a sentence with its size.
     """
-    import matplotlib.pyplot as plt
     from matplotlib.transforms import Bbox
 
-    _check_axes(ax)
-    axes = plt.subplots(figsize=_figure_size(len(dfa.states)), layout="constrained")[1] if ax is None else ax
-    axes.set_axis_off()
+    axes = _axes(ax, len(dfa.states))
     names = {
         state: ((label_of or {}).get(state, str(state)) or "ε") + ("*" if state in dfa.accepting else "")
         for state in dfa.states
@@ -164,10 +161,16 @@ def _has_space(axes: "Axes", table: "Table") -> bool:
     return all(text.width <= cell.width and text.height <= cell.height for text, cell in pairs)
 
 
-def _check_axes(ax: object) -> None:
+def _axes(ax: "Axes | None", states: int) -> "Axes":
+    """Return the axes that were given, or new ones of a size for so many states, without a frame."""
+    import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 
     check_type("ax", ax, (Axes, type(None)), "give axes of matplotlib, or leave it out")
+    side = 2.6 + 0.5 * min(states, 12) + 0.06 * max(0, states - 12)
+    axes = plt.subplots(figsize=(side, side), layout="constrained")[1] if ax is None else ax
+    axes.set_axis_off()
+    return axes
 
 
 def _symbols_of_edges(dfa: DFA) -> dict[tuple[object, object], list[str]]:
@@ -186,20 +189,17 @@ def _draw(
     start: object,
     doubled: frozenset[object],
 ) -> "Axes":
-    import matplotlib.pyplot as plt
     from matplotlib.patches import Circle, FancyArrowPatch
 
-    _check_axes(ax)
     if len(states) > LARGEST_DRAWING:
         raise InputError(f"the drawing would have {len(states)} states; give at most {LARGEST_DRAWING}")
-    axes = plt.subplots(figsize=_figure_size(len(states)), layout="constrained")[1] if ax is None else ax
+    axes = _axes(ax, len(states))
     places = _places(states, arrows)
     corners = np.array(list(places.values()))
     margin = 1.1
     axes.set_xlim(corners[:, 0].min() - margin, corners[:, 0].max() + margin)
     axes.set_ylim(corners[:, 1].min() - margin, corners[:, 1].max() + margin)
     axes.set_aspect("equal")
-    axes.set_axis_off()
     crowded = len(states) > _LARGEST_CIRCLE  # no space for an arrow from outside: the initial state is grey
     centre = corners.mean(axis=0)
     for (source, target), (text, colour) in arrows.items():
@@ -301,11 +301,6 @@ def _apart(points: Point, gap: float = 0.85) -> Point:
             break
         points = points + 0.25 * (push[:, :, None] * offsets).sum(axis=1)
     return points
-
-
-def _figure_size(states: int) -> tuple[float, float]:
-    side = 2.6 + 0.5 * min(states, 12) + 0.06 * max(0, states - 12)
-    return side, side
 
 
 def _unit(vector: Point) -> Point:

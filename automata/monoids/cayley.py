@@ -29,6 +29,14 @@ def as_array(field: str, values: object) -> NDArray[Any]:
         raise InputError(f"{field} is {shown(values)}; give rows of one length") from None
 
 
+def float_array(field: str, values: ArrayLike, remedy: str) -> NDArray[np.float64]:
+    """Return a copy of the values as float64; InputError, naming the field, if they are not numbers."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{field} is {shown(values)}; give {remedy}") from None
+
+
 def integer_array(field: str, values: ArrayLike) -> IntArray:
     """Return the values as int64; InputError, naming the field, if they are not integers."""
     array = as_array(field, values)

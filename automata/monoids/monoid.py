@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from automata.checks import check_different, check_integer, check_members, check_memory, checked, shown
+from automata.checks import check_different, check_integer, check_members, check_memory, checked
 from automata.errors import InputError
 from automata.monoids.cayley import (
     IntArray,
+    as_array,
     commutator_subgroup,
     find_identity,
     generated_elements,
@@ -265,10 +266,7 @@ def direct_product(*factors: Monoid, name: str | None = None) -> Monoid:
 
 
 def _closed_table(table: ArrayLike) -> IntArray:
-    try:
-        given = np.array(table)
-    except ValueError:
-        raise InputError(f"table is {shown(table)}, whose rows differ in length; make them equal") from None
+    given = as_array("table", table)
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.size:
         raise InputError(
             f"table has shape {list(given.shape)}; give a square Cayley table of at least one element"

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_different, checked, repeated, shown
 from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.monoids.cayley import IntArray, integer_array
+from automata.monoids.cayley import IntArray, float_array, integer_array
 
 FloatArray = NDArray[np.float64]
 NO_VALUE = -1
@@ -337,10 +337,7 @@ def _log_sum_exp(values: FloatArray) -> FloatArray:
 
 
 def _array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{field} is {shown(values)}; give numbers of shape {list(shape)}") from None
+    array = float_array(field, values, f"numbers of shape {list(shape)}")
     if array.shape != shape:
         raise InputError(f"{field} has shape {list(array.shape)}; give {list(shape)}")
     return array

@@ -11,11 +11,9 @@ A program gives every variable a value, changes them by statements, and prints t
                | if variable (<|==|>) operand: block [else: block]
     operand    = number | variable | variable of a loop around it
 
-**Every program ends.** The only way back is ``for`` over ``range`` of a number that stands in the text, at
-most K. Nothing in a body changes how often it is repeated, and loops and conditions are nested at most d
-deep. So each of the s statements is executed at most K^d times. The line of a ``for``, which is met once more
-than its body, is executed at most (K + 1)·K^(d−1) times. With the v assignments and v prints, executed once
-each, a program executes at most 2v + s·(K + 1)·K^(d−1) lines (2v + s if d = 0).
+**Every program ends**, see `automata.programs.running`. With at most K iterations of a loop, loops and
+conditions nested at most d deep, v assignments and v prints, s statements execute at most
+2v + s·(K + 1)·K^(d−1) lines (2v + s if d = 0): the line of a ``for`` is met once more than its body.
 
 Values stay in 0 … modulus − 1, so that each is one digit.
 

@@ -150,9 +150,6 @@ class CatBabi(StoredTask):
         before = int(ends[first - 1]) if first else 0
         return joined[offset - before :][:length]
 
-    def _specified(self) -> str:
-        return self._stored_path
-
 
 @lru_cache(maxsize=256)
 def _order(of_stories: bytes, part: int, epoch: int) -> tuple[IntArray, IntArray]:

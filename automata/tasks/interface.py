@@ -289,6 +289,7 @@ class StoredTask(Task):
 
     confined_to: Part
     sha256: str
+    _stored_path: str | list[str]
 
     def check_digest(self, where: str, expected: str | None) -> None:
         """Raise InputError if the data are not those with the digest."""
@@ -306,6 +307,9 @@ class StoredTask(Task):
         other = copy.copy(self)
         other.confined_to = part
         return other
+
+    def _specified(self) -> str | list[str]:
+        return self._stored_path
 
     def own_share(self, size: int) -> slice:
         """Return which of so many entries are in the part: 80% for training, 10% for each of the others."""

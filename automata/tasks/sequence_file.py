@@ -81,7 +81,8 @@ class SequenceFile(StoredTask):
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         if not given:
             raise InputError("csv holds no path; give that of a file")
-        self._stored_paths = [stored_path(path) for path in given]
+        stored = [stored_path(path) for path in given]
+        self._stored_path = stored if len(stored) > 1 else stored[0]
         rows, found = dict[bytes, tuple[bytes, str]](), hashlib.sha256()
         for path in given:
             try:
@@ -210,9 +211,6 @@ class SequenceFile(StoredTask):
             return self.word_problem.machine()
         except InputError:
             return None
-
-    def _specified(self) -> str | list[str]:
-        return self._stored_paths if len(self._stored_paths) > 1 else self._stored_paths[0]
 
 
 @checked

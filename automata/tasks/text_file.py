@@ -126,9 +126,6 @@ class TextFile(StoredTask):
         """
         return np.bincount(self.tokens, minlength=self.output_size) / len(self.tokens)
 
-    def _specified(self) -> str:
-        return self._stored_path
-
 
 def _bytes(content: bytes) -> tuple[IntArray, tuple[str, ...]]:
     r"""Return the bytes as tokens, named as in Python: 'a', '\n', '\xff'."""

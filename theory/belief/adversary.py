@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.special import rel_entr
 from torch import Tensor
 
 from automata.checks import check_integer
@@ -33,10 +34,7 @@ def divergence(exact: ArrayLike, predicted: ArrayLike) -> float:
         (0.2231, inf)
     """
     p, q = np.asarray(exact, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
-    possible = p > 0
-    if (q[possible] <= 0).any():
-        return float("inf")
-    return float(max(0.0, (p[possible] * np.log(p[possible] / q[possible])).sum()))
+    return float(max(0.0, rel_entr(p, q).sum()))
 
 
 def divergence_radius(first: ArrayLike, second: ArrayLike) -> float:

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse.csgraph import breadth_first_order
+from scipy.special import entr
 
 from automata.checks import check_integer
 from automata.errors import InputError
@@ -220,7 +222,7 @@ def _full_reveals(
     total, tokens = 0.0, 0
     largest = float(np.log(len(automaton.states)))
     for tokens in range(most + 1):  # noqa: B007
-        total += reveal * float(weights @ _entropies(beliefs))
+        total += reveal * float(weights @ entr(beliefs).sum(axis=1))
         acted = [(beliefs @ automaton.matrices[a].T, acting[a] * weights) for a in np.flatnonzero(acting)]
         beliefs, weights = merged(
             np.concatenate([moved for moved, _ in acted]), np.concatenate([weight for _, weight in acted])
@@ -229,13 +231,8 @@ def _full_reveals(
             break
     # What is left: at most log N for each, and at least the entropy so far, if that cannot fall.
     doubly = np.abs(automaton.matrices.sum(axis=2) - 1).max() < 1e-9
-    least = float(weights @ _entropies(beliefs)) if doubly else 0.0
+    least = float(weights @ entr(beliefs).sum(axis=1)) if doubly else 0.0
     return DecayRate(total + least, total + float(weights.sum()) * largest, "full reveals", tokens)
-
-
-def _entropies(distributions: FloatArray) -> FloatArray:
-    positive = np.where(distributions > 0, distributions, 1.0)
-    return -(positive * np.log(positive)).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -313,20 +310,11 @@ def _positive_cycle(chain: BeliefChain, weights: FloatArray) -> IntArray | None:
 
 def _path(chain: BeliefChain, node: int) -> IntArray:
     """Return the edges of a shortest path from the start."""
-    came = {0: -1}
-    frontier = [0]
-    while node not in came:
-        reached = np.flatnonzero(np.isin(chain.sources, frontier))
-        frontier = []
-        for edge in reached.tolist():
-            target = int(chain.targets[edge])
-            if target not in came:
-                came[target] = edge
-                frontier.append(target)
+    _, before = breadth_first_order(chain.matrix(), 0)
     edges = []
-    while came[node] >= 0:
-        edges.append(came[node])
-        node = int(chain.sources[came[node]])
+    while node:
+        edges.append(np.flatnonzero((chain.sources == before[node]) & (chain.targets == node))[0])
+        node = int(before[node])
     return np.array(edges[::-1], dtype=np.int64)
 
 

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from automata.checks import shown
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray, integer_array
+from automata.monoids.cayley import IntArray, float_array, integer_array
 from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers, ssm_of_map
 
 
@@ -56,7 +55,10 @@ class BayesFilter:
     """The number of the observation that stands for value 0 of each reveal."""
 
     def __init__(self, initial: ArrayLike, matrices: ArrayLike, readings: ArrayLike) -> None:
-        start, moves = _numbers("initial", initial), _numbers("matrices", matrices)
+        start, moves = (
+            float_array(field, given, "numbers in rows of one length")
+            for field, given in (("initial", initial), ("matrices", matrices))
+        )
         values = integer_array("readings", readings)
         size = start.size
         if start.ndim != 1 or moves.shape[1:] != (size, size) or values.ndim != 2 or values.shape[1] != size:
@@ -130,10 +132,3 @@ class BayesFilter:
 
     def _moved(self, beliefs: Tensor, observations: Tensor) -> Tensor:
         return (self.operators[observations] @ beliefs[..., None])[..., 0]
-
-
-def _numbers(field: str, given: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{field} is {shown(given)}; give numbers in rows of one length") from None

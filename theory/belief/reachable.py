@@ -14,9 +14,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
-from automata.checks import check_integer, check_number, check_type, shown
+from automata.checks import check_integer, check_number, check_type
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray
+from automata.monoids.cayley import IntArray, float_array
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
 
 FloatArray = NDArray[np.float64]
@@ -39,10 +39,7 @@ class TokenSource:
     phases: FloatArray
 
     def __init__(self, phases: ArrayLike) -> None:
-        try:
-            rows = np.array(phases, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"phases is {shown(phases)}; give rows of numbers, [period, tokens]") from None
+        rows = float_array("phases", phases, "rows of numbers, [period, tokens]")
         # sums of rounded float64 probabilities; what is not a number fulfils neither
         if (
             rows.ndim != 2

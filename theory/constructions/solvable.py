@@ -15,13 +15,13 @@ of an abelian group is diagonal in its characters: h_χ ← χ(y_i) h_χ, with f
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from automata.monoids.cayley import IntArray
 from automata.monoids.characters import irreducible_characters
 from automata.monoids.monoid import Monoid
 from theory.constructions.implicit_ssm import ImplicitSSM, require_numbers
@@ -61,12 +61,12 @@ class SolvableCascade:
     @property
     def depth(self) -> int:
         """d, the length of the derived series."""
-        return len(self._series) - 1
+        return len(self._cosets)
 
     @property
     def factor_orders(self) -> tuple[int, ...]:
         """The orders of the abelian factors A_0, …, A_{d-1}; their sum is the size of the state."""
-        return tuple(len(transversal) for transversal in self._transversals)
+        return tuple(len(transversal) for transversal, _ in self._cosets)
 
     def ssm(self) -> ImplicitSSM:
         """Return the implicit SSM, in complex128; its inputs are element numbers ``[B, L]``.
@@ -106,9 +106,7 @@ class SolvableCascade:
         """Return by which class of A_i a token translates coordinate i, each int64 ``[...]``."""
         table, inverses = self._product
         factor, shifts = tokens, []
-        for coordinate, transversal, classes in zip(
-            coordinates, self._transversals, self._classes, strict=True
-        ):
+        for coordinate, (transversal, classes) in zip(coordinates, self._cosets, strict=True):
             shifts.append(classes[factor])
             representative = transversal[coordinate]
             product = table[representative, factor]
@@ -119,7 +117,7 @@ class SolvableCascade:
         """Return the group elements τ_{d-1} ⋯ τ₁ τ₀ that states ``[..., n]`` stand for, int64 ``[...]``."""
         table, _ = self._product
         product = torch.full(states.shape[:-1], self.group.identity)
-        for coordinate, transversal in zip(self.coordinates(states), self._transversals, strict=True):
+        for coordinate, (transversal, _) in zip(self.coordinates(states), self._cosets, strict=True):
             product = table[transversal[coordinate], product]
         return product
 
@@ -129,37 +127,26 @@ class SolvableCascade:
         return torch.tensor(self.group.table), torch.tensor(self.group.inverses)
 
     @cached_property
-    def _series(self) -> tuple[tuple[int, ...], ...]:
-        return self.group.derived_series()
-
-    @cached_property
-    def _cosets(self) -> list[tuple[IntArray, IntArray]]:
+    def _cosets(self) -> list[tuple[Tensor, Tensor]]:
         """For every factor the representatives, and the class of every element; -1 outside G_i."""
         cosets = []
-        for outer, inner in zip(self._series[:-1], self._series[1:], strict=True):
+        for outer, inner in pairwise(self.group.derived_series()):
             classes = np.full(self.group.order, -1)
             representatives: list[int] = []
             for element in (self.group.identity, *outer):  # the identity first: it represents its coset
                 if classes[element] < 0:
                     classes[self.group.table[list(inner), element]] = len(representatives)
                     representatives.append(element)
-            cosets.append((np.array(representatives), classes))
+            cosets.append((torch.tensor(representatives), torch.from_numpy(classes)))
         return cosets
-
-    @cached_property
-    def _transversals(self) -> list[Tensor]:
-        return [torch.from_numpy(representatives) for representatives, _ in self._cosets]
-
-    @cached_property
-    def _classes(self) -> list[Tensor]:
-        return [torch.from_numpy(classes) for _, classes in self._cosets]
 
     @cached_property
     def _characters(self) -> list[Tensor]:
         """For every factor χ(a), complex128, shape ``[elements, characters]``."""
+        table, _ = self._product
         tables = []
         for representatives, classes in self._cosets:
-            factor = Monoid(classes[self.group.table[np.ix_(representatives, representatives)]])
+            factor = Monoid(classes[table[representatives][:, representatives]].numpy())
             turns = np.angle(irreducible_characters(factor)) * factor.order / (2 * np.pi)
             turns = turns.round() % factor.order  # whole, as χ(a) is a root of unity of this order
             for element in factor.generators:

@@ -68,7 +68,7 @@ def test_sequential_mode_over_1000_tokens() -> None:
 def test_characters_of_a_factor_are_orthogonal_homomorphisms(factors: tuple[int, ...]) -> None:
     group = direct_product(*map(cyclic_group, factors))
     cascade = SolvableCascade(group)
-    table = cascade._characters[0][cascade._classes[0]].T  # [characters, elements]
+    table = cascade._characters[0][cascade._cosets[0][1]].T  # [characters, elements]
     products = table[:, :, None] * table[:, None, :]
     assert (products - table[:, torch.tensor(group.table)]).abs().max() < 15 * 2.0**-53
     unit = torch.eye(group.order, dtype=table.dtype)
