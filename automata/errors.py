@@ -75,7 +75,7 @@ _OURS = frozenset(
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn, in one sentence, at the innermost line that is neither of these packages nor of PyTorch."""
     frame: FrameType = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] in _OURS:
         frame = frame.f_back
     warnings.warn_explicit(
         message,
@@ -85,7 +85,3 @@ def warn_caller(message: str, category: type[Warning]) -> None:
         module=frame.f_globals.get("__name__"),
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OURS

@@ -143,7 +143,12 @@ def jacobian_by_rows(function: Callable[[Tensor], Tensor], point: Tensor) -> Ten
         rows = _rows_by_autograd(function, point)
     except RuntimeError:  # within a transformation of torch.func, or a backward pass that cannot be batched
         rows = None
-    return _rows_by_vjp(function, point) if rows is None else rows
+    if rows is not None:
+        return rows
+    pull_back: Callable[[Tensor], tuple[Tensor]]
+    image, pull_back = vjp(function, point)[:2]
+    identity = torch.eye(image.numel(), dtype=point.dtype, device=point.device)
+    return vmap(lambda row: pull_back(row)[0], chunk_size=_chunk(point.numel()))(identity)
 
 
 def _rows_by_autograd(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor | None:
@@ -161,10 +166,3 @@ def _rows_by_autograd(function: Callable[[Tensor], Tensor], point: Tensor) -> Te
         # An error, which is caught above, if the image does not depend on the variable.
         rows += torch.autograd.grad(image, variable, chunk, is_grads_batched=True, retain_graph=True)
     return torch.cat(rows)
-
-
-def _rows_by_vjp(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:
-    pull_back: Callable[[Tensor], tuple[Tensor]]
-    image, pull_back = vjp(function, point)[:2]
-    identity = torch.eye(image.numel(), dtype=point.dtype, device=point.device)
-    return vmap(lambda row: pull_back(row)[0], chunk_size=_chunk(point.numel()))(identity)

@@ -5,8 +5,11 @@ from automata.tasks.audit import (
     WindowAccuracy as WindowAccuracy,
     shortcut_audit as shortcut_audit,
 )
-from automata.tasks.final_answers import SortedConnectivity as SortedConnectivity
-from automata.tasks.final_answers import ModularArithmetic as ModularArithmetic, Recognition as Recognition
+from automata.tasks.final_answers import (
+    ModularArithmetic as ModularArithmetic,
+    Recognition as Recognition,
+    SortedConnectivity as SortedConnectivity,
+)
 from automata.tasks.interface import (
     Batch as Batch,
     Ceiling as Ceiling,
@@ -18,6 +21,7 @@ from automata.tasks.interface import (
 from automata.tasks.matrix_products import MatrixProducts as MatrixProducts
 from automata.tasks.observed import ObservedTask as ObservedTask
 from automata.tasks.partially_observed import PartiallyObserved as PartiallyObserved
+from automata.tasks.puzzles import SmallPrograms as SmallPrograms, SwappingBalls as SwappingBalls
 from automata.tasks.registry import (
     TASKS as TASKS,
     TaskEntry as TaskEntry,
@@ -31,12 +35,10 @@ from automata.tasks.sequence_file import (
     sequence_dataset as sequence_dataset,
     write_sequences as write_sequences,
 )
-from automata.tasks.puzzles import SmallPrograms as SmallPrograms
 from automata.tasks.specification import (
     TaskSource as TaskSource,
     specification_from_text as specification_from_text,
     task_from as task_from,
 )
-from automata.tasks.puzzles import SwappingBalls as SwappingBalls
 from automata.tasks.text_file import TextFile as TextFile
 from automata.tasks.word_problem import WordProblem as WordProblem, allowed_traces as allowed_traces

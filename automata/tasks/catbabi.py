@@ -123,32 +123,29 @@ class CatBabi(StoredTask):
         """
         if check_integer("order", order, 0) >= _EPOCHS:
             raise InputError(f"order is {order}; give a number below {_EPOCHS}")
-        stories = _order(self._lengths[self.confined_to], list(_FILES).index(self.confined_to), order)[0]
+        stories, _ = self._in_order(order)
         _, begins, tasks = self._parts[self.confined_to]
         tokens = self._row(order * len(self.tokens), len(self.tokens))
         return tokens, np.append(tokens[1:], 0), np.repeat(tasks[stories], np.diff(begins)[stories])
 
     def _row(self, place: int, length: int) -> IntArray:
         """The tokens from a place on, across orders."""
-        pieces, missing, size = [], length, len(self.tokens)
+        tokens, begins, _ = self._parts[self.confined_to]
+        pieces, missing = [], length
         while missing:
-            epoch, offset = divmod(place, size)
-            piece = self._in_order(epoch, offset, missing)
-            pieces.append(piece)
-            place, missing = place + len(piece), missing - len(piece)
+            epoch, offset = divmod(place, len(tokens))
+            order, ends = self._in_order(epoch)
+            first, last = np.searchsorted(ends, offset, "right"), np.searchsorted(ends, offset + missing)
+            stories = order[first : last + 1].tolist()
+            joined = np.concatenate([tokens[begins[story] : begins[story + 1]] for story in stories])
+            before = ends[first - 1] if first else 0
+            pieces.append(joined[offset - before :][:missing])
+            place, missing = place + len(pieces[-1]), missing - len(pieces[-1])
         return np.concatenate(pieces)
 
-    def _in_order(self, epoch: int, offset: int, length: int) -> IntArray:
-        """Tokens of one order from an offset on, at most to its end."""
-        tokens, begins, _ = self._parts[self.confined_to]
-        part = self.confined_to
-        order, ends = _order(self._lengths[part], list(_FILES).index(part), epoch)
-        first = int(np.searchsorted(ends, offset, side="right"))
-        last = int(np.searchsorted(ends, offset + length, side="left"))
-        stories = order[first : last + 1].tolist()
-        joined = np.concatenate([tokens[begins[story] : begins[story + 1]] for story in stories])
-        before = int(ends[first - 1]) if first else 0
-        return joined[offset - before :][:length]
+    def _in_order(self, epoch: int) -> tuple[IntArray, IntArray]:
+        """The stories of the part in one order, and where each ends in it."""
+        return _order(self._lengths[self.confined_to], list(_FILES).index(self.confined_to), epoch)
 
 
 @lru_cache(maxsize=256)

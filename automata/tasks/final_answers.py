@@ -58,16 +58,13 @@ class FinalAnswer(Task):
         weights[rows, lengths - 1] = 1
         return Batch(tokens, targets, weights, None if (lengths == length).all() else lengths)
 
-
-def _drawn_lengths(
-    possible: IntArray, count: int, longest: int, name: str, rng: np.random.Generator
-) -> IntArray:
-    """Return lengths, each as likely; InputError if there are none."""
-    if not possible.size:
-        raise InputError(
-            f"length is {longest}, and {shown(name)} has no word so short; give a greater length"
-        )
-    return rng.choice(possible, count)
+    def _one_of(self, possible: IntArray, count: int, longest: int, rng: np.random.Generator) -> IntArray:
+        """Return lengths, each as likely; InputError if there are none."""
+        if not possible.size:
+            raise InputError(
+                f"length is {longest}, and {shown(self.name)} has no word so short; give a greater length"
+            )
+        return rng.choice(possible, count)
 
 
 class Recognition(FinalAnswer):
@@ -117,7 +114,7 @@ class Recognition(FinalAnswer):
 
     def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
         """Return words, their lengths, and 1 for those that are accepted."""
-        lengths = _drawn_lengths(self.lengths(longest), count, longest, self.name, rng)
+        lengths = self._one_of(self.lengths(longest), count, longest, rng)
         rejected, accepted = decided(self.dfa, longest)[:, lengths]
         words = np.zeros((lengths.size, lengths.max()), np.int64)
         rows = np.flatnonzero(accepted)
@@ -249,7 +246,7 @@ class ModularArithmetic(FinalAnswer):
 
     def draw(self, count: int, longest: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
         """Return expressions, their lengths and their values."""
-        lengths = _drawn_lengths(self.lengths(longest), count, longest, self.name, rng)
+        lengths = self._one_of(self.lengths(longest), count, longest, rng)
         words = draw_words(self.grammar, lengths, rng)
         return words, lengths, self.values(words, lengths)
 

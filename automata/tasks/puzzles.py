@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import check_integer, checked
+from automata.checks import checked
 from automata.errors import InputError
 from automata.phrases import PhraseTokenizer
 from automata.programs.balls import Swapped, ball_tokenizer, check_balls, final_places, sample_swaps
@@ -216,13 +216,7 @@ class SmallPrograms(_Puzzle):
         name: str = "small-programs",
         description: str | None = None,
     ) -> None:
-        self.grammar = ProgramGrammar(
-            check_integer("variables", variables),
-            check_integer("modulus", modulus),
-            check_integer("iterations", iterations),
-            check_integer("depth", depth),
-            reversible,
-        )
+        self.grammar = ProgramGrammar(variables, modulus, iterations, depth, reversible)
         check_at_least_one(statements=1 if statements is None else statements)
         if statements is not None and statements > MOST_STATEMENTS:
             raise InputError(f"statements is {statements}; give at most {MOST_STATEMENTS}")

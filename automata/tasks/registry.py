@@ -43,11 +43,6 @@ class TaskEntry:
 
     ``description`` says tokens, labels and what the task stands for; ``build`` makes the task from both, a
     word problem from ``hard_fraction`` too.
-
-    Example:
-        >>> from automata.tasks.registry import TASKS
-        >>> TASKS["S5"].description
-        'product of permutations of five; all 120 are tokens; non-solvable, NC1-complete'
     """
 
     name: str

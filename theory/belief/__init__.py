@@ -4,7 +4,13 @@
 """
 
 from theory.belief.adversary import (
+    LinearPredictor as LinearPredictor,
+    MarginalPredictor as MarginalPredictor,
+    Predictor as Predictor,
     WorstSequence as WorstSequence,
+    confusion_radius as confusion_radius,
+    divergence as divergence,
+    divergence_radius as divergence_radius,
     sequence_errors as sequence_errors,
     worst_sequence as worst_sequence,
 )
@@ -17,15 +23,11 @@ from theory.belief.decay import (
     worst_decay as worst_decay,
 )
 from theory.belief.filters import BayesFilter as BayesFilter
-from theory.belief.adversary import (
-    LinearPredictor as LinearPredictor,
-    MarginalPredictor as MarginalPredictor,
-    Predictor as Predictor,
-    confusion_radius as confusion_radius,
-    divergence as divergence,
-    divergence_radius as divergence_radius,
+from theory.belief.reachable import (
+    BeliefChain as BeliefChain,
+    TokenSource as TokenSource,
+    belief_chain as belief_chain,
 )
-from theory.belief.reachable import BeliefChain as BeliefChain, belief_chain as belief_chain
 from theory.belief.report import decay_report as decay_report, measured_decay as measured_decay
 from theory.belief.rescaling import (
     Gains as Gains,
@@ -35,7 +37,6 @@ from theory.belief.rescaling import (
     exit_lengths as exit_lengths,
     format_range as format_range,
 )
-from theory.belief.reachable import TokenSource as TokenSource
 from theory.belief.underflow import (
     UnderflowLengths as UnderflowLengths,
     observed_underflow as observed_underflow,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from automata.errors import InputError
-from theory.transition import State, Transition
+from theory.transition import Transition
 
 Map = Callable[[Tensor, Tensor], Tensor]
 """A function of latents ``[..., n]`` and of what is read at the tokens, ``[...]`` or ``[..., m]``."""
@@ -92,13 +92,9 @@ class ImplicitSSM:
 
     def transition(self, inputs: Tensor) -> Transition:
         """Return (Φ, G) of one token, its inputs without further axes; the state entry is called ``"h"``."""
-
-        def state_update(latent: Tensor, state: State) -> State:
-            return {"h": self.update(latent, state["h"], inputs)}
-
         return Transition(
             self_map=lambda latent, state: self.self_map(latent, state["h"], inputs),
-            state_update=state_update,
+            state_update=lambda latent, state: {"h": self.update(latent, state["h"], inputs)},
             latent_size=self.size,
             layer_states=(("h",),),
         )

@@ -73,11 +73,6 @@ class Condition:
         margin: how far the value is on the right side of the threshold; negative if it is not.
         verdict: holds, fails or inconclusive.
         reason: the verdict as a sentence with its numbers.
-
-    Example:
-        >>> condition = unmeasured("C2", "no fixed point was reached")
-        >>> condition.verdict.value, condition.statement
-        ('inconclusive', 'I − ∂zΦ is invertible')
     """
 
     name: str
