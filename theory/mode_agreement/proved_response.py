@@ -17,6 +17,9 @@ either, the norm is larger by at most δ Σ k r^k ‖C_k‖. As V_i is W_i⁻¹ 
 what is returned is the bound over 1 − ε: then norms of products are at most the products of what is returned.
 """
 
+import operator
+from functools import reduce
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -135,13 +138,9 @@ def _norm(matrices: Ball) -> Array:
 
 def _combined(terms: list[Ball], radius: float, factors: Array) -> Ball:
     """Σ r^k f_k C_k, the rounding of the coefficients enclosed."""
-    total = None
-    for k, (term, factor) in enumerate(zip(terms, factors, strict=True)):
-        size = radius**k
-        part = term * Ball.around(size * factor, size * COEFFICIENT_ERROR)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+    sizes = radius ** np.arange(len(terms))
+    coefficients = Ball.around(sizes * factors, sizes * COEFFICIENT_ERROR)
+    return reduce(operator.add, (term * coefficients[k] for k, term in enumerate(terms)))
 
 
 def _or_infinite(bound: Array) -> Array:

@@ -25,8 +25,7 @@ from torch.nn import functional
 from automata.errors import InputError
 from theory.rigorous.balls.functions import RULES
 from theory.rigorous.tensors import functions as on_balls
-from theory.rigorous.tensors.functions import embedding, joined, power, rearranged, where
-from theory.rigorous.tensors.numbers import Numbers
+from theory.rigorous.tensors.functions import Numbers, embedding, joined, power, rearranged, where
 
 
 def _words(line: str) -> frozenset[str]:
