@@ -22,15 +22,13 @@ from theory.constructions.implicit_ssm import (
     ssm_of_map as ssm_of_map,
     ssm_of_rnn as ssm_of_rnn,
 )
-from theory.constructions.reflections import (
+from theory.constructions.linear_recurrences import (
+    commutator_gap as commutator_gap,
+    commutator_words as commutator_words,
+    diagonal_state as diagonal_state,
+    eventual_cycle as eventual_cycle,
     householder_product as householder_product,
     householder_vectors as householder_vectors,
     reflections_needed as reflections_needed,
 )
 from theory.constructions.solvable import SolvableCascade as SolvableCascade
-from theory.constructions.tracking_limits import (
-    commutator_gap as commutator_gap,
-    commutator_words as commutator_words,
-    diagonal_state as diagonal_state,
-    eventual_cycle as eventual_cycle,
-)

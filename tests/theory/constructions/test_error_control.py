@@ -13,7 +13,7 @@ from automata.monoids.groups import symmetric_group
 from tests.refusals import refusals
 from theory.constructions.automaton import ssm_of_automaton
 from theory.constructions.error_control import AffineMap, errors_that_confuse, kept_errors, map_of_word
-from theory.constructions.reflections import householder_product, householder_vectors
+from theory.constructions.linear_recurrences import householder_product, householder_vectors
 
 OMEGA = [[0, -1], [1, -1]]
 """exp(2πi/3), as it multiplies a + bω: a complex diagonal entry in rational numbers."""

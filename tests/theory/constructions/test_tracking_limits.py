@@ -11,7 +11,7 @@ import torch
 
 from automata.errors import InputError
 from automata.monoids.groups import symmetric_group
-from theory.constructions.tracking_limits import (
+from theory.constructions.linear_recurrences import (
     commutator_gap,
     commutator_words,
     diagonal_state,
