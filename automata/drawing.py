@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -29,8 +29,8 @@ RADIUS = 0.3
 
 _LARGEST_CIRCLE = 12
 _LONGEST_NAME = 4
-_SIZE = 8
-"""Points of names and symbols."""
+_CENTRED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8}
+"""The style of names and symbols."""
 _SMALLEST = 7
 """Points of a table's entries."""
 _GREY = "#333333"
@@ -149,7 +149,7 @@ def draw_transition_table(
     if not _has_space(axes, table):
         table.remove()
         size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
-        axes.text(0.5, 0.5, size, ha="center", va="center", fontsize=_SIZE, transform=axes.transAxes)
+        axes.text(0.5, 0.5, size, **_CENTRED, transform=axes.transAxes)
     return axes
 
 
@@ -218,19 +218,13 @@ def _draw(
         )
         if text:
             box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-            label = axes.text(
-                middle[0], middle[1], text, ha="center", va="center", fontsize=_SIZE, color=colour, bbox=box
-            )
-            show_plainly(label)
+            show_plainly(axes.text(middle[0], middle[1], text, **_CENTRED, color=colour, bbox=box))
     for state, place in places.items():
         face = "#DDDDDD" if crowded and state == start else "white"
         axes.add_patch(Circle(tuple(place), RADIUS, facecolor=face, edgecolor="black", zorder=2))
         if state in doubled:
             axes.add_patch(Circle(tuple(place), 0.84 * RADIUS, fill=False, edgecolor="black", zorder=3))
-        shown = axes.text(
-            place[0], place[1], labels[state], ha="center", va="center", fontsize=_SIZE, zorder=4
-        )
-        show_plainly(shown)
+        show_plainly(axes.text(place[0], place[1], labels[state], **_CENTRED, zorder=4))
     if not crowded:
         inwards = -_unit(places[start] - centre) if len(states) > 1 else np.array([1.0, 0.0])
         tip = places[start] - RADIUS * inwards

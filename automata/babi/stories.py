@@ -214,10 +214,6 @@ class Counts:
     """How much there is in a part.
 
     Tokens are words, and one that ends each story; words are the different ones, without that.
-
-    Example:
-        >>> Counts.of([Story(1, ("where", "?", "here")), Story(2, ("here", "."))])
-        Counts(stories=2, questions=1, tokens=7, words=4)
     """
 
     stories: int

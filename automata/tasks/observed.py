@@ -114,9 +114,7 @@ class ObservedTask(Task):
         belief = np.tile(self.initial_belief, (len(observed), 1))
         for position, numbers in enumerate(observed.T):
             evidence = np.ones(len(belief))
-            for number in np.unique(numbers).tolist():
-                if number == NOTHING:
-                    continue
+            for number in _told(numbers):
                 rows = np.flatnonzero(numbers == number)
                 mass = self.moved(belief[rows], number)
                 evidence[rows] = mass.sum(axis=1)
@@ -157,10 +155,9 @@ class ObservedTask(Task):
         It is 0 where the question, ``[batch]``, is ``NOTHING``.
         """
         answers = np.zeros((len(questions), self.output_size))
-        for number in np.unique(questions).tolist():
-            if number != NOTHING:
-                rows = np.flatnonzero(questions == number)
-                answers[rows] = self.answers(beliefs[rows], number)
+        for number in _told(questions):
+            rows = np.flatnonzero(questions == number)
+            answers[rows] = self.answers(beliefs[rows], number)
         return answers
 
     def log_evidence(self, tokens: ArrayLike) -> Probabilities:
@@ -188,10 +185,9 @@ class ObservedTask(Task):
         if given.shape != expected:
             raise InputError(f"beliefs has shape {list(given.shape)}; give {list(expected)}")
         after = given.copy()
-        for number in np.unique(observed).tolist():
-            if number != NOTHING:
-                places = observed == number
-                after[places] = self.moved(given[places], number)
+        for number in _told(observed):
+            places = observed == number
+            after[places] = self.moved(given[places], number)
         mass = after.sum(axis=-1, keepdims=True)
         return np.divide(after, mass, out=np.zeros_like(after), where=mass > 0)
 
@@ -236,8 +232,7 @@ class ObservedTask(Task):
         """Where the images N_y e of all hidden states e, ``[states, states]``, are such."""
         observed = self.observations(tokens)
         unit = np.eye(len(self.hidden_state_names))
-        numbers = [number for number in np.unique(observed).tolist() if number != NOTHING]
-        return np.isin(observed, [number for number in numbers if is_such(self.moved(unit, number))])
+        return np.isin(observed, [n for n in _told(observed) if is_such(self.moved(unit, n))])
 
     def _contradiction(self, tokens: ArrayLike, sequence: int, position: int) -> InputError:
         token = self.token_names[np.asarray(tokens)[sequence, position]]
@@ -245,6 +240,11 @@ class ObservedTask(Task):
             f"token {token!r} at position {position} of sequence {sequence} contradicts the tokens before "
             "it, which leave it probability 0; give a sequence that can occur"
         )
+
+
+def _told(numbers: IntArray) -> list[int]:
+    """The different numbers of observations or questions."""
+    return [number for number in np.unique(numbers).tolist() if number != NOTHING]
 
 
 def _loses_mass(images: Probabilities) -> bool:

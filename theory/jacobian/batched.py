@@ -34,16 +34,6 @@ class BatchedJacobian:
         left: L, shape ``[T, n, d]``.
         right: R, shape ``[T, d, n]``.
         diagonality_errors: of D at each position, see `FactoredJacobian`; shape ``[T]``.
-
-    Example:
-        >>> left, right = torch.ones(2, 2, 1), torch.tensor([[[0.0, 1.0]], [[0.0, 0.0]]])
-        >>> J = BatchedJacobian(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), left, right, torch.zeros(2))
-        >>> len(J), J.size, J[0].dense()
-        (2, 2, tensor([[3., 1.],
-                [0., 5.]]))
-        >>> J.matvec(torch.ones(2))
-        tensor([[4., 5.],
-                [3., 4.]])
     """
 
     direct: Tensor
@@ -102,8 +92,8 @@ def batched_layer_jacobians(
         ... )
         >>> h = torch.ones(2, 1, dtype=torch.float64)
         >>> (jacobian,) = batched_layer_jacobians(transitions, {"h": h}, 6 * transitions.inputs["x"][:, None])
-        >>> jacobian.diagonals().T
-        tensor([[ 6.2500, 12.2500]], dtype=torch.float64)
+        >>> jacobian.diagonals().T, jacobian[1].dense()
+        (tensor([[ 6.2500, 12.2500]], dtype=torch.float64), tensor([[12.2500]], dtype=torch.float64))
     """
     _validate(transitions, states, latents)
     names = tuple(dict.fromkeys(name for layer in transitions.layer_states for name in layer))

@@ -256,18 +256,7 @@ def _describe(check: StateCheck) -> str:
 
 
 class NotApplicableError(InputError):
-    """The assertion says nothing of this model, so that it can neither pass nor fail.
-
-    Example:
-        >>> import torch
-        >>> from theory import Transition
-        >>> from theory.testing import assert_contractive
-        >>> explicit = Transition(lambda z, s: z, lambda z, s: {"h": s["h"].tanh()}, 0, (("h",),))
-        >>> assert_contractive(explicit, [{"h": torch.ones(2).double()}])
-        Traceback (most recent call last):
-        ...
-        theory.testing.assertions.NotApplicableError: not applicable: the transition has no latent ...
-    """
+    """The assertion says nothing of this model, so that it can neither pass nor fail."""
 
 
 @dataclass(frozen=True)

@@ -209,11 +209,6 @@ class LayerConclusion:
         compared: how many other h̃ were compared.
         unvisited: whether only an h̃ that was not visited shows the non-linearity.
         contradicted: whether finite differences deny J by more than they leave open; then nothing is zero.
-
-    Example:
-        >>> layer = LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9)
-        >>> layer.non_diagonal.value, layer.non_linear.value
-        ('holds', 'fails')
     """
 
     names: tuple[str, ...]

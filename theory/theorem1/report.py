@@ -33,13 +33,6 @@ class StateCheck:
         label: names the token and the state in messages.
         note: why the nonlinearity is missing, if it is.
         seed: of the directions along which errors were measured; ``check_theorem1`` repeats them with it.
-
-    Example:
-        >>> from theory.theorem1.conditions import vacuous
-        >>> conditions = tuple(vacuous(name, 0.0) for name in ("C1", "C2", "C3", "C4"))
-        >>> check = StateCheck(Status.CONVERGED, conditions, (LayerConclusion(("h",), 0.5, 1e-9, 0.0, 1e-9),))
-        >>> check.verdict.value, check.reason
-        ('does not apply', 'the transition is linear, to within the measured error')
     """
 
     status: Status
