@@ -28,7 +28,7 @@ from tqdm import tqdm
 from analysis.framework.analysis import Comparison
 from analysis.framework.arrays import FloatArray
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, styled
-from analysis.framework.finding import Answer, Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import RED
@@ -173,11 +173,6 @@ class FrontSpeedAnalysis(Answer):
 
     settings: FrontSpeedSettings
     runs: tuple[RunFront, ...]
-
-    @property
-    def findings(self) -> Findings:
-        """The finding of every run, by its name."""
-        return {found.run.name: found.finding for found in self.runs}
 
     def numbers(self) -> dict[str, Any]:
         """Return everything but the errors of the image, for JSON, by the name of the run."""

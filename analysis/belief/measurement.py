@@ -29,7 +29,7 @@ from analysis.belief.probe import (
 )
 from analysis.belief.reading import BeliefSettings, read_in_blocks
 from analysis.belief.statistics import Estimate
-from analysis.framework.finding import Answer, Finding, Findings, Rows
+from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import observed_task_of
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.settings import settings_from
@@ -158,7 +158,7 @@ class RunBelief:
             "exact_filter": {
                 "tokens": positions + 1,
                 "mean_log_mass": log_mass,
-                **{name: vars(rate) for name, rate in vars(self.mass).items()},
+                **asdict(self.mass),
             },
             "share_unconverged": self.unconverged,
         }
@@ -171,7 +171,7 @@ class RunBelief:
             "random_projection": self.features.projected,
             "regularisation": self.probe.regularisation,
             "validation_total_variation": self.probe.validation,
-            "by_length": {length: found.numbers() for length, found in self.decoded.items()},
+            "by_length": {length: asdict(found) for length, found in self.decoded.items()},
         }
 
 
@@ -181,11 +181,6 @@ class BeliefAnalysis(Answer):
 
     settings: BeliefSettings
     runs: tuple[RunBelief, ...]  # one entry per run
-
-    @property
-    def findings(self) -> Findings:
-        """The finding of every run, by its name."""
-        return {found.run.name: found.finding for found in self.runs}
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON, by the name of the run."""
@@ -257,7 +252,7 @@ def _measure(run: Run, settings: BeliefSettings, drawn: dict[str, _Drawn]) -> Ru
         probe = fitted_probe(model, features, fitted_to, settings)
         samples = FeatureSamples.empty(features, exact)
     unconverged = 0
-    reading = read_in_blocks(model, exact.tokens, settings, with_states=not model.state_grows, label=run.name)
+    reading = read_in_blocks(model, exact.tokens, settings, run.name)
     for block in reading:
         places = exact.places_in(block.rows, block.first, block.after)
         rows = exact.rows[places] - block.rows.start

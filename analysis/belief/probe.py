@@ -20,7 +20,6 @@ Source:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -215,7 +214,7 @@ def fitted_probe(
     def samples(exact: ExactSequences) -> tuple[NDArray[np.floating], FloatArray]:
         read = FeatureSamples.empty(features, exact)
         label = f"probe, {len(exact.tokens)} sequences"
-        for block in read_in_blocks(model, exact.tokens, settings, with_states=True, label=label):
+        for block in read_in_blocks(model, exact.tokens, settings, label):
             read.add(block)
         real = ~np.isnan(exact.beliefs).any(axis=-1)
         return read.found[real], exact.beliefs[real]
@@ -260,11 +259,6 @@ class Decoded:
     # that move or show something; 1 where that update is impossible
     inconsistency: Estimate
     impossible: float  # share of these tokens at which it is: the decoded belief rules out what is seen
-
-    def numbers(self) -> dict[str, Any]:
-        """Return everything for JSON."""
-        estimates = {name: vars(found) for name, found in vars(self).items() if isinstance(found, Estimate)}
-        return {**estimates, "impossible": self.impossible}
 
 
 def decoded_at(

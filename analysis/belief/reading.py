@@ -74,7 +74,7 @@ _LONGEST_BLOCK = 1024
 class Block:
     """The outputs of a model for the sequences ``rows``, from position ``first`` on.
 
-    Logits are ``[sequences, tokens, output_size]``. States, None if they are not asked for, are those
+    Logits are ``[sequences, tokens, output_size]``. States, None where they grow with every token, are those
     before the first token and after each, ``[sequences, tokens + 1, …]``. ``unconverged`` counts tokens
     without a converged fixed point.
     """
@@ -93,30 +93,30 @@ class Block:
 
 @torch.no_grad()
 def read_in_blocks(
-    model: SequenceModel, tokens: IntArray, settings: BeliefSettings, *, with_states: bool, label: str = ""
+    model: SequenceModel, tokens: IntArray, settings: BeliefSettings, label: str
 ) -> Iterator[Block]:
     """Read sequences from their beginning, so many at a time, in blocks of tokens that bound the memory.
 
     Padding is read like any token: models are causal, so that nothing before it changes.
-    States are asked for only where they do not grow; ``label`` is that of the progress bar.
+    Blocks have states where these do not grow; ``label`` is that of the progress bar.
     """
     at_once = settings.batch_size
     given = torch.from_numpy(tokens).to(model.device)
-    size = block_length(model, at_once, given.shape[1], with_states=with_states)
+    size = block_length(model, at_once, given.shape[1])
     places = [
         (slice(row, min(row + at_once, len(given))), first)
         for row in range(0, len(given), at_once)
         for first in range(0, given.shape[1], size)
     ]
     state: State | None = None
-    for rows, first in tqdm(places, desc=label or "reading", unit="block", leave=False, disable=None):
+    for rows, first in tqdm(places, desc=label, unit="block", leave=False, disable=None):
         piece = given[rows, first : first + size]
         before = None if first == 0 else state
         output = model.run(piece, before, settings.solve)
         states, unconverged = None, 0
         if output.solution is not None:
             unconverged = int((~output.solution.converged).sum())
-        if with_states:
+        if not model.state_grows:
             implicit = model.implicit
             if implicit is not None and output.solution is not None:
                 states = implicit.states_at(piece, output.solution.latents, before)
@@ -126,10 +126,10 @@ def read_in_blocks(
         yield Block(rows, first, output.logits, states, unconverged)
 
 
-def block_length(model: SequenceModel, sequences: int, length: int, *, with_states: bool) -> int:
+def block_length(model: SequenceModel, sequences: int, length: int) -> int:
     """Return how many tokens a model reads at a time so that what is kept of them stays small."""
     numbers = model.config.output_size
-    if with_states:
+    if not model.state_grows:
         numbers = max(numbers, state_size(model))
     return max(1, min(length, _LONGEST_BLOCK, _NUMBERS_AT_ONCE // (sequences * numbers)))
 

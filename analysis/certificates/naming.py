@@ -6,7 +6,7 @@ import math
 
 from automata.errors import InputError
 from automata.machines.dfa import DFA
-from automata.machines.equivalence import transition_monoid
+from automata.machines.equivalence import reachable_states, transition_monoid
 from automata.machines.mealy import MealyMachine
 from automata.monoids.groups import (
     alternating_group,
@@ -34,11 +34,8 @@ def described(machine: MealyMachine) -> str:
     States and answers that words reach are numbered in the order in which words meet them, shorter words
     first, so that every spelling of an automaton has one hash.
     """
-    order, numbers = [machine.initial], {machine.initial: 0}
-    for state in order:  # grows while it is read
-        fresh = [after for after in dict.fromkeys(machine.table[state].tolist()) if after not in numbers]
-        numbers |= {after: len(order) + number for number, after in enumerate(fresh)}
-        order += fresh
+    order = reachable_states(machine.table, machine.initial)
+    numbers = {state: number for number, state in enumerate(order.tolist())}
     table = [[numbers[after] for after in row] for row in machine.table[order].tolist()]
     small = f"{table}, " if len(table) * len(table[0]) <= LARGEST_TABLE else ""
     more = ""

@@ -108,29 +108,30 @@ MOST_LINES = 10
 class Answer:
     """The answer of an analysis: shown as its findings, with their tables in a notebook.
 
-    It has a `Finding` as ``finding`` with its ``run``, or ``findings`` by the names of runs.
+    It has a `Finding` as ``finding`` with its ``run``, or ``runs`` that have these.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__repr__ = Answer.__repr__  # type: ignore[method-assign]  # before a dataclass makes its own
 
-    def _found(self) -> Findings:
-        finding: Finding | None = getattr(self, "finding", None)
-        found: Findings = {self.run.name: finding} if finding else self.findings  # type: ignore[attr-defined]
-        return found
+    @property
+    def findings(self) -> Findings:
+        """The finding of every run, by its name."""
+        answers: Sequence[Any] = getattr(self, "runs", (self,))
+        return {answer.run.name: answer.finding for answer in answers}
 
     def __repr__(self) -> str:
         lines = [
             printable(f"{name}: {sentence}.")
-            for name, finding in self._found().items()
+            for name, finding in self.findings.items()
             for sentence in (finding.sentence, *finding.warnings)
             if sentence
         ]
         return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"])
 
     def _repr_html_(self) -> str:
-        found = self._found()
+        found = self.findings
         limits = dict.fromkeys(f"Limits: {finding.limits}" for finding in found.values() if finding.limits)
         lines = [*repr(self).splitlines(), *limits]
         return "".join(

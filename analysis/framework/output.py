@@ -84,10 +84,8 @@ def json_ready(value: Any) -> Any:
     """Return a value as JSON takes it: arrays as lists, numbers that are not finite as None."""
     if isinstance(value, Mapping):
         return {str(key): json_ready(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return json_ready(value.tolist())
-    if isinstance(value, np.generic):
-        return json_ready(value.item())
     if isinstance(value, list | tuple):
         return [json_ready(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -128,7 +128,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     run = untrained("gated-deltanet", TASK)
     whole = measure_belief(run, **FEW)
     monkeypatch.setattr(reading, "_NUMBERS_AT_ONCE", 5 * 8 * reading.state_size(run.model))
-    assert reading.block_length(run.model, 8, 64, with_states=True) == 5
+    assert reading.block_length(run.model, 8, 64) == 5
     cut = measure_belief(run, **{**FEW, "batch_size": 8})
     # float32: the chunks of the parallel form begin elsewhere
     np.testing.assert_allclose(cut.predictions.kl, whole.predictions.kl, rtol=1e-3, atol=1e-6)
