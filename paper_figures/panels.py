@@ -155,10 +155,13 @@ class Marks:
         axes.set(
             xlabel=self.xlabel,
             title=self.title,
-            yticks=range(len(rows)),
-            yticklabels=[row.label for row in rows],
-            ylim=(len(rows) - 0.5, -0.5),
+            **lines_of_text([row.label for row in rows]),
         )
+
+
+def lines_of_text(names: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of axes that have a line for each name, one below the other."""
+    return {"yticks": range(len(names)), "yticklabels": names, "ylim": (len(names) - 0.5, -0.5)}
 
 
 def sequences_right(*lengths: int) -> list[Marks]:

@@ -6,6 +6,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
+from analysis.framework.finding import Rows
 from automata.errors import unknown_name
 from paper_figures import figures
 from paper_figures.figure import SECTIONS, Figure
@@ -46,11 +47,11 @@ def claim_rows(figures: Sequence[Figure]) -> list[tuple[str, str, str, str]]:
 
 def summary(figures: Sequence[Figure]) -> str:
     """Return the rows as Markdown."""
-    lines = [COLUMNS, ("---",) * len(COLUMNS)]
+    rows = []
     for name, claim, verdict, cost in claim_rows(figures):
         word, _, because = verdict.partition(": ")
-        lines.append((f"`{name}`", claim, f"**{word}**: {because}", cost))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        rows.append((f"`{name}`", claim, f"**{word}**: {because}", cost))
+    return Rows(COLUMNS, rows).markdown()
 
 
 def cost_of_rerun(results: Results) -> str:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from analysis.framework.analysis import Comparison
 from analysis.framework.figures import TEXT_WIDTH, styled
 from analysis.framework.settings import settings_from
-from analysis.questions import QUESTIONS
+from analysis.questions import question_named
 from implicit.runs.loading import load_run
 from paper_figures.registry import all_figures
 from website.commands import anchor
@@ -75,7 +75,7 @@ def _of_paper(name: str) -> Picture:
 
 
 def _of_analysis(name: str) -> Picture:
-    question = next(question for question in QUESTIONS if question.name == name)
+    question = question_named(name)
     run, chosen = SHOWN[name]
     settings = settings_from(question.settings, chosen)
     measure: Any = question.compare if isinstance(question, Comparison) else getattr(question, "measure")  # noqa: B009

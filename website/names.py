@@ -6,10 +6,13 @@ A name that several packages offer stands on the page of the first of them; the 
 import inspect
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+
+from pydantic.fields import FieldInfo
 
 PACKAGES: tuple[str, ...] = (
     "automata",
@@ -150,14 +153,19 @@ def _entry(entry: PublicName) -> str:
 def _model(entry: PublicName) -> str:
     """Describe a model that is made of a cell: what it is, and its sizes."""
     found = entry.found
-    rows = [
-        f"| `{name}` | `{field.get_default()!r}` | {field.description or ''} |"
-        for name, field in found.config_class.size_fields().items()
-    ]
     kind = f"A `{found.__mro__[1].__name__}` of `{found.cell_class.__name__}`, by name `{found.name}`."
     about = f"{found.__doc__} {kind}"
     sizes = f"Its sizes are the fields of `{entry.name}.config_class`:"
-    return f"{about}\n\n{sizes}\n\n" + "\n".join(["| size | default | meaning |", "|---|---|---|", *rows])
+    return f"{about}\n\n{sizes}\n\n{fields_table('size', found.config_class.size_fields())}"
+
+
+def fields_table(what: str, fields: Mapping[str, FieldInfo]) -> str:
+    """Return the table of fields with their defaults."""
+    rows = [
+        f"| `{name}` | `{field.get_default(call_default_factory=True)!r}` | {field.description or ''} |"
+        for name, field in fields.items()
+    ]
+    return "\n".join([f"| {what} | default | meaning |", "|---|---|---|", *rows])
 
 
 def _constant(entry: PublicName) -> str:

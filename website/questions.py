@@ -6,6 +6,7 @@ from analysis.__main__ import OTHERS
 from analysis.framework.analysis import Analysis
 from analysis.questions import QUESTIONS
 from website.commands import anchor
+from website.names import fields_table
 
 HEAD = """\
 # Which analysis answers which question
@@ -42,11 +43,5 @@ def _row(question: Analysis[Any, Any]) -> str:
 
 def _settings(question: Analysis[Any, Any]) -> str:
     """The settings of a question, which are keyword arguments in Python and flags of the command."""
-    rows = [
-        f"| `{name}` | `{field.get_default(call_default_factory=True)!r}` | {field.description or ''} |"
-        for name, field in question.settings.model_fields.items()
-    ]
-    head = (
-        f"### {question.name}\n\n{question.description}\n\n| setting | default | meaning |\n|---|---|---|\n"
-    )
-    return head + "\n".join(rows) + "\n"
+    table = fields_table("setting", question.settings.model_fields)
+    return f"### {question.name}\n\n{question.description}\n\n{table}\n"

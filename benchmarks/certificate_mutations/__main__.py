@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rich.console import Console
-from rich.table import Table
 
+from analysis.framework.finding import Rows
 from automata.errors import InputError
 from benchmarks.certificate_mutations.sweep import Outcome, sweep
 from benchmarks.certificate_mutations.targets import targets
@@ -42,26 +42,17 @@ def _sweeps(argv: Sequence[str] | None) -> list[Outcome]:
     arguments = parser.parse_args(argv)
     if arguments.mutations < 1:
         raise InputError(f"N is {arguments.mutations}; give at least 1")
-    table = Table(title=f"mutations of certificates, seed {arguments.seed}", title_justify="left")
-    for column in (
-        "certificate of",
-        "mutations",
-        "refused",
-        "accepted, true",
-        "unchanged",
-        "found",
-        "seconds",
-    ):
-        table.add_column(column, justify="left" if column == "certificate of" else "right")
-    outcomes = []
+    outcomes, rows = [], []
     with TemporaryDirectory() as folder:
         for target in targets(Path(folder)):
             began = time.monotonic()
             found = sweep(target, arguments.mutations, arguments.seed)
             outcomes.append(found)
             numbers = (found.mutations, found.refused.total(), found.true, found.unchanged, len(found.faults))
-            table.add_row(found.kind, *map(str, numbers), f"{time.monotonic() - began:.1f}")
-    Console().print(table)
+            rows.append([found.kind, *map(str, numbers), f"{time.monotonic() - began:.1f}"])
+    columns = ["certificate of", "mutations", "refused", "accepted, true", "unchanged", "found", "seconds"]
+    title = f"mutations of certificates, seed {arguments.seed}"
+    Console().print(Rows(columns, rows, title).terminal())
     for outcome in outcomes:
         for number, (fault, text) in enumerate(outcome.faults):
             path = Path(arguments.out) / f"{outcome.kind} {number}.json"

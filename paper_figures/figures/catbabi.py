@@ -187,9 +187,7 @@ def _whole(axes: Axes, rows: pf.Rows) -> None:
                 marker=row.look.marker, color=row.look.color, markersize=4, label=name if not place else None,
             )  # fmt: skip
     axes.set(
-        yticks=range(len(PROTOCOLS)),
-        yticklabels=[words.replace(", ", ",\n") for words in PROTOCOLS.values()],
-        ylim=(len(PROTOCOLS) - 0.5, -0.5),
+        **pf.lines_of_text([words.replace(", ", ",\n") for words in PROTOCOLS.values()]),
         xlabel="right answers (share)",
         title="all questions",
     )

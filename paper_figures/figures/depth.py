@@ -88,10 +88,8 @@ FIGURE = pf.Figure(
             {
                 "xticks": range(len(TOKENS)),
                 "xticklabels": TOKENS,
-                "yticks": range(len(MODELS)),
-                "yticklabels": [model_label(model) for model in MODELS],
+                **pf.lines_of_text([model_label(model) for model in MODELS]),
                 "xlim": (-0.5, len(TOKENS) - 0.5),
-                "ylim": (len(MODELS) - 0.5, -0.5),
                 "xlabel": "number of the token",
                 "title": "fewest layers that reach 90% (in all runs)",
             },

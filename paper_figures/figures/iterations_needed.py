@@ -112,9 +112,7 @@ def _explained(axes: Axes, rows: pf.Rows) -> None:
         title="what foretells them, to 1e-4",
         xlabel="variance explained (share)",
         xlim=(-0.1, 1.05),
-        yticks=range(len(KINDS)),
-        yticklabels=KINDS.values(),
-        ylim=(len(KINDS) - 0.5, -0.5),
+        **pf.lines_of_text([*KINDS.values()]),
     )
 
 

@@ -49,9 +49,7 @@ def _models(column: str, label: str) -> pf.Drawn:
                     axes.plot(row[column], place - 0.33, "x", color=GREY, markersize=4.5)
         axes.set(
             xlabel=label,
-            yticks=range(len(MODELS)),
-            yticklabels=[" ".join(model) for model in MODELS],
-            ylim=(len(MODELS) - 0.5, -0.5),
+            **pf.lines_of_text([" ".join(model) for model in MODELS]),
         )
 
     return pf.Drawn(draw)
@@ -67,9 +65,7 @@ def _gains(axes: Axes, _: pf.Rows) -> None:
             _mark(axes, gained, height, IMPLICIT[family], filled=True, size=2.7 if size == SIZES[0] else 4.5)
     axes.set(
         xlabel="accuracy gained, free less explicit\n(small: 760M, large: 1.3B)",
-        yticks=range(len(TASKS)),
-        yticklabels=list(TASKS.values()),
-        ylim=(len(TASKS) - 0.5, -0.5),
+        **pf.lines_of_text([*TASKS.values()]),
     )
 
 

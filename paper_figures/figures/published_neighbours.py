@@ -25,7 +25,7 @@ LAYERS = {"one_layer": ("one layer", "o", False), "two_layers": ("two layers", "
 def _name_rows(axes: Axes, table: PublishedTable, names: Sequence[str]) -> None:
     """Name the models in narrow lines, and who publishes the numbers."""
     labels = [textwrap.fill(name, 19, break_on_hyphens=False) for name in names]
-    axes.set(yticks=range(len(names)), yticklabels=labels, ylim=(len(names) - 0.5, -0.5))
+    axes.set(**pf.lines_of_text(labels))
     axes.set_title(table.short)
 
 
