@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,14 +31,9 @@ class Seeded(TorchDispatchMode):
         self.generators: dict[torch.device, Generator] = {}
 
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Call an operation of PyTorch, one that draws with the generator of its device."""
-        del types
         options = dict(kwargs or {})
         if torch.Tag.nondeterministic_seeded in func.tags and options.get("generator") is None:
             like = next((value.device for value in args if isinstance(value, Tensor)), "cpu")

@@ -58,7 +58,13 @@ def enclosed_transitions(model: SequenceModel, tokens: Tensor) -> EnclosedTransi
     twin = with_exact_weights(model)
     with np.errstate(all="ignore"):
         found = EnclosedTransitionBatch(twin.transitions(tokens), shapes)
-        _try(model, found, shapes, len(tokens))
+        # evaluated once, so that what has no form on balls is named with the cell that needs it
+        state = {name: np.zeros((len(tokens), *shape)) for name, shape in shapes.items()}
+        latent = np.zeros((len(tokens), found.latent_size))
+        try:
+            found.advance(Dual.constant(Ball.exact(latent), 0), found.enclosed(state), {})
+        except InputError as fault:
+            raise InputError(f"cell {model.cell_class.__name__} cannot be enclosed: {fault}") from None
     return found
 
 
@@ -109,18 +115,6 @@ def _compare_types(
             f"init_state, Φ or G of {name} is another function in {kind} than in float64; write one formula, "
             "without a condition on the type of numbers"
         )
-
-
-def _try(
-    model: CellStack, transitions: EnclosedTransitionBatch, shapes: dict[str, tuple[int, ...]], positions: int
-) -> None:
-    """Evaluate once, so that what has no form on balls is named with the cell that needs it."""
-    state = {name: np.zeros((positions, *shape)) for name, shape in shapes.items()}
-    latent = np.zeros((positions, transitions.latent_size))
-    try:
-        transitions.advance(Dual.constant(Ball.exact(latent), 0), transitions.enclosed(state), {})
-    except InputError as fault:
-        raise InputError(f"cell {model.cell_class.__name__} cannot be enclosed: {fault}") from None
 
 
 LARGEST = 2.0**10

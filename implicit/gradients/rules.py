@@ -65,13 +65,7 @@ class Unrolled:
     def __post_init__(self) -> None:
         check_integer("iterations", self.iterations, 1)
 
-    def attach(
-        self,
-        problem: FixedPointProblem,  # noqa: ARG002
-        solver: Solver,  # noqa: ARG002
-        stopping: Stopping,  # noqa: ARG002
-        solution: Solution,  # noqa: ARG002
-    ) -> Solution:
+    def attach(self, *_: object) -> Solution:
         """Refuse: the steps that led to the solution are not known."""
         raise InputError(
             f"gradient is {self}; it differentiates its own iterations only, give Phantom or Implicit here"

@@ -114,45 +114,38 @@ def solve_sequentially_fused(
 def fused_adjoint(
     self_map: Callable[[], SelfMap], weights: Iterable[Tensor], recurrence: Recurrence
 ) -> Callable[[Tensor, Tensor], AdjointSolution | None]:
-    """Return `solve_adjoint_fused` as a `Recurrence` offers it: not where what it reads was written into.
+    """Return how the kernel for CPUs solves the adjoint system of all tokens in one call, or None of it.
 
-    Φ is gathered from the weights only when it is called: many gradients never ask, and it may copy them.
+    It returns None where what it reads was written into. A sequence that the kernel does not solve to
+    rounding, as where I − ∂zΦ is nearly singular, is solved by the factors of every token; then no residual
+    is returned. Φ is gathered from the weights only when it is called: many gradients never ask, and it may
+    copy them.
     """
     read = [*weights, *recurrence.inputs, *recurrence.state.values()]
     versions = [tensor._version for tensor in read]
 
+    @torch.no_grad()
     def solve(latent: Tensor, gradient: Tensor) -> AdjointSolution | None:
         if versions != [tensor._version for tensor in read]:
             return None
-        return solve_adjoint_fused(self_map(), recurrence, latent, gradient)
+        from implicit.ops.sequential_solve.numba_kernels.launch import TOLERANCES, walk_back
+
+        gathered = self_map()
+        injections, windows, states, mask = _given(recurrence, gathered.layers)
+        value, residual = walk_back(gathered, injections, latent, windows, states, gradient, mask)
+        exact = residual <= 10 * TOLERANCES[latent.dtype] * value.norm(dim=-1)  # not where it is not finite
+        inexact = ~exact.all(dim=-1)
+        if not bool(inexact.any()):
+            return AdjointSolution(value, residual)
+        alone = replace(
+            recurrence,
+            inputs=[tensor[inexact] for tensor in recurrence.inputs],
+            state={name: tensor[inexact] for name, tensor in recurrence.state.items()},
+        )
+        value[inexact] = solve_adjoint(alone, latent[inexact], gradient[inexact])
+        return AdjointSolution(value, None)
 
     return solve
-
-
-@torch.no_grad()
-def solve_adjoint_fused(
-    self_map: SelfMap, recurrence: Recurrence, latent: Tensor, gradient: Tensor
-) -> AdjointSolution:
-    """Solve the adjoint system of all tokens in one call of the kernel for CPUs; arguments as above.
-
-    A sequence that the kernel does not solve to rounding, as where I − ∂zΦ is nearly singular, is solved by
-    the factors of every token; then no residual is returned.
-    """
-    from implicit.ops.sequential_solve.numba_kernels.launch import TOLERANCES, walk_back
-
-    injections, windows, states, mask = _given(recurrence, self_map.layers)
-    value, residual = walk_back(self_map, injections, latent, windows, states, gradient, mask)
-    exact = residual <= 10 * TOLERANCES[latent.dtype] * value.norm(dim=-1)  # not where it is not finite
-    inexact = ~exact.all(dim=-1)
-    if not bool(inexact.any()):
-        return AdjointSolution(value, residual)
-    alone = replace(
-        recurrence,
-        inputs=[tensor[inexact] for tensor in recurrence.inputs],
-        state={name: tensor[inexact] for name, tensor in recurrence.state.items()},
-    )
-    value[inexact] = solve_adjoint(alone, latent[inexact], gradient[inexact])
-    return AdjointSolution(value, None)
 
 
 def _given(recurrence: Recurrence, layers: int) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:

@@ -129,7 +129,7 @@ def _pretrain(
     train, _ = encoded(config.train, tokenizer)
     held_out, held_out_bytes = encoded(config.validation, tokenizer)
     windows = Windows(train, config.length, "the training text")
-    validation = Validation.of(accelerator, held_out, config.length, config.evaluation)
+    validation = Validation(accelerator, held_out, config.length, config.evaluation)
     texts = {"train": digest(train), "validation": digest(held_out)}
     with accelerator.main_process_first():
         if accelerator.is_main_process:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,24 +21,17 @@ from implicit.language.pretrain.tokens import Windows
 from implicit.modes import Solve
 
 
-@dataclass(frozen=True)
 class Validation:
     """The validation text in windows, as `evaluate_text` cuts them, and how a model is measured on it."""
 
-    accelerator: Accelerator
-    windows: Windows
-    loader: Any
-    settings: Evaluation
-
-    @classmethod
-    def of(
-        cls, accelerator: Accelerator, tokens: NDArray[Any], length: int, settings: Evaluation
-    ) -> "Validation":
+    def __init__(
+        self, accelerator: Accelerator, tokens: NDArray[Any], length: int, settings: Evaluation
+    ) -> None:
         """Deal windows of so many tokens of a text to the processes; refuse a text that is shorter."""
-        windows = Windows(tokens[: settings.tokens], length, "validation (evaluation.tokens of it)")
+        self.accelerator, self.settings = accelerator, settings
+        self.windows = Windows(tokens[: settings.tokens], length, "validation (evaluation.tokens of it)")
         batch_size = settings.sequences * accelerator.num_processes
-        loader = accelerator.prepare_data_loader(DataLoader(windows, batch_size=batch_size))
-        return cls(accelerator, windows, loader, settings)
+        self.loader = accelerator.prepare_data_loader(DataLoader(self.windows, batch_size=batch_size))
 
     @torch.no_grad()
     def measure(self, model: nn.Module, *, implicit: bool) -> TextEvaluation:

@@ -11,8 +11,8 @@ from implicit.ops.mamba2_mixer.numba_kernels.around_scan import (
 from implicit.ops.numba_shared.jit import compiled, inner
 from implicit.ops.ssd.numba_kernels.chunk import Part
 from implicit.ops.ssd.numba_kernels.sequence import (
-    Found,
-    Sequence,
+    Gradients,
+    Inputs,
     advance,
     copy_states,
     give_states,
@@ -84,7 +84,7 @@ def _gradients(inputs, room, found, b, start):
     """The places where the scan writes gradients of tokens from ``start`` on."""
     channels, features, heads = len(inputs.bias), len(inputs.weight), len(inputs.A)
     shared, token = inputs.groups * inputs.width, b * inputs.length + start
-    return Found(
+    return Gradients(
         Part(room.memory, room.channels_dot, channels),
         Part(found.dt, token * heads, heads),
         Part(room.memory, room.channels_dot + features, channels),
@@ -97,7 +97,7 @@ def _gradients(inputs, room, found, b, start):
 def _sequence(inputs, room, b, start, count):
     """Return ``count`` tokens from ``start`` on, to be scanned; their channels stand in the memory."""
     channels, features, heads = len(inputs.bias), len(inputs.weight), len(inputs.A)
-    return Sequence(
+    return Inputs(
         Part(room.memory, room.channels, channels),
         Part(inputs.dt, (b * inputs.length + start) * heads, heads),
         inputs.A,

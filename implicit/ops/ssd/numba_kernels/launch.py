@@ -79,7 +79,7 @@ def backward(
     return x_dot, dt_dot, A_dot, B_dot, C_dot, before
 
 
-def _inputs(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> sequence.Inputs:
+def _inputs(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> sequence.Inputs[Strided]:
     x_part, dt_part, B_part, C_part = (Strided.of(part) for part in (x, dt, B, C))
     return sequence.Inputs(
         x_part, dt_part, array(A), B_part, C_part, x.shape[1], B.shape[2], x.shape[3], B.shape[3]

@@ -5,7 +5,7 @@ States of all heads are held in one array, [n, p], one behind the other; the gra
 chunk.
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,29 +25,32 @@ from implicit.ops.ssd.numba_kernels.chunk import (
     take_head,
 )
 
+P = TypeVar("P", Part, Strided)
+"""An array of one sequence, or of a batch of them."""
 
-class Sequence(NamedTuple):
-    """The arguments of `ssd` but the state, of one sequence; ``size`` and ``width`` are those of a state."""
 
-    x: Part
-    dt: Part
+class Inputs(NamedTuple, Generic[P]):
+    """The arguments of `ssd` but the state; ``size`` and ``width`` are those of a state."""
+
+    x: P
+    dt: P
     A: np.ndarray
-    B: Part
-    C: Part
+    B: P
+    C: P
     length: int
     groups: int
     size: int
     width: int
 
 
-class Found(NamedTuple):
-    """Gradients of x, Δ, B, C and of the logarithms of the decays of a sequence, to be written."""
+class Gradients(NamedTuple, Generic[P]):
+    """The gradients of x, Δ, B, C and the logarithm of every decay, to be written."""
 
-    x: Part
-    dt: Part
-    B: Part
-    C: Part
-    rates: Part
+    x: P
+    dt: P
+    B: P
+    C: P
+    rates: P
 
 
 @inner
@@ -185,30 +188,6 @@ def give_states(states, first, held, work, heads, size, width):
         copy_rows(size, width, room, Matrix(states, first + head * size * width, width))
 
 
-class Inputs(NamedTuple):
-    """The arguments of `ssd` but the state, all of one type, and the sizes that flat arrays do not tell."""
-
-    x: Strided
-    dt: Strided
-    A: np.ndarray
-    B: Strided
-    C: Strided
-    length: int
-    groups: int
-    size: int
-    width: int
-
-
-class Gradients(NamedTuple):
-    """The gradients of x, Δ, B, C and the logarithm of every decay."""
-
-    x: Strided
-    dt: Strided
-    B: Strided
-    C: Strided
-    rates: Strided
-
-
 @compiled
 def forward(inputs, states, y, work, held, first, last):
     """Scan the sequences ``first`` … ``last − 1``; flat ``states`` are before and then after them."""
@@ -230,7 +209,7 @@ def backward(inputs, states, y_dot, states_dot, found, work, back, held, held_do
     of_sequence = heads * size * width
     for b in range(first, last):
         sequence = _sequence(inputs, b)
-        gradients = Found(
+        gradients = Gradients(
             _part(found.x, b), _part(found.dt, b), _part(found.B, b), _part(found.C, b), _part(found.rates, b)
         )
         take_states(states, b * of_sequence, held, work, heads, size, width)
@@ -242,7 +221,7 @@ def backward(inputs, states, y_dot, states_dot, found, work, back, held, held_do
 
 @inner
 def _sequence(inputs, b):
-    return Sequence(
+    return Inputs(
         _part(inputs.x, b),
         _part(inputs.dt, b),
         inputs.A,

@@ -11,7 +11,7 @@ from implicit.cells import Mamba2Cell
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.modes.adjoint import solve_adjoint
-from implicit.modes.fused import solve_adjoint_fused
+from implicit.modes.fused import fused_adjoint
 from tests.implicit.ops.sequential_solve.test_kernels import SIZES, by
 from tests.small_models import quick_mamba2 as random_model
 from tests.small_models import random_state
@@ -31,7 +31,7 @@ def both(
     model.sequential_backend = "auto"
     with torch.no_grad():
         recurrence = model._recurrence(*model.begin(tokens, state, lengths))
-        found = solve_adjoint_fused(model._fused_self_map(), recurrence, latents, g)
+        found = fused_adjoint(model._fused_self_map, (), recurrence)(latents, g)
         return found, solve_adjoint(recurrence, latents, g)
 
 
