@@ -88,7 +88,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("\n".join(f"{name} = {json.dumps(value)}" for name, value in config.flat().items()))
         return
     was_finished = folder.begun and folder.finished
-    threads = chosen_threads(arguments.threads, lambda: _parameters(config))
+    threads = chosen_threads(
+        arguments.threads, lambda: initial_model(config, config.build_task()).parameter_count()
+    )
     with threads, _unfinished_in_one_line(folder, config):
         options = arguments.progress, arguments.tensorboard, arguments.device
         run = train(config, folder.path, *options, callback=(lambda _: True) if arguments.end else None)
@@ -117,10 +119,6 @@ def _bounded(config: TrainConfig, last: Mapping[str, Any]) -> str | None:
         f"it ended in the bounded phase, with {curriculum.bounded_iterations} self-iterations a token; raise "
         f"steps above bounded_steps, {curriculum.bounded_steps}"
     )
-
-
-def _parameters(config: TrainConfig) -> int:
-    return initial_model(config, config.build_task()).parameter_count()
 
 
 _GENERAL = "no recipe exists for this task: settings not given were general ones"

@@ -42,10 +42,6 @@ class Growth:
     accuracy: float = 0.0
     final_from: int | None = None
 
-    def seen(self, accuracy: float) -> "Growth":
-        """Return the growth with the late accuracy of one more training step in its running mean."""
-        return replace(self, accuracy=self.accuracy + SMOOTHING * (accuracy - self.accuracy))
-
 
 PhaseName = Literal["bounded", "free"]
 
@@ -298,7 +294,8 @@ class Curriculum(PenaltyOptions):
         if self.growth_accuracy is None:
             return growth
         now = self._length(step, length, growth)
-        growth = replace(growth, length=now).seen(accuracy)
+        mean = growth.accuracy + SMOOTHING * (accuracy - growth.accuracy)
+        growth = replace(growth, length=now, accuracy=mean)
         passed = growth.accuracy >= self.growth_accuracy
         if growth.final_from is None and ((passed and now == length) or step >= steps - self.final_steps):
             growth = replace(growth, final_from=step + 1)

@@ -13,7 +13,7 @@ from automata.errors import InputError
 from implicit.cells import Cell, CellSizes, RMSNorm
 from implicit.cells.interface import check_methods
 from implicit.models.interface import ModelOutput
-from implicit.models.stack import CellStack, StackConfig, mlps_of, norms_of
+from implicit.models.stack import CellStack, StackConfig, mlps_of
 from implicit.modes import Solve
 from theory.transition import State, TokenInputs, TransitionBatch
 
@@ -35,7 +35,7 @@ class ExplicitModel(CellStack):
         self.embedding = nn.Embedding(config.vocabulary_size, config.d_model)
         self.mixers = self._make_cells()
         self.injections = nn.ModuleList()
-        self.mixer_norms = norms_of(config.d_model, config.layers)
+        self.mixer_norms = nn.ModuleList(RMSNorm(config.d_model) for _ in range(config.layers))
         self.mlps = mlps_of(config.d_model, config.layers, config.mlp_size)
         self.final_norm = RMSNorm(config.d_model)
         self.head = nn.Linear(config.d_model, config.output_size)

@@ -14,7 +14,7 @@ from implicit.models.explicit import model_of
 from implicit.models.input_checks import as_column
 from implicit.models.interface import FixedPointModel, ModelOutput, warn_unless_converged
 from implicit.models.iterated_layers import IteratedLayers
-from implicit.models.stack import CellStack, StackConfig, mlps_of, norms_of
+from implicit.models.stack import CellStack, StackConfig, mlps_of
 from implicit.modes import Recurrence, Solve
 from implicit.modes.adjoint import sequence_problem
 from implicit.ops.hand_written_passes import uncompiled
@@ -54,7 +54,7 @@ class ImplicitModel(CellStack, IteratedLayers, FixedPointModel):
         self.embedding_norm = RMSNorm(config.d_model)
         self.mixers = self._make_cells()
         self.injections = self._make_injections()
-        self.mixer_norms = norms_of(config.d_model, config.layers)
+        self.mixer_norms = nn.ModuleList(RMSNorm(config.d_model) for _ in range(config.layers))
         self.mlps = mlps_of(config.d_model, config.layers, config.mlp_size)
         self.latent_norm = RMSNorm(config.d_model)
         self.head = nn.Linear(config.d_model, config.output_size)

@@ -21,7 +21,7 @@ from implicit.fixed_point.loop import autocasts
 from implicit.models.input_checks import check_state, mask_of
 from implicit.models.interface import warn_unless_converged
 from implicit.models.iterated_layers import IteratedLayers
-from implicit.models.stack import Layers, mlps_of, norms_of
+from implicit.models.stack import Layers, mlps_of
 from implicit.modes import SequenceSolution, Solve, checked_solve
 from implicit.ops.hand_written_passes import uncompiled
 from theory.status import Status
@@ -72,7 +72,7 @@ class FeatureLayer(Layers):
             check_cell(cell, d_model)
         self.d_model, self.state_grows = d_model, any(cell.state_grows for cell in several)
         self.mixers = nn.ModuleList(several)
-        self.mixer_norms = norms_of(d_model, len(several))
+        self.mixer_norms = nn.ModuleList(RMSNorm(d_model) for _ in several)
         self.mlps = mlps_of(d_model, len(several), mlp_size)
 
     @abstractmethod

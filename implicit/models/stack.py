@@ -159,11 +159,6 @@ class CellStack(Layers, SequenceModel):
         return nn.ModuleList(cells)
 
 
-def norms_of(width: int, layers: int) -> nn.ModuleList:
-    """Make a norm per layer."""
-    return nn.ModuleList(RMSNorm(width) for _ in range(layers))
-
-
 def mlps_of(width: int, layers: int, mlp_size: int) -> nn.ModuleList:
     """Make an MLP with its norm per layer, or none."""
     if not mlp_size:

@@ -118,8 +118,7 @@ class StepModel(SequenceModel):
 
     def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
         """Read one token."""
-        self.check_tokens(token[:, None])
-        self.check_state(state, len(token))
+        self.check_step(state, token)
         return self._advance(state, self.embed(token))
 
     def run(

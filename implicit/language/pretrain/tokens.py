@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -211,23 +212,11 @@ def encoded(source: Source, tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray
     kind = np.uint16 if vocabulary_size(tokenizer) <= 2**16 else np.uint32
     pieces: list[NDArray[Any]] = []
     read = 0
-    batch: list[str] = []
-
-    def encode() -> None:
-        rows = tokenizer(batch, add_special_tokens=False, split_special_tokens=True, verbose=False)[
-            "input_ids"
-        ]
-        pieces.extend(np.array([*row, tokenizer.eos_token_id], dtype=kind) for row in rows)
-        batch.clear()
-
-    for text in documents(source):
-        if text:
-            batch.append(text)
-            read += len(text.encode())
-        if len(batch) == _BATCH:
-            encode()
-    if batch:
-        encode()
+    texts = filter(None, documents(source))
+    while batch := list(islice(texts, _BATCH)):
+        found = tokenizer(batch, add_special_tokens=False, split_special_tokens=True, verbose=False)
+        pieces.extend(np.array([*row, tokenizer.eos_token_id], dtype=kind) for row in found["input_ids"])
+        read += sum(len(text.encode()) for text in batch)
     if not pieces:
         raise InputError(f"{', '.join(source.files) or source.dataset} holds no text; give files with some")
     return np.concatenate(pieces), read
