@@ -3,12 +3,6 @@
 - Compile: `compile_automaton`, `compile_run`, `AnyMachine`, `Gains`.
 - The Bayes filter of a probabilistic automaton: `compile_bayes_filter`, `latent_beliefs`.
 - What is proved of the model: `bounds_of`, `Bounds`, `Wiring`; as floats execute it: `executed_bounds_of`.
-
-Example:
-    >>> import torch
-    >>> from automata import task_from
-    >>> compile_automaton(task_from("parity"))(torch.tensor([[1, 0, 1, 1]])).argmax(-1)
-    tensor([[1, 1, 0, 1]])
 """
 
 from implicit.compiled.bayes_filter import (

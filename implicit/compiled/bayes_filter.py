@@ -94,11 +94,6 @@ def latent_beliefs(model: ImplicitMamba2, observations: Tensor, solve: Solve | N
     states]``. They are zeros, which is no belief, from an observation on that cannot occur, and where the
     iteration did not get to (see ``converged`` of the model's solution). The model solves its own way if
     ``solve`` is None. InputError for a model whose head is not that of a compiled filter.
-
-    Example:
-        >>> coin = BayesFilter([1.0, 0.0], [[[1.0, 0.0], [0.0, 1.0]]], [[0, 1]])
-        >>> latent_beliefs(compile_bayes_filter(coin), torch.tensor([[1, 2, 1]]))[0].tolist()
-        [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
     """
     check_type("model", model, ImplicitMamba2, "give one from compile_bayes_filter")
     head = torch.eye(model.config.output_size, model.config.d_model, dtype=model.head.weight.dtype)

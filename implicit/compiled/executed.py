@@ -39,14 +39,6 @@ class ExecutedBounds:
         length: no latent is longer than so many times √d_model.
         off: ζ; the direction of a latent differs from one of the cone of its outcome by at most so much.
         margin: least distance of the right answer's logit to any other, as a share of the latent's length.
-
-    Example:
-        >>> from automata.tasks.registry import make_task
-        >>> from implicit.compiled import compile_automaton
-        >>> machine = make_task("S3").machine()
-        >>> bounds = executed_bounds_of(compile_automaton(machine), Wiring.one_hot(machine))
-        >>> bounds.margin > 0.7, bounds.leak < 1e-2, bounds.least_write > 28
-        (True, True, True)
     """
 
     dtype: str

@@ -53,16 +53,7 @@ class Flops:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation of all layers on one sequence: products with matrices, scan or attention, convolution.
-
-    Example:
-        >>> from implicit.language import published_config
-        >>> found = Evaluation.of(published_config("llama", "130m"), length=2048)
-        >>> found.projections.forward // 2048  # twice the weights of the layers, per token
-        169869312
-        >>> found.total == found.projections + found.mixing
-        True
-    """
+    """An evaluation of all layers on one sequence: matrix products, scan or attention, convolution."""
 
     projections: Flops
     mixing: Flops
@@ -90,13 +81,7 @@ class Evaluation:
 
 
 def outside_layers(config: LanguageModelConfig, length: int) -> Flops:
-    """Count what a step computes once: head, and injection of an implicit model. It is not checkpointed.
-
-    Example:
-        >>> from implicit.language import published_config
-        >>> outside_layers(published_config("llama", "130m", implicit=False), 1).forward  # 2 · 768 · 50277
-        77225472
-    """
+    """Count what a step computes once: head, and injection of an implicit model. It is not checkpointed."""
     columns = config.vocab_size
     if isinstance(config, FixedPoints):
         columns += injection_size(config)

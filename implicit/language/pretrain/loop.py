@@ -48,12 +48,6 @@ def make_accelerator(config: PretrainConfig, **options: Any) -> Accelerator:
 
     How many processes there are follows from how they were launched. InputError if the windows of a part of a
     step cannot be dealt evenly to the processes.
-
-    Example:
-        >>> from implicit.language.pretrain.config import Source
-        >>> one = Source(files=("a.txt",))
-        >>> make_accelerator(PretrainConfig(train=one, validation=one), cpu=True).num_processes
-        1
     """
     accelerator = Accelerator(
         mixed_precision=config.precision,

@@ -245,12 +245,6 @@ def delta_rule_states(
 
     The arguments are those of `delta_rule_reference`, n is ``steps_per_token``, and the result has the dtype
     of ``initial_state``.
-
-    Example:
-        >>> key = torch.ones(1, 2, 1, 1)
-        >>> v = torch.tensor([3.0, 5.0]).view(1, 2, 1, 1)
-        >>> delta_rule_states(key, v, torch.ones(1, 2, 1), torch.zeros(1, 1, 1, 1)).flatten()
-        tensor([0., 3., 5.])
     """
     batch, steps, heads = k.shape[:3]
     k, v, beta = (rows(tensor).to(initial_state.dtype) for tensor in (k, v, beta[..., None]))

@@ -45,12 +45,6 @@ def ssd_states(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, initial_state: Tenso
     """Return the states h_0 … h_L, initial one first, ``[batch, length + 1, heads, head_size, state_size]``.
 
     The arguments are those of `ssd_reference`, and the result has the dtype of ``initial_state``.
-
-    Example:
-        >>> x = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1, 1)
-        >>> ones = torch.ones(1, 3, 1, 1)
-        >>> ssd_states(x, torch.ones(1, 3, 1), torch.zeros(1), ones, torch.zeros(1, 1, 1, 1)).flatten()
-        tensor([0., 1., 3., 6.])
     """
     B = B.repeat_interleave(x.shape[2] // B.shape[2], dim=2)  # [batch, length, heads, state_size]
     decays = torch.exp(dt * A)[..., None, None].to(initial_state.dtype).unbind(1)
