@@ -39,6 +39,8 @@ TRANSFORMER: dict[str, Any] = {"model": "transformer", "layers": 2}
 LSTM: dict[str, Any] = {"model": "lstm", "layers": 1, "d_model": 128}
 MAMBA2: dict[str, Any] = {"model": "mamba2", "layers": 2}
 IMPLICIT_MAMBA2: dict[str, Any] = {"model": "implicit-mamba2", "layers": 1, **IMPLICIT}
+COMPARED = (REFLECTING_DELTANET, PLAIN_DELTANET, TRANSFORMER, LSTM, IMPLICIT_MAMBA2)
+"""The models of every figure of sessions and puzzles, in their order."""
 
 
 def seeds_of(*models: dict[str, Any], **settings: Any) -> tuple[Grid, ...]:

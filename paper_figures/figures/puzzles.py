@@ -67,11 +67,7 @@ FIGURE = pf.Figure(
     ),
     runs=(
         *families.seeds_of(
-            families.REFLECTING_DELTANET,
-            families.PLAIN_DELTANET,
-            families.TRANSFORMER,
-            families.LSTM,
-            families.IMPLICIT_MAMBA2,
+            *families.COMPARED,
             **TRAINING,
             task=BALLS,
             length=82,

@@ -25,11 +25,7 @@ BY_ACCURACY = {
 BY_UPDATES = {**BY_ACCURACY, "growth_accuracy": None, "length_growth_every": 100}
 """Where every token is in the loss, commands are random, and no accuracy tells when to grow."""
 MODELS = (
-    families.REFLECTING_DELTANET,
-    families.PLAIN_DELTANET,
-    families.TRANSFORMER,
-    families.LSTM,
-    families.IMPLICIT_MAMBA2,
+    *families.COMPARED,
     families.MAMBA2,
     families.GATED_DELTANET,
     families.GATED_DELTAPRODUCT,

@@ -42,11 +42,7 @@ FIGURE = pf.Figure(
     ),
     runs=(
         *families.seeds_of(
-            families.REFLECTING_DELTANET,
-            families.PLAIN_DELTANET,
-            families.TRANSFORMER,
-            families.LSTM,
-            families.IMPLICIT_MAMBA2,
+            *families.COMPARED,
             families.MAMBA2,
             families.GATED_DELTANET,
             {**families.PLAIN_DELTANET, "learning_rate": 1e-3},
