@@ -334,7 +334,7 @@ class WordProblem(Task):
             tokens -= easy
             tokens *= is_hard
             tokens += easy
-        return tokens, self._follow(tokens, before)
+        return tokens, follow(self._by_token, self.state_count, tokens, before)
 
     def states(self, tokens: ArrayLike) -> IntArray:
         """Return the exact state after every token, for tokens of shape ``[..., length]``.
@@ -354,10 +354,8 @@ class WordProblem(Task):
                 f"give one in 0 … {self.vocabulary_size - 1}"
             )
         flat = given.reshape(-1, given.shape[-1])
-        return self._follow(flat, np.full(len(flat), self.initial_state)).reshape(given.shape)
-
-    def _follow(self, tokens: IntArray, before: IntArray) -> IntArray:
-        return follow(self._by_token, self.state_count, tokens, before)
+        before = np.full(len(flat), self.initial_state)
+        return follow(self._by_token, self.state_count, flat, before).reshape(given.shape)
 
     def _sample_avoiding(
         self, before: IntArray, length: int, rng: np.random.Generator

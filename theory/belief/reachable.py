@@ -247,18 +247,8 @@ def belief_chain(
         current += 1
     sources, targets, tokens, values = np.array([edge[:4] for edge in edges], dtype=np.int64).T
     probabilities, costs = np.array([edge[4:] for edge in edges]).T
-    return BeliefChain(
-        np.array(beliefs),
-        np.array(phases),
-        sources,
-        targets,
-        tokens,
-        values,
-        probabilities,
-        costs,
-        period,
-        largest,
-    )
+    nodes = np.array(beliefs), np.array(phases)
+    return BeliefChain(*nodes, sources, targets, tokens, values, probabilities, costs, period, largest)
 
 
 def check_chain(chain: object) -> None:

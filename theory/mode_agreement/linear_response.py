@@ -166,13 +166,9 @@ def linear_response(
         change = {name: direct[name] + through[name] for name in change}
         norm = torch.stack([part.flatten(2).abs().square().sum(-1) for part in change.values()]).sum(0).sqrt()
         growth.append(norm.log())
-        change = {name: part / _like(norm, part) for name, part in change.items()}
+        change = {name: part / norm[(..., *[None] * (part.ndim - 2))] for name, part in change.items()}
     return LinearResponse(omega.numpy(), torch.stack(growth, -1).numpy(), torch.stack(radii, -1).numpy())
 
 
 def _at(entries: State, t: int) -> State:
     return {name: entry[:, t] for name, entry in entries.items()}
-
-
-def _like(norm: Tensor, part: Tensor) -> Tensor:
-    return norm.reshape(*norm.shape, *[1] * (part.ndim - norm.ndim))

@@ -7,14 +7,11 @@ An error matrix E is estimated by the root mean square of ‖E r‖ over k direc
 entries these are all columns, √n times the unit vectors: the estimate is ‖E‖_F itself. Beyond, they are
 Gaussian, with E ‖E r‖² = ‖E‖_F², and
 
-    P(estimate ≤ t ‖E‖_F) ≤ (t² e^{1 − t²})^{k/2}    for every E and every 0 < t < 1 .
+    P(estimate ≤ t ‖E‖_F) ≤ (t² e^{1 − t²})^{k/2}    for every E and every 0 < t < 1 ,
 
-Proof. With the eigenvalues λ of EᵀE / ‖E‖_F², which sum to 1, k times the squared ratio is X = Σ λ_i Y_i with
-independent Y_i of law χ²_k, and the mean of e^{−sX} is Π (1 + 2 s λ_i)^{−k/2} ≤ (1 + 2 s)^{−k/2}. Markov's
-inequality for X ≤ k t², at 1 + 2 s = 1/t², gives the bound. ∎
-
-With ±1 entries there is none: E = e_1 (e_2 − e_3)ᵀ is missed by each with probability ½. The bound asks that
-E does not depend on the directions, so the seed comes from the operating system, unless it is given.
+which ``theory/README.md`` proves. With ±1 entries there is no such bound: E = e_1 (e_2 − e_3)ᵀ is missed by
+each with probability ½. It asks that E does not depend on the directions, so the seed comes from the
+operating system, unless it is given.
 """
 
 import math
