@@ -434,19 +434,11 @@ def allowed_traces(task: Task, answers: Iterable[int]) -> DFA | None:
     """
     if not (isinstance(task, WordProblem) and task.avoid):
         return None
-    replies = [answer_symbol(answer) for answer in sorted(set(answers))]
-    tokens = [read_symbol(token) for token in range(task.vocabulary_size)]
-    transitions: dict[object, dict[str, object]] = {
-        SINK: dict.fromkeys([*tokens, *replies], SINK),
-        **{
-            state: {
-                **dict.fromkeys(replies, state),
-                **{
-                    symbol: SINK if target in task.avoid else int(target)
-                    for symbol, target in zip(tokens, row, strict=True)
-                },
-            }
-            for state, row in enumerate(task.table)
-        },
-    }
-    return DFA(transitions, [*tokens, *replies], transitions, task.initial_state, range(task.state_count))
+    symbols = [read_symbol(token) for token in range(task.vocabulary_size)]
+    symbols += [answer_symbol(answer) for answer in sorted(set(answers))]
+    states = np.arange(task.state_count)
+    table = np.full((task.state_count + 1, len(symbols)), task.state_count)  # the last state is the sink
+    table[states] = states[:, None]  # an answer leaves the state as it is
+    avoided = np.isin(task.table, task.avoid)
+    table[states, : task.vocabulary_size] = np.where(avoided, task.state_count, task.table)
+    return DFA.from_table(table, task.initial_state, states.tolist(), [*states.tolist(), SINK], symbols)

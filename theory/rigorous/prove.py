@@ -71,8 +71,9 @@ class StateProof:
 
     here: Bounds | None  # None where no fixed point is proved
     places: tuple[tuple[int, int], ...]  # per layer row i and column j of the entry
-    elsewhere: Bounds | None  # with the h of another state, where all but the entry's sign is proved
-    other: int | None  # the number of that state
+    # with the h of another state, where all but the entry's sign is proved
+    elsewhere: Bounds | None = None
+    other: int | None = None  # the number of that state
     reasons: tuple[str, ...] = ()  # why a statement is not proved
 
     @property
@@ -207,17 +208,12 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
     compare(prover.batch(count), prover.on_balls(count), prover.state, latents, finite=True)
     compare(prover.batch(count), prover.on_balls(count), prover.state, np.zeros_like(latents))
     places = prover.places(latents)
-    here = prover.bounds(prover.state, latents, places)
-    elsewhere: list[Bounds | None] = [None] * len(states)
-    others: list[int | None] = [None] * len(states)
-    for attempt in range(PARTNERS if len(states) > 1 else 0):
-        missing = [
-            i
-            for i, bounds in enumerate(here)
-            if bounds is not None
-            and bounds.attracts
-            and not StateProof(bounds, (), elsewhere[i], None).non_linear
-        ]
+    proofs = [
+        StateProof(bounds, tuple((int(rows[index]), int(columns[index])) for rows, columns in places))
+        for index, bounds in enumerate(prover.bounds(prover.state, latents, places))
+    ]
+    for attempt in range(PARTNERS if count > 1 else 0):
+        missing = [i for i, proof in enumerate(proofs) if proof.attracts and not proof.non_linear]
         if not missing:
             break
         chosen = np.array(missing)
@@ -227,13 +223,8 @@ def prove_theorem1(transition: Transition, states: Sequence[State]) -> Theorem1P
         found = prover.bounds(lent, prover.fixed_points(lent, chosen), some)
         for index, lender, bounds in zip(missing, lenders, found, strict=True):
             if bounds is not None:
-                elsewhere[index], others[index] = bounds, int(lender)
-    proofs = []
-    for index in range(len(states)):
-        where = tuple((int(rows[index]), int(columns[index])) for rows, columns in places)
-        proof = StateProof(here[index], where, elsewhere[index], others[index])
-        proofs.append(replace(proof, reasons=_reasons(proof, len(states))))
-    return Theorem1Proof(tuple(proofs))
+                proofs[index] = replace(proofs[index], elsewhere=bounds, other=int(lender))
+    return Theorem1Proof(tuple(replace(proof, reasons=_reasons(proof, count)) for proof in proofs))
 
 
 class _Prover:
