@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 OTHER = torch.device("meta")
 INDEXED = tuple(
@@ -71,21 +70,41 @@ class _Watch(TorchDispatchMode):
 
 
 def _carried_out(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    tensors = [part for part in tree_leaves((args, kwargs)) if isinstance(part, Tensor)]
-    assert all(isinstance(part, Elsewhere) or part.device.type == "cpu" for part in tensors)  # has content
+    tensors = list(_tensors((*args, *kwargs.values())))
     some = any(isinstance(tensor, Elsewhere) for tensor in tensors)
+    assert all(isinstance(part, Elsewhere) or part.device.type == "cpu" for part in tensors)  # has content
     moves = function is torch.ops.aten.copy_.default
     if some and not moves:
         _refuse_both(function, args, tensors)
-    held_args, held = tree_map_only(Elsewhere, lambda part: part.held, (args, dict(kwargs)))
+    held = {name: _held(part) for name, part in kwargs.items()}
     asked = kwargs.get("device")
     if asked is not None:
         held["device"] = torch.device("cpu")
-    result = function(*held_args, **held)
+    result = function(*map(_held, args), **held)
     there = some if asked is None else torch.device(asked) == OTHER
     if moves or (there and function._schema.is_mutable and "out" not in kwargs):
         return args[0]
-    return tree_map_only(Tensor, _elsewhere, result) if there else result
+    return _elsewhere(result) if there else result
+
+
+def _tensors(parts: Sequence[Any]) -> Iterator[Tensor]:
+    for part in parts:
+        if isinstance(part, Tensor):
+            yield part
+        elif isinstance(part, list | tuple):
+            yield from _tensors(part)
+
+
+def _held(part: Any) -> Any:
+    if isinstance(part, list | tuple):
+        return [_held(each) for each in part]
+    return part.held if isinstance(part, Elsewhere) else part
+
+
+def _elsewhere(part: Any) -> Any:
+    if isinstance(part, list | tuple):
+        return type(part)(map(_elsewhere, part))
+    return Elsewhere(part) if isinstance(part, Tensor) and not isinstance(part, Elsewhere) else part
 
 
 def _refuse_both(function: Any, args: Sequence[Any], tensors: Sequence[Tensor]) -> None:
@@ -95,10 +114,6 @@ def _refuse_both(function: Any, args: Sequence[Any], tensors: Sequence[Tensor]) 
     here = [tensor for tensor in tensors if not isinstance(tensor, Elsewhere) and tensor.ndim > 0]
     if here or (function.overloadpacket in INDEXED and not isinstance(args[0], Elsewhere)):
         raise RuntimeError(f"Expected all tensors to be on the same device, but {function} has both")
-
-
-def _elsewhere(part: Tensor) -> Elsewhere:
-    return part if isinstance(part, Elsewhere) else Elsewhere(part)
 
 
 @contextmanager
