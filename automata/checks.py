@@ -22,6 +22,8 @@ _PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, ty
 _PASS = (object, Any, np.ndarray, inspect.Parameter.empty)  # annotations that name no kind
 _CALLED = {Mapping: "a dictionary", str: "a text", bool: "True or False"}
 GIB = 2**30
+_LITTLE = 2**16
+"""Bytes that any machine has; asking how many it has takes longer than filling so few."""
 
 
 def shown(value: object) -> str:
@@ -184,6 +186,8 @@ def _as_entries(field: str, value: Any, kind: Any) -> Any:
 def check_memory(what: str, needed: int, remedy: str, available: int | None = None) -> None:
     """Refuse what cannot fit into memory, before anything of it is allocated."""
     if available is None:
+        if needed <= _LITTLE:
+            return
         available = psutil.virtual_memory().available
     if needed > available:
         needed = min(needed, 2**1000)  # a float holds it

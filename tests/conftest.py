@@ -1,5 +1,6 @@
 """Fixtures of the whole suite."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -42,14 +43,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def git_is_asked_once() -> Iterator[None]:
-    """Remember which commit this is: every run and every result names it, and it stays while tests run.
+def what_takes_long_is_spared() -> Iterator[None]:
+    """Remember which commit this is, which every run and every result names; draw figures coarsely.
 
     One thread, as `make test` has: with more, commands say first how many they choose.
     """
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment, "_commit", cache(environment._commit))
+        if figures := sys.modules.get("analysis.framework.figures"):
+            patch.setitem(figures.STYLE, "savefig.dpi", 50)  # stored figures are looked at by nobody
         yield
 
 

@@ -139,8 +139,13 @@ def _cycle(
 def merged(beliefs: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Join beliefs that agree to 12 decimals."""
     rounded = np.round(beliefs, _DECIMALS) + 0.0
-    _, first, group = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
-    return beliefs[first], np.bincount(group.ravel(), weights, minlength=len(first)).astype(np.float64)
+    # Sorted column by column: np.unique compares whole rows, which takes several times as long.
+    order = np.lexsort(rounded.T[::-1])
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (rounded[order[1:]] != rounded[order[:-1]]).any(axis=1)
+    group = np.empty_like(order)
+    group[order] = np.cumsum(new) - 1
+    return beliefs[order[new]], np.bincount(group, weights).astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,12 @@ from matplotlib.figure import Figure
 
 from analysis import convergence, jacobian, length_generalization
 from analysis.convergence import ANALYSIS
-from analysis.framework.figures import new_figure, save_figure, styled
+from analysis.framework.figures import STYLE, new_figure, save_figure, styled
 from analysis.framework.output import RunIdentity, default_folder, json_ready, weights_sha256
 from implicit.runs.loading import STORED_RUNS, Run
+
+RESOLUTION = "savefig.dpi", STYLE["savefig.dpi"]
+"""What users get; other tests draw coarsely."""
 
 COMMANDS: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
     "convergence": (convergence, ["--length", "6", "--rtol", "1e-4"], {"length": 6, "rtol": 1e-4}),
@@ -36,8 +39,9 @@ def test_the_hash_is_that_of_the_weights_file(make_run: Any) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_writes_what_was_computed_beside_its_figure(
-    make_run: Any, name: str, capsys: pytest.CaptureFixture[str]
+    make_run: Any, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(STYLE, *RESOLUTION)
     run = make_run("implicit-mamba2", contracting=True)
     module, flags, settings = COMMANDS[name]
     argv = [str(run.path), *flags, "--sequences", "3", "--seed", "7", "--width"]

@@ -232,5 +232,5 @@ def test_a_contradiction_names_sequence_and_position() -> None:
 
 def test_beliefs_beyond_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 100})())
-    with pytest.raises(InputError, match="the beliefs of 20 tokens over 2 states need"):
-        PartiallyObserved(noisy_parity(0.1)).beliefs(np.zeros((2, 10), dtype=np.int64))
+    with pytest.raises(InputError, match="the beliefs of 20000 tokens over 2 states need"):
+        PartiallyObserved(noisy_parity(0.1)).beliefs(np.zeros((2, 10_000), dtype=np.int64))

@@ -13,7 +13,7 @@ from implicit.runs.environment import describe_environment
 
 
 @pytest.fixture(autouse=True)
-def git_is_asked_every_time(git_is_asked_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def git_is_asked_every_time(what_takes_long_is_spared: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "_commit", inspect.unwrap(environment._commit))
 
 
