@@ -9,9 +9,7 @@ import numpy as np
 from automata.checks import check_integer, check_number, check_share, check_type, shown
 from automata.errors import InputError
 from automata.monoids.groups import one_line_name
-from automata.probabilistic.pfsa import ProbabilisticAutomaton
-
-_TOLERANCE = 1e-9  # a sum of a few hundred rounded float64 probabilities is off by at most about 1e-13
+from automata.probabilistic.pfsa import TOLERANCE, ProbabilisticAutomaton
 
 
 def hidden_permutations(
@@ -49,7 +47,7 @@ def hidden_permutations(
                     f"action {action!r} holds {permutation}; give permutations of 1 … {variables}"
                 )
         total = sum(mixture.values())
-        if min(mixture.values(), default=-1) < 0 or not abs(total - 1) <= _TOLERANCE:
+        if min(mixture.values(), default=-1) < 0 or not abs(total - 1) <= TOLERANCE:
             raise InputError(
                 f"the probabilities of action {action!r} sum to {total:.6g}; "
                 "make none negative and their sum 1"

@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 NO_VALUE = -1
 """The entry in the place of a revealed value at an action."""
 
-_TOLERANCE = 1e-9  # a sum of a few hundred rounded float64 probabilities is off by at most about 1e-13
+TOLERANCE = 1e-9  # a sum of a few hundred rounded float64 probabilities is off by at most about 1e-13
 _ENTRIES_AT_ONCE = 2**20  # bounds the memory of one block of the filter to a few times 8 MiB
 
 
@@ -345,7 +345,7 @@ def _array(field: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
 
 def _check_distributions(field: str, columns: FloatArray, names: Sequence[str]) -> None:
     for name, column in zip(names, columns.T, strict=True):
-        if not (column >= 0).all() or not abs(column.sum() - 1) <= _TOLERANCE:
+        if not (column >= 0).all() or not abs(column.sum() - 1) <= TOLERANCE:
             raise InputError(
                 f"{field} is not stochastic: {name} sums to {column.sum():.6g} with smallest entry "
                 f"{column.min():.6g}; make its entries non-negative and their sum 1"

@@ -25,6 +25,7 @@ from automata.errors import InputError
 from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from theory.belief.reachable import (
+    DECIMALS,
     BeliefChain,
     FloatArray,
     TokenSource,
@@ -32,8 +33,6 @@ from theory.belief.reachable import (
     check_chain,
     check_source,
 )
-
-_DECIMALS = 12
 
 
 def mean_transition(automaton: ProbabilisticAutomaton, source: TokenSource) -> FloatArray:
@@ -126,7 +125,7 @@ def _cycle(
             for value in range(int(reading.max()) + 1):
                 seen = np.where(reading == value, beliefs, 0.0)
                 mass = seen.sum(axis=1)
-                possible = mass > 10.0**-_DECIMALS
+                possible = mass > 10.0**-DECIMALS
                 seen, mass = seen[possible], mass[possible]
                 share = phase[token] * weights[possible] * mass
                 entropy -= float(share @ np.log(mass))
@@ -138,7 +137,7 @@ def _cycle(
 
 def merged(beliefs: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Join beliefs that agree to 12 decimals."""
-    rounded = np.round(beliefs, _DECIMALS) + 0.0
+    rounded = np.round(beliefs, DECIMALS) + 0.0
     # Sorted column by column: np.unique compares whole rows, which takes several times as long.
     order = np.lexsort(rounded.T[::-1])
     new = np.ones(len(order), dtype=bool)

@@ -117,7 +117,8 @@ def _uniform(
     return acting, revealing
 
 
-_DECIMALS = 12
+DECIMALS = 12
+"""Beliefs that agree to so many count as one, and values of smaller probability are left out."""
 
 
 def outcomes(
@@ -132,7 +133,7 @@ def outcomes(
     for value in range(int(reading.max()) + 1):
         seen = np.where(reading == value, current, 0.0)
         mass = float(seen.sum())
-        if mass > 10.0**-_DECIMALS:
+        if mass > 10.0**-DECIMALS:
             yield value, mass, seen / mass
 
 
@@ -259,4 +260,4 @@ def check_chain(chain: object) -> None:
 
 
 def _key(belief: FloatArray) -> bytes:
-    return (np.round(belief, _DECIMALS) + 0.0).tobytes()
+    return (np.round(belief, DECIMALS) + 0.0).tobytes()

@@ -21,15 +21,13 @@ import operator
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from automata.checks import check_number
 from automata.errors import InputError
+from automata.monoids.cayley import IntArray
 from theory.rigorous.balls.ball import Array, Ball, concatenate, round_up, spectral_norm
 from theory.rigorous.balls.dual import Dual
 from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop
-
-IntArray = NDArray[np.int64]
 
 TERMS = 14
 """C_0 … C_N that are kept."""

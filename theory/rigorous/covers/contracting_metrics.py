@@ -15,13 +15,11 @@ paths grow); Allamigeon, Gaubert, Goubault, Putot & Stott 2018, ACM TECS 17 (the
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from automata.monoids.cayley import IntArray
 from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.ball import Array
 from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop
-
-IntArray = NDArray[np.int64]
 
 SWEEPS = 60
 SETTLED = 3e-3

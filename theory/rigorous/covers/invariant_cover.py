@@ -46,10 +46,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from automata.monoids.cayley import IntArray
 from theory.rigorous.balls.ball import Array, Ball, approximate_inverse, round_up, row_sum_norm, spectral_norm
 from theory.rigorous.balls.dual import Dual
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class StepRounding:
 class Program(Protocol):
     """A program that computes (Φ, G) in floating point; the package of the models supplies it."""
 
-    def rounding(self, latent: Ball, state: Ball, tokens: Sequence[int] | NDArray[np.int64]) -> StepRounding:
+    def rounding(self, latent: Ball, state: Ball, tokens: Sequence[int] | IntArray) -> StepRounding:
         """Bound what it may be off, for latents ``[T, d]`` and states ``[T, n]`` in boxes."""
 
 
@@ -259,7 +258,7 @@ class ClosedCover:
 
 
 def bound_all(
-    loop: EnclosedLoop, cover: Cover, rows: NDArray[np.int64] | None = None, errors: StepErrors = EXACT
+    loop: EnclosedLoop, cover: Cover, rows: IntArray | None = None, errors: StepErrors = EXACT
 ) -> StepBounds:
     """Return the bounds of the steps of a cover, those of a set side by side."""
     tokens = cover.targets.shape[1]

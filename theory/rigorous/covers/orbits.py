@@ -46,11 +46,11 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from automata.monoids.cayley import IntArray
 from theory.rigorous.balls.ball import Array, Ball, round_up, spectral_norm
 from theory.rigorous.balls.dual import Dual
 from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop, Program, reach_and_box, row_lengths
 
-IntArray = NDArray[np.int64]
 ENTERED_WITHIN = 100
 """An orbit that is not in its region after so many steps is given up."""
 
@@ -84,7 +84,7 @@ class Bundles:
         """The number of bundles."""
         return len(self.tokens)
 
-    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Bundles":
+    def select(self, rows: IntArray | NDArray[np.bool_]) -> "Bundles":
         """Return some of the bundles."""
         return Bundles(*(getattr(self, field.name)[rows] for field in fields(self)))
 
