@@ -10,31 +10,30 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from benchmarks.cells import PASSES, TOLERANCE, Run, forward, from_rest
 from benchmarks.frame import Benchmark, Case, Contender, Headline, require_close
-from implicit.cells import Cell, Mamba2Cell
+from implicit.cells import Mamba2Cell
 
 SIZES = (
     {"batch": 8, "length": 256, "d_model": 256, "expand": 2, "d_state": 64, "head_size": 64},
     {"batch": 64, "length": 32, "d_model": 32, "expand": 2, "d_state": 16, "head_size": 16},
 )
 """A layer of a small language model, and that of the parity recipe."""
-PASSES = ("forward", "forward+backward")
-TOLERANCE = 1e-4
-"""Error of float32 outputs and gradients over their largest entry: the two sum in another order."""
 
 
 def cases() -> Iterator[Case]:
     for sizes in SIZES:
         cell, mixer, inputs = contenders(**sizes)
+        projections = Projections(cell)
         for passes in PASSES:
-            run: Callable[[nn.Module, Tensor], object] = forward if passes == "forward" else forward_backward
+            work: Callable[..., object] = forward if passes == "forward" else forward_backward
             yield Case(
                 parameters={"passes": passes, **sizes},
                 check=partial(check, cell, mixer, inputs),
                 contenders=(
-                    Contender("ours", partial(run, cell, inputs)),
-                    Contender("transformers", partial(run, mixer, inputs)),
-                    Contender("projections alone", partial(run, Projections(cell), inputs)),
+                    Contender("ours", partial(work, cell, from_rest(cell), inputs)),
+                    Contender("transformers", partial(work, mixer, mixer, inputs)),
+                    Contender("projections alone", partial(work, projections, projections, inputs)),
                 ),
                 turns=15,
             )
@@ -75,20 +74,8 @@ def contenders(
     return cell, mixer, torch.randn(batch, length, d_model)
 
 
-def outputs_of(layer: nn.Module, inputs: Tensor) -> Tensor:
-    if isinstance(layer, Cell):
-        return layer(inputs, layer.init_state(len(inputs)))[0]
-    outputs: Tensor = layer(inputs)
-    return outputs
-
-
-@torch.no_grad()
-def forward(layer: nn.Module, inputs: Tensor) -> Tensor:
-    return outputs_of(layer, inputs)
-
-
-def forward_backward(layer: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
-    outputs = outputs_of(layer, inputs)
+def forward_backward(layer: nn.Module, run: Run, inputs: Tensor) -> dict[str, Tensor]:
+    outputs = run(inputs)
     names, parameters = zip(*layer.named_parameters(), strict=True)
     return {
         "outputs": outputs,
@@ -97,8 +84,8 @@ def forward_backward(layer: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
 
 
 def check(cell: Mamba2Cell, mixer: nn.Module, inputs: Tensor) -> None:
-    theirs = forward_backward(mixer, inputs)
-    for name, ours in forward_backward(cell, inputs).items():
+    theirs = forward_backward(mixer, mixer, inputs)
+    for name, ours in forward_backward(cell, from_rest(cell), inputs).items():
         require_close(f"{name} differs from that of transformers", ours, theirs[name], TOLERANCE)
 
 
