@@ -34,7 +34,8 @@ from analysis.certificates.naming import described, readable
 from analysis.certificates.producing import automaton_of, identity_of
 from analysis.framework.visited_states import choose_positions, sample_batch
 from automata.checks import shown
-from automata.errors import InputError, printable, printable_lines
+from automata.command_line import say
+from automata.errors import InputError, printable_lines
 from automata.tasks.interface import Task
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -193,8 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run_command(_command, argv)
     except RefusedError as refusal:
-        print(f"refused: {printable(' '.join(str(refusal).split()))}", file=sys.stderr)
-        return REFUSED
+        return say("refused", str(refusal), REFUSED)
     except Exception:  # so that what is wrong with the checker does not pass for a refusal
         traceback.print_exc()
         print("internal error: the checker failed; nothing is said of the certificate", file=sys.stderr)

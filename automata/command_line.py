@@ -63,9 +63,9 @@ def exit_code(
             sys.stdout.flush()
         return code
     except InputError as error:
-        return _say("error", str(error), BAD_INPUT)
+        return say("error", str(error), BAD_INPUT)
     except KeyboardInterrupt:
-        return _say("error", "interrupted; run the same command again to go on", INTERRUPTED)
+        return say("error", "interrupted; run the same command again to go on", INTERRUPTED)
     except BrokenPipeError:
         # Python flushes once more at its end, which must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -73,7 +73,7 @@ def exit_code(
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0, "give another path or mend the file system")
         where = f"{error.filename}: " if error.filename else ""
-        return _say("error", f"{where}{(error.strerror or str(error)).lower()}; {remedy}", BAD_INPUT)
+        return say("error", f"{where}{(error.strerror or str(error)).lower()}; {remedy}", BAD_INPUT)
     finally:
         warnings.showwarning = usual
 
@@ -84,12 +84,13 @@ def _teller() -> Callable[..., None]:
     def tell(message: Warning | str, *_place: Any) -> None:
         if str(message) not in told:
             told.add(str(message))
-            _say("warning", str(message))
+            say("warning", str(message))
 
     return tell
 
 
-def _say(kind: str, sentence: str, code: int = 0) -> int:
+def say(kind: str, sentence: str, code: int = 0) -> int:
+    """Print a sentence on standard error, printable and cut, and return the exit code."""
     sentence = printable(" ".join(sentence.split()))
     if len(sentence) > LONGEST_SENTENCE:  # what was given is in the middle, and the remedy at the end
         half = LONGEST_SENTENCE // 2

@@ -1,5 +1,6 @@
 """The one exception for what a caller can mend, and warnings that point at the caller's line."""
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -24,9 +25,18 @@ class InputError(ValueError):
         super().__init__(printable(sentence.replace("\n", " ")))
 
 
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters that Python counts as printable and that fonts show as nothing: fillers and selectors."""
+
+
 def printable(text: object) -> str:
     """Return a text with all that is no visible letter or space escaped; a name may be a stranger's."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text))
+    return "".join(
+        letter if letter.isprintable() and not _BLANK.match(letter) else ascii(letter)[1:-1]
+        for letter in str(text)
+    )
 
 
 def printable_lines(text: str) -> str:

@@ -461,9 +461,13 @@ def _check_same(held: Any, wanted: Any, line: str) -> None:
                 raise RefusedError(place, "is missing" if name in wanted else "is no entry of the run's")
             _check_same(held[name], wanted[name], place)
     elif not same_json(held, wanted):
-        texts = [json.dumps(value, sort_keys=True) for value in (held, wanted)]
-        one, other = (f"{text[:LONGEST_SHOWN]}{'…' * (len(text) > LONGEST_SHOWN)}" for text in texts)
-        raise RefusedError(line, f"is {one}, and that of the run is {other}")
+        raise RefusedError(line, f"is {_quoted(held)}, and that of the run is {_quoted(wanted)}")
+
+
+def _quoted(value: Any) -> str:
+    """A value in JSON, a text in quotes, cut: none can pass for a sentence of the checker."""
+    text = json.dumps(value, sort_keys=True)
+    return f"{text[:LONGEST_SHOWN]}{'…' * (len(text) > LONGEST_SHOWN)}"
 
 
 def check_identity(certificate: Certificate, identity: Mapping[str, str | int | bool]) -> None:
@@ -473,7 +477,7 @@ def check_identity(certificate: Certificate, identity: Mapping[str, str | int | 
         raise RefusedError("run", f"holds {held}, and should hold {expected}")
     for name, value in reversed([*identity.items()]):  # the weights first
         if not same_json(certificate.run[name], value):
-            raise RefusedError(f"run.{name}", f"is not that of the run given, {value}")
+            raise RefusedError(f"run.{name}", f"is not that of the run given, {_quoted(value)}")
 
 
 def check_answers(context: Context, models: Collection[str]) -> Automaton:

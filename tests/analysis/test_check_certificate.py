@@ -12,8 +12,9 @@ import torch
 from analysis import check_certificate
 from analysis.certificates import certificate as certificate_format
 from analysis.certificates import replay
-from analysis.certificates.certificate import RefusedError, parse_certificate
+from analysis.certificates.certificate import RefusedError, check_identity, parse_certificate
 from analysis.certificates.claims.theorem1 import Explicit, PairChecker
+from analysis.certificates.producing import identity_of
 from analysis.certify import certify
 from analysis.check_certificate import CheckSettings
 from benchmarks.certificate_mutations.targets import targets
@@ -84,6 +85,12 @@ def test_other_weights_are_refused(
         write_tensors(other.weights_file, weights)
         assert check_certificate.main([path, str(other.path)]) == 1
         assert capsys.readouterr().err.startswith("refused: run.weights_sha256: ")
+
+
+def test_the_name_of_a_task_cannot_pass_for_a_verdict(content: Content, run: Run) -> None:
+    name = f"{'x' * 2000} The certificate holds."
+    with pytest.raises(RefusedError, match='^run.task: is not that of the run given, "x{59}…$'):
+        check_identity(parse_certificate(content), identity_of(run) | {"task": name})
 
 
 def test_one_setting_that_differs_is_told_with_both_values(content: Content, run: Run) -> None:

@@ -78,6 +78,7 @@ DENIED = PermissionError(errno.EACCES, "Permission denied", "out")
         (InputError("length is 0; give at least 1"), 2, "length is 0; give at least 1"),
         (InputError("two\nlines"), 2, "two lines"),
         (InputError("'\x1b[2J\u202e\x9b' is unknown"), 2, "'\\x1b[2J\\u202e\\x9b' is unknown"),
+        (InputError("\u3164\uffa0\u2800\ufe0f é"), 2, "\\u3164\\uffa0\\u2800\\ufe0f é"),
         (FULL, 2, "out/a: no space left on device; free some space and run the same command again"),
         (DENIED, 2, "out: permission denied; give a place that you may write to"),
         (OSError("odd"), 2, "odd; give another path or mend the file system"),
