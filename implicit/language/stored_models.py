@@ -20,6 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.utils import is_peft_available
 from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 
+from automata.checks import shown
 from automata.errors import InputError, printable, warn_caller
 from implicit.runs.files import declared_tensors
 from implicit.training.train import available_device
@@ -52,7 +53,7 @@ def check_texts(folder: Path) -> None:
     for file in folder.iterdir():
         if file.suffix in _READ_WHOLE and file.is_file() and file.stat().st_size > LARGEST_TEXT:
             raise InputError(f"{file} is too large; give a file of at most {LARGEST_TEXT} bytes")
-    _check_patterns(folder)
+    _check_patterns_and_kernels(folder)
 
 
 _MOST_REPETITIONS = 5
@@ -62,14 +63,22 @@ _MOST_WAYS = 10**5
 """Choices of one alternative in every group of a pattern."""
 
 
-def _check_patterns(folder: Path) -> None:
-    """Refuse what may take for ever where `peft` and `transformers` match patterns with names of modules."""
+def _check_patterns_and_kernels(folder: Path) -> None:
+    """Refuse patterns that may take for ever to match names of modules, and code from elsewhere.
+
+    `peft` and `transformers` match the patterns; the latter fetches a kernel named by a repository.
+    """
     for name, field in (("config.json", "quantization_config"), ("adapter_config.json", None)):
         file = folder / name
         try:
             stored = json.loads(file.read_bytes()) if file.is_file() else None
         except (OSError, ValueError, RecursionError):  # told by those who read it
             continue
+        if kernels := [name for name in _implementations(stored) if isinstance(name, str) and "/" in name]:
+            raise InputError(
+                f"{file} asks for code from elsewhere, {shown(kernels[0])}; give an implementation of "
+                "transformers itself, such as 'sdpa'"
+            )
         own = stored if field is None or not isinstance(stored, dict) else stored.get(field)
         for text in (leaf for leaf in _leaves(own) if isinstance(leaf, str)):
             repetitions = len(re.findall(r"(?<!\()[*+?{]", text))
@@ -78,6 +87,13 @@ def _check_patterns(folder: Path) -> None:
                 raise InputError(
                     f"{file}: the pattern {printable(text[:40])} repeats too much; give names of modules"
                 )
+
+
+def _implementations(value: Any) -> Iterator[Any]:
+    """The implementations of attention and the like that a configuration names, also those of its parts."""
+    parts = value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {}
+    for name, part in parts.items():
+        yield from _leaves(part) if "_implementation" in str(name) else _implementations(part)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

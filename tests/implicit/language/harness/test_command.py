@@ -301,9 +301,11 @@ ENDLESS = r"(\w|[\w.]|.)*(\w|[\w.]|.)*X"
             "config.json",
             {"quantization_config": {"quant_method": "bitnet", "modules_to_not_convert": [ENDLESS]}},
         ),
+        ("config.json", {"attn_implementation": "evil/kernel"}),
+        ("config.json", {"parts": [{"_experts_implementation": {"text": "flash|evil/kernel:x"}}]}),
     ],
 )
-def test_patterns_of_names_that_take_for_ever_are_refused(
+def test_patterns_that_take_for_ever_and_code_from_elsewhere_are_refused(
     name: str, fields: dict[str, Any], folders: Folders, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model"
@@ -312,7 +314,9 @@ def test_patterns_of_names_that_take_for_ever_are_refused(
     stated = json.loads(file.read_text("utf-8")) if file.is_file() else {"peft_type": "LORA"}
     file.write_text(json.dumps(stated | fields), "utf-8")
     for read in (load_model, ExplicitMamba2ForCausalLM.from_pretrained):
-        with pytest.raises(InputError, match=r"the pattern .* repeats too much; give names of modules"):
+        with pytest.raises(
+            InputError, match=r"repeats too much; give names|asks for code from elsewhere, .*kernel"
+        ):
             read(folder)
 
 
