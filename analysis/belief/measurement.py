@@ -286,7 +286,7 @@ def _draw(run: Run, settings: BeliefSettings, lengths: tuple[int, ...]) -> _Draw
     kept = np.concatenate([window_positions(length, settings.window) for length in lengths])
     with_probe = settings.probe and not run.model.state_grows
     test = exact_sequences(task, settings.sequences, max(lengths), settings.seed, kept if with_probe else [])
-    fitted_to = probe_sequences(task, run.config.length, settings) if with_probe else None
+    fitted_to = probe_sequences(task, run.reading_length, settings) if with_probe else None
     return test, mass_rates(test, settings.confidence), fitted_to
 
 
@@ -296,4 +296,4 @@ def _key(run: Run, lengths: tuple[int, ...]) -> str:
         task = json.dumps(run.task.specification(), sort_keys=True)
     except InputError:  # code of one's own: only the very same object is the same task
         task = f"object {id(run.task)}"
-    return json.dumps([task, run.config.length, lengths, run.model.state_grows])
+    return json.dumps([task, run.reading_length, lengths, run.model.state_grows])

@@ -57,7 +57,7 @@ class BeliefSettings(AnalysisSettings):
             >>> BeliefSettings(multiples=(2, 1)).lengths_for(load_run("parity"))
             (32, 64)
         """
-        chosen = self.lengths or tuple(multiple * run.config.length for multiple in self.multiples)
+        chosen = self.lengths or tuple(multiple * run.reading_length for multiple in self.multiples)
         return tuple(sorted(set(chosen)))
 
     @property

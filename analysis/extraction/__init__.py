@@ -220,7 +220,7 @@ def analyse(run: Run, settings: ExtractionSettings | None = None, **chosen: Any)
     """
     settings = settings_from(ExtractionSettings, chosen, settings)
     CONSTANT_STATE.require(run)
-    length = settings.length or run.config.length
+    length = settings.length or run.reading_length
     task, exact, first_asked = _with_machine(run)
     reader = Reader(run.model, Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations))
     tokens = _words(task, settings.sequences, length, settings.seed, 0)

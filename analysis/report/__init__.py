@@ -240,7 +240,7 @@ def task_shortcuts(runs: Sequence[Run]) -> dict[str, Any]:
     tasks: dict[str, Any] = {}
     for run in runs:
         if run.task.name not in tasks:
-            audit = shortcut_audit(run.task, run.config.length, windows=WINDOWS)
+            audit = shortcut_audit(run.task, run.reading_length, windows=WINDOWS)
             tasks[run.task.name] = {
                 "length": audit.length,
                 "last": audit.last,

@@ -282,17 +282,17 @@ class WordProblem(Task):
         check_at_least_one(length=length)
         check_memory(
             f"the distribution over {self.state_count} states after each of {length} tokens",
-            8 * int(length) * self.state_count,
+            2 * 8 * int(length) * self.state_count,  # callers put a row before them
             "give a shorter length",
         )
         current: FloatArray = np.zeros(self.state_count)
         current[self.initial_state] = 1
-        rows = []
-        for _ in range(length):
+        rows: FloatArray = np.empty((length, self.state_count))
+        for row in rows:
             moved = (current[:, None] * self.token_probabilities).ravel()
-            current = np.bincount(self.table.ravel(), moved, self.state_count).astype(np.float64)
-            rows.append(current)
-        return np.stack(rows)
+            row[:] = np.bincount(self.table.ravel(), moved, self.state_count)
+            current = row
+        return rows
 
     def target_shares(self, length: int, last: int | None = None) -> FloatArray:
         """Return the expected share of every state, exactly."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from automata.checks import check_integer, check_type
-from automata.errors import InputError, printable, unknown_name
+from automata.errors import InputError, printable, unknown_name, warn_caller
 from automata.tasks.interface import Specification, Task
 from automata.tasks.specification import TaskSource, task_from
 from implicit.cells.interface import has_own_hooks
@@ -24,6 +24,10 @@ from implicit.seeded import Seeded, seeded_code
 
 STORED_RUNS = Path(__file__).parents[1] / "stored_runs"
 """Runs that come with the package, by name."""
+
+MOST_ITERATIONS = 10**4
+LONGEST_UNNAMED = 2**13
+"""A stranger's run sets the iterations and the lengths of reading it to at most these."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,6 +81,11 @@ class Run:
     def name(self) -> str:
         """The name of the run in results: that of its folder."""
         return self.path.resolve().name
+
+    @property
+    def reading_length(self) -> int:
+        """The training length, at most 8,192 tokens: how long sequences are where no length is named."""
+        return min(self.config.length, LONGEST_UNNAMED)
 
     @classmethod
     def of(cls, model: SequenceModel, task: TaskSource, *, name: str = "", length: int | None = None) -> Self:
@@ -143,7 +152,8 @@ def load_run(
 
     Nothing is unpickled. InputError for a missing folder or file, an unfinished run, corrupt JSON or
     safetensors, a configuration with unknown or bad fields, code that is not allowed, lies in the run folder
-    or cannot be imported, and weights that do not fit or are not finite.
+    or cannot be imported, and weights that do not fit or are not finite. A model makes at most 10,000
+    iterations per token, whatever its configuration allows, unless a `Stopping` allows more.
 
     Args:
         path_or_name: a run folder, or, where no such folder exists, the name of a run stored in the package.
@@ -188,6 +198,13 @@ def load_run(
     weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))
     check_tensors(folder.weights_file, weights, model.state_dict())
     model.load_state_dict(weights)
+    if (limit := getattr(model.config, "max_iterations", 0)) > MOST_ITERATIONS:
+        model.config = model.config.model_copy(update={"max_iterations": MOST_ITERATIONS})
+        warn_caller(
+            f"max_iterations of run {folder.path.name} is {limit}; {MOST_ITERATIONS} per token are made "
+            "outside of training, and Solve(stopping=Stopping(max_iterations=...)) takes more",
+            UserWarning,
+        )
     if config.compiled is not None and model.implicit is not None:
         model.implicit.without_kernels()  # which what is proved of executed floats speaks of
     return Run(folder.path, config, model.eval(), built, metrics)

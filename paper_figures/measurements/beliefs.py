@@ -79,7 +79,7 @@ def _with_reveals(run: Run, settings: BeliefSettings, probability: float) -> dic
     found = measure_belief(
         replace(run, task=other), settings.model_copy(update={"probe": False, "multiples": (1,)})
     )
-    estimate = found.kl(run.config.length)
+    estimate = found.kl(run.reading_length)
     return {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
 
 

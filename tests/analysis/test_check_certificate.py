@@ -89,7 +89,7 @@ def test_other_weights_are_refused(
 
 def test_the_name_of_a_task_cannot_pass_for_a_verdict(content: Content, run: Run) -> None:
     name = f"{'x' * 2000} The certificate holds."
-    with pytest.raises(RefusedError, match='^run.task: is not that of the run given, "x{59}…$'):
+    with pytest.raises(RefusedError, match=r'^run\.task: is not that of the run given, "x{59}…$'):
         check_identity(parse_certificate(content), identity_of(run) | {"task": name})
 
 

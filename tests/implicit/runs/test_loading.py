@@ -114,6 +114,18 @@ def test_run_by_name(stored_run: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert implicit.load_run("parity").path == Path("parity")
 
 
+def test_a_run_decides_neither_how_long_it_is_iterated_nor_how_long_the_sequences_are(tmp_path: Path) -> None:
+    config = small("implicit-mamba2", max_iterations=10**6, length=10**6)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config)
+    folder.finish(initial_model(config, config.build_task()))
+    with pytest.warns(UserWarning, match="^max_iterations of run run is 1000000; 10000 per token are made"):
+        run = load_run(tmp_path / "run")
+    assert run.model.implicit is not None
+    assert (run.model.implicit.stopping.max_iterations, run.reading_length) == (10**4, 2**13)
+    assert run.config == config
+
+
 def test_other_configuration_is_refused_by_field(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.begin(small("lstm"))
