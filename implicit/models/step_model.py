@@ -11,6 +11,8 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -150,6 +152,8 @@ class StepModel(SequenceModel):
 
 Step = Callable[[Any, State, Tensor], tuple[State, Tensor]]
 """(module, state, token) ↦ (next state, logits), for a batch: token int64 ``[batch]``."""
+InitialState = Mapping[str, Tensor] | Callable[[Any], Mapping[str, Tensor]]
+"""Named tensors without a batch axis, or a function module ↦ such."""
 
 
 class WrappedModule(SequenceModel):
@@ -165,25 +169,24 @@ class WrappedModule(SequenceModel):
         self,
         module: nn.Module,
         step: Step,
-        state: Mapping[str, Tensor],
+        state: InitialState,
         vocabulary_size: int,
         layers: Sequence[Sequence[str]] | None = None,
     ) -> None:
+        made_anew = state if callable(state) else None
         check_type("module", module, nn.Module, "give a torch.nn.Module")
         check_integer("vocabulary_size", vocabulary_size, 1)
-        check_type("state", state, Mapping, "give named tensors without a batch axis")
+        with in_one_sentence("state", "it is called as state(module)"):
+            state = state(module) if callable(state) else state
+        check_type(
+            "state", state, Mapping, "give named tensors without a batch axis, or a function of module"
+        )
         for name, part in state.items():
             check_type(f"state entry {name!r}", part, Tensor, "give a tensor without a batch axis")
         super().__init__(ModelConfig(vocabulary_size=vocabulary_size, output_size=1))
         self.name = type(module).__name__  # type: ignore[misc]
         self.module, self._step = module, step
-        weights = {id(weight): name for name, weight in module.named_parameters()}
-        places = {weight.untyped_storage().data_ptr() for weight in module.parameters()}
-        self._learned = {name: weights[id(part)] for name, part in state.items() if id(part) in weights}
-        self._initial = {  # a view of a weight follows it
-            name: part.detach() if part.untyped_storage().data_ptr() in places else part.detach().clone()
-            for name, part in state.items()
-        }
+        self._state_of = made_anew or _followed(module, state)
         self.layer_states = tuple(map(tuple, [state] if layers is None else layers))
         for names in self.layer_states:
             for name in names:
@@ -202,10 +205,9 @@ class WrappedModule(SequenceModel):
         """Return the state before the first token, the same for every sequence."""
         check_integer("batch_size", batch_size, 0)
         weights = like(self)
-        learned = {name: self.module.get_parameter(weight) for name, weight in self._learned.items()}
         parts = {
             name: part.to(weights) if part.is_floating_point() else part.to(weights.device)
-            for name, part in {**self._initial, **learned}.items()
+            for name, part in self._state_of(self.module).items()
         }
         return {name: part.expand(batch_size, *part.shape) for name, part in parts.items()}
 
@@ -315,6 +317,41 @@ class WrappedModule(SequenceModel):
         return {name: part[0] for name, part in after.items()}
 
 
+def _followed(module: nn.Module, state: Mapping[str, Tensor]) -> Callable[[Any], Mapping[str, Tensor]]:
+    """Return what reads these parts anew from a module: its parameters, its buffers and views of either."""
+    tensors = dict(chain(module.named_parameters(), module.named_buffers()))
+    names = {id(weight): name for name, weight in tensors.items() if weight.layout is torch.strided}
+    places = {tensors[name].untyped_storage().data_ptr() for name in names.values()}
+    parts = dict[str, Tensor | Callable[[Any], Tensor]]()
+    for name, part in state.items():
+        base = part._base
+        if id(part) in names:
+            parts[name] = attrgetter(names[id(part)])
+        elif base is not None and id(base) in names and base.is_contiguous():
+            offset = int(part.storage_offset() - base.storage_offset())
+            parts[name] = partial(_view, attrgetter(names[id(base)]), part.shape, part.stride(), offset)
+        elif part.requires_grad:
+            raise InputError(
+                f"state entry {name!r} requires a gradient and is neither a parameter of module nor a view "
+                "of one; give the parameter and compute in step, or give state as a function of module"
+            )
+        else:  # what is detached follows a weight whose numbers it shares
+            shared = part.layout is torch.strided and part.untyped_storage().data_ptr() in places
+            parts[name] = part.detach() if shared else part.detach().clone()
+    return partial(_read_parts, parts)
+
+
+def _view(
+    weight: Callable[[Any], Tensor], size: torch.Size, stride: tuple[int, ...], offset: int, module: nn.Module
+) -> Tensor:
+    base = weight(module)
+    return base.as_strided(size, stride, base.storage_offset() + offset)
+
+
+def _read_parts(parts: Mapping[str, Tensor | Callable[[Any], Tensor]], module: nn.Module) -> State:
+    return {name: part if isinstance(part, Tensor) else part(module) for name, part in parts.items()}
+
+
 class _UsesOthers(TorchDispatchMode):
     """Note whether an operation reads a tensor that was copied, or a parameter that was not."""
 
@@ -333,7 +370,7 @@ class _UsesOthers(TorchDispatchMode):
 def wrap(
     module: nn.Module,
     step: Step,
-    state: Mapping[str, Tensor],
+    state: InitialState,
     *,
     vocabulary_size: int,
     layers: Sequence[Sequence[str]] | None = None,
@@ -349,7 +386,8 @@ def wrap(
         step: a function of (module, state, token) that returns (next state, logits) for a batch: token int64
             ``[batch]``, parts of the state ``[batch, …]``, logits ``[batch, answers]``. It takes the module
             from its first argument, for questions work on a copy in float64.
-        state: before the first token, named tensors without a batch axis.
+        state: before the first token, named tensors without a batch axis, or a function of the module that
+            returns them. Parameters, buffers and views of them stay those of the module.
         vocabulary_size: tokens are 0 … vocabulary_size − 1.
         layers: the parts of each layer's state; all of them as one layer if None.
 

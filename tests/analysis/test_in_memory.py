@@ -93,18 +93,37 @@ def test_a_certificate_of_a_model_in_memory_is_checked_against_it() -> None:
     assert "answers to all 6 words" in check_certificate(certificate, run, CheckSettings(processes=1))
 
 
-@pytest.mark.parametrize("view", [False, True])
-def test_an_initial_state_that_is_learned_stays_that_of_the_module(view: bool) -> None:
+def first(whole: Tensor) -> Tensor:
+    return whole[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "anew"),
+    [
+        ("learned", None, False),
+        ("learned", first, False),
+        ("learned", torch.tanh, True),
+        ("kept", None, False),
+        ("kept", first, False),
+    ],
+)
+def test_an_initial_state_stays_that_of_the_module(name: str, of: Any, anew: bool) -> None:
+    def state(own: Any) -> dict[str, Tensor]:
+        return {"h": of(getattr(own, name)) if of else getattr(own, name)}
+
     net = nn.Linear(3, 2, bias=False)
-    net.first = nn.Parameter(torch.zeros(1, 3))
-    state = net.first[0] if view else net.first
-    model = wrap(net, lambda own, s, _: (s, own(s["h"].reshape(-1, 3))), {"h": state}, vocabulary_size=2)
+    net.learned = nn.Parameter(torch.zeros(1, 3))
+    net.register_buffer("kept", torch.zeros(1, 3))
+    step = lambda own, s, _: (s, own(s["h"].reshape(-1, 3)))  # noqa: E731
+    model = wrapped(net, step, state if anew else state(net))
+    weight = getattr(net, name)
     with torch.no_grad():
-        net.first.add_(1)
-    logits = model(torch.tensor([[0]]))[0, 0]
-    assert torch.equal(logits, net(net.first[0]))
-    if not view:
-        assert torch.autograd.grad(logits.sum(), net.first)[0].any()
+        weight.add_(1)
+    for one in (model, copy.deepcopy(model).double()):
+        expected = one.module(state(one.module)["h"].reshape(1, 3))
+        assert torch.equal(one(torch.tensor([[0]]))[0], expected)
+    if name == "learned":
+        assert torch.autograd.grad(model.init_state(1)["h"].sum(), weight)[0].any()
 
 
 def scanned(self: Any, tokens: Tensor, state: Any = None, solve: Any = None, *, lengths: Any = None) -> Any:
@@ -234,6 +253,12 @@ test_bad_input_is_refused = refusals(
     # rows of the logits, and of the state
     (lambda: wrapped(IDENTITY, lambda m, s, t: (s, (t - t.float().mean())[:, None])), MIXED),
     (lambda: wrapped(IDENTITY, lambda m, s, t: ({"h": s["h"].cumsum(0) + t[:, None]}, s["h"])), MIXED),
+    (
+        lambda: wrapped(
+            net := nn.Linear(1, 2), lambda m, s, t: (s, m(s["h"][:, :1])), {"h": torch.tanh(net.bias)}
+        ),
+        "state entry 'h' requires a gradient .*; give the parameter",
+    ),
     (lambda: wrapped(IDENTITY, lambda *_: None), r"step returns None; return \(state, logits\)"),
     (lambda: wrapped(IDENTITY, lambda m, s, t: ({}, t[:, None])), "state entry 'h' .* is missing"),
     (lambda: wrapped(IDENTITY, lambda m, s, t: (s, t)), r"have shape \[2\]; return \[batch, answers\]"),
