@@ -354,8 +354,9 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
         logits = self.lm_head(features[:, kept])
         loss = None
         if labels is not None:
-            labels = self._checked_labels(labels, input_ids, reading, logits)
             extra = {name: others[name] for name in _OF_THE_LOSS if name in others}
+            counted = extra.get("num_items_in_batch") is not None
+            labels = self._checked_labels(labels, input_ids, reading, logits, counted)
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.vocab_size, **extra
             )
@@ -448,7 +449,9 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             "logits_to_keep": kwargs.get("logits_to_keep", 0) or 0,
         }
 
-    def _checked_labels(self, labels: Tensor, tokens: Tensor, reading: Reading, logits: Tensor) -> Tensor:
+    def _checked_labels(
+        self, labels: Tensor, tokens: Tensor, reading: Reading, logits: Tensor, counted: bool
+    ) -> Tensor:
         """Refuse labels that do not fit; leave out padding, what is predicted from it, and borders."""
         check_type("labels", labels, Tensor, "give a tensor, [batch, length], such as the tokens")
         if labels.shape != tokens.shape or logits.shape[:2] != tokens.shape:
@@ -467,6 +470,17 @@ class LanguageModel(PreTrainedModel, GenerationMixin):
             )
         if reading.predicted is None:
             return labels.long()
+        if counted:
+            lost = (labels != LEFT_OUT) & ~reading.predicted
+            lost[:, 0] = False
+            if reading.mask is not None:  # every collator counts the token behind padding on the left
+                lost[:, 1:] &= reading.mask[:, :-1] | ~reading.mask[:, 1:]
+            if bool(lost.any()):
+                raise InputError(
+                    f"labels holds {int(labels[lost][0])} at padding or where a document begins, which "
+                    f"num_items_in_batch counts and the loss leaves out; give {LEFT_OUT} there, as "
+                    "DataCollatorForLanguageModeling and DataCollatorWithFlattening do"
+                )
         return labels.long().masked_fill(~reading.predicted, LEFT_OUT)
 
     def _tell(self, solutions: list[SequenceSolution]) -> None:

@@ -1,4 +1,4 @@
-"""Other libraries: the labels that `Trainer` shifts for the classes that it knows, and adapters of `peft`."""
+"""Other libraries: the labels that `Trainer` shifts and counts, and adapters of `peft`."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,18 @@ import pytest
 import torch
 from accelerate import big_modeling
 from peft import LoraConfig, PeftModel, get_peft_model
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torch import nn
 from torch.nn import functional
-from transformers import Trainer, TrainingArguments
+from transformers import (
+    DataCollatorForLanguageModeling,
+    DataCollatorForSeq2Seq,
+    DataCollatorWithFlattening,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+)
 
 from automata.errors import InputError
 from implicit.language import ExplicitLlamaForCausalLM, ExplicitMamba2ForCausalLM
@@ -60,6 +69,40 @@ def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path
 def test_accelerate_knows_recurrent_layers_and_refuses_to_cut_sequences(cut: Any) -> None:
     with pytest.raises(ValueError, match="does not support attention layers of type"):
         cut(small_model("ImplicitMamba2ForCausalLM"))
+
+
+TOKENIZER = PreTrainedTokenizerFast(
+    tokenizer_object=Tokenizer(WordLevel({"<pad>": 0, "<end>": 1}, "<end>")), pad_token="<pad>"
+)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    "collate",
+    [
+        DataCollatorForLanguageModeling(TOKENIZER, mlm=False),
+        DataCollatorForSeq2Seq(TOKENIZER),
+        DataCollatorWithFlattening(),
+    ],
+    ids=lambda collate: type(collate).__name__,
+)
+def test_labels_that_are_counted_are_those_of_the_loss(
+    collate: Any, side: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = small_model("ExplicitMamba2ForCausalLM")
+    monkeypatch.setattr(TOKENIZER, "padding_side", side)
+    trainer = Trainer(model, TrainingArguments(str(tmp_path), use_cpu=True, report_to=[]))
+    rows = [tokens_of(1, length)[0].tolist() for length in (4, 20)]
+    keys = ["input_ids", "labels"] if isinstance(collate, DataCollatorForSeq2Seq) else ["input_ids"]
+    batch = collate([dict.fromkeys(keys, row) for row in rows])
+    count = trainer._get_num_items_in_batch([batch], torch.device("cpu"))
+    assert count is not None
+    found = model(**batch, num_items_in_batch=count).loss
+    padded = side == "left" and "attention_mask" in batch  # the first token behind it is counted
+    assert int(count) == 22 + padded
+    torch.testing.assert_close(found * count / 22, model(**batch).loss)
+    with pytest.raises(InputError, match=r"labels holds .* num_items_in_batch counts .*; give -100 there"):
+        model(**{**batch, "labels": batch["input_ids"]}, num_items_in_batch=count)
 
 
 def test_arguments_of_save_pretrained_may_go_by_position(tmp_path: Path) -> None:
