@@ -30,6 +30,8 @@ from automata.tasks.word_problem import WordProblem
 HEADER = ["seed", "input", "target"]
 LARGEST_NUMBER = 2**20
 """The largest token or target; a name is made for each."""
+_GAPS_BELOW = 2**16
+"""Smaller numbers may have gaps; each takes a weight, and a logit of every token."""
 _AT_ONCE = 1024
 _NUMBER = np.dtype(">i4")  # whose bytes are in the order of the numbers
 
@@ -110,11 +112,20 @@ class SequenceFile(StoredTask):
         self._targets = np.frombuffer(b"".join(rows[word][0] for word in words), _NUMBER)
         self._lengths = np.array([len(word) // _NUMBER.itemsize for word in words])
         self._begins = self._lengths.cumsum() - self._lengths
-        self.token_names = tuple(map(str, range(1 + self._tokens.max())))
-        self.target_names = tuple(map(str, range(1 + self._targets.max())))
+        self.token_names = self._names("input", self._tokens)
+        self.target_names = self._names("target", self._targets)
         self.longest = int(self._lengths.max())
         self._order = np.random.default_rng(0).permutation(len(rows))
         self.confined_to = confined_to
+
+    def _names(self, column: str, numbers: NDArray[np.int32]) -> tuple[str, ...]:
+        largest = int(numbers.max())
+        if largest >= _GAPS_BELOW and largest > 64 * (found := np.count_nonzero(np.bincount(numbers))):
+            raise InputError(
+                f"{column} of {shown(self.name)} holds {largest}, and {found} numbers in all; number from 0 "
+                "without gaps"
+            )
+        return tuple(map(str, range(1 + largest)))
 
     @property
     def _told_sizes(self) -> str:

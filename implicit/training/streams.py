@@ -76,10 +76,10 @@ def step_seed(seed: int, step: int) -> int:
 
 
 def check_batch_memory(batch_size: int, length: int, answers: int = 0) -> None:
-    """Refuse a batch that is larger than memory, with the logits of so many answers and their gradient."""
+    """Refuse a batch larger than memory, with so many logits, their logarithms and the gradients of both."""
     check_memory(
         f"a batch of {batch_size} sequences of length {length}" + f" with {answers} answers" * (answers > 0),
-        (BYTES_PER_TOKEN + 2 * 4 * answers)
+        (BYTES_PER_TOKEN + 4 * 4 * answers)
         * check_integer("batch_size", batch_size, 1)
         * check_integer("length", length, 1),
         "give a shorter length or fewer sequences at a time",

@@ -122,6 +122,10 @@ def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (HEAD + "0,1 9999999,1 2\n", "holds 9999999; give numbers below 1048576"),
         (HEAD + '0,"1 2,1 2\n', "is no CSV in UTF-8"),
         (HEAD + "0,1 2,1 0\n" * 20, "has 1 words that differ; give at least 10"),
+        (
+            HEAD + "".join(f"0,1 {n},0 65536\n" for n in range(10)),
+            "target of 'wrong' holds 65536, and 2 numb",
+        ),
         ("", "no columns input and target"),
     ],
 )
@@ -242,9 +246,9 @@ def test_words_of_no_automaton_say_why(
 
 
 def test_an_automaton_of_which_hardly_anything_is_known_is_refused(tmp_path: Path) -> None:
-    """Its table would have 2^40 entries, of which ten are known."""
-    (tmp_path / "a.csv").write_text(HEAD + "".join(f"0,{2**20 - n},{2**20 - n}\n" for n in range(1, 11)))
-    with pytest.raises(InputError, match="tokens up to 1048575, and 10 tokens in all; number"):
+    """Its table would have 2^32 entries, of which ten are known."""
+    (tmp_path / "a.csv").write_text(HEAD + "".join(f"0,{2**16 - n},{2**16 - n}\n" for n in range(1, 11)))
+    with pytest.raises(InputError, match="tokens up to 65535, and 10 tokens in all; number"):
         _ = SequenceFile(tmp_path / "a.csv").word_problem
 
 
