@@ -276,8 +276,10 @@ class ModularArithmetic(FinalAnswer):
 ONE, ARROW, COMMA, QUESTION = range(4)
 SHORTEST = 16
 """Tokens; among shorter words hardly a length has both answers."""
-_TRIES = 300
-"""For each word, before drawing is given up."""
+_TRIES, _USUAL_TRIES, _MOST_NODES = 300, 40, 10**7
+"""Drawing is given up after so many tries a word; of many words, after the usual and so many nodes more."""
+_SLACK = 32
+"""Words that may be late: partners of the same length have to be found first."""
 _LEAST_NODES = 3
 
 
@@ -325,8 +327,15 @@ class SortedConnectivity(FinalAnswer):
             )
         drawn: list[tuple[list[int], int]] = []
         waiting: tuple[dict[int, list[list[int]]], ...] = ({}, {})  # by answer, by length
-        for attempt in range(_TRIES * count):
-            answer = attempt % 2
+        most = _USUAL_TRIES * count + _MOST_NODES // int(np.sqrt(2 * longest))
+        attempt = 0
+        while len(drawn) < count:
+            if attempt == min(_TRIES * min(count, len(drawn) + _SLACK), most):
+                raise InputError(
+                    f"edges is {self.edges}: too few words of at most {longest} tokens have both answers; "
+                    "give a greater length, or edges nearer to a half"
+                )
+            answer, attempt = attempt % 2, attempt + 1
             word = self._word(self._nodes(int(rng.integers(SHORTEST, longest + 1)), rng), answer, rng)
             if not word or len(word) > longest:
                 continue
@@ -334,13 +343,6 @@ class SortedConnectivity(FinalAnswer):
                 drawn += [(word, answer), (partners.pop(), 1 - answer)]
             else:
                 waiting[answer].setdefault(len(word), []).append(word)
-            if len(drawn) >= count:
-                break
-        else:
-            raise InputError(
-                f"edges is {self.edges}: too few words of at most {longest} tokens have both answers; give a "
-                "greater length, or edges nearer to a half"
-            )
         words, lengths, answers = np.zeros((count, longest), np.int64), *np.zeros((2, count), np.int64)
         for row, place in enumerate(rng.permutation(len(drawn))[:count]):
             word, answers[row] = drawn[place]

@@ -179,7 +179,7 @@ test_wrong_uses = refusals(
     (lambda: SortedConnectivity(0), "edges is 0; give a probability above 0"),
     (lambda: SortedConnectivity().batch(1, 15, np.random.default_rng(0)), "length is 15, .* at least 16"),
     (lambda: SortedConnectivity(1).batch(64, 16, np.random.default_rng(0)), "too few words of at most 16"),
-    (lambda: SortedConnectivity(1e-6).batch(64, 40, np.random.default_rng(0)), "few words of at most 40"),
+    (lambda: SortedConnectivity(1e-6).batch(10**6, 40, np.random.default_rng(0)), "few words of at most 40"),
     (lambda: MatrixProducts(9), "size is 9; give a number in 1 … 8"),
     (lambda: MatrixProducts().batch(1, 8, np.random.default_rng(0)), "a matrix has 9 entries"),
     (lambda: ModularArithmetic(11), "modulus is 11; give a number in 2 … 10"),
