@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from automata.checks import check_type, repeated, shown
+from automata.checks import check_memory, check_type, repeated, shown
 from automata.errors import InputError
 
 LARGEST_FILE = 2**30
@@ -62,8 +62,10 @@ def stored_path(path: str | os.PathLike[str]) -> str:
     return text if text.startswith(_PREFIX) else str(Path(text).absolute())
 
 
-def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE) -> bytes:
+def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE, memory: int = 1) -> bytes:
     """Return the content of a regular file; devices, pipes and large files are refused unread.
+
+    ``memory`` is what the caller needs for each byte of the file, the content included.
 
     OSError passes, which every caller tells in its own words.
     """
@@ -72,6 +74,7 @@ def read_file(path: str | os.PathLike[str], most: int = LARGEST_FILE) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise InputError(f"{path} is too large; {remedy}")
+        check_memory(f"what {path} holds", memory * size, "give a smaller file")
         content = file.read(size + 1) or b""
     if len(content) > size:
         raise InputError(f"{path} grows while it is read; {remedy}")

@@ -119,7 +119,7 @@ def transformation_closure(
                         "smaller or fewer maps"
                     )
                 numbers[key] = len(elements)
-                elements.append(product)
+                elements.append(np.frombuffer(key, np.int64))  # the same bytes, kept once
                 words.append((*words[number], symbol))
             row.append(numbers[key])
         steps.append(row)

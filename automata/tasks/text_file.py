@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from automata.checks import checked, shown
+from automata.checks import check_memory, checked, shown
 from automata.data_files import data_file, read_file, stored_path
 from automata.errors import InputError
 from automata.monoids.cayley import IntArray
@@ -66,7 +66,7 @@ class TextFile(StoredTask):
     ) -> None:
         self.path, self._stored_path = data_file(path), stored_path(path)
         try:
-            content = read_file(self.path, LARGEST_TEXT)
+            content = read_file(self.path, LARGEST_TEXT, memory=9)
         except OSError as error:
             raise InputError(
                 f"text file {path} cannot be read ({error.strerror or error}); give the path of a file"
@@ -141,6 +141,7 @@ def _characters(path: Path, content: bytes) -> tuple[IntArray, tuple[str, ...]]:
         raise InputError(
             f"text file {path} is not UTF-8 (byte {error.start}); convert it, or take bytes as tokens"
         ) from error
+    check_memory(f"what {path} holds", 38 * len(text), "give a smaller file")  # sorting takes most of it
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     known, numbers = np.unique(codes, return_inverse=True)
     return numbers.astype(np.int64), tuple(map(chr, known.tolist()))

@@ -76,6 +76,16 @@ def test_a_task_is_read_from_regular_files_of_a_stated_size(tmp_path: Path, fiel
         task_from({field: str(path)})
 
 
+def test_a_text_that_the_memory_does_not_hold_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text").write_bytes(b"a" * 10**5)
+    task_from({"text": str(tmp_path / "text")})
+    monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 8 * 10**5})())
+    with pytest.raises(InputError, match=r"what .*text holds needs at least"):
+        task_from({"text": str(tmp_path / "text")})
+
+
 def test_the_largest_size_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "three").write_bytes(b"abc")
     assert read_file(tmp_path / "three", most=3) == b"abc"

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -157,6 +159,16 @@ test_bad_input_is_refused = refusals(
     (lambda: direct_product(groups.cyclic_group(2000), groups.cyclic_group(2000)), "GiB of memory"),
     (lambda: non_associative_triple(np.broadcast_to(0, (2000, 2000)), range(2000)), "too many to check"),
 )
+
+
+def test_the_entries_of_all_products_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_MOST_ENTRIES", 10**6)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="too many products"):
+        groups.transformation_closure([np.roll(np.arange(10**4), 1)], "functions")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.2 * 8 * 10**6
 
 
 @pytest.mark.parametrize("limit", ["_MOST_ENTRIES", "_MOST_COMPOSED"])
