@@ -24,7 +24,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from automata.checks import check_integer
 from automata.errors import InputError
-from implicit.cells.contract import check_derived, check_reading, evaluating, is_checked, words_of
+from implicit.cells.contract import (
+    check_derived,
+    check_reading,
+    evaluating,
+    evaluation_mode,
+    is_checked,
+    words_of,
+)
 from implicit.cells.interface import has_hooks
 from implicit.cells.plain import like
 from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
@@ -85,10 +92,10 @@ class TorchRNN(SequenceModel):
         """Return W x + b and U h + b of all gates of a layer, in the order of `torch.nn`."""
         network = self.network
         from_inputs = functional.linear(
-            inputs, getattr(network, f"weight_ih_l{layer}"), getattr(network, f"bias_ih_l{layer}")
+            inputs, getattr(network, f"weight_ih_l{layer}"), getattr(network, f"bias_ih_l{layer}", None)
         )
         from_hidden = functional.linear(
-            hidden, getattr(network, f"weight_hh_l{layer}"), getattr(network, f"bias_hh_l{layer}")
+            hidden, getattr(network, f"weight_hh_l{layer}"), getattr(network, f"bias_hh_l{layer}", None)
         )
         return from_inputs, from_hidden
 
@@ -116,6 +123,8 @@ class TorchRNN(SequenceModel):
 
     def _read(self, embedded: Tensor, state: State, mask: Tensor | None = None) -> tuple[Tensor, State]:
         """Call the network; return its outputs and the state after the last real token."""
+        if misfit := self._misfit():
+            raise InputError(misfit)
         layers = range(self.config.layers)
         before = tuple(torch.stack([state[f"{part}.{layer}"] for layer in layers]) for part in self.parts)
         given = before if len(self.parts) > 1 else before[0]
@@ -137,7 +146,19 @@ class TorchRNN(SequenceModel):
     @property
     def _has_to_be_called(self) -> bool:
         """Return whether the network may do something else than `layer_step` with its weights."""
-        return has_hooks(self.network) or type(self.network) not in (nn.LSTM, nn.GRU, nn.RNN)
+        network = self.network
+        if has_hooks(network) or type(network) not in (nn.LSTM, nn.GRU, nn.RNN) or self._misfit():
+            return True
+        return network.mode == "RNN_RELU" or (network.training and network.dropout > 0)
+
+    def _misfit(self) -> str:
+        """Return a sentence of what the network is made with that does not fit this class, or nothing."""
+        made = {"num_layers": self.config.layers, "batch_first": True, "bidirectional": False, "proj_size": 0}
+        for name, value in made.items():
+            found = getattr(self.network, name, value)
+            if found != value:
+                return f"{name} of {type(self.network).__name__} is {found}; make it with {name}={value}"
+        return ""
 
     def read(self, state: State) -> Tensor:
         """Return the logits from the state after a token."""
@@ -157,13 +178,13 @@ class TorchRNN(SequenceModel):
     def transitions(self, tokens: Tensor) -> TransitionBatch:
         """Return (Φ, G) without a latent at every token; a layer's state is all of its parts.
 
-        InputError also for a network that hooks or adapters change, which torch.func cannot batch.
+        InputError also for a network that hooks, adapters or a ReLU change, which torch.func cannot batch.
         """
         self.check_positions(tokens)
         if self._has_to_be_called and not self._steps_as_called(self.embedding(tokens.reshape(-1, 1))):
             raise InputError(
-                f"model is {self.name} with a network that hooks or another class change, of which there is "
-                "no step; remove them, or make the change permanent in its weights"
+                f"model is {self.name} with a network that hooks, another class or a ReLU change, of which "
+                "there is no step; remove them, or make the change permanent in its weights"
             )
         return TransitionBatch.without_latent(
             self._update_one,
@@ -178,7 +199,8 @@ class TorchRNN(SequenceModel):
     def _steps_as_called(self, embedded: Tensor) -> bool:
         """Return whether `layer_step` agrees with the network at some state; a call renews its weights."""
         state = {name: part + 0.5 for name, part in self.init_state(len(embedded)).items()}
-        called = self._read(embedded, state)[1]
+        with evaluation_mode(self):
+            called = self._read(embedded, state)[1]
         if not hasattr(self.network, "weight_hh_l0"):
             return False
         stepped = self._advance(embedded[:, 0], state)

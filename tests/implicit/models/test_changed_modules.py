@@ -217,3 +217,30 @@ def test_what_ball_arithmetic_has_no_form_of_is_refused() -> None:
     for changed in (adapted(model)[0], hooked):
         with pytest.raises(InputError, match="adapters"):
             enclosable(changed)
+
+
+@pytest.mark.parametrize("change", [{"nonlinearity": "relu"}, {"bias": False}, {"batch_first": False}])
+def test_a_network_of_another_form_is_called_or_refused(change: dict[str, Any], tokens: Tensor) -> None:
+    model: Any = build_case("elman").eval()
+    size = model.config.d_model
+    model.rnn = nn.RNN(size, size, **{"batch_first": True, **change})
+    if "batch_first" in change:
+        for form in (model, lambda tokens: scan(model, tokens)):
+            with pytest.raises(
+                InputError, match="batch_first of RNN is False; make it with batch_first=True"
+            ):
+                form(tokens)
+        return
+    torch.testing.assert_close(scan(model, tokens)[0], model(tokens), rtol=1e-8, atol=1e-8)
+    if "bias" in change:
+        model.transition(0)
+    else:
+        with pytest.raises(InputError, match="another class or a ReLU change, of which there is no step"):
+            model.transition(0)
+
+
+def test_dropout_between_layers_counts_in_training_only(tokens: Tensor) -> None:
+    model: Any = build_case("lstm, 2 layers").train()
+    model.lstm.dropout = 1.0
+    torch.testing.assert_close(scan(model, tokens)[0], model(tokens))
+    model.transition(0)
