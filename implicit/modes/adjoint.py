@@ -46,24 +46,29 @@ def solve_adjoint(recurrence: Recurrence, latent: Tensor, gradient: Tensor) -> T
         inputs = [tensor[:, t] for tensor in recurrence.inputs]
         with torch.enable_grad():
             leaf = latent[:, t].detach().requires_grad_()
-            state = {name: tensor[:, t].detach().requires_grad_() for name, tensor in before.items()}
+            state = {name: tensor[:, t].detach() for name, tensor in before.items()}
+            leaves = {
+                name: part.requires_grad_()
+                for name, part in state.items()
+                if part.is_floating_point() or part.is_complex()
+            }
             image, after = recurrence.advance(leaf, inputs, state)
         results, given = [image], [gradient[:, t]]
         if adjoint is not None:
-            results += [after[name] for name in state]
+            results += [after[name] for name in leaves]
             given[0] = given[0] + _transposed(results[1:], [leaf], adjoint)[0]
             given += adjoint
         right = given[0][..., None].to(factors)
         solution[:, t] = torch.linalg.lu_solve(factors[:, t], pivots[:, t], right, adjoint=True)[..., 0]
         given[0] = solution[:, t]
-        adjoint = _transposed(results, list(state.values()), given)
+        adjoint = _transposed(results, list(leaves.values()), given)
     return solution
 
 
 def _transposed(results: list[Tensor], leaves: list[Tensor], given: list[Tensor]) -> list[Tensor]:
     """The transposed derivative of the results in the leaves, applied to what is given."""
     dependent = [(result, v) for result, v in zip(results, given, strict=True) if result.requires_grad]
-    if not dependent:
+    if not (dependent and leaves):
         return [torch.zeros_like(leaf) for leaf in leaves]
     outputs, products = zip(*dependent, strict=True)
     return list(

@@ -13,9 +13,12 @@ from automata.errors import InputError
 from implicit import ExplicitLayer, ImplicitLayer
 from implicit.cells import Cell, CellSizes, GatedDeltaNetCell, Mamba2Cell
 from implicit.cells.contract import check_cell
+from implicit.fixed_point import Stopping
+from implicit.gradients import FactoredImplicit, Unrolled
 from implicit.models.explicit import explicit_model
 from implicit.models.implicit_model import implicit_model
 from implicit.models.registry import model_class
+from implicit.modes import Solve
 from theory.transition import State
 
 D = 6
@@ -233,6 +236,32 @@ def test_a_right_cell_passes_and_stays_as_it_is() -> None:
     assert not cell.dropout.training
     with torch.device("meta"):
         ImplicitLayer(wrong(injected=False)(D))  # nothing to evaluate
+
+
+class Clocked(Right):
+    """Reads every second token twice as strongly; what counts them has no derivative."""
+
+    dtype: ClassVar = torch.bool
+
+    def init_state(self, batch_size: int) -> State:
+        return {**super().init_state(batch_size), "clock": torch.zeros(batch_size, 1, dtype=self.dtype)}
+
+    def step(self, inputs: Tensor, state: State, injection: Tensor | None = None) -> tuple[Tensor, State]:
+        outputs, after = super().step(inputs * (1 + state["clock"]), {"h": state["h"]}, injection)
+        return outputs, {**after, "clock": state["clock"].logical_not().to(self.dtype)}
+
+
+@pytest.mark.parametrize("kind", [Clocked, type("Counted", (Clocked,), {"dtype": torch.int64})])
+def test_a_part_of_the_state_without_derivative_has_none(kind: type[Cell]) -> None:
+    torch.manual_seed(0)
+    layer, gradients = ImplicitLayer(kind(D)).double().eval(), []
+    inputs = torch.randn(2, 5, D, dtype=torch.float64)
+    for rule in (FactoredImplicit(), Unrolled(200)):
+        layer.solve = Solve(stopping=Stopping(rtol=1e-10, max_iterations=200), gradient=rule)
+        outputs, state = layer(inputs)
+        loss = outputs.square().sum() + state["h.0"].sum()
+        gradients.append(torch.autograd.grad(loss, [*layer.parameters()]))
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
