@@ -140,7 +140,7 @@ def leftovers(folder: Path) -> list[Path]:
         ...     [path.name for path in leftovers(Path(folder))]
         ['.config.json.0123456789abcdef.tmp']
     """
-    return [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
+    return [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name) and not path.is_dir()]
 
 
 def _flush_folder(folder: Path) -> None:

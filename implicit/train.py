@@ -94,7 +94,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     with threads, _unfinished_in_one_line(folder, config):
         options = arguments.progress, arguments.tensorboard, arguments.device
         run = train(config, folder.path, *options, callback=(lambda _: True) if arguments.end else None)
-    last = run.metrics[-1]
+    last = run.metrics[-1] if run.metrics else {}
+    if not (last.get("validation") and {"seconds", "loss"} <= last.keys()):
+        raise InputError(
+            f"{folder.metrics_file} does not end with loss, seconds and validation; restore it or train again"
+        )
     shortfall = run_shortfall(run) if was_finished else None  # else `train` warned
     general = None if was_finished or config.task in [*RECIPES] else _GENERAL
     accuracies = ", ".join(

@@ -203,7 +203,7 @@ def written_together(folder: Path) -> Iterator[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.iterdir():
-        owner = re.fullmatch(r"\.unfinished-(\d+)-\w+", left.name)
+        owner = re.fullmatch(r"\.unfinished-(\d{1,9})-\w+", left.name)
         if owner and not psutil.pid_exists(int(owner[1])):
             shutil.rmtree(left, ignore_errors=True)  # of a process that was killed
     with TemporaryDirectory(prefix=f".unfinished-{os.getpid()}-", dir=folder) as fresh:

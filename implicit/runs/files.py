@@ -219,6 +219,8 @@ def declared_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             held += end - begin
         if 8 + length + held != size:
             raise ValueError("its header stands for another size")
+        if not all(isinstance(value, str) for value in metadata.values()):
+            raise ValueError("its metadata is no text")
         return tensors, metadata
 
 

@@ -21,10 +21,11 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from filelock import FileLock, Timeout
+from pydantic import BaseModel, Field
 
 from automata.checks import shown
 from automata.data_files import MOST_VALUES, leftovers, strict_json
@@ -122,6 +123,24 @@ MOST_ENTRIES = 10**6
 """In a file of metrics."""
 
 
+_Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Measured(BaseModel):
+    accuracy: _Share
+    majority_baseline: _Share | None = None
+
+
+class _Entry(BaseModel):
+    """What is read of an entry, in the kinds that training writes; older runs lack some of it."""
+
+    step: int = Field(ge=0, lt=2**63)
+    length: int = 0
+    loss: float = 0
+    seconds: float = 0
+    validation: dict[Annotated[str, Field(pattern="^[0-9]+$")], _Measured] = {}
+
+
 def read_entries(file: Path, *, partial: bool = False) -> list[Metrics]:
     """Return the entries of a file of metrics; with ``partial``, without a last line not written whole."""
     try:
@@ -136,25 +155,14 @@ def read_entries(file: Path, *, partial: bool = False) -> list[Metrics]:
     for number, line in enumerate(StringIO(text[: text.rfind("\n") + 1] if partial else text), start=1):
         try:
             entry = strict_json(line, "line")
-        except InputError:
-            entry = None
-        if not isinstance(entry, dict) or not _is_entry(entry):
+            _Entry.model_validate(entry, strict=True)
+        except ValueError:
             raise InputError(
-                f"{file}: line {number} is not a JSON object with a step and accuracies from 0 to 1; "
-                "restore it or train again"
-            )
+                f"{file}: line {number} is not a JSON object with a step, accuracies from 0 to 1 and numbers "
+                "as loss, seconds and length; restore it or train again"
+            ) from None
         metrics.append(entry)
     return metrics
-
-
-def _is_entry(entry: dict[str, Any]) -> bool:
-    step, validation = entry.get("step"), entry.get("validation", {})
-    if type(step) is not int or not 0 <= step < 2**63 or not isinstance(validation, dict):
-        return False
-    found = [
-        measured.get("accuracy") if isinstance(measured, dict) else None for measured in validation.values()
-    ]
-    return all(isinstance(accuracy, float | int) and 0 <= accuracy <= 1 for accuracy in found)
 
 
 class RunFolder:
@@ -200,10 +208,7 @@ class RunFolder:
 
     def read_values(self) -> dict[str, Any]:
         """Return the configuration of the run as data: nothing that it names is imported."""
-        values = read_json(self.config_file)
-        if not isinstance(values, dict):
-            raise InputError(f"{self.config_file} does not hold a JSON object; restore it or train again")
-        return values
+        return _read_object(self.config_file)
 
     @property
     def identity(self) -> str:
@@ -284,7 +289,7 @@ class RunFolder:
 
     def check_same(self, config: TrainConfig, own: str = "") -> None:
         """Refuse to go on with another configuration, or other own parts, than the run was begun with."""
-        before = read_json(self.environment_file).get("own", "") if self.environment_file.is_file() else ""
+        before = self._environment.get("own", "")
         if before != own:
             raise InputError(
                 f"{before or 'no part'} of training was given as a function when {self.path} was begun, and "
@@ -314,12 +319,15 @@ class RunFolder:
     def check_task(self, config: TrainConfig) -> None:
         """Refuse a task of one's own whose code draws other batches than when the run was begun."""
         drawn = _drawn(config) if self.environment_file.is_file() else None
-        begun = read_json(self.environment_file) if drawn else None
-        if isinstance(begun, dict) and begun.get("batch", drawn) != drawn:
+        if drawn and self._environment.get("batch", drawn) != drawn:
             raise InputError(
                 f"task {shown(config.task)} draws other batches than when {self.path} was begun; restore its "
                 f"code, or leave 'batch' out of {self.environment_file} if nothing changed for the model"
             )
+
+    @property
+    def _environment(self) -> dict[str, Any]:
+        return _read_object(self.environment_file) if self.environment_file.is_file() else {}
 
     def read_metrics(self) -> list[Metrics]:
         """Return the metrics, one entry per evaluation."""
@@ -342,6 +350,13 @@ class RunFolder:
         shutil.rmtree(self.checkpoint_file.parent, ignore_errors=True)
         for leftover in leftovers(self.path):
             leftover.unlink()
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    values = read_json(file)
+    if not isinstance(values, dict):
+        raise InputError(f"{file} does not hold a JSON object; restore it or train again")
+    return values
 
 
 def _flat_json(config: TrainConfig) -> dict[str, Any]:

@@ -57,6 +57,17 @@ FLAGS = {
     f"{NEW} --out run": "size d_model 4 (here 32)",
 }
 
+WEIGHTS, CONFIG, METRICS = "run/model.safetensors", "run/config.json", "run/metrics.jsonl"
+
+
+def unhashed_metrics(text: bytes) -> Prepare:
+    def prepare(folder: Path) -> None:
+        remove("run/sha256.json")(folder)
+        write(METRICS, text)(folder)
+
+    return prepare
+
+
 PREPARED: dict[str, tuple[Prepare, str, str]] = {
     "task file that is not JSON": (
         write("task.json", b"{"),
@@ -81,6 +92,19 @@ PREPARED: dict[str, tuple[Prepare, str, str]] = {
         "--resume --out run",
         "run/checkpoint/state.safetensors was written by another version of implicit-ssm (format 1",
     ),
+    "environment that is a list": (
+        write("run/environment.json", b"[]"),
+        "--resume --out run",
+        "run/environment.json does not hold a JSON object",
+    ),
+    **{
+        f"finished, with the metrics {text!r}": (
+            unhashed_metrics(text),
+            "--resume --out run",
+            "run/metrics.jsonl does not end with loss, seconds and validation",
+        )
+        for text in (b"", b'{"step": 1}', b'{"step": 1, "loss": 1, "seconds": 1, "validation": {}}')
+    },
 }
 
 
@@ -147,7 +171,6 @@ def widen_with_a_hole_and_a_header(folder: Path) -> None:
     os.truncate(weights, 8 + len(header) + 2**30)
 
 
-WEIGHTS, CONFIG, METRICS = "run/model.safetensors", "run/config.json", "run/metrics.jsonl"
 NO_TENSORS = f"{WEIGHTS} is not valid safetensors"
 NEGATIVE = b'{"w":{"dtype":"F32","shape":[-1,-1],"data_offsets":[0,4]}}'
 RUNS: dict[str, tuple[Prepare, str]] = {
@@ -175,6 +198,10 @@ RUNS: dict[str, tuple[Prepare, str]] = {
     "weights are larger than a model of their sizes": (
         edit_weights(lambda weights: weights.update(extra=torch.zeros(2**23))),
         "tensor 'extra' is unexpected",
+    ),
+    "header with a number as metadata": (
+        write(WEIGHTS, (24).to_bytes(8, "little") + b'{"__metadata__":{"a":3}}'),
+        NO_TENSORS,
     ),
     "header of no tensors": (write(WEIGHTS, (15).to_bytes(8, "little") + b'{"head.bias":1}'), NO_TENSORS),
     "a hole lets a model be larger than its weights": (widen_with_a_hole, f"{WEIGHTS} is not"),

@@ -204,6 +204,8 @@ def test_what_a_killed_process_left_is_removed(make_run: Any, tmp_path: Path) ->
     mine, left = out / ".unfinished-notes", out / f".unfinished-{2**22 + 1}-abc"  # there is no such process
     mine.mkdir(parents=True)
     left.mkdir()
+    far = out / f".unfinished-{'9' * 20}-a"  # no number of a process
+    far.mkdir()
     run, settings = make_run("implicit-mamba2", contracting=True), ANALYSIS.settings(sequences=3, length=6)
     ANALYSIS.answer([run], settings, [out])
-    assert {path.name for path in out.iterdir()} == {mine.name, *FILES}
+    assert {path.name for path in out.iterdir()} == {mine.name, far.name, *FILES}

@@ -74,17 +74,35 @@ def test_a_finished_run_has_nothing_left_over(begun: RunFolder) -> None:
     begun.finish(build_model("lstm", {"d_model": 4}, make_task("parity")))
     names = sorted(path.name for path in begun.path.iterdir())
     assert names == ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
+    begun.path.joinpath(".x.0123456789abcdef.tmp").mkdir()  # the user's
     begun.clear()  # again: nothing to remove
+    begun.path.joinpath(".x.0123456789abcdef.tmp").rmdir()
     assert sorted(path.name for path in begun.path.iterdir()) == names
 
 
 MEASURED = [
-    f'{{"step": 3, "validation": {entry}}}' for entry in ("null", '{"8": [1]}', '{"8": {"accuracy": 7}}')
+    f'{{"step": 3, "validation": {entry}}}'
+    for entry in (
+        "null",
+        '{"8": [1]}',
+        '{"8": {"accuracy": 7}}',
+        '{"8": {"accuracy": 1, "majority_baseline": "x"}}',
+        '{"x": {"accuracy": 1}}',
+    )
 ]
 
 
 @pytest.mark.parametrize(
-    "line", [*MEASURED, '{"loss": 1.0}', '{"step": "3"}', '{"step": -3}', "3", '{"step": 3']
+    "line",
+    [
+        *MEASURED,
+        '{"loss": 1.0}',
+        '{"step": "3"}',
+        '{"step": -3}',
+        "3",
+        '{"step": 3',
+        '{"step": 3, "length": "x"}',
+    ],
 )
 def test_a_line_without_a_step_is_named(line: str, begun: RunFolder) -> None:
     begun.metrics_file.write_text('{"step": 1}\n' + line + "\n")
