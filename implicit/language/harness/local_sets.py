@@ -6,14 +6,13 @@ stem to be gone on with; WinoGrande compares what follows the blank after either
 and endings are prepared as lm-eval does it.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from automata.data_files import DATA_VARIABLE
+from automata.data_files import DATA_VARIABLE, read_file, strict_json
 from automata.errors import InputError, unknown_name
 
 Rows = Iterator[dict[str, Any]]
@@ -36,20 +35,20 @@ class LocalSet:
 
 def _lambada(lines: list[str]) -> Rows:
     for line in lines:
-        text, space, word = json.loads(line)["text"].rpartition(" ")
+        text, space, word = strict_json(line, "a line", "")["text"].rpartition(" ")
         yield {"text": text, "target": space + word}
 
 
 def _questions(lines: list[str]) -> Rows:
     """A query, choices and the number of the right one, as they are."""
     for line in lines:
-        found = json.loads(line)
+        found = strict_json(line, "a line", "")
         yield {"text": found["query"], "choices": found["choices"], "answer": found["gold"]}
 
 
 def _piqa(lines: list[str], labels: list[str]) -> Rows:
     for line, label in zip(lines, labels, strict=True):
-        found = json.loads(line)
+        found = strict_json(line, "a line", "")
         yield {
             "text": f"Question: {found['goal']}\nAnswer:",
             "choices": [found["sol1"], found["sol2"]],
@@ -59,7 +58,7 @@ def _piqa(lines: list[str], labels: list[str]) -> Rows:
 
 def _winogrande(lines: list[str]) -> Rows:
     for line in lines:
-        found = json.loads(line)
+        found = strict_json(line, "a line", "")
         before, _, after = found["sentence"].partition("_")
         yield {
             "contexts": [before + found["option1"], before + found["option2"]],
@@ -126,9 +125,9 @@ def local_rows(name: str, data: str | Path | None = None) -> list[dict[str, Any]
     files = local_files(name, data)
     try:
         # Lines end with \n only: texts may hold other separators, such as U+2028.
-        lines = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in files]
+        lines = [read_file(path).decode().removesuffix("\n").split("\n") for path in files]
         return list(LOCAL_SETS[name].rows(*lines))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         named = " and ".join(path.name for path in files)
         raise InputError(
             f"data holds {named}, which cannot be read ({type(error).__name__}: {error}); restore it"

@@ -227,13 +227,11 @@ def _tokens_of(files: tuple[str, ...], size: int) -> NDArray[Any]:
         raise InputError(f"{', '.join(files)} are several files with tokens among them; give one .npy file")
     try:
         open_regular(data_file(files[0])).close()  # a pipe would be waited for
-        tokens = np.load(data_file(files[0]), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        tokens: NDArray[Any] = np.lib.format.open_memmap(data_file(files[0]), mode="r")
+    except Exception as error:  # NumPy raises many kinds of a header
         raise InputError(
-            f"{files[0]} cannot be read ({error}); give a row of tokens, by numpy.save"
+            f"{files[0]} cannot be read ({_reason(error)}); give a row of tokens, by numpy.save"
         ) from error
-    if not isinstance(tokens, np.ndarray):
-        raise InputError(f"{files[0]} holds several arrays; give one row of tokens, by numpy.save")
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or not len(tokens):
         raise InputError(
             f"{files[0]} holds {tokens.dtype} of shape {tokens.shape}; give one row of integers, a token each"

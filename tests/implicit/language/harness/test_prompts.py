@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from automata.errors import InputError
 from implicit.language.harness import LOCAL_SETS, TASK_FILES
+from implicit.language.harness.local_sets import local_rows
 from tests.implicit.language.harness.small_harness_models import DATA, needs_data
 
 THEIRS = {
@@ -35,6 +37,14 @@ def lettered(found: dict[str, Any]) -> dict[str, Any]:
         "choices": {"text": found["choices"], "label": list(letters)},
         "answerKey": letters[found["gold"]],
     }
+
+
+@pytest.mark.parametrize("line", ['{"text": 5}', "[" * 10**5, '{"text": "a b", "text": "a c"}'])
+def test_lines_that_are_none_are_told(line: str, tmp_path: Path) -> None:
+    (tmp_path / "lambada").mkdir()
+    (tmp_path / LOCAL_SETS["lambada"].files[0]).write_text(f"{line}\n")
+    with pytest.raises(InputError, match=r"lambada_test\.jsonl, which cannot be read"):
+        local_rows("lambada", tmp_path)
 
 
 def hub_records(name: str) -> Iterator[dict[str, Any]]:

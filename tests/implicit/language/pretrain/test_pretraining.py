@@ -200,7 +200,9 @@ def test_the_command_trains_on_one_thread_and_says_what_came_of_it(
         (["train.files=[{folder}/surrogate.jsonl]"], r"line 1 of .*surrogate\.jsonl has no text"),
         (["train.files=[{folder}/deep.jsonl]"], r"line 1 of .*deep\.jsonl has no text"),
         (["train.files=[{folder}/empty.npy]"], r"empty\.npy cannot be read"),
-        (["train.files=[{folder}/several.npy]"], r"several\.npy holds several arrays"),
+        (["train.files=[{folder}/zip.npy]"], r"zip\.npy cannot be read"),
+        (["train.files=[{folder}/header.npy]"], r"header\.npy cannot be read"),
+        (["train.files=[{folder}/several.npy]"], r"several\.npy cannot be read"),
         (["train.files=[{folder}/large.npy]", "tokenizer=300"], "tokenizer is 300, and train"),
         (["evaluation.tokens=3"], r"length is 16 and validation \(evaluation.tokens of it\) has 3 tokens"),
         (["steps"], "--set steps has no '='"),
@@ -232,6 +234,8 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     (tmp_path / "surrogate.jsonl").write_text('{"text": "\\ud83d"}\n')
     (tmp_path / "deep.jsonl").write_text("[" * 100_000 + "\n")
     (tmp_path / "empty.npy").touch()
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04")
+    (tmp_path / "header.npy").write_bytes(b"\x93NUMPY\x01\x00\x04\x00((((")
     for ending in ("txt", "jsonl", "npy"):
         os.mkfifo(tmp_path / f"pipe.{ending}")  # which nobody writes to
     with (tmp_path / "several.npy").open("wb") as file:
