@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-from accelerate.utils import FullyShardedDataParallelPlugin
-from accelerate.utils.launch import prepare_multi_gpu_env
-from transformers import TrainingArguments
 
 from automata import ReplLanguage, task_from
 from automata.repl import check_with_interpreter, sample_sessions
@@ -45,6 +41,8 @@ def test_every_example_is_shown_as_it_is(file: Path) -> None:
 def test_the_code_on_language_models_runs_in_its_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
+    from transformers import TrainingArguments
+
     monkeypatch.chdir(tmp_path)
     blocks = python_in("language_models.md")
     assert blocks
@@ -254,6 +252,9 @@ def test_a_run_is_of_the_published_size_and_fits_into_memory(path: Path) -> None
 
 def environment_of(file: str) -> dict[str, str]:
     """Variables that `accelerate launch` hands on to the processes."""
+    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+    from accelerate.utils.launch import prepare_multi_gpu_env
+
     given = launch_command_parser().parse_args(["--config_file", str(FOLDER / file), "-m", "module"])
     given, _, _ = _validate_launch_command(given)
     assert given.num_processes == 8
@@ -265,6 +266,8 @@ def test_replicated_is_replicated() -> None:
 
 
 def test_sharded_is_one_unit_of_fsdp2(monkeypatch: pytest.MonkeyPatch) -> None:
+    from accelerate.utils import FullyShardedDataParallelPlugin
+
     environment = environment_of("accelerate_sharded.yaml")
     assert environment["ACCELERATE_USE_FSDP"] == "true"
     for name, value in environment.items():

@@ -9,7 +9,6 @@ from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pytest
 from sympy.combinatorics.named_groups import AlternatingGroup
@@ -98,6 +97,8 @@ def test_shorter_batches_are_beginnings(tmp_path: Path) -> None:
 
 
 def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     data = sequence_dataset(make_task("S3"), sequences=20, length=5, seed=1)
     file = write_sequences(tmp_path / "S3.csv", make_task("S3"), sequences=20, length=5, seed=1)

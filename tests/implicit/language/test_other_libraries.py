@@ -1,4 +1,7 @@
-"""Other libraries: the labels that `Trainer` shifts and counts, and adapters of `peft`."""
+"""Other libraries: the labels that `Trainer` shifts and counts, and adapters of `peft`.
+
+`peft` and what trains are imported where they are used: it takes seconds, and every process collects all.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from accelerate import big_modeling
-from peft import LoraConfig, PeftModel, get_peft_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from torch import nn
@@ -16,8 +18,6 @@ from transformers import (
     DataCollatorForSeq2Seq,
     DataCollatorWithFlattening,
     PreTrainedTokenizerFast,
-    Trainer,
-    TrainingArguments,
 )
 
 from automata.errors import InputError
@@ -30,6 +30,8 @@ class OfAUser(ExplicitMamba2ForCausalLM):
 
 
 def assert_smoothed(model: Any, trained: Any, folder: Path) -> None:
+    from transformers import Trainer, TrainingArguments
+
     options: dict[str, Any] = {"use_cpu": True, "report_to": [], "label_smoothing_factor": 0.1}
     trainer, tokens = Trainer(model, TrainingArguments(str(folder), **options)), tokens_of(2, 6)
     logits = model(tokens).logits[:, :-1].transpose(1, 2)
@@ -47,6 +49,8 @@ def test_label_smoothing_is_of_the_next_token(name: str, tmp_path: Path) -> None
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
 def test_label_smoothing_of_a_compiled_model_is_of_the_next_token(tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
     model = small_model("ExplicitMamba2ForCausalLM")
     lora = LoraConfig(target_modules="all-linear")
     for whole in (model, get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)):
@@ -89,6 +93,8 @@ TOKENIZER = PreTrainedTokenizerFast(
 def test_labels_that_are_counted_are_those_of_the_loss(
     collate: Any, side: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from transformers import Trainer, TrainingArguments
+
     model = small_model("ExplicitMamba2ForCausalLM")
     monkeypatch.setattr(TOKENIZER, "padding_side", side)
     trainer = Trainer(model, TrainingArguments(str(tmp_path), use_cpu=True, report_to=[]))
@@ -124,6 +130,8 @@ def test_a_part_on_the_disk_is_refused_in_a_sentence(name: str, tmp_path: Path) 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
 @pytest.mark.parametrize("name", MODELS)
 def test_adapters_of_peft_are_applied_trained_and_merged(name: str) -> None:
+    from peft import LoraConfig, get_peft_model
+
     torch.manual_seed(0)
     adapted = get_peft_model(
         small_model(name), LoraConfig(target_modules="all-linear", init_lora_weights=False)
@@ -144,6 +152,8 @@ def test_adapters_of_peft_are_applied_trained_and_merged(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`:UserWarning")
 @pytest.mark.parametrize("targets", [["embedding"], ["embedding", "lm_head"]], ids=str)
 def test_tied_adapters_of_the_embedding_stay_tied_in_a_file(targets: list[str], tmp_path: Path) -> None:
+    from peft import LoraConfig, PeftModel, get_peft_model
+
     torch.manual_seed(0)
     lora = LoraConfig(target_modules=targets, ensure_weight_tying=True, init_lora_weights=False)
     adapted = get_peft_model(small_model("ExplicitMamba2ForCausalLM"), lora)
