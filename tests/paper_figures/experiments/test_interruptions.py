@@ -70,7 +70,7 @@ def start(made: str, folder: Path, store: Path, jobs: int) -> subprocess.Popen[b
     return subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
 
 
-def wait_until(condition: Callable[[], Any], pause: float = 0.05) -> Any:
+def wait_until(condition: Callable[[], Any], pause: float = 0.1) -> Any:
     """Return what the condition is as soon as it is true; to look at processes takes milliseconds."""
     give_up = time.monotonic() + 120
     while not (found := condition()):

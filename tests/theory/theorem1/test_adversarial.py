@@ -456,8 +456,11 @@ def _jump(units: Tensor, latent_units: Tensor, *, chained: bool) -> Transition:
     return implicit(self_map, update, size)
 
 
-@pytest.mark.parametrize("chained", [False, True], ids=["one latent", "through another one"])
-@pytest.mark.parametrize("wide", [False, True], ids=["units of 1", "units of 1e-8 to 1e8"])
+@pytest.mark.parametrize(
+    ("wide", "chained"),
+    [(False, False), (True, True)],
+    ids=["one latent, units of 1", "through another one, units of 1e-8 to 1e8"],
+)
 def test_latents_at_rest_have_the_units_of_what_they_do(wide: bool, chained: bool) -> None:
     size = 40
     units = 10.0 ** (wide * (torch.arange(size, dtype=torch.float64) % 5 * 4 - 8))

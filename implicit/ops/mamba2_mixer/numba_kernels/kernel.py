@@ -24,6 +24,8 @@ from implicit.ops.ssd.numba_kernels.sequence import (
 RUN = 64
 """Tokens of a run."""
 
+# A literal has a type of its own, for which what it is given to is compiled anew: bool() and min() give none.
+
 
 @compiled
 def mix_forward(inputs, states, after, out, room, work, held, first, last):
@@ -35,8 +37,8 @@ def mix_forward(inputs, states, after, out, room, work, held, first, last):
         take_states(states, own, held, work, heads, size, width)
         for start in range(0, inputs.length, RUN):
             count = min(RUN, inputs.length - start)
-            convolve(inputs, room, b, start, count, False)
-            scan(_sequence(inputs, room, b, start, count), y, work, held, False)
+            convolve(inputs, room, b, start, count, bool(0))
+            scan(_sequence(inputs, room, b, start, count), y, work, held, bool(0))
             normalise(inputs, room, out, b, start, count)
         give_states(after, own, held, work, heads, size, width)
 
@@ -58,9 +60,10 @@ def mix_backward(
         # Forwards: h before every run, by h' = e^(ΔA) h + Δ x Bᵀ.
         take_states(states, own, held, work, heads, size, width)
         for run in range(runs - 1):
+            count = min(RUN, length - run * RUN)
             copy_states(held, run * heads, held, (run + 1) * heads, heads, work)
-            convolve(inputs, room, b, run * RUN, RUN, False)
-            advance(_sequence(inputs, room, b, run * RUN, RUN), work, held, (run + 1) * heads)
+            convolve(inputs, room, b, run * RUN, count, bool(0))
+            advance(_sequence(inputs, room, b, run * RUN, count), work, held, (run + 1) * heads)
         # The adjoint of the state after the last token, carried from run to run.
         take_states(states_dot, own, held_dot, work, heads, size, width)
         begin_back(inputs, room, length - (runs - 1) * RUN)
@@ -68,10 +71,10 @@ def mix_backward(
             start = run * RUN
             count = min(RUN, length - start)
             # Backwards: convolution and scan of the run again, then norm, scan and convolution transposed.
-            convolve(inputs, room, b, start, count, True)
+            convolve(inputs, room, b, start, count, bool(1))
             copy_states(held, run * heads, of_run, 0, heads, work)
             sequence = _sequence(inputs, room, b, start, count)
-            scan(sequence, y, work, of_run, True)
+            scan(sequence, y, work, of_run, bool(1))
             normalise_back(inputs, room, outputs_dot, found, b, start, count)
             gradients = _gradients(inputs, room, found, b, start)
             scan_back(sequence, y, gradients, work, back, of_run, held_dot)

@@ -195,7 +195,7 @@ def forward(inputs, states, y, work, held, first, last):
     of_sequence = heads * size * width
     for b in range(first, last):
         take_states(states, b * of_sequence, held, work, heads, size, width)
-        scan(_sequence(inputs, b), _part(y, b), work, held, False)
+        scan(_sequence(inputs, b), _part(y, b), work, held, bool(0))  # a literal has a type of its own
         give_states(states, b * of_sequence, held, work, heads, size, width)
 
 
