@@ -50,7 +50,7 @@ def test_modes_agree_where_both_converge_and_not_where_they_are_cut_off(name: st
 
 @pytest.mark.parametrize("name", IMPLICIT)
 def test_at_initial_weights_a_strong_injection_makes_tokens_converge_and_the_modes_agree(name: str) -> None:
-    def agreement(seed: int, strong: bool, *tokens: int) -> tuple[float, float]:
+    def agreement(seed: int, strong: bool, batch: int, length: int) -> tuple[float, float]:
         torch.manual_seed(seed)
         model = MODELS[name](config_of(name, unconverged="ignore")).eval()
         if strong:
@@ -59,7 +59,7 @@ def test_at_initial_weights_a_strong_injection_makes_tokens_converge_and_the_mod
                 model.get_parameter("model.injections.0.bias").normal_()
         # to 1e-6, the limit is reached after some 100 iterations where it is reached at all
         stopping = Stopping(rtol=1e-6, max_iterations=300)
-        found = mode_agreement(model.double(), tokens_of(*tokens, seed), stopping)
+        found = mode_agreement(model.double(), tokens_of(batch, length, seed), stopping)
         return found.share, found.both_converged
 
     assert [agreement(seed, True, 2, 6) for seed in range(3)] == [(1, 1)] * 3
