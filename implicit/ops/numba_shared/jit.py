@@ -39,6 +39,14 @@ def inner(function: Callable[..., Any]) -> Any:
     return _kept(function, {**OPTIONS, **FOR_KERNELS})
 
 
+def once(function: Callable[..., Any]) -> Any:
+    """Return a function that stands in the place of its calls; for one that a kernel calls once.
+
+    What is compiled by itself is optimised again, and translated, with everything that calls it.
+    """
+    return numba.njit(inline="always", **OPTIONS, **FOR_KERNELS)(function)
+
+
 def ordered(function: Callable[..., Any]) -> Any:
     """Return what `compiled` does, of a function whose sums and products keep their order.
 

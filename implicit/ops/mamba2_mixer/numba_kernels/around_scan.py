@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import norm_factor, one_like, sigmoid, zero_like
-from implicit.ops.numba_shared.jit import inner
+from implicit.ops.numba_shared.jit import inner, once
 from implicit.ops.numba_shared.launch import Strided
 from implicit.ops.numba_shared.matrices import view
 
@@ -91,7 +91,7 @@ def convolve(inputs, room, b, start, count, keep):
                 out[c] *= sigmoid(out[c])
 
 
-@inner
+@once
 def _add_two(inputs, out, b, k, source):
     """Add two taps of projected tokens, ``source`` and the next."""
     channels, projected = len(inputs.bias), inputs.projected
@@ -103,7 +103,7 @@ def _add_two(inputs, out, b, k, source):
         out[c] += tap[c] * given[c] + next_tap[c] * following[c]
 
 
-@inner
+@once
 def _add_one(inputs, out, b, k, source):
     """Add one tap, of a projected token or of one of the window."""
     channels, projected, before = len(inputs.bias), inputs.projected, len(inputs.taps) // len(inputs.bias) - 1
@@ -119,7 +119,7 @@ def _add_one(inputs, out, b, k, source):
             out[c] += tap[c] * given[c]
 
 
-@inner
+@once
 def normalise(inputs, room, out, b, start, count):
     """The outputs of the mixer for ``count`` tokens from ``start`` on, from those of the scan."""
     projected, features = inputs.projected, len(inputs.weight)
@@ -156,7 +156,7 @@ class Found(NamedTuple):
     weight: np.ndarray
 
 
-@inner
+@once
 def normalise_back(inputs, room, outputs_dot, found, b, start, count):
     """Replace the outputs of the scan by their gradients; write those of the gates, from ``start`` on."""
     projected, features = inputs.projected, len(inputs.weight)
@@ -192,7 +192,7 @@ def add_product(out, one, other):
         out[i] += one[i] * other[i]
 
 
-@inner
+@once
 def _gate(y, x, skip, gate, opened):
     """Write s in place of y, and the sigmoids of the gate; return the sum of all g²."""
     squares = zero_like(y)
@@ -204,7 +204,7 @@ def _gate(y, x, skip, gate, opened):
     return squares
 
 
-@inner
+@once
 def _add_to_weight(value, gate, opened, given, weight, weight_dot, factor):
     """Add n ȯ to the gradient of the weight; return the sum of all g weight ȯ."""
     met = zero_like(value)
@@ -215,7 +215,7 @@ def _add_to_weight(value, gate, opened, given, weight, weight_dot, factor):
     return met
 
 
-@inner
+@once
 def _gate_back(value, gate, opened, given, weight, factor, mean):
     """ṡ in place of s, and the gradient of the gate in place of its sigmoid; ``mean`` is r² mean(g ṅ)."""
     one = one_like(value)
@@ -226,7 +226,7 @@ def _gate_back(value, gate, opened, given, weight, factor, mean):
         value[i], opened[i] = silu * gated_dot, gate_dot
 
 
-@inner
+@once
 def begin_back(inputs, room, count):
     """Clear q̇ behind the last run, which has ``count`` tokens."""
     channels = len(inputs.bias)
@@ -236,7 +236,7 @@ def begin_back(inputs, room, count):
         cleared[i] = 0
 
 
-@inner
+@once
 def convolve_back(inputs, room, found, b, start, count):
     """The gradients of ``count`` projected channels from ``start`` on, of window, taps and bias.
 
@@ -285,7 +285,7 @@ def convolve_back(inputs, room, found, b, start, count):
             moved[c] = given[c]
 
 
-@inner
+@once
 def _activate_back(q_dot, value, opened, bias_dot):
     """q̇ in place of ċ; it is added to the gradient of the bias."""
     one = one_like(q_dot)

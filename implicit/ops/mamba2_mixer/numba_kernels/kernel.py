@@ -8,7 +8,7 @@ from implicit.ops.mamba2_mixer.numba_kernels.around_scan import (
     normalise,
     normalise_back,
 )
-from implicit.ops.numba_shared.jit import compiled, inner
+from implicit.ops.numba_shared.jit import compiled, inner, once
 from implicit.ops.ssd.numba_kernels.chunk import Part
 from implicit.ops.ssd.numba_kernels.sequence import (
     Gradients,
@@ -82,7 +82,7 @@ def mix_backward(
         give_states(states_dot, own, held_dot, work, heads, size, width)
 
 
-@inner
+@once
 def _gradients(inputs, room, found, b, start):
     """The places where the scan writes gradients of tokens from ``start`` on."""
     channels, features, heads = len(inputs.bias), len(inputs.weight), len(inputs.A)

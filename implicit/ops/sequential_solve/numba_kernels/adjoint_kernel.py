@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import zero_like
-from implicit.ops.numba_shared.jit import compiled, inner
+from implicit.ops.numba_shared.jit import compiled, inner, once
 from implicit.ops.numba_shared.matrices import row_of
 from implicit.ops.sequential_solve.numba_kernels.trail import linearise
 from implicit.ops.sequential_solve.numba_kernels.transposed import pull_back, step_back
@@ -142,7 +142,7 @@ def _begin(weights, given, trail, slopes, pulled, krylov, places, found, place):
     linearise(weights, trail, slopes, length, len(places.token), place, t)
 
 
-@inner
+@once
 def _arnoldi(krylov, places, place, vector, product, rtol):
     """Take one step of GMRES with I − ∂zΦᵀ; return whether it is the last."""
     features, most = len(vector), krylov.cosines.shape[1]
@@ -185,7 +185,7 @@ def _arnoldi(krylov, places, place, vector, product, rtol):
     return False
 
 
-@inner
+@once
 def _improve(krylov, steps, place):
     """Add the combination of the basis that leaves least to the iterate."""
     iterate, rows = row_of(krylov.iterate, place), krylov.basis.shape[1]

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import exp, norm_factor, sigmoid, softplus, zero_like
-from implicit.ops.numba_shared.jit import inner
+from implicit.ops.numba_shared.jit import inner, once
 from implicit.ops.numba_shared.matrices import add_products, row_of, view
 
 
@@ -103,7 +103,7 @@ def _normalise(source, target, features, epsilon):
         target[i] = source[i] * factor
 
 
-@inner
+@once
 def _activate(weights, places, layer, row):
     """Convolution with its activation; Δ and the decay of every head."""
     inner, heads = places.gated.shape[1], weights.skips.shape[1]
@@ -122,7 +122,7 @@ def _activate(weights, places, layer, row):
         places.decays[row, head] = exp(step * weights.rates[layer, head])
 
 
-@inner
+@once
 def _read_state(weights, places, states, layer, row, place, b):
     """Skip, gate and norm of y = e^(ΔA) h C + Δ (B · C) x: only z* makes a new state."""
     inner, heads, size = places.gated.shape[1], weights.skips.shape[1], states.shape[2]

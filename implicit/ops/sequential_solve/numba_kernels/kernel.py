@@ -10,7 +10,7 @@ import numpy as np
 
 from implicit.fixed_point import Status
 from implicit.ops.numba_shared.functions import zero_like
-from implicit.ops.numba_shared.jit import compiled, inner
+from implicit.ops.numba_shared.jit import compiled, inner, once
 from implicit.ops.numba_shared.matrices import row_of
 from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
 
@@ -95,7 +95,7 @@ def solve(weights, places, injections, start, mask, windows, states, found, rule
             fresh[place] = 1
 
 
-@inner
+@once
 def _scaled_norms(latent, image, features):
     """‖Φ(z) − z‖ and ‖z‖ where squares overflow or vanish."""
     largest, longest = zero_like(latent), zero_like(latent)
@@ -135,7 +135,7 @@ def _begin(weights, places, start, mask, windows, found, sequence, token, evalua
     return True
 
 
-@inner
+@once
 def _move(places, layers, sequence, token, evaluations, reached, fresh, origin, target):
     """Move what is known of a token to another place."""
     size = len(sequence)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import norm_factor, sigmoid, silu_slope, zero_like
-from implicit.ops.numba_shared.jit import compiled, inner
+from implicit.ops.numba_shared.jit import compiled, inner, once
 from implicit.ops.numba_shared.matrices import row_of, view
 from implicit.ops.sequential_solve.numba_kernels.evaluate import advance, evaluate, read_windows
 
@@ -88,7 +88,7 @@ def replay(weights, places, trail, latents, mask, injections, windows, states, s
             advance(weights, places, windows, states, layers, size, place, b)
 
 
-@inner
+@once
 def linearise(weights, trail, slopes, length, size, place, t):
     """Differentiate Φ and G at a token of the sequence at a place."""
     layers, features = weights.skips.shape[0], len(weights.latent_norm)
@@ -108,7 +108,7 @@ def linearise(weights, trail, slopes, length, size, place, t):
             )
 
 
-@inner
+@once
 def _linearise_scan(weights, trail, slopes, layer, at, row):
     inner, heads, size = slopes.gated.shape[1], weights.skips.shape[1], trail.states.shape[1]
     channels, groups = trail.convolved.shape[1], weights.groups

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import zero_like
-from implicit.ops.numba_shared.jit import inner
+from implicit.ops.numba_shared.jit import inner, once
 from implicit.ops.numba_shared.matrices import add_products, row_of, view
 
 
@@ -32,7 +32,7 @@ class Pulled(NamedTuple):
     convolved: np.ndarray
 
 
-@inner
+@once
 def pull_back(weights, transposed, trail, slopes, pulled, windows, states, whole, token, length, count):
     """Multiply the vectors of the first ``count`` places; ``windows`` and ``states`` hold λ of the places."""
     layers, features, size = weights.skips.shape[0], len(weights.latent_norm), len(whole)
@@ -85,7 +85,7 @@ def _through_norm(slopes, row, vector, features):
         vector[i] = factor * (vector[i] - normed[i] * mean)
 
 
-@inner
+@once
 def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, row, place, whole):
     inner, heads, size = slopes.gated.shape[1], weights.skips.shape[1], trail.states.shape[1]
     channels, groups = trail.convolved.shape[1], weights.groups
@@ -178,7 +178,7 @@ def _through_scan(weights, trail, slopes, pulled, windows, states, layer, at, ro
         pulled.projected[row, inner + channels + head] *= slopes.step_slopes[row, head]
 
 
-@inner
+@once
 def step_back(weights, trail, slopes, pulled, windows, states, size, length, place, t):
     """Replace λ by that of the state before the token, after a product with the whole at the place."""
     layers, heads, width = weights.skips.shape[0], weights.skips.shape[1], trail.states.shape[1]

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit.ops.numba_shared.functions import exp, one_like, zero_like
-from implicit.ops.numba_shared.jit import inner
+from implicit.ops.numba_shared.jit import inner, once
 from implicit.ops.numba_shared.matrices import (
     TILE_ROWS,
     Matrix,
@@ -90,7 +90,7 @@ def state_of(work, held, number):
     return Matrix(held, number * work.width * work.size, work.size)
 
 
-@inner
+@once
 def take_group(work, B, C, start, group, count, width):
     """Take B and C of ``count`` tokens from ``start`` on of a group, and multiply them to the scores."""
     tokens, columns = work.tokens, group * width
@@ -107,7 +107,7 @@ def take_group(work, B, C, start, group, count, width):
     )
 
 
-@inner
+@once
 def take_head(work, x, dt, A, start, head, count, size):
     """Take u and the decays of ``count`` tokens from ``start`` on of a head, and multiply the decays up."""
     tokens = work.tokens
@@ -166,7 +166,7 @@ def advance_state(work, held, number, rows):
     multiply(work.width, work.size, rows, turned_B, work.width, v, through, state)
 
 
-@inner
+@once
 def mix(work, rows):
     """M from the scores: a row of L is the row before it times a decay."""
     tokens, nothing = work.tokens, zero_like(work.memory)
@@ -211,7 +211,7 @@ class Gradient(NamedTuple):
     shared: int
 
 
-@inner
+@once
 def begin_group(work, back):
     """Clear the sums over the heads of a group."""
     clear_rows(0, work.tokens, work.width, Matrix(work.memory, back.B, work.width))
@@ -219,7 +219,7 @@ def begin_group(work, back):
     clear_rows(0, work.tokens, work.tokens, Matrix(work.memory, back.shared, work.tokens))
 
 
-@inner
+@once
 def end_group(work, back, rows):
     """Add to Ḃ and Ċ what the heads share of (2) and (3)."""
     tokens, width, one = work.tokens, work.width, one_like(work.memory)
@@ -235,7 +235,7 @@ def end_group(work, back, rows):
         multiply(TILE_ROWS, width, rows - row, turned, tokens, C, one, out)
 
 
-@inner
+@once
 def backward_head(work, back, held, before, held_dot, number, rows):
     """u̇ and the rates of a head; Ṡ', the state ``number``, becomes Ṡ, and the sums of its group grow."""
     tokens, size, width = work.tokens, work.size, work.width
@@ -283,7 +283,7 @@ def backward_head(work, back, held, before, held_dot, number, rows):
     multiply(width, size, rows, C, width, w, through, state_dot)  # (4)
 
 
-@inner
+@once
 def _mix_pairs(work, back, rows):
     """M; P grows; the pairs become the terms of (5), which are below the diagonal."""
     tokens, nothing = work.tokens, zero_like(work.memory)
@@ -323,7 +323,7 @@ def _add_part(work, back, other, out, products, rows):
         kept[t] = total
 
 
-@inner
+@once
 def _product_of_states(work, back):
     """Ṡ' · S."""
     count, total = work.size * work.width, zero_like(work.memory)
@@ -333,7 +333,7 @@ def _product_of_states(work, back):
     return total
 
 
-@inner
+@once
 def _sum_rates(work, back, rows, through):
     """(5) of every token; ``through`` is what passes the whole chunk."""
     tokens, nothing = work.tokens, zero_like(work.memory)

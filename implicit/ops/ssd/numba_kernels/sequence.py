@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from implicit.ops.numba_shared.functions import zero_like
-from implicit.ops.numba_shared.jit import compiled, inner
+from implicit.ops.numba_shared.jit import compiled, inner, once
 from implicit.ops.numba_shared.launch import Strided
 from implicit.ops.numba_shared.matrices import TILE_ROWS, Matrix, clear_rows, copy_rows, transpose, view
 from implicit.ops.ssd.numba_kernels.chunk import (
@@ -53,7 +53,7 @@ class Gradients(NamedTuple, Generic[P]):
     rates: P
 
 
-@inner
+@once
 def scan(sequence, y, work, held, keep):
     """Write the outputs; the states that are held become those after the sequence.
 
@@ -77,7 +77,7 @@ def scan(sequence, y, work, held, keep):
                 copy_rows(count, size, filled, out)
 
 
-@inner
+@once
 def advance(sequence, work, held, first):
     """Replace the states of all heads, held from number ``first`` on, by those after the sequence."""
     for start in range(0, sequence.length, work.tokens):
@@ -87,7 +87,7 @@ def advance(sequence, work, held, first):
             advance_state(work, held, first + head, -(-count // TILE_ROWS) * TILE_ROWS)
 
 
-@inner
+@once
 def states_before_chunks(sequence, work, held):
     """Find the states before all chunks but the first, before which they are held."""
     tokens, heads = work.tokens, len(sequence.A)
@@ -114,7 +114,7 @@ def _repeat_state(work, held, number, heads):
     return number + heads
 
 
-@inner
+@once
 def scan_back(sequence, y_dot, found, work, back, held, held_dot):
     """Write the gradients, from the states before every chunk; ``held_dot`` is Ṡ' and becomes Ṡ."""
     tokens, heads, size, width = work.tokens, len(sequence.A), sequence.size, sequence.width
@@ -152,7 +152,7 @@ def _take(sequence, work, start, head, count):
     take_head(work, sequence.x, sequence.dt, sequence.A[head], start, head, count, sequence.size)
 
 
-@inner
+@once
 def _give_head(sequence, found, work, back, start, head, count):
     """ẋ = Δ u̇ and the gradient of Δ, by u and by the decay."""
     x, dt, size, rates = sequence.x, sequence.dt, sequence.size, view(work.memory, back.rates, work.tokens)
