@@ -53,6 +53,7 @@ def names() -> dict[str, Any]:
         "states": states,
         "state": states[0],
         "single": {name: part.float() for name, part in states[0].items()},
+        "rotating": {name: part + 0j for name, part in states[0].items()},
         "batched": {name: part[None] for name, part in states[0].items()},
         "zeros": zeros,
         "doubles": {name: part.double() for name, part in zeros.items()},
@@ -172,6 +173,7 @@ AUTOMATA = [
 THEORY = [
     ("assert_contractive(transition, state)", "a single state | list"),
     ("solve_fixed_point(transition, single)", "torch.float32 | .double()"),
+    ("solve_fixed_point(transition, rotating)", "torch.complex128 | torch.view_as_real"),
     ("assert_contractive(transition, [batched])", "self_map raised | without a batch axis"),
     ("assert_kind(model, states, 'diagonal and linear')", "transition is of type | model.transition(token)"),
     ("assert_theorem1(model.transition(1), states)", "self_map raised | .double()"),

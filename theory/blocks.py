@@ -77,7 +77,10 @@ def validate(transition: Transition, state: State) -> None:
                 )
             continue
         if entry.dtype != torch.float64:
-            raise InputError(f"state entry {name!r} is {entry.dtype}; convert model and state with .double()")
+            remedy = "convert model and state with .double()"
+            if entry.is_complex():
+                remedy = "keep its real and imaginary parts, as torch.view_as_real gives them"
+            raise InputError(f"state entry {name!r} is {entry.dtype}; {remedy}")
         if not entry.isfinite().all():
             raise InputError(f"state entry {name!r} holds a non-finite number; give finite states only")
 

@@ -382,10 +382,11 @@ class _Evaluation:
         }
         for name, part in state.items():
             if part.dtype != wide[name].dtype and not keeps(state) and keeps(wide):
+                kind = ", dtype=self.in_proj.weight.dtype.to_complex()" if part.is_complex() else ""
                 raise InputError(
                     f"init_state of {self.name} returns {name!r} in {part.dtype} where the weights are in "
-                    "torch.float64, as in analyses; make it of the dtype of the weights, as "
-                    "self.in_proj.weight.new_zeros(...) does"
+                    "torch.float64, as in analyses; make it of the precision of the weights, as "
+                    f"self.in_proj.weight.new_zeros(...{kind}) does"
                 )
 
 

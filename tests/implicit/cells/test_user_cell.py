@@ -125,6 +125,11 @@ def state_of_another_shape(self: Any, *given: Any) -> tuple[Tensor, State]:
     return outputs, {"h": after["h"].repeat(1, 2)[:, :5]}
 
 
+def step_of_a_complex_state(self: Any, inputs: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, inputs, {"h": state["h"].real}, *given)
+    return outputs, {"h": torch.complex(after["h"], state["h"].imag)}
+
+
 def with_a_running_mean(cell: Any) -> None:
     cell.register_buffer("mean", torch.ones(D))
     cell.dropout.eval()  # whose draws would hide it
@@ -175,6 +180,15 @@ WRONG: list[tuple[Any, str]] = [
     (
         wrong(init_state=IN_FLOAT32),
         "init_state of Wrong returns 'h' in torch.float32 where the weights are in torch.float64, as in",
+    ),
+    (
+        wrong(
+            init_state=lambda _, batch_size: {"h": torch.zeros(batch_size, 4, dtype=torch.complex64)},
+            step=step_of_a_complex_state,
+        ),
+        "init_state of Wrong returns 'h' in torch.complex64 where the weights are in torch.float64, as in "
+        "analyses; make it of the precision of the weights, as self.in_proj.weight.new_zeros(..., "
+        "dtype=self.in_proj.weight.dtype.to_complex()) does",
     ),
     (wrong(forward=reset_at_every_fourth_token), NO_SCAN),
     (wrong(shrink, forward=another_scan), NO_SCAN),
