@@ -106,6 +106,10 @@ class SwiGLU(nn.Module):
         return self.out_proj.weight @ product
 
 
+class NormedMLP(nn.Sequential):
+    """A norm and a `SwiGLU`: code that reads weights knows them here, and in no other `nn.Sequential`."""
+
+
 def silu_slope(x: Tensor) -> Tensor:
     """Return the derivative of silu."""
     gate = torch.sigmoid(x)

@@ -53,8 +53,4 @@ def _is_known(module: nn.Module) -> bool:
     if isinstance(module, nn.Conv1d) and kind is nn.Conv1d:
         form = *module.stride, *module.padding, *module.dilation, module.groups
         return has_bias and form == (1, 0, 1, module.out_channels)
-    return (
-        kind in (nn.ModuleList, nn.Sequential)
-        or kind.__module__.startswith(f"{__package__}.")
-        or isinstance(module, Cell)
-    )
+    return kind is nn.ModuleList or kind.__module__.startswith(f"{__package__}.") or isinstance(module, Cell)

@@ -17,6 +17,7 @@ from automata.checks import check_integer
 from implicit.cells import Cell, RMSNorm, SwiGLU
 from implicit.cells.contract import changes_step, check_cell, check_derived, evaluating, is_checked
 from implicit.cells.interface import for_code_of, has_hooks, step_of
+from implicit.cells.parts import NormedMLP
 from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
 from implicit.ops.hand_written_passes import not_finite_sequences
 from theory.transition import State
@@ -163,7 +164,7 @@ def mlps_of(width: int, layers: int, mlp_size: int) -> nn.ModuleList:
     """Make an MLP with its norm per layer, or none."""
     if not mlp_size:
         return nn.ModuleList()
-    return nn.ModuleList(nn.Sequential(RMSNorm(width), SwiGLU(width, mlp_size)) for _ in range(layers))
+    return nn.ModuleList(NormedMLP(RMSNorm(width), SwiGLU(width, mlp_size)) for _ in range(layers))
 
 
 def _causal(

@@ -202,8 +202,8 @@ def iteration_of(model: FixedPointModel, tolerance: float, dtype: DType) -> Iter
     if dtype == "float64":
         if not is_mamba2(model):
             raise InputError(
-                f"dtype is float64, and of {model.name} rounding is not bounded, as of implicit-mamba2; give "
-                "--dtype real, for exact arithmetic"
+                f"dtype is float64, and of {model.name} rounding is not bounded, as of implicit-mamba2 with "
+                "no module replaced; give --dtype real, for exact arithmetic"
             )
         program = ExecutedClosedLoop(model, FloatFormat(dtype, FLOAT64.unit_roundoff, PROVED_ULPS))
     return Iteration(damping, tolerance, DISTANCE * tolerance, STEP_ERROR, program)

@@ -182,7 +182,12 @@ def change_class(model: SequenceModel) -> None:
     model.get_submodule("mixers.0").__class__ = NegatedCell
 
 
-@pytest.mark.parametrize("change", [change_bias, change_forward, change_class])
+def change_norm(model: SequenceModel) -> None:
+    norm, size = model.get_submodule("mixer_norms.0"), len(model.get_parameter("mixer_norms.0.weight"))
+    model.set_submodule("mixer_norms.0", nn.Sequential(norm, nn.Linear(size, size, bias=False)))
+
+
+@pytest.mark.parametrize("change", [change_bias, change_forward, change_class, change_norm])
 @pytest.mark.parametrize("kind", [Mamba2, ImplicitMamba2])
 def test_a_bias_or_another_forward_or_class_counts(
     kind: type[SequenceModel], change: Callable[[SequenceModel], None], tokens: Tensor
@@ -191,6 +196,7 @@ def test_a_bias_or_another_forward_or_class_counts(
     before = model(tokens)
     change(model)
     assert not torch.allclose(model(tokens), before)
+    model(tokens).sum().backward()
     torch.testing.assert_close(scan(model, tokens)[0], model(tokens), rtol=1e-8, atol=1e-8)
     if isinstance(model, ImplicitModel):
         model.sequential_backend = "numba"
@@ -212,9 +218,10 @@ def test_transitions_of_a_network_that_does_something_else_are_refused(tokens: T
 def test_what_ball_arithmetic_has_no_form_of_is_refused() -> None:
     model = build_case("implicit-mamba2")
     enclosable(model)
-    hooked = copy.deepcopy(model)
+    hooked, lengthened = copy.deepcopy(model), copy.deepcopy(model)
+    change_norm(lengthened)
     hooked.get_submodule("embedding").register_forward_hook(lambda _, __, found: 2 * found)
-    for changed in (adapted(model)[0], hooked):
+    for changed in (adapted(model)[0], hooked, lengthened):
         with pytest.raises(InputError, match="adapters"):
             enclosable(changed)
 
