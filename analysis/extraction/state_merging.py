@@ -44,7 +44,7 @@ class ExtractionSettings(AnalysisSettings):
 
     sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
     length: PositiveInt | None = Field(
-        default=None, description="tokens per sequence; the training length if none"
+        default=None, description="tokens per sequence; the training length, at most 4096, if none"
     )
     votes: PositiveInt = Field(default=4, description="the least votes for a transition")
     inconsistent: float = Field(

@@ -26,7 +26,7 @@ STORED_RUNS = Path(__file__).parents[1] / "stored_runs"
 """Runs that come with the package, by name."""
 
 MOST_ITERATIONS = 10**4
-LONGEST_UNNAMED = 2**13
+LONGEST_UNNAMED = 2**12
 """A stranger's run sets the iterations and the lengths of reading it to at most these."""
 
 
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def reading_length(self) -> int:
-        """The training length, at most 8,192 tokens: how long sequences are where no length is named."""
+        """The training length, at most 4,096 tokens: how long sequences are where no length is named."""
         return min(self.config.length, LONGEST_UNNAMED)
 
     @classmethod

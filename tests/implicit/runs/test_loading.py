@@ -122,7 +122,7 @@ def test_a_run_decides_neither_how_long_it_is_iterated_nor_how_long_the_sequence
     with pytest.warns(UserWarning, match="^max_iterations of run run is 1000000; 10000 per token are made"):
         run = load_run(tmp_path / "run")
     assert run.model.implicit is not None
-    assert (run.model.implicit.stopping.max_iterations, run.reading_length) == (10**4, 2**13)
+    assert (run.model.implicit.stopping.max_iterations, run.reading_length) == (10**4, 2**12)
     assert run.config == config
 
 
