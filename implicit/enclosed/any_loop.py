@@ -22,7 +22,6 @@ from implicit.cells.contract import close, evaluation_mode
 from implicit.cells.interface import has_hooks, is_ours
 from implicit.cells.plain import like
 from implicit.enclosed.mamba2 import EnclosedMamba2, enclosable
-from implicit.models.explicit import ExplicitModel
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.stack import CellStack
@@ -127,8 +126,8 @@ class EnclosedAnyLoop:
     def __init__(self, model: SequenceModel) -> None:
         if not isinstance(model, ImplicitModel | StepModel | TorchRNN):
             raise InputError(
-                f"the model is {model.name}, whose step is not one of its state; give an implicit model, an "
-                "elman, gru or lstm, or a StepModel"
+                f"the model is {model.name}, of whose steps nothing can be proved; give an implicit model, "
+                "an elman, gru or lstm, or a StepModel"
             )
         layers = getattr(model.config, "layers", 1)
         if layers != 1:
@@ -193,9 +192,7 @@ def is_mamba2(model: SequenceModel) -> bool:
         stack = enclosable(model)
     except InputError:
         return False
-    plain = {ImplicitModel.transitions, ExplicitModel.transitions}
-    own = type(stack).transitions in plain and type(stack).advance is CellStack.advance
-    return own and all(type(cell) is Mamba2Cell for cell in stack.cells)
+    return is_ours(stack) and all(type(cell) is Mamba2Cell for cell in stack.cells)
 
 
 def form_of(model: SequenceModel, tokens: Tensor) -> Form:

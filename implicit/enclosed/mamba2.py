@@ -11,6 +11,7 @@ the cell, with the names of `implicit.cells.mamba2`:
 The second form of y keeps h' itself, by far the largest object, from being formed with all its derivatives.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -139,7 +140,9 @@ def enclosable(model: SequenceModel) -> CellStack:
             "give an implicit-mamba2 or a mamba2"
         )
     norms = [norm for norm in (model.embedding_norm, model.latent_norm) if norm is not None]
-    plain = is_plain(model.mixers, model.mixer_norms, *norms) and type(model.embedding) is nn.Embedding
+    without_bias = [layer for layer in model.injections if getattr(layer, "bias", None) is None]
+    plain = is_plain(model.mixers, model.mixer_norms, *norms, *without_bias)
+    plain &= type(model.embedding) is nn.Embedding
     if not plain or any(map(has_hooks, model.modules())):
         raise InputError(
             f"model is {model.name} with adapters, hooks or other modules in place of its own, which have no "
@@ -153,6 +156,10 @@ def enclosable(model: SequenceModel) -> CellStack:
             "injection per layer and no bias"
         )
     return model
+
+
+POINTS = 8
+"""Positions at which a form is compared with its model."""
 
 
 class EnclosedMamba2:
@@ -180,6 +187,37 @@ class EnclosedMamba2:
             self._last_norm = (exact(stack.latent_norm.weight), stack.latent_norm.epsilon)
         else:
             self._embedded = embedded.value
+        self._compare(model, tokens)
+
+    @torch.no_grad()
+    def _compare(self, model: SequenceModel, tokens: Tensor) -> None:
+        """Refuse a model that computes otherwise than its weights say: something was exchanged in it.
+
+        At drawn points, of the first positions; of each layer's h' one entry is compared.
+        """
+        double, drawn = copy.deepcopy(model).double().eval(), np.random.default_rng(0)
+        shapes = {name: (len(tokens), *part.shape[1:]) for name, part in double.init_state(1).items()}
+        state = {name: drawn.standard_normal(shape) for name, shape in shapes.items()}
+        latents = drawn.standard_normal((len(tokens), self.latent_size))
+        balls = {name: Ball.exact(part) for name, part in state.items()}
+        image, updates = self.advance(Dual.constant(Ball.exact(latents), 0), balls, {})
+        transitions = double.transitions(tokens[:POINTS])
+        for index in range(len(tokens[:POINTS])):
+            transition = transitions[index]
+            z, s = torch.from_numpy(latents[index]), {n: torch.from_numpy(state[n][index]) for n in state}
+            after = transition.state_update(z, s)
+            pairs = [(transition.self_map(z, s), image)] if self.latent_size else []
+            for block, update in zip(self.blocks, updates, strict=True):
+                entry = index % s[block].numel()
+                decay, drive = update.entries(np.full(len(tokens), entry))
+                before = Ball.exact(float(s[block].flatten()[entry]))
+                pairs.append((after[block].flatten()[entry : entry + 1], decay.scaled(before) + drive))
+            for found, expected in pairs:
+                if not np.allclose(found, expected.value.midpoint[index], rtol=1e-6, atol=1e-6):
+                    raise InputError(
+                        f"model is {model.name}, and computes otherwise than its weights say; undo what was "
+                        "exchanged in it, or make a class of the changed cell by implicit.implicit_model"
+                    )
 
     def advance(
         self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]

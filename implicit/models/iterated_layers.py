@@ -158,7 +158,7 @@ class IteratedLayers(Layers):
         start = self._start(recurrence, None, None)
         if self._fused_backend("auto", recurrence, self.solver, Implicit(), start) != "numba":
             return recurrence
-        adjoint = fused_adjoint(self._fused_self_map, self.parameters(), recurrence)
+        adjoint = fused_adjoint(self._fused_self_map, self._form, self.parameters(), recurrence)
         return replace(recurrence, adjoint=adjoint)
 
     def without_kernels(self) -> Self:
@@ -279,6 +279,12 @@ class IteratedLayers(Layers):
 
     def _fused_self_map(self) -> SelfMap:
         return self_map_of(self.cells, self.norms, self.latent_norm, residual=self.residual)
+
+    def _form(self) -> tuple[object, ...]:
+        """What the fused self-map is beside weights; modules are compared as objects."""
+        cells = [cell for cell in self.cells if isinstance(cell, Mamba2Cell)]
+        norms = [*self.norms, self.latent_norm, *(cell.norm for cell in cells)]
+        return self.residual, *cells, *norms, *(norm.epsilon for norm in norms)
 
 
 def _weights_of(module: nn.Module) -> Callable[[], AbstractContextManager[None]]:

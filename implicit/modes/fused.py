@@ -112,21 +112,24 @@ def solve_sequentially_fused(
 
 
 def fused_adjoint(
-    self_map: Callable[[], SelfMap], weights: Iterable[Tensor], recurrence: Recurrence
+    self_map: Callable[[], SelfMap],
+    form: Callable[[], tuple[object, ...]],
+    weights: Iterable[Tensor],
+    recurrence: Recurrence,
 ) -> Callable[[Tensor, Tensor], AdjointSolution | None]:
     """Return how the kernel for CPUs solves the adjoint system of all tokens in one call, or None of it.
 
-    It returns None where what it reads was written into. A sequence that the kernel does not solve to
-    rounding, as where I − ∂zΦ is nearly singular, is solved by the factors of every token; then no residual
-    is returned. Φ is gathered from the weights only when it is called: many gradients never ask, and it may
-    copy them.
+    It returns None where what it reads was written into, or where the ``form`` of Φ, beside weights, is
+    another than now. A sequence that the kernel does not solve to rounding, as where I − ∂zΦ is nearly
+    singular, is solved by the factors of every token; then no residual is returned. Φ is gathered from the
+    weights only when it is called: many gradients never ask, and it may copy them.
     """
     read = [*weights, *recurrence.inputs, *recurrence.state.values()]
-    versions = [tensor._version for tensor in read]
+    versions, made = [tensor._version for tensor in read], form()
 
     @torch.no_grad()
     def solve(latent: Tensor, gradient: Tensor) -> AdjointSolution | None:
-        if versions != [tensor._version for tensor in read]:
+        if versions != [tensor._version for tensor in read] or made != form():
             return None
         from implicit.ops.sequential_solve.numba_kernels.launch import TOLERANCES, walk_back
 

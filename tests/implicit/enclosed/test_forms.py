@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
@@ -22,6 +22,7 @@ from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config, build_model
 from implicit.models.stack import CellStack
 from implicit.models.torch_rnn import LSTM, LSTMConfig
+from implicit.runs.loading import load_run
 from tests.small_models import CONSTANT_STATE, small_sizes
 from theory import State, latent_jacobian, layer_jacobians
 from theory.rigorous.balls import Ball, Dual
@@ -263,3 +264,15 @@ def test_models_without_a_form_are_refused() -> None:
     model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
     with pytest.raises(InputError, match="model is lstm"):
         EnclosedMamba2(model, torch.tensor([0]))
+
+
+def test_what_is_exchanged_in_a_model_is_in_its_form_or_refused() -> None:
+    model: Any = load_run("parity-small").model
+    assert is_mamba2(model)
+    halved = type("Halved", (type(model),), {"_inject": lambda *_: []})(model.config)
+    assert not is_mamba2(halved)
+    model.embedding.max_norm = 0.5
+    with pytest.raises(InputError, match="computes otherwise than its weights say"):
+        EnclosedMamba2(model, torch.tensor([0, 1]))
+    model.injections[0] = type("Scaled", (nn.Linear,), {})(8, model.cells[0].injection_size, bias=False)
+    assert not is_mamba2(model)

@@ -137,6 +137,19 @@ def test_gradients_are_those_of_the_hooks_and_attributes_of_the_forward_pass(kin
     assert_agree(gradients[1], gradients[0])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_modules_of_the_forward_pass(kind: str) -> None:
+    layer, x = LAYERS[kind](), features()
+    weights, gradients = list(layer.parameters()), []
+    for changes in (False, True):
+        loss = layer(x)[0].square().cumsum(1).sum()
+        if changes:
+            layer.residual = not layer.residual
+            layer.mixers[0] = LAYERS[kind]().mixers[0]
+        gradients.append(torch.autograd.grad(loss, weights))
+    assert_agree(gradients[1], gradients[0])
+
+
 class Network(nn.Module):
     """Layers of PyTorch before and behind ours, which is one branch of a residual network."""
 

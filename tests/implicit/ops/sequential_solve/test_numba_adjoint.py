@@ -31,7 +31,7 @@ def both(
     model.sequential_backend = "auto"
     with torch.no_grad():
         recurrence = model._recurrence(*model.begin(tokens, state, lengths))
-        found = fused_adjoint(model._fused_self_map, (), recurrence)(latents, g)
+        found = fused_adjoint(model._fused_self_map, model._form, (), recurrence)(latents, g)
         return found, solve_adjoint(recurrence, latents, g)
 
 
