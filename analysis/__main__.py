@@ -52,7 +52,7 @@ def _command(argv: Sequence[str] | None) -> int | None:
         if given[0] not in names and given[1:2] and given[1] in names:
             raise InputError(f"question is {given[0]!r}; give the question first, {given[1]} {given[0]}")
         if given[0] not in names:
-            raise unknown_name("question", given[0], names)
+            raise unknown_name("question", given[0], set(names) - {*OLD_NAMES})
         code: int = import_module(f"analysis.{given[0]}").main(given[1:])
         return code
     CommandParser("python -m analysis", "List the questions that can be asked of trained models.").parse_args(

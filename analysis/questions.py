@@ -36,7 +36,7 @@ def question_named(name: str) -> Analysis[Any, Any]:
     """
     by_name = {analysis.name: analysis for analysis in QUESTIONS}
     if name not in by_name:
-        raise unknown_name("question", name, by_name)
+        raise unknown_name("question", name, by_name.keys() - {*OLD_NAMES})
     return by_name[name]
 
 

@@ -99,6 +99,30 @@ def check_number(field: str, value: object, *, finite: bool = False) -> float:
     raise InputError(f"{field} is {shown(value)}; give a {'finite ' if finite else ''}number")
 
 
+def by_known_names(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Refuse a keyword that a function, or the constructor of a class, does not know, and name those it does.
+
+    Example:
+        >>> by_known_names(check_integer)("steps", 4, at_least=5)
+        Traceback (most recent call last):
+        automata.errors.InputError: argument of check_integer 'at_least' is unknown; did you mean 'least'? ...
+    """
+    if isinstance(function, type):
+        function.__init__ = by_known_names(function.__init__)  # type: ignore[misc]
+        return function
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @wraps(function)
+    def with_known(*values: Given.args, **named: Given.kwargs) -> Result:
+        for name in named:
+            if name not in known:
+                called = function.__qualname__.removesuffix(".__init__")
+                raise unknown_name(f"argument of {called}", name, known)
+        return function(*values, **named)
+
+    return with_known
+
+
 def checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Refuse arguments of a kind that their annotations do not name, before the function begins.
 
@@ -116,7 +140,7 @@ def checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
         try:
             bound = signature.bind(*values, **named)
         except TypeError:
-            return function(*values, **named)  # an unknown or missing argument: Python's own words
+            return function(*values, **named)  # an unknown or missing argument
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
             if parameter.kind is parameter.VAR_POSITIONAL:

@@ -228,6 +228,8 @@ MODELS = [
     ("Solve(np.zeros(2))", "mode | known: auto"),
     ("FactoredImplicit('tight')", "rtol is 'tight' | number"),
     ("Solve('serial')", "'serial' | 'sequential'"),
+    ("Solve(rtol=0.001)", "argument of Solve 'rtol' | stopping"),
+    ("ImplicitLayer([], damping=0.5)", "argument of ImplicitLayer 'damping' | solve"),
     ("Solve(stopping=0.001)", "stopping is 0.001 | Stopping("),
     ("Solve(solver='anderson')", "'anderson' | DampedPicard"),
     ("Solve(gradient=Phantom)", "the class Phantom | Phantom(4)"),

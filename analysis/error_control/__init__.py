@@ -52,7 +52,7 @@ CORRECTED, KEPT, GROWING = 0.1, 0.9, 1.1
 ROUNDING = 1e-9  # gains below this are rounding and the tolerance of the fixed points
 NOT_A_BOUND = (
     "Measured, not a bound: other words may do worse. What is proved of a model for words of every length "
-    "stands in its certificate (analysis.all_lengths)."
+    "stands in its certificate (analysis.certify --claim lengths)."
 )
 
 
@@ -130,7 +130,7 @@ class ErrorControlAnalysis(Answer):
         )
         left = f"less than {ROUNDING:g}" if self.left < ROUNDING else f"{self.left:.2g}"
         becomes = (
-            f"unknown: of {count} pairs none is of two states after {settings.follow} tokens"
+            f"not measured: the words of all {count} pairs lead to one state within {settings.follow} tokens"
             if np.isnan(self.left)
             else f"{self.verdict}: {left} of it is left after {settings.follow} tokens (median "
             f"of {count} pairs; an affine layer leaves 1)"

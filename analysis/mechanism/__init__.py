@@ -130,7 +130,11 @@ class RunMechanism:
         codes, dynamics = self.held, self.dynamics
         swaps = ", ".join(
             f"{kind} takes {percent(swap.first, 0)} of the answers with it at the first token after, "
-            f"{percent(swap.last, 0)} at the last"
+            + (
+                "and later tokens lead all states to one"
+                if np.isnan(swap.last)
+                else f"{percent(swap.last, 0)} at the last"
+            )
             for kind, swap in self.swaps.items()
         )
         return (

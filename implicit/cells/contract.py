@@ -25,11 +25,12 @@ _LENGTH, _CUT = 9, 5
 """Tokens of the sequences, and those behind which ``forward`` begins anew; a wrong form may have a period."""
 
 
-def check_cell(cell: Cell, d_model: int) -> None:
+def check_cell(cell: Cell, d_model: int, *, iterated: bool = True) -> None:
     """Refuse a user's cell that trains silently and wrongly, or that fails in the midst of a model.
 
-    The initial cell reads nine tokens of two sequences. Nothing is drawn from torch's generator. Where CUDA
-    is found, a cell on the CPU is not evaluated: its kernels may run on the other device only.
+    The initial cell reads nine tokens of two sequences; ``iterated``: whether fixed points will be sought.
+    Nothing is drawn from torch's generator. Where CUDA is found, a cell on the CPU is not evaluated: its
+    kernels may run on the other device only.
     """
     if is_checked(cell):
         for part in cell.modules():
@@ -41,7 +42,7 @@ def check_cell(cell: Cell, d_model: int) -> None:
         with evaluating(cell):
             evaluation = _Evaluation(cell, d_model)
             evaluation.check()
-        evaluation.check_training()
+        evaluation.check_training(iterated=iterated)
 
 
 def is_checked(module: nn.Module) -> bool:
@@ -224,22 +225,35 @@ class _Evaluation:
             self._check_affine(states)
 
     @torch.no_grad()
-    def check_training(self) -> None:
-        """Compare a row in a batch and alone in the cell's own mode, where it may keep averages."""
+    def check_training(self, *, iterated: bool) -> None:
+        """Compare a row in a batch and alone in the cell's own mode, where it may keep averages.
+
+        Fixed points are those of ``step`` and their gradient is that of ``forward``, so both draw random
+        numbers or neither does.
+        """
         buffers = {name: buffer.clone() for name, buffer in self.cell.named_buffers()}
 
-        def row(batch: int) -> Tensor:
-            read = self.inputs[:batch, 0], {name: part[:batch] for name, part in self.state.items()}
+        def outputs(method: str, batch: int = BATCH) -> Tensor:
+            inputs, injection = self.inputs[:batch], self.injection[:batch]
+            if method == "step":
+                inputs, injection = inputs[:, 0], injection[:, 0]
+            state = {name: part[:batch] for name, part in self.state.items()}
             try:
-                return tried(self.cell, "step", *read, self.injection[:batch, 0])[0][:1]
+                return tried(self.cell, method, inputs, state, injection)[0][:1]
             finally:
                 for name, buffer in self.cell.named_buffers():
                     buffer.copy_(buffers[name])
 
-        if buffers:
-            with torch.random.fork_rng([]):
-                beside, again, alone = row(BATCH), row(BATCH), row(1)
-            if close(self.cell, beside, again) and not close(self.cell, beside, alone):
+        with torch.random.fork_rng([]):
+            once, again, alone = outputs("step"), outputs("step"), outputs("step", 1)
+            draws = iterated and not close(self.cell, outputs("forward"), outputs("forward"))
+        if close(self.cell, once, again):
+            if draws:
+                raise InputError(
+                    f"forward of {self.name} draws random numbers in training and step does not; draw in "
+                    "neither, and put dropout before or behind the layer"
+                )
+            if not close(self.cell, once, alone):
                 raise InputError(
                     f"step of {self.name} gives a sequence other outputs in a batch than alone, in training; "
                     "let each row depend on that row only"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
+from automata.checks import check_integer
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from theory.transition import State
@@ -34,8 +35,7 @@ class CellSizes(CheckedConfig):
 def check_at_least_one(**sizes: int) -> None:
     """Refuse sizes below 1, naming the first."""
     for name, size in sizes.items():
-        if size < 1:
-            raise InputError(f"{name} is {size}; give at least 1")
+        check_integer(name, size, 1)
 
 
 class Cell(nn.Module, ABC):

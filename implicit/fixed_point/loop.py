@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from automata.checks import check_integer, check_number
+from automata.checks import by_known_names, check_integer, check_number
 from automata.errors import InputError, warn_caller
 from implicit.fixed_point.problem import (
     Dependence,
@@ -31,6 +31,7 @@ STALLED, FALLEN = 50, 0.98
 At that rate a factor of ten takes 50 ln 10 / −ln 0.98 = 5,700 evaluations."""
 
 
+@by_known_names
 @dataclass(frozen=True)
 class Stopping:
     """When a token's iteration ends: ‖Φ(z) − z‖ ≤ atol + rtol · ‖z‖, or after max_iterations.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from automata.checks import check_type, shown
+from automata.checks import by_known_names, check_type, shown
 from automata.errors import InputError, warn_caller
 from implicit.fixed_point import (
     DampedPicard,
@@ -42,6 +42,7 @@ class TreeSolution(Solution):
         return f"{int((self.status == worst).sum())} of {len(self.status)}: {worst.sentence}"
 
 
+@by_known_names
 def fixed_point(
     function: Callable[[Any], Any],
     start: Any,

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from automata.checks import check_integer, check_type
 from automata.errors import InputError, warn_caller
+from implicit.cells.contract import check_derived, check_reading, evaluating, is_checked, words_of
 from implicit.cells.interface import check_methods
 from implicit.checked_config import CheckedConfig, validated
 from implicit.fixed_point import DampedPicard, FixedPointProblem, NotConvergedWarning, Stopping
@@ -128,7 +129,11 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
         self.config = config
 
     def check_made(self) -> None:
-        """Refuse what a constructor made wrongly; called behind it, and here nothing is checked."""
+        """Refuse a user's class that reads a sequence otherwise than step by step; called when it is made."""
+        if is_checked(self) and self.implicit is None:
+            with evaluating(self), torch.random.fork_rng([]):
+                check_reading(self, words_of(self, 0))
+                check_derived(self)
 
     @property
     def implicit(self) -> "FixedPointModel | None":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from automata.checks import check_integer, check_type, shown
+from automata.checks import by_known_names, check_integer, check_type, shown
 from automata.errors import InputError
 from implicit.cells import Cell, RMSNorm
 from implicit.cells.contract import check_cell
@@ -69,7 +69,7 @@ class FeatureLayer(Layers):
                 raise InputError(
                     f"d_model is {d_model}, but {type(cell).__name__} reads {read}; give one width"
                 )
-            check_cell(cell, d_model)
+            check_cell(cell, d_model, iterated=isinstance(self, IteratedLayers))
         self.d_model, self.state_grows = d_model, any(cell.state_grows for cell in several)
         self.mixers = nn.ModuleList(several)
         self.mixer_norms = nn.ModuleList(RMSNorm(d_model) for _ in several)
@@ -147,6 +147,7 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
         1.0
     """
 
+    @by_known_names
     def __init__(
         self,
         cells: Cell | Iterable[Cell],
@@ -218,6 +219,7 @@ class ExplicitLayer(FeatureLayer):
         (torch.Size([2, 7, 8]), True)
     """
 
+    @by_known_names
     def __init__(
         self, cells: Cell | Iterable[Cell], d_model: int | None = None, *, mlp_size: int = 0
     ) -> None:

@@ -169,7 +169,9 @@ MODELS: dict[str, type[SequenceModel]] = {
     )
 }
 """A row for each model; what is said of it stands on the class."""
-A_MODEL = "SequenceModel; implicit.explicit_model(name, cell, description) makes such a class of a cell"
+A_MODEL = (
+    "SequenceModel; implicit.explicit_model or implicit_model(name, cell, description) makes one of a cell"
+)
 """The remedy where something else is given than a model."""
 
 
@@ -196,7 +198,7 @@ def model_class(name: str) -> type[SequenceModel]:
     if name not in MODELS:
         if "." in name:
             raise InputError(f"model {name!r} is unknown; did you mean {':'.join(name.rsplit('.', 1))!r}?")
-        raise unknown_name("model", name, MODELS)
+        raise unknown_name("model", name, (*MODELS, "module:name of yours"))
     return MODELS[name]
 
 
@@ -205,7 +207,7 @@ def _imported(name: str) -> type[SequenceModel]:
     module, _, attribute = name.partition(":")
     find_own_code()
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        imported = importlib.import_module(module)
     except InputError as error:
         raise InputError(f"model is {name!r}, whose module is refused: {error}") from None
     except (Exception, SystemExit) as error:
@@ -214,9 +216,16 @@ def _imported(name: str) -> type[SequenceModel]:
             f"model is {name!r}, which cannot be imported ({reason}); "
             "give module:name, and install the module or put its folder on PYTHONPATH"
         ) from None
-    if not (isinstance(found, type) and issubclass(found, SequenceModel)):
-        raise InputError(f"model is {name!r}; give a subclass of {A_MODEL}")
-    return found
+    models = {
+        key: value
+        for key, value in vars(imported).items()
+        if isinstance(value, type) and issubclass(value, SequenceModel)
+    }
+    if attribute in models:
+        return models[attribute]
+    if models and not hasattr(imported, attribute):
+        raise unknown_name(f"model of {module}", attribute, models)
+    raise InputError(f"model is {name!r}; give a subclass of {A_MODEL}")
 
 
 def size_names(name: str) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ class CellStack(Layers, SequenceModel):
     def _make_cells(self) -> nn.ModuleList:
         sizes = {name: getattr(self.config, name) for name in self.cell_class.sizes_class.model_fields}
         cells = [self.cell_class(self.config.d_model, **sizes) for _ in range(self.config.layers)]
-        check_cell(cells[0], self.config.d_model)
+        check_cell(cells[0], self.config.d_model, iterated=self.implicit is not None)
         return nn.ModuleList(cells)
 
 

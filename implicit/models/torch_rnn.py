@@ -24,14 +24,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from automata.checks import check_integer
 from automata.errors import InputError
-from implicit.cells.contract import (
-    check_derived,
-    check_reading,
-    evaluating,
-    evaluation_mode,
-    is_checked,
-    words_of,
-)
+from implicit.cells.contract import evaluation_mode
 from implicit.cells.interface import has_hooks
 from implicit.cells.plain import like
 from implicit.models.interface import MOST_LAYERS, ModelConfig, ModelOutput, SequenceModel
@@ -68,13 +61,6 @@ class TorchRNN(SequenceModel):
         network = self.network_class(config.d_model, config.d_model, config.layers, batch_first=True)
         self.add_module(self.network_class.__name__.lower(), network)
         self.head = nn.Linear(config.d_model, config.output_size)
-
-    def check_made(self) -> None:
-        """Refuse a user's subclass that reads a sequence otherwise than step by step."""
-        if is_checked(self):
-            with evaluating(self), torch.random.fork_rng([]):
-                check_reading(self, words_of(self, 0))
-                check_derived(self)
 
     @property
     def network(self) -> nn.RNNBase:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor
 
-from automata.checks import check_type, shown
+from automata.checks import by_known_names, check_type, shown
 from automata.errors import InputError, unknown_name
 from implicit.fixed_point import Solution, Solver, Stopping
 from implicit.gradients import GradientRule, Unrolled
@@ -19,6 +19,7 @@ Mode: TypeAlias = Literal["auto", "simultaneous", "sequential", "windowed"]
 MODES: tuple[Mode, ...] = ("auto", "simultaneous", "sequential", "windowed")
 
 
+@by_known_names
 @dataclass(frozen=True, eq=False)
 class Solve:
     """The options of the search for fixed points; explicit models ignore them.

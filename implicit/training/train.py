@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from automata.checks import check_type, shown
+from automata.checks import by_known_names, check_type, shown
 from automata.errors import InputError
 from automata.tasks.specification import TaskSource
 from implicit.config.references import AnyModel
@@ -98,6 +98,7 @@ class ShortCurriculumWarning(UserWarning):
     """The curriculum ends before the sequences have the training length."""
 
 
+@by_known_names
 def train(
     config: TrainConfig,
     out: str | PathLike[str],

@@ -595,8 +595,9 @@ EXPLICIT = replace(
     LENGTHS,
     needs=Need(
         lambda model: isinstance(model, StepModel | TorchRNN),
-        "whose step is not one of its state",
-        "give the run of an implicit model, of an elman, gru or lstm, or of a StepModel",
+        "of whose steps nothing can be proved",
+        "give the run of an implicit model, of an elman, gru or lstm, or of a StepModel, as which a module "
+        "of implicit.wrap can be written",
     ),
     prove=prove_explicit,
 )

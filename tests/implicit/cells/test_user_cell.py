@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from automata.errors import InputError
 from implicit import ExplicitLayer, ImplicitLayer
@@ -154,6 +155,15 @@ def shrink(cell: Any) -> None:
             weight.mul_(1e-5)
 
 
+def without_dropout(cell: Any) -> None:
+    cell.dropout = nn.Identity()
+
+
+def dropped(self: Any, *given: Any) -> tuple[Tensor, State]:
+    outputs, state = Right.forward(self, *given)
+    return functional.dropout(outputs, 0.5, self.training), state
+
+
 IN_FLOAT32 = lambda _, batch_size: {"h": torch.zeros(batch_size, 4)}  # noqa: E731
 NO_SCAN = "forward of Wrong is not the scan of its step: "
 WRONG: list[tuple[Any, str]] = [
@@ -229,6 +239,13 @@ def test_a_wrong_cell_is_refused_in_a_sentence(cell: type[Cell], sentence: str) 
             layer(cell(D), D)
         assert str(caught.value).startswith(sentence)
         assert "\n" not in str(caught.value)
+
+
+def test_a_forward_that_alone_draws_is_refused_where_it_is_iterated() -> None:
+    cell = wrong(without_dropout, forward=dropped)
+    ExplicitLayer(cell(D), D)
+    with pytest.raises(InputError, match="forward of Wrong draws random numbers in training and step"):
+        ImplicitLayer(cell(D), D)
 
 
 def test_models_of_a_cell_check_it_too() -> None:
