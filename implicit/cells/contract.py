@@ -7,7 +7,7 @@ cells of this package are held to more by tests/implicit/cells/test_contract.py.
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -177,12 +177,14 @@ def check_derived(model: Any) -> None:
             visited.append(state)
             if hasattr(model, "read"):
                 pairs[f"read at token {t}"] = model.read(state), logits
-            for row, transition in enumerate(model.transitions(token)):
+            for row, transition in enumerate(_transitions_of(model, token)):
                 latent = torch.zeros(0).to(logits)
                 if model.implicit is not None:
                     one = {part: value[row : row + 1] for part, value in before.items()}
                     latent = model.run(token[row : row + 1, None], one).solution.latents[0, 0]
-                after = transition.state_update(latent, {part: value[row] for part, value in before.items()})
+                here = {part: value[row] for part, value in before.items()}
+                with in_one_sentence(f"transitions of {type(model).__name__}", "write them for its state"):
+                    after = transition.state_update(latent, here)
                 for part, value in after.items():
                     pairs[f"transitions at token {t}, row {row}, part {part!r}"] = value, state[part][row]
     for part, value in model.states(tokens).items() if model.implicit is None else ():
@@ -192,6 +194,15 @@ def check_derived(model: Any) -> None:
             raise InputError(
                 f"{what} of {type(model).__name__} is not that of its step; change both, or neither"
             )
+
+
+def _transitions_of(model: Any, token: Tensor) -> Iterable[Any]:
+    """Those of a model at tokens; none where it says that it has none."""
+    try:
+        found: Iterable[Any] = model.transitions(token)
+    except NotImplementedError:
+        return ()
+    return found
 
 
 class _Evaluation:

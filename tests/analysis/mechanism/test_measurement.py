@@ -31,6 +31,7 @@ from implicit import Run, load_run
 from implicit.compiled import compile_run
 from tests.analysis.machine_models import MachineModel
 from theory import State
+from theory.transition import TokenInputs, TransitionBatch
 
 SMALL: dict[str, Any] = {"sequences": 4, "length": 10, "pairs": 12, "follow": 6, "states": 3}
 
@@ -175,6 +176,13 @@ class Halved(Machine):
         second = (5 * two + token + 1) % size
         first = (following["state"].argmax(-1) - second) % size
         return {"one": self.whole(first), "two": self.whole(second)}, logits
+
+    def transitions(self, tokens: Tensor) -> TransitionBatch:
+        def advance(latent: Tensor, state: State, inputs: TokenInputs) -> tuple[Tensor, State]:
+            one = {name: part[None] for name, part in state.items()}
+            return latent, {name: part[0] for name, part in self.step(one, inputs["token"][None])[0].items()}
+
+        return TransitionBatch(advance, {"token": tokens.flatten()}, 0, (("one", "two"),))
 
 
 def test_an_automaton_of_one_state_is_refused() -> None:
