@@ -394,3 +394,17 @@ def test_a_token_waits_for_those_before_it_and_ends_with_one_that_stalls(depende
     status = found.status[0].tolist()
     assert (status if dependence is Dependence.CAUSAL else status[::-1]) == [0] * (tokens - 2) + [1, 1]
     assert found.iterations.max() < 250
+
+
+def test_a_function_that_writes_into_its_argument_is_refused() -> None:
+    halved, solver, start = FixedPointProblem(lambda z: z.mul_(0.5)), DampedPicard(1.0), torch.ones(1, 1, 1)
+    with pytest.raises(InputError, match="changes z in place"):
+        solve(halved, solver, Stopping(), start)
+    with torch.inference_mode():  # counts no writes
+        assert solve(FixedPointProblem(torch.cos), solver, Stopping(), torch.ones(1, 1, 1)).converged.all()
+
+
+def test_autocast_decides_what_a_latent_resolves() -> None:
+    half = torch.zeros(1, dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert Stopping(rtol=1e-4).rtol_for(half.float()) == Stopping(rtol=1e-4).rtol_for(half)
