@@ -45,6 +45,11 @@ class FixedPoint:
         iterations: damped Picard iterations, without the Newton steps.
         polish_distance: how far the accepted Newton steps moved the latent, in the 2-norm.
         status: converged, max-iterations or non-finite.
+
+    Example:
+        >>> fixed_point = FixedPoint(torch.zeros(1), 2e-16, 1e-16, 9, 0.0, Status.CONVERGED)
+        >>> fixed_point.converged, fixed_point.threshold
+        (True, 1e-15)
     """
 
     latent: Tensor

@@ -239,6 +239,13 @@ class GatedDeltaNetCell(DeltaRuleCell):
     """S_t = α_t (I − β_t k_t k_tᵀ) S_{t-1} + β_t k_t v_tᵀ, read with q_t, normalised and gated.
 
     Takes the arguments of `DeltaRuleCell`. Source: Yang et al. 2024, arXiv 2412.06464.
+
+    Example:
+        >>> import torch
+        >>> cell = GatedDeltaNetCell(8, heads=2, key_size=4, value_size=4)
+        >>> outputs, state = cell(torch.ones(3, 5, 8), cell.init_state(3))
+        >>> outputs.shape, state["memory"].shape
+        (torch.Size([3, 5, 8]), torch.Size([3, 2, 4, 4]))
     """
 
     sizes_class = DeltaNetSizes
@@ -249,6 +256,13 @@ class GatedDeltaProductCell(DeltaRuleCell):
     """For each token α, then n times S ← (I − β k kᵀ) S + β k vᵀ, then the reading with q.
 
     Takes the arguments of `DeltaRuleCell`; two steps by default. Source: Siems et al. 2025, arXiv 2502.10297.
+
+    Example:
+        >>> import torch
+        >>> cell = GatedDeltaProductCell(8, heads=2, key_size=4, value_size=4, householder_steps=3)
+        >>> outputs, state = cell(torch.ones(3, 5, 8), cell.init_state(3))
+        >>> outputs.shape, state["memory"].shape
+        (torch.Size([3, 5, 8]), torch.Size([3, 2, 4, 4]))
     """
 
     sizes_class = GatedDeltaProductSizes

@@ -62,6 +62,12 @@ class Mamba3Cell(Cell):
     `Mamba3Sizes` has the arguments beside ``d_model``, the features of input and output. InputError for sizes
     below 1 or that do not divide. Source: Lahoti et al. 2026, "Mamba-3: Improved Sequence Modeling using
     State Space Principles"; ``mamba_ssm.modules.mamba3`` with a single input per head.
+
+    Example:
+        >>> cell = Mamba3Cell(8, d_state=4, head_size=4)
+        >>> outputs, state = cell(torch.ones(3, 5, 8), cell.init_state(3))
+        >>> outputs.shape, state["ssm"].shape
+        (torch.Size([3, 5, 8]), torch.Size([3, 4, 4, 4]))
     """
 
     sizes_class = Mamba3Sizes

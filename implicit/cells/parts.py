@@ -84,6 +84,11 @@ class SwiGLU(nn.Module):
     """W_out (silu(W_gate x) · W_up x), with ``hidden`` features in between (Shazeer 2020, arXiv 2002.05202).
 
     InputError for sizes below 1.
+
+    Example:
+        >>> import torch
+        >>> SwiGLU(8, hidden=16)(torch.ones(2, 5, 8)).shape
+        torch.Size([2, 5, 8])
     """
 
     def __init__(self, d_model: int, hidden: int) -> None:

@@ -49,6 +49,12 @@ class PDSSMCell(Cell):
     has the arguments beside ``d_model``, the features of input and output. InputError for sizes below 1.
 
     Source: Terzić et al. 2025, "Structured Sparse Transition Matrices", arXiv 2509.22284.
+
+    Example:
+        >>> cell = PDSSMCell(8, heads=2, d_state=4)
+        >>> outputs, state = cell(torch.ones(3, 5, 8), cell.init_state(3))
+        >>> outputs.shape, state["ssm"].shape
+        (torch.Size([3, 5, 8]), torch.Size([3, 2, 4, 2]))
     """
 
     sizes_class = PDSSMSizes

@@ -297,6 +297,12 @@ def unroll(
     One more evaluation of Φ, without gradient and not counted, gives the last iterate its residual and its
     status, by the tolerance of ``stopping``; the limit of that is not read. InputError for a Φ that does not
     keep the shape of the latent, or writes into it.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> problem = FixedPointProblem(lambda z: 0.5 * z + 3)
+        >>> unroll(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1), 2).value.item()
+        4.5
     """
     latent, memory = start, solver.start(start)
     everywhere = torch.ones(start.shape[:-1], dtype=torch.bool, device=start.device)

@@ -46,6 +46,12 @@ class FixedPointProblem:
         dependence: which tokens a token's image depends on.
         solve_adjoint: (z, g) ↦ v with its residual, which solves v = g + (∂zΦ)ᵀ v at z; None where the
             problem does not offer that.
+
+    Example:
+        >>> import torch
+        >>> problem = FixedPointProblem(torch.cos)
+        >>> problem.function(torch.zeros(1, 1, 1)).item()
+        1.0
     """
 
     function: Callable[[Tensor], Tensor]

@@ -351,7 +351,12 @@ class ImplicitMamba2LMConfig(FixedPoints, Mamba2Layers):
 
 
 class ImplicitLlamaLMConfig(FixedPoints, LlamaLayers):
-    """Configuration of `ImplicitLlamaForCausalLM`; the defaults are those of 130 million parameters."""
+    """Configuration of `ImplicitLlamaForCausalLM`; the defaults are those of 130 million parameters.
+
+    Example:
+        >>> ImplicitLlamaLMConfig(hidden_size=64, num_attention_heads=4).layer_sizes["head_size"]
+        16
+    """
 
     model_type = "implicit_ssm_llama"
 

@@ -26,6 +26,10 @@ class TextEvaluation:
         tokens: predicted tokens.
         iterations: mean self-iterations per token; None for an explicit model, as is the next.
         share_converged: share of the tokens with a fixed point.
+
+    Example:
+        >>> round(TextEvaluation(math.log(50), tokens=10).perplexity, 6)
+        50.0
     """
 
     nats: float
@@ -122,6 +126,15 @@ def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | No
 
     Tolerance and limit of both are those configured if None. InputError if the model is explicit, or in
     training mode. Source: Schöne et al. 2025, arXiv 2502.07827.
+
+    Example:
+        >>> from implicit.language import ImplicitMamba2ForCausalLM, ImplicitMamba2LMConfig
+        >>> _ = torch.manual_seed(0)
+        >>> sizes = {"hidden_size": 8, "num_hidden_layers": 1, "head_dim": 4, "state_size": 4}
+        >>> config = ImplicitMamba2LMConfig(vocab_size=9, **sizes, unconverged="ignore")
+        >>> model = ImplicitMamba2ForCausalLM(config).eval()
+        >>> 0 <= mode_agreement(model, torch.arange(16)[None] % 9).share <= 1
+        True
     """
     _check_evaluation(model)
     if model.solve is None:

@@ -87,7 +87,12 @@ def language_config(family: str, *, implicit: bool = True, **fields: Any) -> Lan
 
 
 def parameter_count(config: LanguageModelConfig) -> int:
-    """Return the number of parameters, tied ones once, without building the model."""
+    """Return the number of parameters, tied ones once, without building the model.
+
+    Example:
+        >>> parameter_count(published_config("llama", "130m", implicit=False))
+        123566592
+    """
     width, layers, vocabulary = config.hidden_size, config.num_hidden_layers, config.vocab_size
     embeddings = vocabulary * width * (1 if config.tie_word_embeddings else 2)
     injection = (width + 1) * injection_size(config) + width if isinstance(config, FixedPoints) else 0

@@ -34,7 +34,12 @@ from implicit_ssm import find_own_code
 
 
 class Mamba2Config(StackConfig, Mamba2Sizes):
-    """Sizes of a `Mamba2`."""
+    """Sizes of a `Mamba2`.
+
+    Example:
+        >>> Mamba2Config(vocabulary_size=2, output_size=2).d_state
+        16
+    """
 
 
 class Mamba2(ExplicitModel):
@@ -54,7 +59,12 @@ class Mamba2(ExplicitModel):
 
 
 class ImplicitMamba2Config(ImplicitConfig, Mamba2Sizes):
-    """Sizes of an `ImplicitMamba2` and how it finds its fixed point outside of training."""
+    """Sizes of an `ImplicitMamba2` and how it finds its fixed point outside of training.
+
+    Example:
+        >>> ImplicitMamba2Config(vocabulary_size=2, output_size=2, d_model=32).layers
+        1
+    """
 
 
 class ImplicitMamba2(ImplicitModel):
@@ -176,7 +186,12 @@ A_MODEL = (
 
 
 def model_names() -> list[str]:
-    """Return the names of all models, as `build_model` and ``python -m implicit.train --model`` take them."""
+    """Return the names of all models, as `build_model` and ``python -m implicit.train --model`` take them.
+
+    Example:
+        >>> model_names()[:3]
+        ['implicit-mamba2', 'implicit-mamba3', 'implicit-deltanet']
+    """
     return list(MODELS)
 
 

@@ -228,7 +228,13 @@ class LSTM(TorchRNN):
 
 
 class GRU(TorchRNN):
-    """Embedding → `torch.nn.GRU` → head (Cho et al. 2014, arXiv 1406.1078)."""
+    """Embedding → `torch.nn.GRU` → head (Cho et al. 2014, arXiv 1406.1078).
+
+    Example:
+        >>> model = GRU(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model(torch.tensor([[0, 1, 2, 0]])).shape
+        torch.Size([1, 4, 5])
+    """
 
     name: ClassVar[str] = "gru"
     description: ClassVar[str] = "the gated recurrent control with one state per layer"
@@ -246,7 +252,13 @@ class GRU(TorchRNN):
 
 
 class Elman(TorchRNN):
-    """Embedding → `torch.nn.RNN` with tanh → head (Elman 1990, "Finding structure in time")."""
+    """Embedding → `torch.nn.RNN` with tanh → head (Elman 1990, "Finding structure in time").
+
+    Example:
+        >>> model = Elman(TorchRNNConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model(torch.tensor([[0, 1, 2, 0]])).shape
+        torch.Size([1, 4, 5])
+    """
 
     name: ClassVar[str] = "elman"
     description: ClassVar[str] = "the simplest non-linear recurrent control: h' = tanh(W x + U h + b)"
@@ -303,6 +315,11 @@ class SLSTM(StepModel):
 
     Source: Beck et al. 2024, "xLSTM", arXiv 2405.04517, section 2.2; initial values as in their package: no
     recurrent weights, and biases of the forget gate from 3 to 6.
+
+    Example:
+        >>> model = SLSTM(SLSTMConfig(vocabulary_size=3, output_size=5, d_model=8))
+        >>> model(torch.tensor([[0, 1, 2, 0]])).shape
+        torch.Size([1, 4, 5])
     """
 
     name: ClassVar[str] = "slstm"

@@ -55,6 +55,20 @@ def solve_sequentially(
     """Solve token after token, each from its own start with the state that the last one left.
 
     With ``chained`` the gradient goes from solve to solve; otherwise it is that of all tokens together.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Phantom
+        >>> recurrence = Recurrence(
+        ...     [torch.tensor([[[1.0], [0.0]]])], {},
+        ...     sweep=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     advance=lambda z, x, s: ((x[0] + z) / 2, s),
+        ...     states=lambda z, x, s: s,
+        ... )
+        >>> arguments = recurrence, DampedPicard(1.0), Stopping(rtol=0.1), Phantom(), torch.zeros(1, 2, 1)
+        >>> result = solve_sequentially(*arguments)
+        >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
+        ([0.875, 0.0], [[5, 2]])
     """
     if not chained:
         with torch.no_grad():

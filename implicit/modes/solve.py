@@ -230,6 +230,18 @@ def solve_by(
     """Solve by a mode in plain PyTorch; the arguments are those of the modes themselves.
 
     InputError for ``"auto"``, which has to be chosen before.
+
+    Example:
+        >>> import torch
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Phantom
+        >>> x = torch.tensor([[[1.0], [2.0]]])
+        >>> recurrence = Recurrence(
+        ...     [x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s
+        ... )
+        >>> arguments = recurrence, DampedPicard(1.0), Stopping(), Phantom(), torch.zeros(1, 2, 1)
+        >>> solve_by("sequential", *arguments).solution.value.flatten().tolist()
+        [1.0, 2.0]
     """
     if mode == "auto":
         raise InputError("mode is 'auto'; choose one with chosen_mode first")

@@ -196,6 +196,18 @@ def solve_windowed(
     sequential mode gives it, and the tokens after it do not count as converged. Solvers that keep a memory of
     past iterates, and `Unrolled`, are refused. The state after the last token takes one more evaluation with
     a gradient; without ``state_after`` that of the result is empty.
+
+    Example:
+        >>> from implicit.fixed_point import DampedPicard
+        >>> from implicit.gradients import Phantom
+        >>> x = torch.tensor([[[1.0], [2.0]]])
+        >>> recurrence = Recurrence(
+        ...     [x], {}, lambda z, x, s: (x[0], s), lambda z, x, s: (x[0], s), lambda z, x, s: s
+        ... )
+        >>> arguments = DampedPicard(1.0), Stopping(), Phantom(), torch.zeros(1, 2, 1), Windowed(sweeps=2)
+        >>> result = solve_windowed(recurrence, *arguments)  # sweeps, verification, states
+        >>> result.solution.value.flatten().tolist(), result.evaluations.tolist()
+        ([1.0, 2.0], [[7, 8]])
     """
     if solver.start(start) is not None:
         raise InputError(

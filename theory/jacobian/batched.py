@@ -34,6 +34,16 @@ class BatchedJacobian:
         left: L, shape ``[T, n, d]``.
         right: R, shape ``[T, d, n]``.
         diagonality_errors: of D at each position, see `FactoredJacobian`; shape ``[T]``.
+
+    Example:
+        >>> left, right = torch.ones(2, 2, 1), torch.tensor([[[0.0, 1.0]], [[0.0, 0.0]]])
+        >>> J = BatchedJacobian(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), left, right, torch.zeros(2))
+        >>> len(J), J.size, J[0].dense()
+        (2, 2, tensor([[3., 1.],
+                [0., 5.]]))
+        >>> J.matvec(torch.ones(2))
+        tensor([[4., 5.],
+                [3., 4.]])
     """
 
     direct: Tensor
