@@ -94,6 +94,8 @@ def _sentence(
     message = f"it {message}" if message != fault["msg"] else message[0].lower() + message[1:]
     if fault["type"] == "int_parsing":
         message = "give a whole number in digits, such as 1000"
+    elif fault["type"] in ("tuple_type", "list_type"):
+        message = "give a list, such as [64]"
     return InputError(f"{location} is {_shown(fault['input'])}; {message}")
 
 
