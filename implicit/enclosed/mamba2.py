@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from automata.errors import InputError
-from implicit.cells import Mamba2Cell
+from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.interface import has_hooks
 from implicit.cells.plain import is_plain
 from implicit.models.interface import SequenceModel
@@ -143,6 +143,7 @@ def enclosable(model: SequenceModel) -> CellStack:
     without_bias = [layer for layer in model.injections if getattr(layer, "bias", None) is None]
     plain = is_plain(model.mixers, model.mixer_norms, *norms, *without_bias)
     plain &= type(model.embedding) is nn.Embedding
+    plain &= all(type(norm) is RMSNorm for norm in (*model.mixer_norms, *norms))
     if not plain or any(map(has_hooks, model.modules())):
         raise InputError(
             f"model is {model.name} with adapters, hooks or other modules in place of its own, which have no "

@@ -143,7 +143,8 @@ class IteratedLayers(Layers):
         A backward pass may come when the module has other weights: what it evaluates is fixed here.
         """
         plain = is_plain(self.mixers, self.mixer_norms, self.mlps, self.latent_norm)
-        known = plain and all(has_derivative(type(cell)) for cell in self.cells)
+        norms_known = all(type(norm) is RMSNorm for norm in (*self.mixer_norms, self.latent_norm))
+        known = plain and norms_known and all(has_derivative(type(cell)) for cell in self.cells)
         recurrence = Recurrence(
             injections if mask is None else [*injections, mask],
             state,

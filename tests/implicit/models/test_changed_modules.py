@@ -221,7 +221,10 @@ def test_what_ball_arithmetic_has_no_form_of_is_refused() -> None:
     hooked, lengthened = copy.deepcopy(model), copy.deepcopy(model)
     change_norm(lengthened)
     hooked.get_submodule("embedding").register_forward_hook(lambda _, __, found: 2 * found)
-    for changed in (adapted(model)[0], hooked, lengthened):
+    mapped: Any = copy.deepcopy(model)
+    mapped.latent_norm = nn.Linear(mapped.latent_size, mapped.latent_size, bias=False)
+    mapped(torch.zeros(1, 3, dtype=torch.int64)).sum().backward()
+    for changed in (adapted(model)[0], hooked, lengthened, mapped):
         with pytest.raises(InputError, match="adapters"):
             enclosable(changed)
 
