@@ -172,6 +172,7 @@ COMMON: dict[str, Any] = {"steps": 500, "learning_rate": 1.0, "final_steps": 30}
 def test_learning_rate_falls_in_the_final_phase_only() -> None:
     config = small_config(**COMMON, warmup_steps=10, growth_accuracy=0.9)
     assert [config.learning_rate_at(step, Growth(length=4)) for step in (5, 10, 300)] == [0.5, 1.0, 1.0]
+    assert config.learning_rate_at(5) == 0.5
     growth = Growth(final_from=101)
     rates = [config.learning_rate_at(step, growth) for step in (100, 115, 130)]
     assert rates == pytest.approx([1.0, 0.55, 0.1])

@@ -118,6 +118,11 @@ def test_a_step_of_own_parts_is_that_by_hand(plain_config: TrainConfig, tmp_path
         torch.testing.assert_close(weights.detach(), expected, rtol=1e-6, atol=1e-7)
 
 
+def test_a_loss_without_a_gradient_is_refused(plain_config: TrainConfig, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^loss returns .*; return a real tensor without axes"):
+        train(plain_config, tmp_path / "run", progress=False, loss=lambda *_: torch.zeros(()))
+
+
 def test_an_interrupted_run_with_own_parts_goes_on_and_asks_for_the_same(
     plain_config: TrainConfig, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def test_going_on_is_reading_the_whole_sequence(model: ImplicitModel) -> None:
         whole = solved(model, tokens, stopping=tight)
         first = solved(model, tokens[:, :10], stopping=tight)
         passed = PassedState.of(first.state, labels[:, 9], first.solution)
+        passed = PassedState.from_tensors(passed.tensors())  # as a checkpoint does
         state, start = passed.go_on(model.init_state(4), torch.zeros(4, dtype=torch.long), 1.0, ALL)
         second = solved(model, tokens[:, 10:], state=state, stopping=tight)
     torch.testing.assert_close(second.logits, whole.logits[:, 10:], rtol=1e-8, atol=1e-8)
