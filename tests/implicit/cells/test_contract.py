@@ -148,12 +148,16 @@ def test_gradients_of_both_forms_are_equal(cell: Cell) -> None:
         close(result, reference)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
+)
 def test_first_and_second_derivatives_by_finite_differences(cell: Cell) -> None:
     inputs, injection, state = material(cell, 3, batch=1)
     state = {name: part.detach() for name, part in state.items()}
     leaves = inputs.requires_grad_(), injection.requires_grad_()
     # In random directions, as entry by entry the sequence is compared with its steps above.
-    assert torch.autograd.gradcheck(lambda u, v: cell(u, state, v)[0], leaves, fast_mode=True)
+    both_modes = {"fast_mode": True, "check_forward_ad": True}
+    assert torch.autograd.gradcheck(lambda u, v: cell(u, state, v)[0], leaves, **both_modes)
     assert torch.autograd.gradcheck(lambda u, v: cell.step(u[:, 0], state, v[:, 0])[0], leaves)
     assert torch.autograd.gradgradcheck(lambda u: cell(u, state, injection)[0], inputs, fast_mode=True)
 
@@ -167,21 +171,6 @@ def test_the_outputs_do_not_depend_on_whether_gradients_are_on(cell: Cell) -> No
         with torch.enable_grad():
             expected, _ = cell(inputs, state, injection, real)
         close(outputs, expected.detach())
-
-
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
-)
-def test_forward_mode_agrees_with_reverse_mode(cell: Cell) -> None:
-    inputs, injection, state = material(cell, 5)
-    along, weights = random_tensor(BATCH, 5, D_MODEL, seed=5), random_tensor(BATCH, 5, D_MODEL, seed=6)
-
-    def run(inputs: Tensor) -> Tensor:
-        return cell(inputs, state, injection)[0]
-
-    tangent = torch.func.jvp(run, (inputs,), (along,))[1]
-    (pulled_back,) = torch.func.vjp(run, inputs)[1](weights)
-    close((tangent * weights).sum(), (along * pulled_back).sum())
 
 
 def test_a_step_can_be_mapped_over_sequences_and_differentiated(cell: Cell) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.cells import olmo_hybrid_layer
-from implicit.cells import Cell, GatedDeltaNetCell, Mamba2Cell, Mamba3Cell, PDSSMCell, RMSNorm
+from implicit.cells import Cell, GatedDeltaNetCell, Mamba2Cell, Mamba3Cell, PDSSMCell
 from implicit.cells.delta_rule import DeltaRuleCell
 from tests.implicit.cells.conftest import CELLS, D_MODEL, build, random_tensor, silu, with_random_weights
 from tests.implicit.ops.delta_rule.test_delta_rule import Arguments, dense
@@ -192,12 +192,6 @@ def test_the_written_out_derivative_is_that_of_the_step(name: str) -> None:
     # Outputs of a token depend on its own input only, so the sum over tokens keeps every derivative.
     expected = torch.func.jacrev(lambda u: cell.step(u, state, injection)[0].sum(0))(inputs)
     torch.testing.assert_close(pair[1], expected.transpose(0, 1), rtol=1e-11, atol=1e-12)  # float64, order 1
-
-
-def test_the_norm_pushes_columns_forward() -> None:
-    norm, x, columns = with_random_weights(RMSNorm(7).double()), random_tensor(7), random_tensor(7, 3, seed=2)
-    expected: Tensor = torch.autograd.functional.jacobian(norm, x) @ columns
-    torch.testing.assert_close(norm.push_forward(x, columns), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_initial_steps_and_decays_are_those_of_mamba_ssm() -> None:

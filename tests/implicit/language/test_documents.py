@@ -10,8 +10,8 @@ from automata.errors import InputError
 from implicit.language import LanguageModel
 from tests.implicit.language.small_language_models import MODELS, TIGHT, small_model, tokens_of
 
-LENGTHS = (3, 1, 9, 2)
-ATOL = 1e-8  # the tolerance of the fixed points, relative to latents of order one, over nine tokens
+LENGTHS = (3, 1, 5, 2)
+ATOL = 1e-8  # the tolerance of the fixed points, relative to latents of order one, over a few tokens
 
 
 def model_and_documents(name: str) -> tuple[LanguageModel, list[torch.Tensor]]:
@@ -49,10 +49,10 @@ def test_what_a_collator_packs_is_read_as_single_documents(name: str, options: d
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_with_padding_hold_documents_of_their_own(name: str) -> None:
     model, documents = model_and_documents(name)
-    tokens = torch.stack([torch.cat(documents[:3]), torch.cat([torch.zeros(4).long(), *documents[2:]])[:13]])
+    tokens = torch.stack([torch.cat(documents[:3]), torch.cat([torch.zeros(4).long(), *documents[2:]])[:9]])
     mask = torch.ones_like(tokens)
     mask[1, :4] = 0
-    positions = torch.cat([positions_of(3, 1, 9), torch.tensor([[1, 1, 1, 1, *range(9)]])])
+    positions = torch.cat([positions_of(3, 1, 5), torch.tensor([[1, 1, 1, 1, *range(5)]])])
     found = model(tokens, attention_mask=mask, position_ids=positions, solve=TIGHT).logits
     torch.testing.assert_close(found[0], alone(model, documents[:3]), rtol=0, atol=ATOL)
     torch.testing.assert_close(found[1, 4:], alone(model, documents[2:3]), rtol=0, atol=ATOL)

@@ -15,7 +15,7 @@ from implicit.models.registry import MODELS, build_model
 from implicit.modes import MODES, Mode, Recurrence, Solve, Windowed
 from implicit.modes.adjoint import solve_adjoint
 from implicit.modes.solve import chosen_mode
-from tests.small_models import CONSTANT_STATE, small_sizes
+from tests.small_models import small_sizes
 
 SIZES = {"d_model": 8, "d_state": 4, "head_size": 4, "expand": 1}
 SOLVES = {
@@ -135,13 +135,13 @@ def test_a_norm_that_overflows_makes_no_fixed_point_of_zero(
     assert (solution.status == Status.NON_FINITE).all()
 
 
-# Modes and kernels are those of implicit models; windows need a state of constant size.
+# Modes and kernels are those of implicit models; what windows need of a cell is what the others do.
 @pytest.mark.parametrize(
     ("name", "mode", "kernels"),
     [(name, "simultaneous", True) for name in MODELS]
     + [(name, "simultaneous", False) for name in MODELS if name.startswith("implicit-")]
     + [(name, "sequential", True) for name in MODELS if name.startswith("implicit-")]
-    + [(name, "windowed", True) for name in CONSTANT_STATE if name.startswith("implicit-")],
+    + [(name, "windowed", True) for name in ("implicit-mamba2", "implicit-deltanet")],
 )
 @torch.no_grad()
 def test_a_token_that_is_not_finite_reaches_no_earlier_one(name: str, mode: Mode, kernels: bool) -> None:
@@ -179,6 +179,7 @@ def test_a_token_that_is_not_finite_reaches_no_earlier_one(name: str, mode: Mode
         (Solve(gradient=Implicit()), DampedPicard(), (1, 64), False, True, "windowed"),
         (Solve("sequential"), Anderson(), (1, 64), False, True, "sequential"),
         (Solve("simultaneous"), DampedPicard(), (1, 64), True, False, "simultaneous"),
+        (Solve(Windowed(width=3)), DampedPicard(), (64, 1), True, True, Windowed(width=3)),
     ],
     ids=str,
 )
@@ -204,11 +205,6 @@ def test_windows_are_chosen_where_they_tell_fixed_points_apart(
     start = torch.zeros(4, 16, 3, dtype=dtype)
     chosen = chosen_mode(Solve(), DampedPicard(), start, one_launch=False, stopping=tolerance)
     assert chosen == mode
-
-
-def test_windows_with_options_are_kept() -> None:
-    options = Windowed(width=3)
-    assert chosen_mode(Solve(options), DampedPicard(), torch.zeros(64, 1, 3), one_launch=True) is options
 
 
 def test_a_part_of_the_state_that_nothing_reads_changes_no_adjoint() -> None:

@@ -15,8 +15,7 @@ from implicit.models.registry import build_model
 from implicit.runs import folder as folder_module
 from implicit.runs.files import write_tensors
 from implicit.runs.folder import RunFolder
-from implicit.train import main, train
-from tests.conftest import Refuses
+from implicit.train import train
 from tests.small_models import small_config
 
 CONFIG = small_config(batch_size=4, length=6, steps=2)
@@ -132,22 +131,6 @@ def test_a_folder_in_the_place_of_a_file_is_told_before_the_training(planted: st
         pass
 
 
-ARGUMENTS = "--task parity --model lstm --d-model 4 --length 6 --steps 2 --warmup-steps 1 --out"
-
-
-def test_the_second_is_told_and_a_lock_that_nobody_holds_stops_nobody(
-    tmp_path: Path, refuses: Refuses
-) -> None:
-    folder = RunFolder(tmp_path / "run")
-    with folder.held():
-        sentence = refuses(main, [*ARGUMENTS.split(), str(folder.path)])
-        assert "where another process trains at this moment; wait until it ends, or give another" in sentence
-    folder.path.mkdir()
-    folder.lock_file.touch()  # as of a process that was killed
-    train(CONFIG, folder.path, progress=False)
-    assert not folder.lock_file.exists()
-
-
 @pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "implicit-ssm.lock"])
 def test_files_of_the_user_by_the_names_of_a_run_stay(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text('{"step": 1}\n')
@@ -177,6 +160,9 @@ def test_training_holds_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (tmp_path / "run" / "lock").write_text("1\nhost\n")  # of another program
 
     monkeypatch.setattr(training, "take_steps", second)
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.lock_file.touch()  # as of a process that was killed: it stops nobody
     run = train(CONFIG, tmp_path / "run", progress=False)
     assert [path.name for path in run.path.glob("*lock")] == ["lock"]
     assert train(CONFIG, tmp_path / "run", progress=False).path == run.path  # finished: nothing to hold

@@ -20,7 +20,6 @@ from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS
-from implicit.runs.files import read_tensors, write_tensors
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.seeded import Seeded
@@ -96,15 +95,6 @@ def test_a_run_goes_on_in_its_own_dtype(tmp_path: Path, default_dtype: Callable[
     assert torch.equal(train(config, tmp_path / "run", progress=False).model(tokens), expected)
 
 
-def test_weights_of_a_byte_are_refused(stored_run: Path, tmp_path: Path) -> None:
-    shutil.copytree(stored_run, tmp_path / "run")
-    weights, _ = read_tensors(tmp_path / "run" / "model.safetensors")
-    bytes_each = {name: weight.to(torch.float8_e4m3fn) for name, weight in weights.items()}
-    write_tensors(tmp_path / "run" / "model.safetensors", bytes_each)
-    with pytest.raises(InputError, match=r"has dtype torch\.float8_e4m3fn where the configuration asks for"):
-        load_run(tmp_path / "run")
-
-
 def test_run_by_name(stored_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(stored_run, tmp_path / "package" / "parity")
     monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path / "package")
@@ -136,18 +126,6 @@ def test_other_configuration_is_refused_by_field(tmp_path: Path) -> None:
             InputError, match=rf"^out is {tmp_path}, where an unfinished run has (size )?{field} "
         ):
             folder.check_same(small("lstm", **{field: value}))
-
-
-def test_a_package_without_stored_runs_still_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"^run parity does not exist; make one with python -m"):
-        load_run("parity")
-    monkeypatch.setattr("implicit.runs.loading.STORED_RUNS", tmp_path)
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(InputError, match=r"run 'parity' is unknown; .*mine"):
-        load_run("parity")
 
 
 def test_initial_models_of_threads_are_those_of_their_seeds() -> None:
