@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 from types import FunctionType
 
@@ -33,11 +32,6 @@ def test_flags_overrule_the_recipe(tmp_path: Path, capsys: pytest.CaptureFixture
     sizes = {"d_model": 4, "steps": 2, "warmup_steps": 1, "batch_size": 2, "length": 4}
     expected = recipe("parity", "lstm", **sizes, gradient_clip=None, evaluation_sequences=2)
     assert load_run(out).config == expected
-
-
-def test_a_task_without_a_recipe_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(main, f"--regex (a|bb)* --model lstm --out {tmp_path / 'run'} {SMALL}".split()) == 0
-    assert "; no recipe exists for this task: settings not given were" in capsys.readouterr().out
 
 
 def test_a_file_of_settings_stands_for_flags_which_win(tmp_path: Path) -> None:
@@ -79,15 +73,6 @@ def test_tensorboard_events_hold_the_metrics(tmp_path: Path) -> None:
     assert loss.step == 2
     assert loss.value == pytest.approx(entry["loss"], rel=1e-6)  # event files hold float32
     assert [scalar.step for scalar in events.Scalars("validation/4/accuracy")] == [2]
-
-
-def test_missing_tensorboard_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    argv = f"--task parity --model lstm --tensorboard --out {tmp_path / 'run'} {SMALL}".split()
-    assert run_command(main, argv) == 2
-    assert capsys.readouterr().err.startswith("error: tensorboard is not installed; install implicit-ssm[")
 
 
 FUNCTION_FIRST = """
@@ -145,17 +130,3 @@ def test_every_value_that_would_be_used_is_shown_and_nothing_is_trained(
     assert {name: json.loads(value) for name, value in shown.items()} == json.loads(json.dumps(config.flat()))
     assert (shown["learning_rate"], shown["warmup_steps"]) == ("0.5", "5")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("flag", "ours"),
-    [
-        ("--epochs", "--steps"),
-        ("--hidden-size", "--d-model"),
-        ("--bs", "--batch-size"),
-        ("--wd", "--weight-decay"),
-    ],
-)
-def test_a_usual_name_is_told_its_name_here(flag: str, ours: str) -> None:
-    with pytest.raises(InputError, match=f"^flag {flag} is unknown; the nearest is {ours}, "):
-        main([*NEW, flag, "3"])

@@ -50,31 +50,6 @@ def test_windows_solve_in_the_free_phase_only_and_only_if_asked_for() -> None:
     assert plain.phase(11, length=32).mode == "simultaneous"
 
 
-@pytest.mark.parametrize(
-    ("field", "allowed", "refused"),
-    [
-        ("phantom_damping", (1e-3, 1.0), (0.0, 1.001)),
-        *(
-            (f"{name}_weight", (0.0, 100.0), (-0.001,))
-            for name in ("contraction", "image_ball", "forgetting")
-        ),
-        *((name, (0.0, 1.0), (-0.001, 1.001)) for name in ("carried_share", "random_starts")),
-        ("contraction_power", (1.0, 4.0), (0.999,)),
-        ("free_rtol", (1e-12, 1.0), (0.0, -1.0)),
-        *((name, (0, 1), (-1,)) for name in ("bounded_steps", "carried_after")),
-        *((name, (1,), (0,)) for name in ("bounded_iterations", "free_max_iterations", "phantom_steps")),
-        ("start_length", (1, None), (0,)),
-        *((name, (1,), (0,)) for name in ("length_growth", "length_growth_every")),
-    ],
-)
-def test_every_field_has_its_range(field: str, allowed: tuple[Any, ...], refused: tuple[Any, ...]) -> None:
-    for value in allowed:
-        assert getattr(Curriculum.model_validate({field: value}), field) == value
-    for value in refused:
-        with pytest.raises(ValidationError, match=field):
-            Curriculum.model_validate({field: value})
-
-
 @pytest.mark.parametrize("scales", [(0.0, 1.0), (1.0, 0.1), (0.1,)])
 def test_scales_are_two_positive_numbers_in_order(scales: tuple[float, ...]) -> None:
     with pytest.raises((ValidationError, InputError), match="contraction_scales"):

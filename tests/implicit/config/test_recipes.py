@@ -7,7 +7,7 @@ import pytest
 
 from automata.tasks.registry import make_task
 from implicit.config.curriculum import Curriculum
-from implicit.config.recipes import FALLBACK, FALLBACK_SIZES, RECIPES, recipe
+from implicit.config.recipes import RECIPES, recipe
 from implicit.models.registry import MODELS, build_model, size_names
 from implicit.training.train import train
 from tests.docs.page import EXAMPLES
@@ -22,12 +22,6 @@ def test_recipe_is_valid_and_its_sizes_divide(task: str, model: str) -> None:
     config = recipe(task, model)
     assert (config.task, config.model) == (task, model)
     assert build_model(model, config.sizes, make_task(task)).parameter_count() > 0
-
-
-def test_task_without_a_recipe_takes_the_fallback() -> None:
-    config = recipe("D4", "implicit-mamba2")
-    assert {name: config.flat()[name] for name in FALLBACK} == FALLBACK
-    assert {name: config.sizes[name] for name in FALLBACK_SIZES} == FALLBACK_SIZES
 
 
 @pytest.mark.parametrize("task", RECIPES)

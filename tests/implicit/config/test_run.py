@@ -156,8 +156,6 @@ def test_sizes_of_the_model_may_stand_among_the_fields() -> None:
         ({"curriculum": {"bounded_stepz": 3}}, "field 'curriculum.bounded_stepz' is unknown; did you mean"),
         ({"curriculum": {"bounded_steps": -3}}, "curriculum.bounded_steps is -3; it should be greater than"),
         ({"bounded_steps": -3}, "^bounded_steps is -3; it should be greater than"),
-        ({"target_accuracy": 1.5}, "^target_accuracy is 1.5"),
-        ({"learning_rate": -0.1}, "^learning_rate is -0.1"),
         ({"hard_fraction": 2}, "^hard_fraction is 2; it should be less than"),
         ({"evaluation_lengths": (8, 0)}, "^evaluation_lengths.1 is 0; it should be greater than 0"),
         ({"curriculum": 3}, "curriculum is 3; it should be a valid dictionary"),

@@ -351,11 +351,6 @@ def test_the_message_counts_the_real_tokens_and_those_behind_the_limit() -> None
     assert ": they rest on a token" in replace(solution, resting=solution.status > 0).message()
 
 
-def test_the_least_and_the_largest_that_options_allow_are_taken() -> None:
-    assert Stopping(rtol=0.0, atol=0.0, max_iterations=1).max_iterations == 1
-    assert DampedPicard(1.0).damping == Anderson(memory=2, damping=1.0, regularization=0.0).damping == 1.0
-
-
 def in_half(rates: list[float]) -> FixedPointProblem:
     rate = torch.tensor(rates, dtype=torch.bfloat16).view(-1, 1, 1)
     return FixedPointProblem(lambda z: rate * z + 1)

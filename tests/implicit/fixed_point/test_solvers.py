@@ -291,8 +291,5 @@ test_bad_options_are_refused = refusals(
     (lambda: Stopping(rtol=math.nan), "^rtol is nan and atol 0.0; give tolerances of at least 0$"),
     (lambda: Stopping(max_iterations=0), "^max_iterations is 0; give at least 1$"),
     (lambda: Stopping(max_iterations=2.5), "^max_iterations is 2.5; give a whole number$"),  # type: ignore[arg-type]
-    (lambda: Anderson(memory=2.5), "^memory is 2.5; give a whole number$"),  # type: ignore[arg-type]
-    (lambda: Anderson(damping="1"), "^damping is '1'; give a number$"),  # type: ignore[arg-type]
-    (lambda: Anderson(regularization="0"), "^regularization is '0'; give a number$"),  # type: ignore[arg-type]
     (lambda: DampedPicard("1"), "^damping is '1'; give a number$"),  # type: ignore[arg-type]
 )

@@ -292,11 +292,6 @@ REFUSED: dict[str, tuple[Case, dict[int, Tensor], str]] = {
     "weight": (Norm(5), {4: torch.ones(1)}, "weight has shape (1,); with y as given it must be (12,)"),
     "groups": (Norm(5, groups=5), {}, "groups is 5; it must divide"),
     "norm, device": (Norm(5), {4: torch.ones(12, device="meta")}, "weight is on meta and y on"),
-    "norm, dtype": (
-        Norm(5),
-        {2: torch.ones(4, dtype=torch.float64)},
-        f"{CANNOT}the tensors are torch.float32, torch.float64; cast them to",
-    ),
     "norm, empty": (Norm(0), {}, "the tensors are empty; give at least one sequence"),
 }
 

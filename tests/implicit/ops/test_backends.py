@@ -98,10 +98,6 @@ def test_what_auto_takes_is_asked_too_and_the_next_one_named() -> None:
         )
 
 
-def test_a_package_that_is_missing_is_named() -> None:
-    assert "install it with pip install x" in str(package("no_such_package", "pip install x")(None))
-
-
 @pytest.mark.parametrize("error", ["ImportError", "RuntimeError", "OSError", "AttributeError", "SystemExit"])
 def test_a_package_that_raises_on_import_is_told_once(
     error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

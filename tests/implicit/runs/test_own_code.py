@@ -301,12 +301,6 @@ def test_named_task_with_a_fraction_stands_as_its_name() -> None:
         config.updated(task=make_task("S5", hard_fraction=0.5), hard_fraction=0.25)
 
 
-def test_another_model_takes_its_own_sizes() -> None:
-    config = recipe("parity", "mamba2", d_model=16)
-    assert config.updated(model="lstm").sizes == {"d_model": 32, "layers": 1}
-    assert config.updated(model="mamba2").sizes == config.sizes
-
-
 def test_objects_that_no_name_leads_to_are_refused(own_code: str) -> None:
     nested = __import__(own_code).Nested.Model
     with pytest.raises(InputError, match=r"^model is Nested\.Model, which stands in a function or a class; "):

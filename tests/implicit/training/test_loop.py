@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional
-from tqdm import tqdm
 
 from automata.errors import InputError
 from automata.tasks.registry import make_task
@@ -62,23 +61,6 @@ def test_implicit_model_learns_to_hold_a_bit(tmp_path: Path) -> None:
     run = train(config, tmp_path / "run", progress=False)
     assert [entry["phase"] for entry in run.metrics] == ["bounded", "free"]
     assert run.metrics[-1]["validation"]["8"]["token_accuracy"] > 0.95
-
-
-@pytest.mark.parametrize(("progress", "disable"), [(True, None), (False, True)])
-def test_a_bar_is_shown_where_it_is_asked_for_and_there_is_a_terminal(
-    progress: bool, disable: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """tqdm reads None as "where there is no terminal"."""
-    bars: list[dict[str, Any]] = []
-
-    def recorded(**options: Any) -> Any:
-        bars.append(options)
-        return tqdm(**{**options, "disable": True})
-
-    monkeypatch.setattr(loop, "tqdm", recorded)
-    config = small_config(sizes={"d_model": 2}, steps=2)
-    train(config, tmp_path / "run", progress=progress)
-    assert [(bar["disable"], bar["total"], bar["initial"]) for bar in bars] == [(disable, 2, 0)]
 
 
 def test_a_device_is_that_of_its_name_or_is_refused_with_those_that_are_there() -> None:

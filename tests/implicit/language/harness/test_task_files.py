@@ -1,18 +1,15 @@
 """The task files: all that are listed, in the package, and good for the plain command of `lm-eval`."""
 
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from automata.data_files import DATA_VARIABLE
-from automata.errors import InputError
 from implicit.language.harness import (
     HARNESS_TASKS,
     TASK_FILES,
     HarnessOptions,
-    evaluate_model,
     tracking_documents,
 )
 from tests.implicit.language.harness.small_harness_models import (
@@ -80,9 +77,3 @@ def test_the_backend_of_lm_eval_takes_the_files(tmp_path: Path, monkeypatch: pyt
     assert found["n-samples"]["tracking_parity"] == {"original": 5, "effective": 2}
     text = found["samples"]["tracking_parity"][0]["arguments"][0][0]
     assert text == tracking_documents("parity", 3, documents=5)[0].text
-
-
-def test_without_lm_eval_one_is_told_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lm_eval", None)
-    with pytest.raises(InputError, match=r"package lm_eval cannot be imported .* 'implicit-ssm\[harness\]'"):
-        evaluate_model(None, None, HarnessOptions(("tracking_s5",)))

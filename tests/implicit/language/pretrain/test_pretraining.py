@@ -4,7 +4,6 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,7 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from automata.errors import InputError
-from implicit.language.pretrain import Phase, make_accelerator, pretrain
+from implicit.language.pretrain import Phase, make_accelerator
 from implicit.language.pretrain.__main__ import main
 from implicit.language.pretrain.config import Evaluation, Source, read_config
 from implicit.language.pretrain.loop import _tokenizer, make_optimizer
@@ -191,8 +190,6 @@ def test_the_command_trains_on_one_thread_and_says_what_came_of_it(
         (["sequences=5", "accumulation=2"], "accumulation is 2; it must divide sequences = 5"),
         (["phases=[{{share: 0.5, iterations: 4}}]"], "the shares of phases sum to 0.5; give shares that sum"),
         (["stepz=3"], "field 'stepz' is unknown; did you mean 'steps'"),
-        (["steps=0"], "steps is 0; it should be greater than 0"),
-        (["seed=4294967296"], "seed is 4294967296"),
         (["model.fields.vocab_size=abc"], "vocab_size is 'abc'"),
         (["model.fields.implicit=false"], "field 'model.fields.implicit' is unknown"),
         (["model.fields.dtype=float16"], "field 'model.fields.dtype' is unknown"),
@@ -206,18 +203,14 @@ def test_the_command_trains_on_one_thread_and_says_what_came_of_it(
         (["train.files=[{folder}/large.npy]", "tokenizer=300"], "tokenizer is 300, and train"),
         (["evaluation.tokens=3"], r"length is 16 and validation \(evaluation.tokens of it\) has 3 tokens"),
         (["steps"], "--set steps has no '='"),
-        (["optimizer.learning_rate=fast"], "optimizer.learning_rate is fast"),
         (["train.files=[{folder}/pipe.txt]"], r"pipe\.txt is not a regular file"),
         (["validation.files=[{folder}/pipe.jsonl]"], r"pipe\.jsonl is not a regular file"),
         (["train.files=[{folder}/pipe.npy]"], r"pipe\.npy is not a regular file"),
         (["train.files=[/dev/zero]"], "/dev/zero is not a regular file"),
         (["tokenizer=1000000000000"], "a tokenizer of 1000000000000 tokens needs at least"),
         (["model.fields.hidden_size=1000000000"], "the model in float32 needs at least"),
-        (["model.fields.vocab_size=1000000000000"], "the model in float32 needs at least"),
         (["sequences=1000000000000"], "a part of a step, of 16000000000000 tokens, needs at least"),
         (["steps=" + "9" * 400], "steps is 999.*it should be less than or equal to"),
-        (["steps=yes"], "steps is True; it should be a number"),
-        (["phases=[{{share: 1, iterations: yes}}]"], r"phases\.0\.iterations is True; it should be a number"),
         (["steps=!!bool x"], "has a value that is no YAML"),
         (["steps=!!int ''"], "has a value that is no YAML"),
     ],
@@ -244,20 +237,6 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     with pytest.raises(InputError, match=sentence):
         main([str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu", *given])
     assert not (tmp_path / "run").exists()
-
-
-def test_an_interrupted_command_says_which_step_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def stop(line: dict[str, Any]) -> None:
-        raise KeyboardInterrupt
-
-    small_run(tmp_path)
-    (tmp_path / "config.yaml").write_text(YAML.format(folder=tmp_path))
-    monkeypatch.setattr("implicit.language.pretrain.__main__.pretrain", partial(pretrain, watch=stop))
-    with pytest.raises(KeyboardInterrupt):
-        main([str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run"), "--cpu"])
-    assert capsys.readouterr().err.endswith("run is not finished: step 2 is stored\n")
 
 
 def test_a_launch_that_says_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

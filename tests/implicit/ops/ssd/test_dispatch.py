@@ -70,13 +70,10 @@ def test_in_an_interpreter_of_its_own() -> None:
 NO_SIZE = "give at least one head, and a head_size and a state_size of at least 1"
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": torch.ones(2, 0, 4, 16)}, "x has shape (2, 0, 4, 16); give at least one sequence and one token"),
-    ({"x": torch.ones(0, 3, 4, 16)}, "x has shape (0, 3, 4, 16); give at least one sequence and one token"),
     ({"x": torch.ones(2, 3, 4, 16).long()}, "x is torch.int64; cast it to a floating dtype"),
-    ({"dt": torch.ones(2, 3, 4).int()}, "dt is torch.int32; cast it to a floating dtype"),
     ({"B": torch.ones(2, 3, 1, 16, device="meta")}, "B is on meta and x on cpu; move both to one device"),
     ({"initial_state": torch.ones(2, 4, 16, 16, device="meta")}, "initial_state is on meta and x on cpu; "),
     ({"x": torch.ones(2, 3, 4, 0)}, f"x has shape (2, 3, 4, 0) and B (2, 3, 1, 16); {NO_SIZE}"),
-    ({"x": torch.ones(2, 3, 0, 16)}, f"x has shape (2, 3, 0, 16) and B (2, 3, 1, 16); {NO_SIZE}"),
     ({"B": torch.ones(2, 3, 1, 0)}, f"x has shape (2, 3, 4, 16) and B (2, 3, 1, 0); {NO_SIZE}"),
     ({"x": torch.ones(3, 4, 16)}, "x has shape (3, 4, 16)"),
     ({"dt": torch.ones(2, 2, 4)}, "dt has shape (2, 2, 4)"),
