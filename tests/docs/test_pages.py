@@ -261,13 +261,10 @@ def environment_of(file: str) -> dict[str, str]:
     return prepare_multi_gpu_env(given)
 
 
-def test_replicated_is_replicated() -> None:
-    assert "ACCELERATE_USE_FSDP" not in environment_of("accelerate_replicated.yaml")
-
-
-def test_sharded_is_one_unit_of_fsdp2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharded_is_one_unit_of_fsdp2_and_replicated_none(monkeypatch: pytest.MonkeyPatch) -> None:
     from accelerate.utils import FullyShardedDataParallelPlugin
 
+    assert "ACCELERATE_USE_FSDP" not in environment_of("accelerate_replicated.yaml")
     environment = environment_of("accelerate_sharded.yaml")
     assert environment["ACCELERATE_USE_FSDP"] == "true"
     for name, value in environment.items():

@@ -65,21 +65,6 @@ def unhashed_metrics(text: bytes) -> Prepare:
 
 
 PREPARED: dict[str, tuple[Prepare, str, str]] = {
-    "task file that is not JSON": (
-        write("task.json", b"{"),
-        f"{NEW_MODEL} --task-file task.json",
-        "task.json is not valid JSON",
-    ),
-    "task file that is a list": (
-        write("task.json", b"[1]"),
-        f"{NEW_MODEL} --task-file task.json",
-        "task.json holds a list; give an object that describes an automaton",
-    ),
-    "task file that is no automaton": (
-        write("task.json", b'{"states": "many"}'),
-        f"{NEW_MODEL} --task-file task.json",
-        "task.json is no automaton: it has none of the fields transitions, table, ",
-    ),
     "out is a file": (write("new", b""), NEW, "out is new, which is a file; give a folder"),
     "out holds other files": (write("new/notes", b""), NEW, "which holds other files (notes)"),
     "out below a file": (write("file", b""), f"{NEW} --out file/new", "file/new: not a directory"),

@@ -34,11 +34,6 @@ def test_controls_train_as_the_implicit_model_does(task: str) -> None:
             assert control.sizes[size] == implicit.sizes[size]
 
 
-def test_overrides_win_whether_field_or_size() -> None:
-    config = recipe("parity", "mamba2", seed=5, d_model=16, sizes={"d_state": 4})
-    assert (config.seed, config.sizes["d_model"], config.sizes["d_state"]) == (5, 16, 4)
-
-
 def test_group_among_the_overrides_takes_the_place_of_the_recipes() -> None:
     curriculum = Curriculum(bounded_steps=3)
     config = recipe("S3", "lstm", curriculum=curriculum, free_rtol=0.5)

@@ -132,11 +132,7 @@ def test_tensors_that_do_not_fit_are_refused(stored: dict[str, torch.Tensor], fa
     assert str(caught.value) == f"w.safetensors: {fault}; restore the file or train again"
 
 
-def test_json_is_indented_text_that_people_can_read(tmp_path: Path) -> None:
-    write_json(tmp_path / "file", {"state": "Φ", "parts": [1, 2.5]})
-    assert (tmp_path / "file").read_bytes() == (
-        '{\n  "state": "Φ",\n  "parts": [\n    1,\n    2.5\n  ]\n}\n'.encode()
-    )
+def test_json_holds_no_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "other", {"loss": float("nan")})
     assert not (tmp_path / "other").exists()
