@@ -1,7 +1,6 @@
 """Imports point downward and in no circle; the example of the README runs."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,15 +44,3 @@ def test_python_example(
     comments = [line.rpartition("  # ")[2] for line in code.splitlines() if line.startswith("print")]
     # A remark may follow after ": ".
     assert capsys.readouterr().out.splitlines() == [comment.split(": ")[0] for comment in comments]
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_the_demo_installs_no_tools_for_tests() -> None:
-    demo, test = (
-        subprocess.run(["make", "-n", "-B", target], cwd=README.parent, capture_output=True, text=True).stdout
-        for target in ("demo", "test")
-    )
-    assert "--editable .\n" in demo
-    assert "[dev" not in demo
-    assert "--editable .\n" in test
-    assert "--editable '.[dev," in test

@@ -1,7 +1,5 @@
 """Certificates of small runs and of a stored one: what is proved, what is not and why, and the command."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +7,11 @@ import pytest
 import torch
 
 from analysis import certify, check_certificate
-from analysis.certificates.certificate import RefusedError, parse_certificate
+from analysis.certificates.certificate import RefusedError
 from analysis.certificates.claims.theorem1 import ControlPair, Pair
-from analysis.certificates.proofs import theorem1
 from analysis.framework.visited_states import in_double_precision
 from implicit.models.interface import SequenceModel
-from implicit.runs.loading import Run, load_run
+from implicit.runs.loading import load_run
 from tests.analysis.lines import ONE_PROCESS
 from theory import State, layer_jacobians, solve_fixed_point
 
@@ -106,33 +103,3 @@ def test_the_opposite_is_proved_of_the_explicit_control(make_run: Any) -> None:
                 assert entries.max() <= upper + 1e-14
                 assert upper - lower < 1e-12
     check_certificate.check_certificate(certificate, run, ONE_PROCESS)
-
-
-def test_pairs_without_a_proof_say_why(restless: Run) -> None:
-    found = theorem1.prove(restless, **FEW)
-    missing = [pair for pair in found.pairs if isinstance(pair, Pair)]
-    missing = [pair for pair in missing if pair.point is None or pair.point.contraction is None]
-    assert missing
-    for pair in missing:
-        assert theorem1.reasons_of(pair)
-    assert found.summary["contraction"] == 6 - len(missing)
-    assert found.rows()[1].rows
-
-
-def test_the_command_writes_what_the_checker_accepts(
-    make_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run: Run = make_run("implicit-mamba2", contracting=True)
-    flags = ["--states", "4", "--sequences", "2", "--length", "8", "--seed", "3"]
-    assert certify.main([str(run.path), *flags]) == 0
-    path = run.path / "analysis" / "certify" / "certificate.json"
-    assert str(path) in capsys.readouterr().out
-    content = json.loads(path.read_text())
-    again = parse_certificate(content)
-    assert again.model_dump(mode="json") == content
-    assert again.only.settings["seed"] == 3
-    assert again.sha256 == again.seal()
-    made = certify.certify(run, states=4, sequences=2, length=8, seed=3)
-    assert made.model_dump(mode="json")["claims"] == content["claims"]
-    assert check_certificate.main([str(path), str(run.path)]) == 0  # with two processes
-    assert "holds" in capsys.readouterr().out

@@ -75,6 +75,9 @@ def test_padding_does_not_count_as_converged(make_run: Any) -> None:
     )
     assert draw_batch(task, 3, 60, 0, Stream.TEST, 60, 0).lengths is not None
     assert found.runs[0].share_converged == {60: 0.0}
+    (warning,) = found.findings[run.path.name].warnings
+    assert "100.00% of the tokens up to length 60 have no converged fixed point (mode seq" in warning
+    assert length_generalization.draw(found).axes
 
 
 def test_the_baseline_is_that_of_the_task_where_everything_is_asked(make_run: Any) -> None:
@@ -93,15 +96,6 @@ def test_the_interval_is_scipys_for_coins(successes: int, count: int, confidence
     found = length_generalization.wilson_interval(successes / count, count, confidence)
     # two ways to write the same formula
     np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-12)
-
-
-def test_the_share_of_unconverged_tokens_is_told(make_run: Any) -> None:
-    run = make_run("implicit-mamba2")
-    found = length_generalization.analyse(run, lengths=(4, 8), sequences=4, max_iterations=1)
-    assert found.runs[0].share_converged == {4: 0.0, 8: 0.0}
-    (warning,) = found.findings[run.path.name].warnings
-    assert "100.00% of the tokens up to length 8 have no converged fixed point (mode auto)" in warning
-    assert length_generalization.draw(found).axes
 
 
 def test_what_is_stored_is_what_was_measured(make_run: Any) -> None:

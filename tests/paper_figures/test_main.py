@@ -157,10 +157,10 @@ def test_runs_that_did_not_end_are_told_and_nothing_is_stored(
     assert not results.exists()
 
 
-def test_status_shows_every_run(
+def test_status_shows_every_run_and_records_of_strangers_as_they_are(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "300")
     shown = ["failing", "--status", "--experiments", str(tmp_path / "experiments")]
     command.main(shown)
     assert capsys.readouterr().out.count("missing") == 2
@@ -172,20 +172,11 @@ def test_status_shows_every_run(
     first, second = capsys.readouterr().out.splitlines()[-3:-1]
     assert first.split()[1:] == ["done", "even"]
     assert second.rstrip().split(maxsplit=3)[1:] == ["failed", "-", "even: ValueError: odd"]
-
-
-def test_records_of_strangers_are_shown_as_they_are(
-    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    with pytest.raises(SystemExit):
-        command.main(["failing", *flags(tmp_path)])
     evil = "\x1b[31mEVIL\u202e[/b]"
     for file in (tmp_path / "experiments" / "records").glob("*/even-*.json"):
         record = json.loads(file.read_text())
         file.write_text(json.dumps({**record, "date": f"9{evil}", "failure": record["failure"] and evil}))
-    capsys.readouterr()
-    command.main(["failing", "--status", "--experiments", str(tmp_path / "experiments")])
+    command.main(shown)
     with pytest.raises(SystemExit):
         command.main(["failing", *flags(tmp_path)])
     out, err = capsys.readouterr()

@@ -14,16 +14,6 @@ from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level
 STATE: State = {"h": torch.zeros(1, dtype=torch.float64)}
 
 
-def test_linear_self_map_reaches_its_closed_form() -> None:
-    slope, offset = random(8, 8, scale=0.3), random(8, seed=1)
-    found = solve_fixed_point(self_map_only(lambda z, s: slope @ z + offset, 8, 0.7), STATE)
-    expected = torch.linalg.solve(torch.eye(8, dtype=torch.float64) - slope, offset)
-    assert found.status is Status.CONVERGED
-    # Both are accurate to a few units in the last place times the condition number, which is below 100 here.
-    torch.testing.assert_close(found.latent, expected, rtol=1e-13, atol=1e-13)
-    assert found.residual <= found.threshold
-
-
 def test_an_expanding_map_with_a_fixed_point_and_one_that_diverges_do_not_converge() -> None:
     expanding = self_map_only(lambda z, s: 3 * torch.tanh(-2 * z) + 0.1)
     found = solve_fixed_point(expanding, STATE, max_iterations=200)
@@ -86,19 +76,10 @@ def test_refine_with_a_singular_slope_leaves_the_latent_alone() -> None:
     assert residual == 1
 
 
-@pytest.mark.parametrize(
-    "self_map",
-    [
-        lambda z, s: z.mul_(0.5).add_(1),
-        lambda z, s: torch.nn.functional.relu(z.sub_(1), inplace=True),
-        lambda z, s: z / 2 + s["h"].add_(1),
-    ],
-    ids=["latent", "latent by a function", "state"],
-)
-def test_a_self_map_that_writes_into_what_it_is_given_is_refused(self_map: Callable[..., Tensor]) -> None:
+def test_a_self_map_that_writes_into_what_it_is_given_is_refused() -> None:
     state = {"h": torch.zeros(1, dtype=torch.float64)}
-    with pytest.raises(InputError, match=r"self_map changes its .* in place"):
-        solve_fixed_point(self_map_only(self_map), state)
+    with pytest.raises(InputError, match=r"self_map changes its state entry 'h' in place"):
+        solve_fixed_point(self_map_only(lambda z, s: z / 2 + s["h"].add_(1)), state)
     assert not state["h"].any()
 
 
@@ -137,9 +118,12 @@ def test_entries_of_all_sizes_converge_as_each_does_alone(contraction: float) ->
     slope, offset = random(8, 8), random(8, seed=1)
     slope *= contraction / torch.linalg.matrix_norm(slope, 2)
     units = 10.0 ** torch.linspace(-12, 12, 8, dtype=torch.float64)
-    found = solve_fixed_point(self_map_only(lambda z, s: units * (slope @ (z / units) + offset), 8), STATE)
+    found = solve_fixed_point(
+        self_map_only(lambda z, s: units * (slope @ (z / units) + offset), 8, 0.7), STATE
+    )
     expected = units * torch.linalg.solve(torch.eye(8, dtype=torch.float64) - slope, offset)
     assert found.status is Status.CONVERGED
+    assert found.residual <= found.threshold
     # the rounding of Φ, 10 ε of an entry, times a condition number of at most 1 / (1 − contraction)
     torch.testing.assert_close(found.latent / expected, torch.ones_like(expected), rtol=1e-12, atol=0)
 

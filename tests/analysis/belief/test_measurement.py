@@ -8,7 +8,7 @@ import pytest
 import torch
 from numpy.typing import ArrayLike
 
-from analysis.belief import analyse, measure_belief, probe, reading
+from analysis.belief import analyse, measure_belief, reading
 from analysis.belief.drawing import draw
 from analysis.belief.exact import NEVER, exact_sequences
 from analysis.belief.measurement import RunBelief
@@ -144,7 +144,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("model", "linear"),
     [
-        *((name, True) for name in ("mamba3", "gated-deltaproduct", "pd-ssm")),
+        *((name, True) for name in ("mamba3", "pd-ssm")),
         *((name, False) for name in ("lstm", "implicit-mamba2")),
     ],
 )
@@ -187,17 +187,6 @@ def test_a_state_that_grows_is_left_out_and_said_to_be(capsys: pytest.CaptureFix
     tokens = [result.predictions.exact.tokens for result in found.runs]
     assert all((one == other).all() for one, other in pairwise(tokens))
     assert len(draw(found).axes) == 6
-
-
-def test_a_large_state_is_projected_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "MOST_FEATURES", 40)
-    found = measure_belief(untrained("gated-deltanet", TASK), **FEW)
-    assert found.features is not None
-    assert (found.features.size, found.features.projected) == (40, True)
-    assert json_ready(found.numbers())["probe"]["random_projection"]
-    assert ["a random projection", "40"] in [
-        list(row)[:2] for rows in found.finding.rows for row in rows.rows
-    ]
 
 
 def test_the_seed_decides_the_sequences() -> None:

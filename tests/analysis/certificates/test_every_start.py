@@ -69,16 +69,6 @@ def check_ball(
     ImageBallChecker(starts, lengths, weights, sizes, automaton, 64).check(index, token)
 
 
-def test_it_is_proved_of_a_model_with_eight_features(found: FoundLengths) -> None:
-    assert found.proved
-    assert found.images is not None
-    assert "the simultaneous mode tends to the same answers, from every start" in found.sentence
-    numbers = found.numbers()
-    # as docs/when_modes_agree.md says
-    assert (numbers["sets"], numbers["steps"], numbers["all_latents"]["steps"]) == (13, 26, 26)
-    assert numbers["all_latents"]["largest_lipschitz_constant"] <= 0.09
-
-
 def test_both_modes_end_in_the_same_right_answers_from_any_start() -> None:
     """The claim in floating point: starts from all over K, 8 words of 300 tokens."""
     model, generator = load_run("parity-attracted").model.double().implicit, torch.Generator().manual_seed(0)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from analysis.certificates.certificate import Certificate, RefusedError, parse_certificate
+from analysis.certificates.certificate import Certificate, RefusedError
 from analysis.certificates.producing import certificate_of
 from analysis.certificates.proofs import lengths as all_lengths
 from analysis.certificates.proofs.lengths import (
@@ -21,15 +21,14 @@ from analysis.certificates.proofs.lengths import (
     reachable_states,
 )
 from analysis.certificates.proofs.words import solve_steps
-from analysis.check_certificate import check_certificate
 from analysis.framework.needs import as_implicit
 from automata.tasks.word_problem import WordProblem
 from benchmarks.certificate_mutations.targets import constant
 from implicit.fixed_point import Stopping
 from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config
 from implicit.modes import Solve
-from implicit.runs.loading import STORED_RUNS, Run, load_run
-from tests.analysis.lines import ONE_PROCESS, Content, Forgery, array, check_as, entry, forgeries, put, scaled
+from implicit.runs.loading import Run, load_run
+from tests.analysis.lines import Content, Forgery, array, check_as, entry, forgeries, put, scaled
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +142,6 @@ FALSE: dict[str, Forgery] = {
 test_a_false_line_is_named_even_under_a_new_seal = forgeries(FALSE)
 
 
-def test_the_certificate_holds(content: Content, run: Run) -> None:
-    check_certificate(parse_certificate(content), run, ONE_PROCESS)
-
-
 def test_steps_without_a_bound_are_drawn_as_none_and_prove_nothing(found: FoundLengths) -> None:
     """A gain may be infinite, or no number, where the sets of a cover are too large."""
     assert found.found is not None
@@ -200,10 +195,6 @@ def test_metrics_scale_distances() -> None:
     np.testing.assert_array_equal(plain.states, scaled.states)
 
 
-def test_a_limit_is_kept() -> None:
-    assert reachable_states(third, np.zeros(1), 0, PARITY, within(1e-6), limit=100) is None
-
-
 def test_a_stored_run_has_its_own_settings_where_none_are_given() -> None:
     plain, run = LengthsSettings(), load_run("s3-small")
     own = OF_STORED_RUNS["s3-small"]
@@ -214,12 +205,6 @@ def test_a_stored_run_has_its_own_settings_where_none_are_given() -> None:
         all_lengths.prove_lengths(run, sets=50).fault
         == "more than 50 states lie farther than 0.003 from each other; train longer, or raise --sets"
     )
-
-
-def test_every_name_is_that_of_a_stored_run() -> None:
-    assert set(OF_STORED_RUNS) <= {folder.name for folder in STORED_RUNS.iterdir()}
-    for own in OF_STORED_RUNS.values():
-        LengthsSettings(**own)
 
 
 OVERSHOOT = 2.6

@@ -100,18 +100,6 @@ def test_of_another_task_the_first_wrong_word_is_told() -> None:
     assert found.words.tolist() == [2, 4, 8, 16]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "why"),
-    [
-        ({"tolerance": 1e-3}, "no single fixed point is proved over .* 1e-13 of .*, or --dtype real"),
-        ({"tolerance": 1e-12, "dtype": "real"}, r"its iteration .* within 1000 evaluations; [^,]*$"),
-    ],
-)
-def test_why_nothing_is_proved_of_a_word_is_told(chosen: dict[str, Any], why: str) -> None:
-    found = prove_words(load_run("parity-small"), length=2, **chosen)
-    assert re.search(f"not even of the word 0: {why}", found.sentence)
-
-
 LENGTH = 3
 
 

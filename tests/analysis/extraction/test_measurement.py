@@ -74,15 +74,6 @@ def test_the_machine_of_a_task_is_found_equivalent(name: str) -> None:
     assert found.fidelity(48) == found.accuracy(48) == 1
 
 
-def test_the_automaton_of_a_task_without_a_name_is_that_of_the_task() -> None:
-    parity = {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}}
-    task = task_from({"transitions": parity, "initial": "even"})
-    machine = task.machine()
-    assert machine is not None
-    found = extraction.analyse(Run.of(MachineModel(machine), task, length=12), fresh_words=4)
-    assert found.sentence.startswith("equivalent to the automaton of the task: 2 states; ")
-
-
 @pytest.mark.parametrize("language", ["(b*ab*a)*b*", ".*ab", ".*abb?"])
 def test_the_machine_of_a_language_is_found(language: str) -> None:
     """Answers below the first length at which words are asked do not count."""
@@ -205,14 +196,3 @@ def test_a_counter_without_bound_is_not_taken_for_an_automaton() -> None:
     assert few.fidelity(64) == 0
     assert "more than 2 classes" in few.sentence
     assert extraction.draw(few).axes
-
-
-def test_an_untrained_model_differs(make_run: Any) -> None:
-    for model in ("lstm", "mamba2"):
-        run = make_run(model)
-        found = extraction.analyse(run, length=12, sequences=16, fresh_words=8)
-        assert found.verdict == "differs"
-        assert found.difference is not None
-        word = torch.tensor([found.difference.word])
-        assert found.difference.model == run.model(word)[0, -1].argmax()
-        assert found.difference.task == word.sum() % 2

@@ -2,25 +2,21 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
-import torch
 from rich.text import Text
 
-import analysis
 from analysis.framework.finding import (
     Answer,
     Finding,
     Rows,
-    for_caption,
     for_report,
     for_terminal,
     for_title,
     merged_rows,
 )
 from analysis.framework.output import json_ready
-from implicit import Run, load_run, recipe
+from implicit import recipe
 
 FAILS = Finding(
     "the modes differ at 2 tokens; and more",
@@ -66,18 +62,8 @@ def test_json_gives_the_finding_back() -> None:
     assert for_report(Finding.from_json(stored)) == for_report(FAILS)
 
 
-def test_a_caption_of_several_runs_leaves_the_sentences_to_the_table() -> None:
-    assert for_caption("Shares.", {"a": HOLDS}) == "Shares. Found: the modes agree.\n\nLimits: Measured."
-    assert for_caption("Shares.", {"a": HOLDS, "b": FAILS}) == "Shares.\n\nLimits: Measured."
-
-
-def test_a_long_sentence_is_cut_between_its_parts_in_a_title() -> None:
-    parts = ["a" * 150, "b" * 60, "c" * 60]
-    assert for_title("run", Finding("; ".join(parts)))["title"] == f"run\n{parts[0]}; {parts[1]}"
+def test_a_title_is_red_where_something_does_not_hold() -> None:
     assert for_title("run", FAILS)["color"] != for_title("run", HOLDS)["color"]
-
-
-SMALL: dict[str, Any] = {"states": 2, "sequences": 2, "length": 6}
 
 
 @dataclass(frozen=True)
@@ -107,21 +93,6 @@ def test_a_notebook_shows_sentences_and_tables_and_nothing_of_them_is_html() -> 
     assert "<tr><th>run</th><th>token</th><th>a &lt; b</th><th>c</th></tr>" in html
     assert "<tr><td>run-1</td><td>0</td><td>&lt;b&gt;</td><td>1</td></tr>" in html
     assert "<p>n &amp; m</p>" in html
-
-
-def test_a_real_answer_and_what_it_is_about() -> None:
-    run = load_run("parity-small")
-    answer = analysis.ask("jacobian", Run.of(run.model, "parity", name="mine"), **SMALL)
-    assert repr(answer) == f"mine: {answer.sentence}."
-    assert "off-diagonal mass" in answer._repr_html_()
-    output = run.model.run(torch.tensor([[1, 0, 1]]))
-    certificate = analysis.certify.certify(run, claim="words", length=2)
-    for shown in (run, Run.of(run.model, "parity"), answer.report, output, output.solution, certificate):
-        lines = repr(shown).splitlines()
-        assert 1 <= len(lines) <= 10
-        assert "tensor(" not in repr(shown)
-    assert repr(run).splitlines()[0] == "Run parity-small: implicit-mamba2 on parity, 467 parameters"
-    assert "3 of 3 tokens: the residual fell below the tolerance" in repr(output)
 
 
 def test_a_configuration_shows_what_is_not_the_default_and_rebuilds_itself() -> None:

@@ -15,7 +15,6 @@ from automata.probabilistic.named_pfsas import lazy_swaps, noisy_parity
 from automata.probabilistic.pfsa import NO_VALUE, ProbabilisticAutomaton
 from automata.tasks.partially_observed import PartiallyObserved
 from automata.tasks.specification import task_from
-from tests.automata.probabilistic.random_automata import enumerated_masses
 from tests.refusals import refusals, refused_changes
 
 MATRICES: dict[str, ArrayLike] = {"a": [[0.5, 0, 0.1], [0.25, 0, 0.2], [0.25, 1, 0.7]], "b": np.eye(3)}
@@ -25,22 +24,6 @@ REVEALS = {"full": ["x", "y", "z"], "partial": ["low", "low", "high"]}
 @pytest.fixture(name="automaton")
 def three_states() -> ProbabilisticAutomaton:
     return ProbabilisticAutomaton(["x", "y", "z"], [0.6, 0.4, 0.0], MATRICES, REVEALS)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_filter_equals_the_enumeration_of_hidden_outcomes(
-    automaton: ProbabilisticAutomaton, seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    tokens = rng.integers(0, 4, size=6)
-    _, values = automaton.sample(tokens, rng)
-    beliefs = automaton.beliefs(tokens, values)
-    for end in range(1, 7):
-        masses = enumerated_masses(automaton, tokens[:end], values[:end])
-        # both sum at most 3^7 products in float64, a few hundred roundings of 1e-16 each
-        np.testing.assert_allclose(beliefs[end - 1], masses / masses.sum(), rtol=0, atol=1e-13)
-        likelihood = automaton.log_likelihood(tokens[:end], values[:end])
-        np.testing.assert_allclose(likelihood, log(masses.sum()), rtol=0, atol=1e-12)
 
 
 def test_a_batch_is_its_sequences(automaton: ProbabilisticAutomaton) -> None:

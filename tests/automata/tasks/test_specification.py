@@ -24,7 +24,7 @@ from automata.machines.named_dfas import dyck_dfa
 from automata.tasks.interface import Task
 from automata.tasks.json_formats import task_of_json
 from automata.tasks.partially_observed import PartiallyObserved
-from automata.tasks.specification import TaskSource, specification_from_text, task_from
+from automata.tasks.specification import specification_from_text, task_from
 
 PARITY = {
     "transitions": {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}},
@@ -443,24 +443,3 @@ def test_repeated_generators_with_names_are_tokens_that_do_the_same() -> None:
     assert isinstance(once, WordProblem)
     assert np.array_equal(task.table, once.table[:, [0, 1, 0]])
     assert task.state_names == once.state_names
-
-
-@pytest.mark.parametrize("letter", ["\u202e", "\u2066", "\u200b", "\x1b", "\udcff", "\u2028"])
-def test_no_letter_that_is_not_seen_reaches_a_message(letter: str) -> None:
-    sources: list[TaskSource] = [
-        f"regex:a{letter})",
-        f"regex:(a{letter}",
-        {"regex": f"a(?P<{letter}>a)"},
-        {"regex": "ab", "alphabet": f"a{letter}"},
-        f"file:{letter}",
-        f"object:{letter}:x",
-        f"text:/no/{letter}",
-        f"{letter}parity",
-        {f"{letter}": 1},
-        {"automaton": {"transitions": {letter: {"a": 1}}, "initial": letter}},
-        {"automaton": {"generators": [[1, 2], [2, 1]], "token_names": [letter, letter]}},
-    ]
-    for source in sources:
-        with pytest.raises(InputError) as refusal:
-            task_from(source)
-        assert str(refusal.value).isprintable(), source

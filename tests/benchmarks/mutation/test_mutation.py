@@ -136,11 +136,6 @@ def test_a_name_does_not_depend_on_other_lines() -> None:
     assert alone["+x = 4"].line != moved["+x = 4"].line
 
 
-def test_the_score_leaves_equivalent_mutants_out() -> None:
-    score = Score(mutants=20, killed=8, timed_out=1, survived=1, equivalent=10, at_once=7)
-    assert (score.share, score.share_at_once) == (0.9, 0.7)
-
-
 def test_what_became_of_a_mutant_at_first_stays_when_it_is_tried_again(tmp_path: Path) -> None:
     """Tests are written for those that survived: the first figure is the honest one of the draw."""
     results = Results(tmp_path / "mutation.json")

@@ -18,7 +18,6 @@ from tests.refusals import refusals
 from theory.belief.filters import BayesFilter
 
 AUTOMATA: dict[str, Callable[[], ProbabilisticAutomaton]] = {
-    "lazy swaps of 3": lambda: lazy_swaps(3),
     "lazy swaps of 4": lambda: lazy_swaps(4, probability=0.3),
     "noisy parity": lambda: noisy_parity(0.2),
 }

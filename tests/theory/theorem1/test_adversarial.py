@@ -307,20 +307,12 @@ DERIVATIVES: dict[str, Case] = {
 
 TABLE = NON_LINEARITY | KINDS | DERIVATIVES
 
-SAID = {
-    "a coupling of 4 % that the derivative denies": "finite differences contradict J at 2",
-    "W h with a kink that no visited state is near": "linear wherever it was evaluated: what no",
-    "W h + a ReLU that only states between the visited ones reach": "by a state that was not visited",
-    "NaN at one visited state, affine elsewhere": "not a finite number",
-}
-
 
 @pytest.mark.parametrize("name", TABLE)
 def test_the_word_for(name: str) -> None:
     transition, states, verdict, kind = TABLE[name]
     report = check_theorem1(transition, states)
     assert (report.conclusions.value, report.kind.value) == (verdict, kind), report.kind_sentence
-    assert SAID.get(name, "") in report.kind_sentence
 
 
 @pytest.mark.parametrize(("radius", "through_a_latent"), [(1e-2, False), (1e-3, False), (1e-3, True)])
