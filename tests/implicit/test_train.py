@@ -124,3 +124,17 @@ def test_every_value_that_would_be_used_is_shown_and_nothing_is_trained(
     assert {name: json.loads(value) for name, value in shown.items()} == json.loads(json.dumps(config.flat()))
     assert (shown["learning_rate"], shown["warmup_steps"]) == ("0.5", "5")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "ours"),
+    [
+        ("--epochs", "--steps"),
+        ("--hidden-size", "--d-model"),
+        ("--bs", "--batch-size"),
+        ("--wd", "--weight-decay"),
+    ],
+)
+def test_a_usual_name_is_told_its_name_here(flag: str, ours: str) -> None:
+    with pytest.raises(InputError, match=f"^flag {flag} is unknown; the nearest is {ours}, "):
+        main([*NEW, flag, "3"])

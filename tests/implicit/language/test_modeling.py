@@ -240,6 +240,13 @@ def test_the_vocabulary_can_grow(name: str) -> None:
     assert model(torch.tensor([[VOCABULARY + 2, 2]])).logits.shape == (1, 2, VOCABULARY + 3)
 
 
+def test_what_transformers_has_of_attention_is_taken_or_said_not_to_be() -> None:
+    with pytest.warns(UserWarning, match="output_attentions is True"):
+        small_model("ExplicitLlamaForCausalLM")(tokens_of(1, 2), output_attentions=True)
+    rope = {"rope_type": "default", "rope_theta": 10.0}
+    assert config_of("ExplicitLlamaForCausalLM", rope_parameters=rope).rope_theta == 10.0
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_initial_weights_are_drawn_by_module_and_by_seed(name: str) -> None:
     models = []
