@@ -443,3 +443,12 @@ def test_repeated_generators_with_names_are_tokens_that_do_the_same() -> None:
     assert isinstance(once, WordProblem)
     assert np.array_equal(task.table, once.table[:, [0, 1, 0]])
     assert task.state_names == once.state_names
+
+
+@pytest.mark.parametrize("letter", ["\u202e", "\u2066", "\u200b", "\x1b", "\udcff", "\u2028"])
+def test_no_letter_that_is_not_seen_reaches_a_message(letter: str) -> None:
+    """Every sentence is made visible by its error, whatever the source."""
+    with pytest.raises(InputError) as refusal:
+        task_from(f"{letter}parity")
+    assert str(refusal.value).isprintable()
+    assert str(InputError(letter)).isprintable()
