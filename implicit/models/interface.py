@@ -130,7 +130,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
 
     def check_made(self) -> None:
         """Refuse a user's class that reads a sequence otherwise than step by step; called when it is made."""
-        if is_checked(self) and self.implicit is None:
+        if is_checked(self) and self.implicit is None and not self.state_grows:
             with evaluating(self), torch.random.fork_rng([]):
                 check_reading(self, words_of(self, 0))
                 check_derived(self)

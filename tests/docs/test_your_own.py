@@ -114,6 +114,7 @@ def test_a_model_whose_run_or_transitions_are_not_its_steps_is_refused(model: An
         Stale(model.config)
     with pytest.raises(InputError, match="Deaf answers a sequence otherwise than step by step"):
         Deaf(model.config)
+    type("Growing", (Deaf,), {"state_grows": True})(model.config)  # states of several sizes are not compared
 
 
 def test_a_model(run_page: Run) -> None:
