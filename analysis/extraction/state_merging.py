@@ -40,7 +40,7 @@ Suffix = tuple[int, ...]
 
 
 class ExtractionSettings(AnalysisSettings):
-    """How an automaton is extracted and what is asked of it."""
+    """Settings of the extraction of an automaton, and of its check."""
 
     sequences: PositiveInt = Field(default=128, description="sequences whose states are looked at")
     length: PositiveInt | None = Field(

@@ -160,7 +160,7 @@ def enclosable(model: SequenceModel) -> CellStack:
 
 
 POINTS = 8
-"""Positions at which a form is compared with its model."""
+"""The most positions at which a form is compared with its model."""
 
 
 class EnclosedMamba2:
@@ -188,37 +188,6 @@ class EnclosedMamba2:
             self._last_norm = (exact(stack.latent_norm.weight), stack.latent_norm.epsilon)
         else:
             self._embedded = embedded.value
-        self._compare(model, tokens)
-
-    @torch.no_grad()
-    def _compare(self, model: SequenceModel, tokens: Tensor) -> None:
-        """Refuse a model that computes otherwise than its weights say: something was exchanged in it.
-
-        At drawn points, of the first positions; of each layer's h' one entry is compared.
-        """
-        double, drawn = copy.deepcopy(model).double().eval(), np.random.default_rng(0)
-        shapes = {name: (len(tokens), *part.shape[1:]) for name, part in double.init_state(1).items()}
-        state = {name: drawn.standard_normal(shape) for name, shape in shapes.items()}
-        latents = drawn.standard_normal((len(tokens), self.latent_size))
-        balls = {name: Ball.exact(part) for name, part in state.items()}
-        image, updates = self.advance(Dual.constant(Ball.exact(latents), 0), balls, {})
-        transitions = double.transitions(tokens[:POINTS])
-        for index in range(len(tokens[:POINTS])):
-            transition = transitions[index]
-            z, s = torch.from_numpy(latents[index]), {n: torch.from_numpy(state[n][index]) for n in state}
-            after = transition.state_update(z, s)
-            pairs = [(transition.self_map(z, s), image)] if self.latent_size else []
-            for block, update in zip(self.blocks, updates, strict=True):
-                entry = index % s[block].numel()
-                decay, drive = update.entries(np.full(len(tokens), entry))
-                before = Ball.exact(float(s[block].flatten()[entry]))
-                pairs.append((after[block].flatten()[entry : entry + 1], decay.scaled(before) + drive))
-            for found, expected in pairs:
-                if not np.allclose(found, expected.value.midpoint[index], rtol=1e-6, atol=1e-6):
-                    raise InputError(
-                        f"model is {model.name}, and computes otherwise than its weights say; undo what was "
-                        "exchanged in it, or make a class of the changed cell by implicit.implicit_model"
-                    )
 
     def advance(
         self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
@@ -239,3 +208,38 @@ class EnclosedMamba2:
             stream = stream + output if self.residual else output
             updates.append(update)
         return (rms_norm(stream, *self._last_norm) if self.latent_size else latent), updates
+
+
+@torch.no_grad()
+def compare_form(model: SequenceModel) -> None:
+    """Refuse a model that computes otherwise than its weights say: something was exchanged in it.
+
+    One drawn point a token is compared, and there one entry of each layer's h'.
+    """
+    tokens = torch.arange(min(model.config.vocabulary_size, POINTS))
+    form, double, drawn = (
+        EnclosedMamba2(model, tokens),
+        copy.deepcopy(model).double().eval(),
+        np.random.default_rng(0),
+    )
+    shapes = {name: (len(tokens), *part.shape[1:]) for name, part in double.init_state(1).items()}
+    state = {name: drawn.standard_normal(shape) for name, shape in shapes.items()}
+    latents = drawn.standard_normal((len(tokens), form.latent_size))
+    balls = {name: Ball.exact(part) for name, part in state.items()}
+    image, updates = form.advance(Dual.constant(Ball.exact(latents), 0), balls, {})
+    transitions = double.transitions(tokens)
+    for index in range(len(tokens)):
+        z, s = torch.from_numpy(latents[index]), {n: torch.from_numpy(state[n][index]) for n in state}
+        after = transitions[index].state_update(z, s)
+        pairs = [(transitions[index].self_map(z, s), image)] if form.latent_size else []
+        for block, update in zip(form.blocks, updates, strict=True):
+            entry = index % s[block].numel()
+            decay, drive = update.entries(np.full(len(tokens), entry))
+            before = Ball.exact(float(s[block].flatten()[entry]))
+            pairs.append((after[block].flatten()[entry : entry + 1], decay.scaled(before) + drive))
+        for found, expected in pairs:
+            if not np.allclose(found, expected.value.midpoint[index], rtol=1e-6, atol=1e-6):
+                raise InputError(
+                    f"model is {model.name}, and computes otherwise than its weights say; undo what was "
+                    "exchanged in it, or make a class of the changed cell by implicit.implicit_model"
+                )

@@ -282,7 +282,7 @@ class IteratedLayers(Layers):
         return self_map_of(self.cells, self.norms, self.latent_norm, residual=self.residual)
 
     def _form(self) -> tuple[object, ...]:
-        """What the fused self-map is beside weights; modules are compared as objects."""
+        """All that makes the fused self-map, but for its weights; modules are compared as objects."""
         cells = [cell for cell in self.cells if isinstance(cell, Mamba2Cell)]
         norms = [*self.norms, self.latent_norm, *(cell.norm for cell in cells)]
         return self.residual, *cells, *norms, *(norm.epsilon for norm in norms)

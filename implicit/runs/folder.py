@@ -132,7 +132,7 @@ class _Measured(BaseModel):
 
 
 class _Entry(BaseModel):
-    """What is read of an entry, in the kinds that training writes; older runs lack some of it."""
+    """The fields of an entry that are read, with their kinds; older runs lack some."""
 
     step: int = Field(ge=0, lt=2**63)
     length: int = 0

@@ -16,7 +16,7 @@ FAMILIES: tuple[pf.Settings, ...] = (
     {"model": "transformer", "layers": 4},
 )
 RATES = (3e-3, 1e-2, 3e-3, 3e-3, 1e-2, 1e-2, 1e-2, 1e-2)
-"""Of the families: 0.01, or the better of it and 0.003 where it validated below 1 on seed 0."""
+"""A family has 0.01, or the better of it and 0.003 where it validated below 1 on seed 0."""
 
 
 def label(settings: pf.Settings) -> str:

@@ -5,7 +5,7 @@ from paper_figures.figures.connectivity import LENGTHS, judge, label, runs_on
 from paper_figures.measurements.lengths import accuracy_at
 
 RATES = (3e-3, 3e-3, 1e-2, 3e-3, 3e-3, 1e-2, 1e-2, 3e-3)
-"""Of the families: of 0.003 and 0.01 that with more words right in validation, seed 0."""
+"""A family has that of 0.003 and 0.01 with which more words were right in validation, seed 0."""
 ALL_ZERO = {length: 0.2 + 0.8 * (3 / 8) ** (length // 9) for length in LENGTHS}
 """Share of words with no answer but 0. The first row of the product decides: it becomes any of 8 rows, half
 of which begin with 0, and once it is 0 it stays so."""

@@ -52,7 +52,7 @@ from analysis.framework.visited_states import (
     visited_states,
 )
 from implicit.enclosed.any_loop import Form, block_parts, boxes, compare_with_floats, form_of, widest
-from implicit.enclosed.mamba2 import EnclosedMamba2
+from implicit.enclosed.mamba2 import EnclosedMamba2, compare_form
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.models.stack import CellStack
@@ -71,7 +71,6 @@ from theory.rigorous.enclosure import (
     refine,
 )
 from theory.rigorous.orbits import orbits_into_basin
-from theory.rigorous.tensors import EnclosedTransitionBatch
 
 CHUNK = 2**22  # the most float64 entries of one array of derivatives
 MAX_PARTNERS = 3
@@ -173,7 +172,9 @@ def _fixed_points(
     latents = np.nan_to_num(solution.latents[:, 0].numpy(), posinf=0.0, neginf=0.0)
     form, exact = _exact(model, tokens, state)
     latents = refine(form, exact, latents)
-    if isinstance(form, EnclosedTransitionBatch) and isinstance(model, CellStack):
+    if isinstance(form, EnclosedMamba2):
+        compare_form(model)
+    elif isinstance(model, CellStack):
         compare_with_floats(model, form, where, state, latents, columns)
     return latents
 
@@ -322,6 +323,7 @@ def certify_control(model: SequenceModel, visited: Sequence[VisitedState]) -> li
     The block of each layer in turn is the ball of all real numbers; the windows and the blocks of the other
     layers are those of the pair.
     """
+    compare_form(model)
     transitions = EnclosedMamba2(model, torch.tensor([pair.token for pair in visited]))
     state = {
         name: Ball.exact(np.stack([pair.state[name].numpy() for pair in visited]))

@@ -47,6 +47,7 @@ from implicit.enclosed.closed_loop import (
     flatten_state,
     unflatten_state,
 )
+from implicit.enclosed.mamba2 import compare_form
 from implicit.fixed_point import NotConvergedWarning, Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.models.stack import CellStack
@@ -91,7 +92,9 @@ def enclosed_loop(model: FixedPointModel) -> Loop:
             f"the state of the model has {loop.state_size} numbers; give a run of at most "
             f"{LARGEST_STATE}, such as parity-small, or train with a smaller --d-model, --expand or --d-state"
         )
-    if isinstance(loop, EnclosedAnyLoop):  # refuse code that is another function on balls than on tensors
+    if isinstance(loop, EnclosedClosedLoop):
+        compare_form(precise)
+    else:  # refuse code that is another function on balls than on tensors
         drawn = np.random.default_rng(0)
         tokens = np.arange(len(model.get_parameter("embedding.weight")))
         state = unflatten_state(model, torch.as_tensor(drawn.standard_normal((len(tokens), loop.state_size))))

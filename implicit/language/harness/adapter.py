@@ -62,7 +62,7 @@ class HarnessModel(HFLM):
 
     @property
     def prefix_token_id(self) -> int:
-        """What an answer to an empty text stands behind."""
+        """The token before an answer to an empty text."""
         token: int | None = super().prefix_token_id
         if token is None:
             raise InputError("the tokenizer has neither bos_token nor eos_token; give it one")

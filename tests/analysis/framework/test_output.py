@@ -22,7 +22,7 @@ from analysis.framework.output import RunIdentity, default_folder, json_ready, w
 from implicit.runs.loading import STORED_RUNS, Run
 
 RESOLUTION = "savefig.dpi", STYLE["savefig.dpi"]
-"""What users get; other tests draw coarsely."""
+"""The resolution that users get; other tests draw coarsely."""
 
 COMMANDS: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
     "convergence": (convergence, ["--length", "6", "--rtol", "1e-4"], {"length": 6, "rtol": 1e-4}),

@@ -17,7 +17,7 @@ from implicit.enclosed.any_loop import (
     is_mamba2,
     with_exact_weights,
 )
-from implicit.enclosed.mamba2 import EnclosedMamba2, exact
+from implicit.enclosed.mamba2 import EnclosedMamba2, compare_form, exact
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.registry import ImplicitMamba2, ImplicitMamba2Config, Mamba2, Mamba2Config, build_model
 from implicit.models.stack import CellStack
@@ -269,10 +269,11 @@ def test_models_without_a_form_are_refused() -> None:
 def test_what_is_exchanged_in_a_model_is_in_its_form_or_refused() -> None:
     model: Any = load_run("parity-small").model
     assert is_mamba2(model)
+    compare_form(model)
     halved = type("Halved", (type(model),), {"_inject": lambda *_: []})(model.config)
     assert not is_mamba2(halved)
     model.embedding.max_norm = 0.5
     with pytest.raises(InputError, match="computes otherwise than its weights say"):
-        EnclosedMamba2(model, torch.tensor([0, 1]))
+        compare_form(model)
     model.injections[0] = type("Scaled", (nn.Linear,), {})(8, model.cells[0].injection_size, bias=False)
     assert not is_mamba2(model)
