@@ -16,6 +16,7 @@ import matplotlib as mpl
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import get_registered_canvas_class
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
@@ -215,15 +216,26 @@ def save_figure(figure: Figure, folder: Path, name: str, caption: str = "") -> t
     paths = folder / f"{name}.png", folder / f"{name}.pdf"
     with styled():
         show_plainly(*figure.findobj(Text))
-        for path, metadata in zip(
-            paths, ({"Software": None}, {"CreationDate": None, "Creator": None}), strict=True
-        ):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=path.suffix[1:], metadata=metadata)
-            write_bytes(path, buffer.getvalue())
+        canvas, dpi, layout = figure.canvas, figure.dpi, figure.get_layout_engine()
+        try:
+            write_bytes(paths[0], _printed(figure, "png", {"Software": None}))
+            figure.set_layout_engine("none")  # the PDF has the places of the PNG
+            write_bytes(paths[1], _printed(figure, "pdf", {"CreationDate": None, "Creator": None}))
+        finally:
+            figure.set_canvas(canvas)
+            figure.dpi = dpi
+            figure.set_layout_engine(layout or "none")
     if caption:
         write_bytes(folder / f"{name}.caption.txt", f"{caption}\n".encode())
     return paths
+
+
+def _printed(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+    """Return a figure as a file of this kind; `savefig` would draw it twice, the first time to lay it out."""
+    figure.dpi = STYLE["savefig.dpi"]
+    canvas, buffer = get_registered_canvas_class(kind)(figure), io.BytesIO()
+    getattr(canvas, f"print_{kind}")(buffer, metadata=metadata)
+    return buffer.getvalue()
 
 
 def mark_quantiles(

@@ -77,7 +77,7 @@ def enclose_orbits(
     """Prove after how many damped steps from zero the exact orbit is within ``[T]`` distances of latents."""
     tau = Ball.exact(transitions.damping)
     keep = Ball.exact(1.0) - tau
-    iterates = _approximate_orbits(transitions, state, latent, within)
+    iterates, images = _approximate_orbits(transitions, state, latent, within)
     iterations = np.full(len(latent), -1, dtype=np.int64)
     distance = np.full(len(latent), np.inf)
     errors = _Errors.box(np.zeros_like(latent))
@@ -87,8 +87,7 @@ def enclose_orbits(
         iterations, distance = np.where(arrived, step, iterations), np.where(arrived, away, distance)
         if step == len(iterates) - 1 or (iterations >= 0).all():
             break
-        image = transitions.advance(Dual.constant(Ball.exact(here), 0), state, {})[0].value
-        defect = (keep * Ball.exact(here) + image * tau - Ball.exact(iterates[step + 1])).magnitude
+        defect = (keep * Ball.exact(here) + images[step] * tau - Ball.exact(iterates[step + 1])).magnitude
         if step == 0:  # z₀ is exact: its derivative is not needed, and need not exist
             errors = _Errors.box(defect)
             continue
@@ -143,10 +142,10 @@ def _times(matrices: Ball, vectors: Array) -> Array:
 
 def _approximate_orbits(
     transitions: EnclosedTransitions, state: Mapping[str, Ball], latent: Array, within: Array
-) -> list[Array]:
-    """The orbits in floating point, until the last that arrives at all has done so."""
+) -> tuple[list[Array], list[Ball]]:
+    """The orbits in floating point, until the last that arrives at all has done so, and their images by Φ."""
     here = np.zeros_like(latent)
-    iterates, arrivals = [here], np.full(len(latent), -1)
+    iterates, images, arrivals = [here], [], np.full(len(latent), -1)
     under_way = within > 0
     for step in range(LONGEST_ORBIT + 1):
         near = np.abs(here - latent).max(1, initial=0.0) <= NEAR * within
@@ -154,9 +153,10 @@ def _approximate_orbits(
         under_way &= ~near & np.isfinite(here).all(1)
         if not under_way.any() or step == LONGEST_ORBIT:
             break
-        image = transitions.advance(Dual.constant(Ball.exact(here), 0), state, {})[0].value.midpoint
-        change = transitions.damping * (image - here)
+        image = transitions.advance(Dual.constant(Ball.exact(here), 0), state, {})[0].value
+        change = transitions.damping * (image.midpoint - here)
         under_way &= np.abs(change).max(1, initial=0.0) > STILL * (1 + np.abs(here).max(1, initial=0.0))
         here = here + change
         iterates.append(here)
-    return iterates[: max(int(arrivals.max(initial=0)), 0) + 1]
+        images.append(image)
+    return iterates[: max(int(arrivals.max(initial=0)), 0) + 1], images

@@ -64,6 +64,8 @@ class Dual:
         return self * other.reciprocal()
 
     def __mul__(self, other: Dual) -> Dual:
+        if not self.columns and not other.columns:
+            return Dual.constant(self.value * other.value, 0)
         return Dual(
             self.value * other.value,
             self.tangent * other.value[..., None] + other.tangent * self.value[..., None],
@@ -71,6 +73,8 @@ class Dual:
 
     def scaled(self, factors: Ball) -> Dual:
         """Return the product with constants that broadcast to the values."""
+        if not self.columns:
+            return Dual.constant(self.value * factors, 0)
         return Dual(self.value * factors, self.tangent * factors[..., None])
 
     def shifted(self, terms: Ball) -> Dual:
@@ -90,6 +94,8 @@ class Dual:
 
     def through(self, function: Function, slope: Function) -> Dual:
         """Return f(x), entry by entry, with the derivative f'(x) dx."""
+        if not self.columns:
+            return Dual(function(self.value), self.tangent)
         return self._chain(function(self.value), slope(self.value))
 
     def _chain(self, value: Ball, slope: Ball) -> Dual:
