@@ -49,7 +49,7 @@ def test_stored_runs_solve_their_task(name: str, length: int, least: float, rtol
     """Those of the recipes at the tolerance of training: at tighter ones S5 is right less often."""
     run = load_run(name)
     assert run.config.length <= 40
-    tokens, labels = sample_sequences(run.task, 64, length, SEED)
+    tokens, labels = sample_sequences(run.task, 24, length, SEED)
     with torch.no_grad():
         solution = solved(run.model, tokens, mode="sequential", stopping=Stopping(rtol=rtol))
     assert solution.share_converged == 1

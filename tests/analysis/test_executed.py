@@ -293,7 +293,7 @@ def test_what_either_side_accepts_is_right_whatever_the_size_of_a_number(
     run: Run, content: Content, wiring: Wiring, constants: Constants, number: str
 ) -> None:
     true = parse_certificate(content)
-    for power in (-40, -20, -6, -1, 0, 1, 6, 20, 37):
+    for power in (-40, -6, -1, 0, 1, 6, 37):
         value = getattr(constants, number) * 10.0**power
         if abs(value) > torch.finfo(torch.float32).max:
             continue

@@ -64,9 +64,9 @@ def points_of(run: Run) -> Points:
 @pytest.fixture(scope="module")
 def fixed_points(run: Run) -> Found:
     """The fixed points beside the h of one pair, by their kind."""
-    points = points_of(run)[np.full(40, PAIR)]
-    starts = np.random.default_rng(0).normal(size=(40, 4))
-    latents = refine(points.transitions(), points.boxes(np.zeros(40)), starts, 60)
+    points = points_of(run)[np.full(3, PAIR)]
+    starts = np.random.default_rng(0).normal(size=(40, 4))[[1, 25, 34]]  # most end at none
+    latents = refine(points.transitions(), points.boxes(np.zeros(3)), starts, 60)
     found = {}
     for point in prove_points(Points(points.model, points.tokens, points.state, latents, points.places)):
         if point is not None:

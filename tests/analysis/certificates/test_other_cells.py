@@ -30,7 +30,7 @@ from theory.transition import State
 
 def always_right(model: str, **sizes: Any) -> Run:
     """Small, and always of one answer: the head is nearly constant, the layer reads little of the latent."""
-    run = untrained(model, seed=2, damping=0.5, **sizes)
+    run = untrained(model, seed=2, damping=0.9, **sizes)
     with torch.no_grad():
         run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
         run.model.get_parameter("mixers.0.out_proj.weight").mul_(10)
@@ -162,10 +162,10 @@ def test_a_model_that_answers_otherwise_than_from_its_steps_is_refused(
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """A small model with random weights, whose iterations take some 70 steps."""
-    run = untrained("implicit-deltanet", seed=2, d_model=6, heads=2, key_size=3, value_size=4)
+    """A small model with random weights, whose iterations take some 20 steps."""
+    run = untrained("implicit-deltanet", seed=2, damping=0.9, d_model=6, heads=2, key_size=3, value_size=4)
     with torch.no_grad():
-        run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.5)
+        run.model.get_parameter("mixers.0.in_proj.weight").mul_(0.3)
     return run
 
 

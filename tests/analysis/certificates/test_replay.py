@@ -46,7 +46,9 @@ def test_states_are_those_of_the_model(name: str) -> None:
             if kind != "mamba2" and weight.endswith("in_proj.weight"):
                 parameter.mul_(0.3)
     precise = in_double_precision(model)
-    solve = Solve("sequential", stopping=Stopping(rtol=1e-13, max_iterations=2000))
+    solve = Solve(
+        "sequential", stopping=Stopping(rtol=1e-13, max_iterations=300)
+    )  # what does not settle then never does
     found = of(model, config).states(WORDS)
     assert sum(state is not None for state in found) >= 4
     for word, state in zip(WORDS, found, strict=True):

@@ -14,23 +14,25 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.certificates.certificate import seal
+from analysis.certificates import certificate as certificate_format
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.claims import theorem1
 from analysis.certificates.claims.executed import FloatingPointChecker
 from analysis.certificates.claims.lengths import CoverChecker
 from analysis.certificates.claims.theorem1 import PairChecker
 from analysis.certificates.claims.words import OrbitChecker, WordsChecker
+from analysis.check_certificate import CheckSettings, check_certificate
 from benchmarks.certificate_mutations.__main__ import main
 from benchmarks.certificate_mutations.exact_model import ExactModel, entries_of
 from benchmarks.certificate_mutations.mutations import HEAD, mutated, numbers_of
 from benchmarks.certificate_mutations.sweep import sweep, texts
 from benchmarks.certificate_mutations.targets import Target, targets
 from benchmarks.certificate_mutations.truth import Judge, differences
-from tests.analysis.lines import Content, Lines
+from tests.analysis.lines import ONE_PROCESS, Content, Lines
 from theory import layer_jacobians, solve_fixed_point
 
-COUNTS = {"explicit": 300, "pairs": 80, "words": 60, "every length": 50}
-COUNTS |= {"image balls": 50, "executed": 60}
+COUNTS = {"explicit": 150, "pairs": 80, "words": 40, "every length": 30}
+COUNTS |= {"image balls": 30, "executed": 40}
 ANSWERS = ("words", "every length")
 
 
@@ -84,6 +86,18 @@ def test_a_checker_that_looks_away_is_found_out(
 def test_states_that_are_not_visited_are_found_out(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theorem1, "check_states", lambda *_: None)
     assert any("state" in fault for fault, _ in sweep(made["explicit"][0], 100, seed=0).faults)
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_every_kind_bounds_its_work(made: Made, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    target, _ = made[kind]
+    certificate = parse_certificate(target.content)
+    with pytest.raises(RefusedError, match=r"kind: the check takes up to .* more than --work 1.0e"):
+        check_certificate(certificate, target.run, CheckSettings(work=1e-3))
+    if kind != "executed":  # it holds the weights alone
+        monkeypatch.setattr(certificate_format, "MOST_MEMORY", 0.0)
+        with pytest.raises(RefusedError, match=r"kind: the check takes up to .* bytes a process"):
+            check_certificate(certificate, target.run, ONE_PROCESS)
 
 
 @pytest.mark.parametrize("kind", COUNTS)
