@@ -93,6 +93,12 @@ def test_equal_figures_are_equal_files_and_the_caller_keeps_his_settings(tmp_pat
     assert not plt.get_fignums()
 
 
+def undrawn(analysis: Any) -> Any:
+    """The same question with an empty figure: drawing takes longest."""
+    return dataclasses.replace(analysis, draw=lambda *_: Figure((1, 1)))
+
+
+JACOBIAN, GENERALIZATION = undrawn(jacobian.ANALYSIS), undrawn(length_generalization.ANALYSIS)
 FEW = ["--length", "6", "--sequences", "2", "--states", "2"]
 LENGTHS = ["--lengths", "6", "--sequences", "2"]
 
@@ -103,14 +109,14 @@ def test_runs_named_alike_do_not_share_a_folder(
     first = make_run("lstm", name="a/run")
     second = make_run("gru", name="b/run")
     out = ["--out", str(tmp_path / "out")]
-    assert jacobian.main([str(first.path), *FEW, *out]) == 0
+    assert JACOBIAN.main([str(first.path), *FEW, *out]) == 0
     before = (tmp_path / "out" / "jacobian.json").read_bytes()
     capsys.readouterr()
-    assert jacobian.main([str(second.path), *FEW, *out]) == 2
+    assert JACOBIAN.main([str(second.path), *FEW, *out]) == 2
     error = capsys.readouterr().err
     assert "out, which holds jacobian.json of other weights (run); give another folder with --out" in error
     assert (tmp_path / "out" / "jacobian.json").read_bytes() == before
-    assert jacobian.main([str(first.path), *FEW, *out, "--seed", "1"]) == 0  # of the same run: replaced
+    assert JACOBIAN.main([str(first.path), *FEW, *out, "--seed", "1"]) == 0  # of the same run: replaced
     assert json.loads((tmp_path / "out" / "jacobian.json").read_text())["settings"]["seed"] == 1
 
 
@@ -119,9 +125,9 @@ def test_a_comparison_of_other_runs_is_not_replaced(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the default folder of several runs is out/length_generalization
     runs = [str(make_run(model).path) for model in ("lstm", "gru", "elman")]
-    assert length_generalization.main([*runs[:2], *LENGTHS]) == 0
-    assert length_generalization.main([*runs[1:], *LENGTHS]) == 2
-    assert length_generalization.main([*runs[1::-1], *LENGTHS]) == 0  # the same runs in another order
+    assert GENERALIZATION.main([*runs[:2], *LENGTHS]) == 0
+    assert GENERALIZATION.main([*runs[1:], *LENGTHS]) == 2
+    assert GENERALIZATION.main([*runs[1::-1], *LENGTHS]) == 0  # the same runs in another order
 
 
 def test_results_are_not_written_through_a_link_out_of_the_run_folder(
@@ -131,12 +137,12 @@ def test_results_are_not_written_through_a_link_out_of_the_run_folder(
     (mine / "jacobian").mkdir(parents=True)
     (mine / "jacobian" / "jacobian.json").write_text("precious")
     (run.path / "analysis").symlink_to(mine)
-    assert jacobian.main([str(run.path), *FEW]) == 2
+    assert JACOBIAN.main([str(run.path), *FEW]) == 2
     assert f"analysis is a link to {mine}; remove it, or give another" in capsys.readouterr().err
     assert (mine / "jacobian" / "jacobian.json").read_text() == "precious"
     (tmp_path / "elsewhere").symlink_to(run.path.rename(tmp_path / "moved"))
     (tmp_path / "moved" / "analysis").unlink()
-    assert jacobian.main([str(tmp_path / "elsewhere"), *FEW]) == 0
+    assert JACOBIAN.main([str(tmp_path / "elsewhere"), *FEW]) == 0
 
 
 @pytest.mark.parametrize("ending", [".json", ".png", ".caption.txt"])
@@ -147,7 +153,7 @@ def test_a_folder_in_the_place_of_a_result_is_told_before_the_work(
     planted = run.path / "analysis" / "jacobian" / f"jacobian{ending}"
     planted.mkdir(parents=True)
     monkeypatch.setattr(type(jacobian.ANALYSIS), "answer", None)
-    assert jacobian.main([str(run.path), *FEW]) == 2
+    assert JACOBIAN.main([str(run.path), *FEW]) == 2
     assert f"jacobian{ending} is a folder; move it away, or give another" in capsys.readouterr().err
 
 
@@ -179,7 +185,7 @@ def test_new_results_never_lie_beside_old_ones(
 ) -> None:
     run, settings = make_run("implicit-mamba2", contracting=True), ANALYSIS.settings(sequences=3, length=6)
     outcome = ANALYSIS.measure(run, settings)
-    quick = dataclasses.replace(ANALYSIS, measure=lambda *_: outcome, draw=lambda *_: Figure((1, 1)))
+    quick = dataclasses.replace(undrawn(ANALYSIS), measure=lambda *_: outcome)
     for number in range(1, 100):
         for name in FILES:
             (tmp_path / name).write_bytes(b"old")
@@ -207,5 +213,5 @@ def test_what_a_killed_process_left_is_removed(make_run: Any, tmp_path: Path) ->
     far = out / f".unfinished-{'9' * 20}-a"  # no number of a process
     far.mkdir()
     run, settings = make_run("implicit-mamba2", contracting=True), ANALYSIS.settings(sequences=3, length=6)
-    ANALYSIS.answer([run], settings, [out])
+    undrawn(ANALYSIS).answer([run], settings, [out])
     assert {path.name for path in out.iterdir()} == {mine.name, far.name, *FILES}

@@ -17,17 +17,17 @@ from theory import Transition, solve_fixed_point
 
 
 def test_the_verdicts_of_the_three_models(make_run: Any) -> None:
-    implicit = jacobian.analyse(make_run("implicit-mamba2", contracting=True), states=6, length=12)
-    explicit = jacobian.analyse(make_run("mamba2"), states=6, length=12)
-    lstm = jacobian.analyse(make_run("lstm"), states=6, length=12)
+    implicit = jacobian.analyse(make_run("implicit-mamba2", contracting=True), states=4, length=12)
+    explicit = jacobian.analyse(make_run("mamba2"), states=4, length=12)
+    lstm = jacobian.analyse(make_run("lstm"), states=4, length=12)
     assert implicit.verdict == "holds"
     assert implicit.sentence.startswith(
-        "Non-diagonal and non-linear; the conclusions of Theorem 1 hold: of 6"
+        "Non-diagonal and non-linear; the conclusions of Theorem 1 hold: of 4"
     )
     assert explicit.report.reasons == {
-        "does not apply: the transition is diagonal and linear, to within the measured error": 6
+        "does not apply: the transition is diagonal and linear, to within the measured error": 4
     }
-    assert lstm.report.reasons == {"does not apply: the transition is non-diagonal and non-linear": 6}
+    assert lstm.report.reasons == {"does not apply: the transition is non-diagonal and non-linear": 4}
     for found, kind in ((explicit, "diagonal and linear"), (lstm, "non-diagonal and non-linear")):
         words = f"{kind}; Theorem 1 does not apply (no fixed point)"
         stored = found.numbers()
