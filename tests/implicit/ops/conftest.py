@@ -1,6 +1,9 @@
 """Fixtures and comparisons of the tests of kernels."""
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from inspect import getmembers
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +13,34 @@ Op = Callable[[list[Tensor]], Tensor]
 
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _triton_lists_its_builtins_once() -> Iterator[None]:
+    """The interpreter lists them at every call within a kernel, which is a third of its time."""
+    if DEVICE == "cuda" or find_spec("triton") is None:
+        yield
+        return
+    from triton import language
+    from triton.runtime import interpreter
+
+    def builtins_of(package: Any) -> list[str]:
+        return [name for name, member in getmembers(package) if language.core.is_builtin(member)]
+
+    plain: Any = interpreter._patch_builtin
+    parts: tuple[Any, ...] = (language, language.core, language.tensor, language.math)
+    names = {id(part): builtins_of(part) for part in parts}
+
+    def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
+        if id(package) not in names:
+            plain(package, builder, scope)
+        elif language.core.is_builtin(getattr(package, names[id(package)][0])):  # else all are patched
+            for name in names[id(package)]:
+                interpreter._patch_attr(package, name, getattr(package, name), builder, scope)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_builtin", patch_builtin)
+        yield
 
 
 @pytest.fixture
