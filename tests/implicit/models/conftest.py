@@ -1,6 +1,6 @@
 """The models that the contract of `SequenceModel` is held to: every registered one, and variants of sizes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from implicit.models.step_model import wrap
 from tests.small_models import small_sizes
 from theory.transition import State
 
-VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 6
+VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 4
 # Relative tolerance of a solve in float64: little above what rounding allows, 64 units of 2e-16.
 TIGHT = 1e-13
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -84,6 +84,17 @@ def scan(model: SequenceModel, tokens: Tensor) -> tuple[Tensor, list[State]]:
         states.append(state)
         logits.append(scores)
     return torch.stack(logits, 1), states
+
+
+def vector_of(weights: Mapping[str, Tensor]) -> Tensor:
+    """All weights in one vector, for which two solves tell a directional derivative."""
+    return torch.cat([weight.detach().flatten() for weight in weights.values()])
+
+
+def parts_of(vector: Tensor, weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    sizes = [weight.numel() for weight in weights.values()]
+    for (name, weight), part in zip(weights.items(), vector.split(sizes), strict=True):
+        yield name, part.view_as(weight)
 
 
 @pytest.fixture

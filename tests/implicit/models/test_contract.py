@@ -33,7 +33,9 @@ from tests.implicit.models.conftest import (
     VOCABULARY,
     WRAPPED,
     build_case,
+    parts_of,
     scan,
+    vector_of,
 )
 from theory.transition import State
 
@@ -100,7 +102,7 @@ def test_a_sequence_cut_anywhere_gives_what_it_gives_in_one(model: SequenceModel
 
 @torch.no_grad()
 def test_padded_sequences_give_what_each_gives_alone(model: SequenceModel, tokens: Tensor) -> None:
-    lengths = torch.tensor([2, LENGTH, 4])
+    lengths = torch.tensor([2, LENGTH, 3])
     padded = tokens.clone()
     real = torch.arange(LENGTH) < lengths[:, None]
     padded[~real] = -100  # never read
@@ -123,7 +125,7 @@ def test_padded_sequences_give_what_each_gives_alone(model: SequenceModel, token
 
 
 def test_gradients_of_padded_sequences_are_those_of_each_alone(model: SequenceModel, tokens: Tensor) -> None:
-    lengths = torch.tensor([2, LENGTH, 4])
+    lengths = torch.tensor([2, LENGTH, 3])
     weights = torch.randn(BATCH, LENGTH, CLASSES, generator=torch.Generator().manual_seed(6))
     parameters = dict(model.named_parameters())
     together = (model.run(tokens, lengths=lengths).logits * weights).sum()
@@ -144,12 +146,12 @@ def test_gradients_of_padded_sequences_are_those_of_each_alone(model: SequenceMo
 def test_all_modes_give_the_same_and_explicit_models_ignore_them(
     model: SequenceModel, tokens: Tensor
 ) -> None:
-    state, lengths = model.run(tokens[:, :2]).state, torch.tensor([4, 1, 3])
-    expected = model.run(tokens[:, 2:], state, lengths=lengths)
+    state, lengths = model.run(tokens[:, :1]).state, torch.tensor([3, 1, 2])
+    expected = model.run(tokens[:, 1:], state, lengths=lengths)
     modes: list[Any] = ["auto", "simultaneous", "sequential", "windowed", Windowed(width=2, block=None)]
     refused = model.implicit is not None and model.state_grows
     for mode in modes[:3] if refused else modes:
-        found = model.run(tokens[:, 2:], state, Solve(mode), lengths=lengths)
+        found = model.run(tokens[:, 1:], state, Solve(mode), lengths=lengths)
         assert_agree(found.logits, expected.logits, str(mode))
         if not isinstance(mode, Windowed):
             assert_agree(found.state, expected.state, mode)
@@ -161,7 +163,7 @@ def test_all_modes_give_the_same_and_explicit_models_ignore_them(
             with pytest.raises(
                 InputError, match=r"^mode is windowed, which needs a state of constant size; "
             ):
-                model.run(tokens[:, 2:], state, Solve(mode), lengths=lengths)
+                model.run(tokens[:, 1:], state, Solve(mode), lengths=lengths)
 
 
 def _first(state: State) -> State:
@@ -177,7 +179,7 @@ def test_float32_agrees_with_float64(build: Callable[[], SequenceModel], tokens:
     single.load_state_dict(exact.state_dict())
     logits = single(tokens)
     assert logits.dtype == torch.float32
-    # Rounding of 6e-8 through 6 tokens; for the implicit models 5e-6 of the solver over its contraction.
+    # Rounding of 6e-8 through 4 tokens; for the implicit models 5e-6 of the solver over its contraction.
     bound = 2e-6 if single.implicit is None else 1e-4
     torch.testing.assert_close(logits.double(), exact(tokens), rtol=bound, atol=bound)
     state, last = single.step(single.init_state(BATCH), tokens[:, 0])
@@ -227,8 +229,8 @@ def test_the_transition_can_be_differentiated_forward_and_backward(
     if model.state_grows:
         return
     _, states = scan(model, tokens)
-    before = {name: tensor[0] for name, tensor in states[4].items()}
-    transition = model.transition(int(tokens[0, 4]))
+    before = {name: tensor[0] for name, tensor in states[-2].items()}
+    transition = model.transition(int(tokens[0, -1]))
     latent = torch.linspace(-1, 1, transition.latent_size)
     for derivative in (0, 1) if transition.latent_size else (1,):
         forward = torch.func.jacfwd(transition.state_update, derivative)(latent, before)
@@ -254,21 +256,30 @@ def test_gradients_reach_every_parameter_and_all_are_counted(model: SequenceMode
 @pytest.mark.parametrize("build", [name for name in MODELS if name.startswith("implicit-")], indirect=True)
 def test_the_default_gradient_is_exact(model: SequenceModel) -> None:
     tokens = torch.tensor([[1, 0, 2]])
-    names, weights = zip(*model.named_parameters(), strict=True)
+    weights = dict(model.named_parameters())
+    groups = [
+        {name: weight for name, weight in weights.items() if name.startswith("mixers") == inside}
+        for inside in (True, False)
+    ]
     with torch.no_grad():
         solution = model.run(tokens).solution
     assert solution is not None
     assert solution.share_converged == 1
 
-    def logits(*parameters: Tensor) -> Tensor:
-        return torch.func.functional_call(model, dict(zip(names, parameters, strict=True)), (tokens,))
+    def logits(*vectors: Tensor) -> Tensor:
+        parts = {
+            k: v for group, vector in zip(groups, vectors, strict=True) for k, v in parts_of(vector, group)
+        }
+        return torch.func.functional_call(model, parts, (tokens,))
 
     # Central differences of 1e-6 of solutions exact to 1e-13, within gradcheck's own tolerances, in random
-    # directions of parameters and logits.
-    leaves = [weight.detach().clone().requires_grad_() for weight in weights]
+    # directions of the weights of the cells, of all others, and of logits.
+    leaves = [vector_of(group).requires_grad_() for group in groups]
     assert torch.autograd.gradcheck(logits, leaves, fast_mode=True)
     found, biased = (
-        torch.cat([part.flatten() for part in torch.autograd.grad(output.square().sum(), weights)])
+        torch.cat(
+            [part.flatten() for part in torch.autograd.grad(output.square().sum(), [*weights.values()])]
+        )
         for output in (model(tokens), model.run(tokens, solve=Solve(gradient=Phantom(1))).logits)
     )
     assert (found - biased).norm() > 0.01 * found.norm()  # or little would be tested
@@ -328,10 +339,10 @@ def test_tokens_that_cannot_be_read_are_refused(model: SequenceModel) -> None:
 BAD_LENGTHS = [
     (torch.tensor([1, 2]), "lengths has shape (2,) and dtype torch.int64; give int64 of shape (3,)"),
     (torch.tensor([1.0, 2, 3]), "lengths has shape (3,) and dtype torch."),
-    (torch.tensor([1, 7, 3]), "lengths holds 7; give numbers in 1 … 6"),
-    (torch.tensor([1, 0, 3]), "lengths holds 0; give numbers in 1 … 6"),
-    (torch.ones(3, 5, dtype=torch.bool), "lengths is a mask of shape (3, 5); give that of tokens"),
-    (torch.tensor([[False] + [True] * 5] * 3), "lengths is a mask with padding before a real token"),
+    (torch.tensor([1, 5, 3]), "lengths holds 5; give numbers in 1 … 4"),
+    (torch.tensor([1, 0, 3]), "lengths holds 0; give numbers in 1 … 4"),
+    (torch.ones(3, 3, dtype=torch.bool), "lengths is a mask of shape (3, 3); give that of tokens"),
+    (torch.tensor([[False] + [True] * 3] * 3), "lengths is a mask with padding before a real token"),
 ]
 
 
