@@ -143,7 +143,7 @@ def of_family(family: str, *, implicit: bool, layers: int, **changes: Any) -> An
 @torch.no_grad()
 def test_published_weights_give_the_fixed_point_of_a_plain_loop(family: str, layers: int) -> None:
     weights = published(family, layers, implicit=True)
-    w, tokens = plain(weights), np.array([3, 1, 4, 1, 5, 9, 2])
+    w, tokens = plain(weights), np.array([3, 1, 4, 1, 5])
     embedded = rms(w["word_emb.emb.weight"][tokens], w["backbone.injection_norm.weight"])
     injection = embedded @ w["backbone.injection.weight"].T + w["backbone.injection.bias"]
     z = np.zeros((len(tokens), WIDTH))

@@ -43,7 +43,7 @@ def small_run(folder: Path, family: str = "mamba2", implicit: bool = True, **cha
         "phases": PHASES,
         "log_every": 1,
         "checkpoint_every": 3,
-        "evaluation": Evaluation(every=4, tokens=200, sequences=4),
+        "evaluation": Evaluation(every=4, tokens=80, sequences=4),
     }
     return PretrainConfig(**{**fields, **changes})
 

@@ -147,10 +147,10 @@ def test_sigterm_stores_the_step_and_the_run_goes_on_to_the_same_weights(
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
-        train(small_run(tmp_path), tmp_path / "run", watch=stop)
+        train(small_run(tmp_path, steps=4), tmp_path / "run", watch=stop)
     assert "stopped and stored at step 2; run the same command again" in capsys.readouterr().err
     assert PretrainFolder(tmp_path / "run").last_checkpoint() == 2
     for name in ("run", "whole"):
-        train(small_run(tmp_path), tmp_path / name)
+        train(small_run(tmp_path, steps=4), tmp_path / name)
     one, other = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("run", "whole"))
     assert all(torch.equal(one[name], other[name]) for name in one)

@@ -43,11 +43,11 @@ def test_training_lowers_the_perplexity_and_stores_a_model(
     family: str, implicit: bool, tmp_path: Path
 ) -> None:
     optimizer = {"learning_rate": 0.01, "warmup_steps": 5}
-    config = small_run(tmp_path, family, implicit, steps=30, optimizer=optimizer)
+    config = small_run(tmp_path, family, implicit, steps=20, optimizer=optimizer)
     result = train(config, tmp_path / "run")
     found = [line["perplexity"] for line in lines_of(tmp_path / "run") if "perplexity" in line]
     assert result["perplexity"] == found[-1] < 0.5 * found[0]
-    assert (result["steps"], result["tokens"]) == (30, 30 * 8 * 16)
+    assert (result["steps"], result["tokens"]) == (20, 20 * 8 * 16)
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run" / "model")
     assert result["parameters"] == sum(parameter.numel() for parameter in model.parameters())
