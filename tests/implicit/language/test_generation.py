@@ -72,7 +72,7 @@ def test_a_batch_with_padding_generates_what_each_sequence_does(name: str) -> No
     mask = torch.stack([torch.arange(7) >= 7 - length for length in lengths]).long()
     padded = tokens.masked_fill(mask == 0, PAD)
     for beams in (1, 3):  # which reorder the rows of the cache
-        options: dict[str, Any] = {"max_new_tokens": 6, "num_beams": beams, "eos_token_id": None}
+        options: dict[str, Any] = {"max_new_tokens": 4, "num_beams": beams, "eos_token_id": None}
         together = model.generate(padded, attention_mask=mask, do_sample=False, **options)
         for row, length in enumerate(lengths):
             alone = model.generate(tokens[row : row + 1, 7 - length :], do_sample=False, **options)

@@ -139,9 +139,9 @@ def of_family(family: str, *, implicit: bool, layers: int, **changes: Any) -> An
 
 
 @pytest.mark.parametrize("family", ["mamba2", "llama"])
-@pytest.mark.parametrize("layers", [1, 2])
 @torch.no_grad()
-def test_published_weights_give_the_fixed_point_of_a_plain_loop(family: str, layers: int) -> None:
+def test_published_weights_give_the_fixed_point_of_a_plain_loop(family: str) -> None:
+    layers = 2
     weights = published(family, layers, implicit=True)
     w, tokens = plain(weights), np.array([3, 1, 4, 1, 5])
     embedded = rms(w["word_emb.emb.weight"][tokens], w["backbone.injection_norm.weight"])

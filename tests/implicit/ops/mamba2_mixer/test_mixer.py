@@ -145,9 +145,10 @@ def test_in_float32() -> None:
 def test_first_and_second_derivatives_by_finite_differences() -> None:
     arguments = draw(3, batch=1, heads=2, head_size=2, groups=1, state_size=2, width=2)
     leaves = tuple(part.clone().requires_grad_() for part in arguments)
-    # gradcheck's own tolerances: central differences in float64 with a step of 1e-6.
+    # gradcheck's own tolerances: central differences in float64 with a step of 1e-6. Second ones in random
+    # directions.
     assert torch.autograd.gradcheck(by_kernels, leaves)
-    assert torch.autograd.gradgradcheck(by_kernels, leaves)
+    assert torch.autograd.gradgradcheck(by_kernels, leaves, fast_mode=True)
 
 
 def test_the_number_of_threads_does_not_matter() -> None:
