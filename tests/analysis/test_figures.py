@@ -31,7 +31,7 @@ def runs_with_a_belief() -> list[Run]:
     return [load_run(STORED), *(untrained(model, task, seed=seed, length=32) for model, seed in others)]
 
 
-SMALL = {**SHOWN, "all_words": ("parity-small", {"length": 3})}
+SMALL = {**SHOWN, "all_words": ("parity-small", {"length": 2})}
 """A run and settings for every analysis with a figure; a cover is drawn in test_lengths."""
 
 

@@ -118,7 +118,7 @@ def test_a_language_that_is_not_asked_at_every_length_says_why() -> None:
 
 def test_a_run_of_stored_words_is_compared_with_their_automaton(tmp_path: Path) -> None:
     exact = make_task("S3")
-    task = SequenceFile(write_sequences(tmp_path / "S3=5.csv", exact, sequences=300, length=5))
+    task = SequenceFile(write_sequences(tmp_path / "S3=5.csv", exact, sequences=150, length=5))
     found = analysis.ask("extraction", MachineModel(exact.machine()), task=task)
     assert (found.verdict, found.length, found.agrees.shape[1]) == ("equivalent", 5, 20)
     lengths = analysis.ask("length_generalization", MachineModel(exact.machine()), task=task)

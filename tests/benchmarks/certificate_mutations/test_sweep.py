@@ -31,8 +31,8 @@ from benchmarks.certificate_mutations.truth import Judge, differences
 from tests.analysis.lines import ONE_PROCESS, Content, Lines
 from theory import layer_jacobians, solve_fixed_point
 
-COUNTS = {"explicit": 150, "pairs": 80, "words": 40, "every length": 30}
-COUNTS |= {"image balls": 30, "executed": 40}
+COUNTS = {"explicit": 150, "pairs": 80, "words": 30, "every length": 20}
+COUNTS |= {"image balls": 20, "executed": 25}
 ANSWERS = ("words", "every length")
 
 
