@@ -12,7 +12,7 @@ import implicit
 LANGUAGE = {"regex": "(aa|bb|(ab|ba)(aa|bb)*(ab|ba))*"}  # an even number of a, and an even number of b
 
 
-def main(out: str = "out/first_day", steps: int = 400) -> None:
+def main(out: str = "out/first_day", steps: int = 250) -> None:
     """Train three seeds, then ask what they do, what their transition is and what they learnt."""
     torch.set_num_threads(1)  # threads of so small a model would only wait for each other
     began = time.monotonic()
@@ -38,5 +38,5 @@ def main(out: str = "out/first_day", steps: int = 400) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="out/first_day")
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=250)
     main(**vars(parser.parse_args()))
