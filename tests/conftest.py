@@ -52,7 +52,9 @@ def what_takes_long_is_spared() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment, "_commit", cache(environment._commit))
         if figures := sys.modules.get("analysis.framework.figures"):
-            patch.setitem(figures.STYLE, "savefig.dpi", 50)  # stored figures are looked at by nobody
+            # stored figures are looked at by nobody; fonts of type 42 are cut down, which takes long
+            for name, value in (("savefig.dpi", 50), ("pdf.fonttype", 3)):
+                patch.setitem(figures.STYLE, name, value)
         yield
 
 

@@ -86,7 +86,7 @@ def test_command_is_interrupted_then_resumed(
     config: TrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130."""
-    longer = config.updated(steps=40, evaluate_every=5, checkpoint_every=5)
+    longer = config.updated(steps=20, evaluate_every=2, checkpoint_every=2)
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
     flags = ["--resume", "--out", str(folder.path)]
@@ -100,13 +100,13 @@ def test_command_is_interrupted_then_resumed(
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=300)
-    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 40 is stored\n"
+    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 20 is stored\n"
     assert process.returncode == 130
     assert said == where + "error: interrupted; run the same command again to go on\n"
-    assert folder.stored_step in range(5, 40, 5)
+    assert folder.stored_step in range(2, 20, 2)
     assert not folder.finished
     assert run_command(main, flags) == 0
-    assert capsys.readouterr().out.startswith(f"{folder.path} is finished: step 40, ")
+    assert capsys.readouterr().out.startswith(f"{folder.path} is finished: step 20, ")
     train(longer, tmp_path / "uninterrupted", progress=False)
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 

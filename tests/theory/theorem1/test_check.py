@@ -44,9 +44,9 @@ def test_holds_at_random_initialisations_that_contract() -> None:
 
 
 def test_wild_initialisations_hold_where_a_fixed_point_is_reached_and_are_open_elsewhere() -> None:
-    merged = random_initialisations(make_states(6, 2), 3.0, range(100, 116))
+    merged = random_initialisations(make_states(6, 2), 3.0, range(100, 110))
     without = [check for check in merged.checks if check.status is not Status.CONVERGED]
-    assert 4 < len(without) < 28  # both cases occur often at this gain
+    assert 3 < len(without) < 17  # both cases occur often at this gain
     for found in merged.checks:
         if found.status is not Status.CONVERGED:
             assert found.verdict is Verdict.INCONCLUSIVE
