@@ -64,7 +64,7 @@ def test_the_code_on_language_models_runs_in_its_order(
 @pytest.mark.filterwarnings("ignore:outputs without a fixed point:implicit.NotConvergedWarning")
 def test_the_network_with_a_layer_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    network = import_module("layer_network").train(steps=120)
+    network = import_module("layer_network").train(steps=80)
     bits = torch.randint(2, (64, 2), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         assert torch.equal(network(bits).argmax(-1), bits.cumsum(1) % 2)
