@@ -81,7 +81,7 @@ def forgetting() -> Run:
     return run
 
 
-SEARCH: dict[str, Any] = {"distance": 3e-3, "rate": 0.9, "fraction": 0.05, "sets": 2000}
+SEARCH: dict[str, Any] = {"distance": 3e-3, "rate": 0.9, "fraction": 0.05, "sets": 2000, "rtol": 1e-10}
 
 
 def test_every_length_of_a_gated_deltanet_is_proved_from_its_own_initial_state(
