@@ -4,13 +4,13 @@ The weights are float64, and the mode is sequential. So words may have any lengt
 (``-``). `docs/certificates.md` says for which runs, and under which assumptions, the answer is proved.
 """
 
-import copy
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
 from automata.errors import printable, unknown_name
+from implicit.cells.plain import in_double_precision
 from implicit.command_line import CommandParser, add_allow_code_flag, read_number, run_command
 from implicit.fixed_point import Stopping
 from implicit.models.interface import warn_unless_converged
@@ -28,7 +28,7 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
 
     The weights are taken in float64 on a CPU, and the limit of iterations is that of the run.
     """
-    model = copy.deepcopy(run.model).double().cpu().eval()
+    model = in_double_precision(run.model).cpu()
     numbers = {name: number for number, name in enumerate(run.task.token_names)}
     implicit = model.implicit
     limit = 1 if implicit is None else implicit.without_kernels().stopping.max_iterations

@@ -1,10 +1,8 @@
 """The states that a model visits on real sequences of its task, in float64."""
 
-import copy
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +10,7 @@ from torch import Tensor
 
 from automata.errors import InputError
 from automata.tasks.interface import Task
+from implicit.cells.plain import in_double_precision as in_double_precision
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
@@ -40,14 +39,6 @@ class VisitedState:
     def label(self) -> str:
         """Where the state was visited, in words."""
         return f"token {self.token} at position {self.position} of sequence {self.sequence}"
-
-
-Model = TypeVar("Model", bound=SequenceModel)
-
-
-def in_double_precision(model: Model) -> Model:
-    """Return a copy of the model with float64 weights, in evaluation mode."""
-    return copy.deepcopy(model).double().eval()
 
 
 def joined(states: Sequence[State]) -> State:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from automata.checks import check_integer, shown
 from automata.errors import InputError
 from implicit.cells.interface import Cell, for_code_of, is_ours, keep_where
-from implicit.cells.plain import like
+from implicit.cells.plain import in_double_precision, like, widened
 from theory.transition import State
 
 BATCH = 2
@@ -394,7 +394,7 @@ class _Evaluation:
     def _check_precision(self) -> None:
         """Refuse an initial state of a fixed precision, with which analyses fail: they run in float64."""
         try:
-            exact = copy.deepcopy(self.cell).double()
+            exact = in_double_precision(self.cell)
             state = exact.init_state(BATCH)
         except Exception:  # no copy, or code for one precision, which trains
             return
@@ -406,10 +406,7 @@ class _Evaluation:
                 return all(after[name].dtype == part.dtype for name, part in state.items())
             return False
 
-        wide = {
-            name: part.to(torch.promote_types(part.dtype, torch.float64)) if _is_real(part) else part
-            for name, part in state.items()
-        }
+        wide = {name: widened(part) for name, part in state.items()}
         for name, part in state.items():
             if part.dtype != wide[name].dtype and not keeps(state) and keeps(wide):
                 kind = ", dtype=self.in_proj.weight.dtype.to_complex()" if part.is_complex() else ""

@@ -3,13 +3,16 @@
 Kernels, single-token forms and written-out derivatives read weights. Adapters, hooks and pruning forbid that.
 """
 
-from typing import cast
+import copy
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from implicit.cells.interface import Cell, has_hooks
 from implicit.ops.linear import linear
+
+Own = TypeVar("Own", bound=nn.Module)
 
 
 def is_plain(*modules: nn.Module) -> bool:
@@ -42,6 +45,22 @@ def like(*modules: nn.Module) -> Tensor:
     usual = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
     parameters = (parameter for module in modules for parameter in module.parameters())
     return next((parameter for parameter in parameters if parameter.dtype in usual), torch.empty(0))
+
+
+def in_double_precision(module: Own) -> Own:
+    """Return a copy with weights in float64 or complex128, in evaluation mode.
+
+    Example:
+        >>> [part.dtype for part in in_double_precision(nn.ParameterList([torch.ones(1) * 1j]))]
+        [torch.complex128]
+    """
+    return copy.deepcopy(module)._apply(widened).eval()
+
+
+def widened(part: Tensor) -> Tensor:
+    """Return a tensor in float64 or complex128; one of integers as it is."""
+    continuous = part.is_floating_point() or part.is_complex()
+    return part.to(torch.promote_types(part.dtype, torch.float64)) if continuous else part
 
 
 def _is_known(module: nn.Module) -> bool:

@@ -20,7 +20,7 @@ from automata.errors import InputError
 from implicit.cells import Mamba2Cell
 from implicit.cells.contract import close, evaluation_mode
 from implicit.cells.interface import has_hooks, is_ours
-from implicit.cells.plain import like
+from implicit.cells.plain import in_double_precision, like, widened
 from implicit.enclosed.mamba2 import EnclosedMamba2, enclosable
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
@@ -82,7 +82,7 @@ def compare_with_floats(
     part of the state ``[T, …]``, latents ``[T, d]``; ``columns`` are of each layer's block the entry to
     differentiate by, ``[T]``, or random directions if not given.
     """
-    double = copy.deepcopy(model).double().eval()
+    double = in_double_precision(model)
     with AsReal():
         precise = double.transitions(tokens)
     compare_beside(precise, transitions, state, latents, columns)
@@ -103,7 +103,7 @@ def _compare_types(
         for index, latent in enumerate(latents):
             z = torch.from_numpy(latent).to(like(model))
             s = {name: torch.as_tensor(entry[index]).to(begun[name]) for name, entry in state.items()}
-            wide = {name: part.double() if part.is_floating_point() else part for name, part in s.items()}
+            wide = {name: widened(part) for name, part in s.items()}
             image, after = own.advance(z, s, {name: entry[index] for name, entry in own.inputs.items()})
             inputs = {name: entry[index] for name, entry in precise.inputs.items()}
             exact, following = precise.advance(z.double(), wide, inputs)

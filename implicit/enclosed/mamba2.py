@@ -11,7 +11,6 @@ the cell, with the names of `implicit.cells.mamba2`:
 The second form of y keeps h' itself, by far the largest object, from being formed with all its derivatives.
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 from automata.errors import InputError
 from implicit.cells import Mamba2Cell, RMSNorm
 from implicit.cells.interface import has_hooks
-from implicit.cells.plain import is_plain
+from implicit.cells.plain import in_double_precision, is_plain
 from implicit.models.interface import SequenceModel
 from implicit.models.stack import CellStack
 from theory.rigorous.balls import Ball, Dual, exp
@@ -218,7 +217,7 @@ def compare_form(model: SequenceModel) -> None:
     One drawn point a token is compared, and there one entry of each layer's h'.
     """
     tokens = torch.arange(min(model.config.vocabulary_size, POINTS))
-    form, double = EnclosedMamba2(model, tokens), copy.deepcopy(model).double().eval()
+    form, double = EnclosedMamba2(model, tokens), in_double_precision(model)
     drawn = np.random.default_rng(0)
     shapes = {name: (len(tokens), *part.shape[1:]) for name, part in double.init_state(1).items()}
     state = {name: drawn.standard_normal(shape) for name, shape in shapes.items()}
