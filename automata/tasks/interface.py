@@ -25,7 +25,10 @@ AnyTask = TypeVar("AnyTask", bound="Task")
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Sequences of tokens, and what is asked after each token; InputError if the shapes do not fit together.
+    """Sequences of tokens, and what is asked after each token.
+
+    InputError for shapes that do not fit together, weights that are negative or not finite, lengths that are
+    no number of tokens, or a weight at padding.
 
     Attributes:
         tokens: int64 ``[batch, length]``.
@@ -49,7 +52,7 @@ class Batch:
     end: IntArray | None = None
 
     def __post_init__(self) -> None:
-        """Check the shapes."""
+        """Check the shapes, and that nothing is asked at padding: it would count as a right answer."""
         for field in ("tokens", "targets", "weights", "lengths", "end"):
             as_array(field, getattr(self, field))
         shape = np.shape(self.tokens)
@@ -63,6 +66,17 @@ class Batch:
         ):
             if array is not None and np.shape(array) != expected:
                 raise InputError(f"{field} has shape {list(np.shape(array))}; give {list(expected)}")
+        weights = np.asarray(self.weights)
+        if not ((weights >= 0) & (weights < np.inf)).all():
+            raise InputError("weights has entries that are negative or not finite; give 0 or more")
+        if self.lengths is not None:
+            lengths = np.asarray(self.lengths)
+            if ((lengths < 1) | (lengths > shape[1])).any():
+                raise InputError(
+                    f"lengths has entries outside of 1 … {shape[1]}; give the tokens of each sequence"
+                )
+            if weights[np.arange(shape[1]) >= lengths[:, None]].any():
+                raise InputError("weights has entries above 0 behind the end of a sequence; set them to 0")
 
     @property
     def counted(self) -> NDArray[np.bool_]:

@@ -157,7 +157,7 @@ def test_empty_batches_are_refused(task: Task) -> None:
         task.part("tset")  # type: ignore[arg-type]
 
 
-test_batches_whose_shapes_do_not_fit_are_refused = refused_changes(
+test_batches_that_do_not_fit_together_are_refused = refused_changes(
     Batch,
     {name: np.zeros((2, 3), np.int64) for name in ("tokens", "targets", "weights")},
     ({"tokens": np.zeros(3, np.int64)}, "tokens has shape"),
@@ -165,4 +165,7 @@ test_batches_whose_shapes_do_not_fit_are_refused = refused_changes(
     ({"weights": np.zeros((3, 3), np.float32)}, "weights has shape"),
     ({"lengths": np.zeros(3, np.int64)}, "lengths has shape"),
     ({"end": np.zeros((2, 1), np.int64)}, "end has shape"),
+    ({"weights": np.full((2, 3), np.nan)}, "weights has entries that are negative or not finite"),
+    ({"lengths": np.array([3, 4])}, "lengths has entries outside of 1 … 3"),
+    ({"weights": np.ones((2, 3)), "lengths": np.array([3, 2])}, "weights has entries above 0 behind the end"),
 )
