@@ -15,6 +15,7 @@ from analysis.belief.exact import ExactSequences
 from analysis.belief.reading import Block
 from analysis.belief.statistics import Rate, doubling_edges, estimate, fitted_rate
 from analysis.framework.arrays import FloatArray, IntArray
+from analysis.framework.visited_states import entries
 from implicit.models.interface import SequenceModel
 
 
@@ -42,10 +43,9 @@ class Norms:
         """Enter the states of a block."""
         assert block.states is not None
         for number, names in enumerate(self.layers):
-            parts = [block.states[name][:, 1:].flatten(2) for name in names]
-            norms = [torch.linalg.vector_norm(part, dim=-1, dtype=torch.float64) for part in parts]
-            found = torch.linalg.vector_norm(torch.stack(norms), dim=0).cpu().numpy()
-            self.norms[number, block.rows, block.first : block.after] = found
+            visited = entries(block.states, names, leading=2)[:, 1:]
+            found = torch.linalg.vector_norm(visited, dim=-1, dtype=torch.float64)
+            self.norms[number, block.rows, block.first : block.after] = found.cpu().numpy()
 
     def rates(self, confidence: float = 0.95) -> tuple[Rate, ...]:
         """Return the fitted rate of each layer; sequences are followed until their norm is 0 or overflows."""

@@ -29,9 +29,10 @@ from torch import Tensor
 
 from analysis.belief.exact import ExactSequences, exact_sequences
 from analysis.belief.prediction import divergence
-from analysis.belief.reading import BeliefSettings, Block, read_in_blocks, state_size
+from analysis.belief.reading import BeliefSettings, Block, read_in_blocks
 from analysis.belief.statistics import Estimate, estimate
 from analysis.framework.arrays import FloatArray, IntArray
+from analysis.framework.visited_states import entries
 from automata.errors import InputError
 from automata.tasks.observed import NOTHING, ObservedTask
 from implicit.models.interface import SequenceModel
@@ -61,14 +62,13 @@ class Features:
     @classmethod
     def of(cls, model: SequenceModel, seed: int) -> "Features":
         """Return the features of a model's state; a random projection if it has over `MOST_FEATURES`."""
-        entries, most = state_size(model), MOST_FEATURES
-        dtypes = {part.dtype for part in model.init_state(1).values()}
-        dtype = np.float64 if torch.float64 in dtypes else np.float32
-        if entries <= most:
-            return cls(entries, dtype)
+        begun, most = entries(model.init_state(1)), MOST_FEATURES
+        size, dtype = begun.shape[1], np.float64 if begun.dtype == torch.float64 else np.float32
+        if size <= most:
+            return cls(size, dtype)
         rng = np.random.default_rng(seed)
-        buckets = torch.from_numpy(rng.integers(0, most, entries))
-        return cls(most, dtype, buckets, torch.from_numpy(rng.choice([-1.0, 1.0], entries)))
+        buckets = torch.from_numpy(rng.integers(0, most, size))
+        return cls(most, dtype, buckets, torch.from_numpy(rng.choice([-1.0, 1.0], size)))
 
     @property
     def projected(self) -> bool:
@@ -78,7 +78,7 @@ class Features:
     def read(self, states: State) -> NDArray[np.floating]:
         """Return the features of states, ``[sequences, places, size]``, in that precision."""
         wide = torch.float64 if self.dtype is np.float64 else torch.float32
-        flat = torch.cat([states[name].flatten(2).cpu().to(wide) for name in sorted(states)], dim=-1)
+        flat = entries(states, sorted(states), leading=2).cpu().to(wide)
         if self.buckets is not None and self.signs is not None:
             projected = flat.new_zeros((*flat.shape[:2], self.size))
             flat = projected.index_add_(-1, self.buckets, flat * self.signs.to(flat.dtype))

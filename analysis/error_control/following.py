@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from analysis.framework.arrays import FloatArray, IntArray
-from analysis.framework.visited_states import TIGHT_RTOL, joined
+from analysis.framework.visited_states import TIGHT_RTOL, entries, joined
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.fixed_point import Stopping
@@ -276,7 +276,7 @@ def _minus(one: State, other: State) -> State:
 
 
 def _norm(state: State) -> Tensor:
-    return torch.cat([entry.flatten(1) for entry in state.values()], dim=1).norm(dim=1)
+    return entries(state).norm(dim=1)
 
 
 def _distances(state: State, runs: int) -> FloatArray:

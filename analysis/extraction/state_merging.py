@@ -27,7 +27,7 @@ from torch import Tensor
 
 from analysis.framework.arrays import IntArray
 from analysis.framework.settings import AnalysisSettings
-from analysis.framework.visited_states import joined
+from analysis.framework.visited_states import entries, joined
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
 from automata.tasks.interface import Task
 from automata.tasks.word_problem import allowed_traces
@@ -188,7 +188,7 @@ class ObservationTable:
 
     def vectors(self) -> Tensor:
         """Return all states as vectors, ``[states, features]``, for drawing."""
-        return torch.cat([part.flatten(1).double() for part in self._joined().values()], dim=1)
+        return entries(self._joined()).double()
 
     def _joined(self) -> State:
         if len(self._states) > 1:

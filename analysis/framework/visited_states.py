@@ -1,7 +1,7 @@
 """The states that a model visits on real sequences of its task, in float64."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,18 @@ class VisitedState:
 def joined(states: Sequence[State]) -> State:
     """Return batches of states as one batch."""
     return {name: torch.cat([state[name] for state in states]) for name in states[0]}
+
+
+def entries(state: State, names: Iterable[str] | None = None, leading: int = 1) -> Tensor:
+    """Return parts of a state side by side behind its ``leading`` axes; complex ones as pairs of numbers.
+
+    Example:
+        >>> entries({"h": torch.ones(2, 3), "clock": torch.zeros(2), "c": torch.ones(2, 1) * 1j})[0].tolist()
+        [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
+    """
+    parts = [state[name] for name in (state if names is None else names)]
+    real = [torch.view_as_real(part.resolve_conj()) if part.is_complex() else part for part in parts]
+    return torch.cat([part.unsqueeze(-1).flatten(leading) for part in real], dim=-1)
 
 
 def sample_batch(task: Task, sequences: int, length: int, seed: int) -> TokenBatch:

@@ -16,7 +16,7 @@ from torch import Tensor
 from analysis.error_control.following import Pairs, common_ending, follow_errors, median
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
-from analysis.framework.visited_states import in_double_precision, visited_states
+from analysis.framework.visited_states import entries, in_double_precision, visited_states
 from analysis.mechanism.codes import centred_means
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
@@ -113,7 +113,7 @@ def _by_kind(state: State) -> dict[str, list[str]]:
 
 
 def _entries(state: State, names: list[str]) -> FloatArray:
-    return torch.cat([state[name].flatten(1) for name in names], dim=1).double().numpy()
+    return entries(state, names).double().numpy()
 
 
 @dataclass(frozen=True, eq=False)
