@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from automata.checks import check_integer, check_memory, check_type, checked, shown
 from automata.errors import InputError, printable
 from automata.machines.mealy import MealyMachine
-from automata.monoids.cayley import IntArray, as_array, integer_array
+from automata.monoids.cayley import IntArray, as_array, float_array, integer_array
 
 FloatArray = NDArray[np.float32]
 Part = Literal["train", "validation", "test"]
@@ -52,9 +52,10 @@ class Batch:
     end: IntArray | None = None
 
     def __post_init__(self) -> None:
-        """Check the shapes, and that nothing is asked at padding: it would count as a right answer."""
+        """Check that nothing is asked at padding: it would count as a right answer. Lists become arrays."""
         for field in ("tokens", "targets", "weights", "lengths", "end"):
-            as_array(field, getattr(self, field))
+            if (value := getattr(self, field)) is not None:
+                object.__setattr__(self, field, _read(field, value))
         shape = np.shape(self.tokens)
         if len(shape) != 2:
             raise InputError(f"tokens has shape {list(shape)}; give [batch, length]")
@@ -82,6 +83,13 @@ class Batch:
     def counted(self) -> NDArray[np.bool_]:
         """Where something is asked, ``[batch, length]``: accuracy is the mean over these places."""
         return np.asarray(self.weights > 0)
+
+
+def _read(field: str, value: object) -> IntArray | FloatArray:
+    array = as_array(field, value)
+    if field == "weights":
+        return float_array(field, array, "numbers").astype(np.float32, copy=False)
+    return integer_array(field, array.astype(np.int64) if array.dtype == bool else array)
 
 
 @dataclass(frozen=True)

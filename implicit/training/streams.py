@@ -9,9 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from automata.checks import check_integer, check_memory, check_type
+from automata.errors import InputError
+from automata.monoids.cayley import IntArray
 from automata.tasks.interface import BYTES_PER_TOKEN, Part, Task
 
 
@@ -129,10 +132,23 @@ def draw_batch(
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(stream), *number)))
     part = task.part(_PARTS[stream])
     batch = part.batch(batch_size, length, rng, None if start is None else start.numpy())
+    if batch.tokens.shape != (batch_size, length):
+        found, wanted = [*batch.tokens.shape], [batch_size, length]
+        raise InputError(f"batch of task {task.name} gives tokens of shape {found}; give {wanted}")
+    real = np.arange(length) < (length if batch.lengths is None else batch.lengths[:, None])
+    lengths, end = (None if one is None else torch.as_tensor(one) for one in (batch.lengths, batch.end))
     return TokenBatch(
-        torch.as_tensor(np.asarray(batch.tokens, np.int64)),
-        torch.as_tensor(np.asarray(batch.targets, np.int64)),
-        torch.as_tensor(np.asarray(batch.weights, np.float32)),
-        None if batch.lengths is None else torch.as_tensor(np.asarray(batch.lengths, np.int64)),
-        None if batch.end is None else torch.as_tensor(np.asarray(batch.end, np.int64)),
+        _numbers(part, "tokens", batch.tokens, real, part.vocabulary_size),
+        _numbers(part, "targets", batch.targets, batch.counted, part.output_size),
+        torch.as_tensor(batch.weights),
+        lengths,
+        end,
     )
+
+
+def _numbers(task: Task, field: str, entries: IntArray, read: NDArray[np.bool_], names: int) -> Tensor:
+    """Return numbers of names; what is not read may be anything, such as −100, and becomes one of them."""
+    if ((entries < 0) | (entries >= names))[np.broadcast_to(read, entries.shape)].any():
+        remedy = f"give numbers of {field[:-1]}_names"
+        raise InputError(f"batch of task {task.name} gives {field} outside of 0 … {names - 1}; {remedy}")
+    return torch.as_tensor(entries.clip(0, names - 1))

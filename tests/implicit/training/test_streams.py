@@ -1,5 +1,6 @@
 """Data streams: exact labels, reproducible batches, no batch in two streams."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -8,9 +9,10 @@ import numpy as np
 import psutil
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from automata.errors import InputError
-from automata.tasks.interface import Task
+from automata.tasks.interface import Batch, Task
 from automata.tasks.registry import make_task
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.specification import task_from
@@ -111,3 +113,33 @@ def test_noise_differs_between_seeds_and_steps_and_is_that_of_no_batch() -> None
     sequence = np.random.SeedSequence(3, spawn_key=(3, 7))
     expected = torch.Generator().manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1)))
     assert torch.equal(torch.randn(4, generator=noise_generator(3, 7)), torch.randn(4, generator=expected))
+
+
+class Bits(Task):
+    """Parity of sequences of every length, with targets that a test changes."""
+
+    name, description = "bits", "parity of bits"
+    token_names, target_names = ("0", "1"), ("even", "odd")
+    changed: Callable[[NDArray[np.int64], NDArray[np.bool_]], NDArray[np.int64]]
+    rows = 4
+
+    def batch(self, batch_size: int, length: int, rng: np.random.Generator, start: object = None) -> Batch:
+        tokens, lengths = rng.integers(2, size=(self.rows, length)), rng.integers(1, length, self.rows)
+        real = np.arange(length) < lengths[:, None]
+        return Batch(tokens, self.changed(tokens.cumsum(1) % 2, real), real.astype(np.float32), lengths)
+
+
+def test_what_is_not_asked_may_be_anything_and_what_is_asked_may_not() -> None:
+    task = Bits()
+    drawn = []
+    for task.changed in (lambda right, _: right, lambda right, real: np.where(real, right, -100)):
+        batch = draw_batch(task, 4, 9, 0, Stream.TEST, 0)
+        drawn.append(batch.targets[batch.counted])
+        assert batch.targets.min() >= 0
+    assert torch.equal(*drawn)
+    task.changed = lambda right, _: right + 1
+    with pytest.raises(InputError, match="batch of task bits gives targets outside of 0 … 1"):
+        draw_batch(task, 4, 9, 0, Stream.TEST, 0)
+    task.rows = 3
+    with pytest.raises(InputError, match=r"tokens of shape \[3, 9\]; give \[4, 9\]"):
+        draw_batch(task, 4, 9, 0, Stream.TEST, 0)
