@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -148,7 +148,7 @@ def check_reading(model: Any, tokens: Tensor, steps: Any = None) -> None:
             **{f"init_state, {part!r}": (value, begun[part]) for part, value in own.items()},
             "called": (called, stepped),
             "by run": (model.run(tokens).logits, stepped),
-            "alone": (model(tokens[:1]), stepped[:1]),
+            "alone": (torch.cat([model(row) for row in tokens.split(1)]), stepped),
             "beside padding": (padded.logits[real], stepped[real]),
             f"behind {cut} tokens": (model.run(tokens[:, cut:], middle).logits, stepped[:, cut:]),
             **{f"state part {part!r}": (padded.state[part], value) for part, value in last.items()},
@@ -249,19 +249,20 @@ class _Evaluation:
         """
         buffers = {name: buffer.clone() for name, buffer in self.cell.named_buffers()}
 
-        def outputs(method: str, batch: int = BATCH) -> Tensor:
-            inputs, injection = self.inputs[:batch], self.injection[:batch]
+        def outputs(method: str, first: int = 0, after: int = BATCH) -> Tensor:
+            inputs, injection = self.inputs[first:after], self.injection[first:after]
             if method == "step":
                 inputs, injection = inputs[:, 0], injection[:, 0]
-            state = {name: part[:batch] for name, part in self.state.items()}
+            state = {name: part[first:after] for name, part in self.state.items()}
             try:
-                return tried(self.cell, method, inputs, state, injection)[0][:1]
+                return cast("Tensor", tried(self.cell, method, inputs, state, injection)[0])
             finally:
                 for name, buffer in self.cell.named_buffers():
                     buffer.copy_(buffers[name])
 
         with torch.random.fork_rng([]):
-            once, again, alone = outputs("step"), outputs("step"), outputs("step", 1)
+            once, again = outputs("step"), outputs("step")
+            alone = torch.cat([outputs("step", row, row + 1) for row in range(BATCH)])
             draws = iterated and not close(self.cell, outputs("forward"), outputs("forward"))
         if close(self.cell, once, again):
             if draws:
@@ -345,9 +346,13 @@ class _Evaluation:
         behind, _ = self._run("forward", self.inputs[:, _CUT:], states[_CUT], self.injection[:, _CUT:])
         real = mask[:, _CUT:]
         self._compare(behind[real], outputs[:, _CUT:][real], "outputs", f"behind {_CUT} tokens")
-        first = {name: part[:1] for name, part in self.state.items()}
-        read = for_code_of(self.cell, first, self.injection[:1])
-        if not close(self.cell, tried(self.cell, "forward", self.inputs[:1], *read)[0], outputs[:1]):
+        alone = []
+        for row in range(BATCH):
+            here = slice(row, row + 1)
+            state = {name: part[here] for name, part in self.state.items()}
+            read = for_code_of(self.cell, state, self.injection[here])
+            alone.append(tried(self.cell, "forward", self.inputs[here], *read)[0])
+        if not close(self.cell, torch.cat(alone)[mask], outputs[mask]):
             raise InputError(
                 f"forward of {self.name} gives a sequence other outputs in a batch than alone; let each row "
                 "depend on that row only"

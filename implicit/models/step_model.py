@@ -95,21 +95,24 @@ class StepModel(SequenceModel):
     def _check_methods(self) -> None:
         name = type(self).__name__
         tokens = torch.tensor([0, self.config.vocabulary_size - 1], device=self.device)
-        state, inputs = tried(self, "init_state", BATCH), tried(self, "embed", tokens)
+        state = tried(self, "init_state", BATCH)
         check_returned(f"init_state of {name}", state)
-        after = tried(self, "update", *for_code_of(self, state, inputs))
-        check_returned(f"update of {name}", after, state)
-        one = {part: value[1] for part, value in state.items()}
-        alone = tried(self, "update", *for_code_of(self, one, inputs[1]))
-        again = tried(self, "update", *for_code_of(self, state, inputs))
-        for part, value in alone.items():
-            fits = value.shape == after[part][1].shape
-            drawn = not close(self, again[part], after[part])  # then numbers cannot be compared
-            if not (fits and (drawn or close(self, value, after[part][1]))):
-                raise InputError(
-                    f"update of {name} is another map of one state than of a batch, in {part!r}; "
-                    "use the last axes, as in dim=-1"
-                )
+        for read in (tokens, tokens.flip(0), tokens):  # the initial state may be 0, where much looks right
+            inputs = tried(self, "embed", read)
+            after, again = (tried(self, "update", *for_code_of(self, state, inputs)) for _ in range(2))
+            check_returned(f"update of {name}", after, state)
+            for row in range(BATCH):
+                one = {part: value[row] for part, value in state.items()}
+                alone = tried(self, "update", *for_code_of(self, one, inputs[row]))
+                for part, value in alone.items():
+                    fits = value.shape == after[part][row].shape
+                    drawn = not close(self, again[part], after[part])  # then numbers cannot be compared
+                    if not (fits and (drawn or close(self, value, after[part][row]))):
+                        raise InputError(
+                            f"update of {name} is another map of one state than of a batch, in {part!r}; "
+                            "use the last axes, as in dim=-1"
+                        )
+            state = after
         logits = tried(self, "read", for_code_of(self, after, None)[0])
         if not isinstance(logits, Tensor) or logits.shape != (2, self.config.output_size):
             returned = f"shape {[*logits.shape]}" if isinstance(logits, Tensor) else shown(logits)

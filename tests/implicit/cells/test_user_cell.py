@@ -220,6 +220,10 @@ WRONG: list[tuple[Any, str]] = [
         wrong(with_a_running_mean, step=over_a_running_mean),
         "step of Wrong gives a sequence other outputs in a batch than alone, in training; let each row",
     ),
+    (
+        wrong(write=lambda self, h, value: 0.5 * h.cumsum(0) + value),  # the first row is right, the next not
+        "forward of Wrong gives a sequence other outputs in a batch than alone; let each row",
+    ),
     (wrong(step=in_place), "the gradient of step of Wrong raises RuntimeError (one of the variables"),
     (
         wrong(states=lambda self, x, *given: Cell.states(self, 3 * x, *given)),

@@ -51,6 +51,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"update": lambda self, *given: {"h": UPDATED(self, *given)["h"].softmax(0)}},
         "update of Wrong is another map of one state than of a batch, in 'h'; use the",
     ),
+    (  # a map of the rows before, which the initial state, 0, does not show
+        {"update": lambda self, state, inputs: UPDATED(self, {"h": state["h"].cumsum(0)}, inputs)},
+        "update of Wrong is another map of one state than of a batch, in 'h'; use the",
+    ),
     (
         {"read": lambda self, state: torch.zeros(2, 5)},
         "read of Wrong returns shape [2, 5]; return [batch, 2]",
