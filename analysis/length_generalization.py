@@ -286,7 +286,7 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
             converged.append(output.solution.converged.cpu().numpy())
             mask = output.solution.mask
             real.append(np.ones(batch.tokens.shape, np.bool_) if mask is None else mask.cpu().numpy())
-        correct.append((output.logits.argmax(dim=-1) == batch.targets).cpu().numpy())
+        correct.append((output.answers == batch.targets).cpu().numpy())
         counted.append(drawn.counted.numpy())
         targets.append(drawn.targets.numpy())
     share = None

@@ -154,7 +154,7 @@ def _compare(
     batch = batch.to(model.device)
     called, called_seconds = _timed(model, batch, None)
     sequential, sequential_seconds = _timed(definition, batch, Solve("sequential"))
-    equal = called.logits.argmax(dim=-1) == sequential.logits.argmax(dim=-1)
+    equal = called.answers == sequential.answers
     assert sequential.solution is not None
     if sequential.solution.mask is not None:
         equal = equal[sequential.solution.mask]
@@ -177,7 +177,7 @@ def _timed(model: FixedPointModel, batch: TokenBatch, solve: Solve | None) -> tu
 
 def _answers(output: ModelOutput, batch: TokenBatch, seconds: float) -> ModeAnswers:
     assert output.solution is not None
-    right = (output.logits.argmax(dim=-1) == batch.targets).cpu().numpy()
+    right = (output.answers == batch.targets).cpu().numpy()
     last = right[last_answers(batch.counted.cpu().numpy(), right.shape[1])]
     accuracy = float(last.mean()) if last.size else float(np.nan)
     return ModeAnswers(output.solution.mode, accuracy, output.solution.share_converged, seconds)

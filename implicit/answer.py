@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from automata.errors import printable, unknown_name
+from automata.errors import InputError, printable, unknown_name
 from implicit.cells.plain import in_double_precision
 from implicit.command_line import CommandParser, add_allow_code_flag, read_number, run_command
 from implicit.fixed_point import Stopping
@@ -39,7 +39,9 @@ def answers(run: Run, tokens: Iterable[str], rtol: float = RTOL) -> Iterator[str
         output = model.run(torch.tensor([[numbers[name]]]), state, solve)
         warn_unless_converged(model, output.solution)
         state = output.state
-        yield run.task.target_names[int(output.logits[0, 0].argmax())]
+        if (answer := int(output.answers[0, 0])) < 0:
+            raise InputError(f"the logits after {printable(name)} are NaN; give a shorter word")
+        yield run.task.target_names[answer]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

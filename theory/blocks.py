@@ -73,7 +73,7 @@ def validate(transition: Transition, state: State) -> None:
             if name in blocks:
                 raise InputError(
                     f"state entry {name!r} is {entry.dtype}, which has no derivative; "
-                    "leave it out of layer_states"
+                    "leave it out of layer_states (with `wrap`, name the others as layers)"
                 )
             continue
         if entry.dtype != torch.float64:

@@ -234,7 +234,7 @@ def _solve_twice(
     moved = (second.latents - first.latents).norm(dim=-1) / second.latents.norm(dim=-1)
     # The error of a token comes from its own residual and from those before it, through the state.
     before, after = (solution.relative_residual.cummax(dim=1).values for solution in (first, second))
-    answers = output.logits.argmax(dim=-1)
+    answers = output.answers
     return _SolvedTwice(second, answers, first.converged & second.converged, after, moved / before)
 
 

@@ -106,7 +106,7 @@ def search_fixed_points(
         latent, residual = solution.latents[index, 0], solution.residual[index, 0].item()
         home = next((cluster for cluster in clusters if cluster.holds(latent, residual)), None)
         if home is None:
-            answer = int(output.logits[index, 0].argmax())
+            answer = int(output.answers[index, 0])
             home = _Cluster.around(transition, state, latent, residual, answer)
             clusters.append(home)
         home.members.append(index)

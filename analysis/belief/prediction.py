@@ -20,6 +20,7 @@ from torch import Tensor
 from analysis.belief.exact import NEVER, ExactSequences
 from analysis.belief.statistics import Bins, Estimate, binned, doubling_edges
 from analysis.framework.arrays import FloatArray, IntArray
+from implicit.models.interface import answers_of
 
 
 def divergence(exact: FloatArray, log_predicted: FloatArray) -> FloatArray:
@@ -57,7 +58,7 @@ class Predictions:
         self.kl[places] = divergence(exact, said)
         self.log_loss[places] = -said[each, targets]
         self.excess[places] = np.log(exact[each, targets]) - said[each, targets]
-        self.right[places] = said.argmax(axis=-1) == targets
+        self.right[places] = answers_of(logits).cpu().numpy() == targets
 
     @property
     def best(self) -> FloatArray:

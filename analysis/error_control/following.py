@@ -213,12 +213,14 @@ def follow_errors(
     random = {
         name: torch.randn(entry.shape, generator=generator, dtype=entry.dtype).to(entry.device)
         for name, entry in here.items()
+        if _varies(entry)
     }
     scale = min(sizes) * _norm(_minus(there, here)) / _norm(random)
-    side = {
+    moved = {
         name: here[name] + scale.reshape(-1, *[1] * (entry.ndim - 1)) * entry
         for name, entry in random.items()
     }
+    side = {**here, **moved}
     gains = _gains(reader, pairs, [here, there, _between(here, there, min(sizes)), side], count)
     return Followed(by_run[0] / by_run[0][:, :1], shares, gains, reader.share_converged)
 
@@ -268,11 +270,19 @@ def _part(state: State, number: int, runs: int) -> State:
 
 
 def _between(here: State, there: State, size: float) -> State:
-    return {name: here[name] + size * (there[name] - here[name]) for name in here}
+    return {
+        name: entry + size * (there[name] - entry) if _varies(entry) else entry
+        for name, entry in here.items()
+    }
 
 
 def _minus(one: State, other: State) -> State:
-    return {name: one[name] - other[name] for name in one}
+    return {name: entry - other[name] for name, entry in one.items() if _varies(entry)}
+
+
+def _varies(entry: Tensor) -> bool:
+    """Return whether a part may be off by a little; counters and flags may not."""
+    return entry.is_floating_point() or entry.is_complex()
 
 
 def _norm(state: State) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor
 from analysis.error_control.following import common_ending
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
-from analysis.framework.visited_states import entries
+from analysis.framework.visited_states import entries, finite
 from automata.errors import InputError
 from implicit.runs.loading import Run
 
@@ -197,10 +197,10 @@ def measure_spread(run: Run, tokens: Tensor, labels: Tensor, block: int, every: 
             state = output.state
             if output.solution is not None:
                 converged.append(output.solution.share_converged)
-            right.append(output.logits[:, 0].argmax(dim=-1) == labels[:, position])
+            right.append(output.answers[:, 0] == labels[:, position])
             if (position + 1) % every == 0 or position == last - 1:
                 branch = model.run(ending, state).state
-                visited.append(entries(branch, names).cpu())
+                visited.append(finite(entries(branch, names)).cpu())
                 classes.append(leads[labels[:, position].cpu().numpy()])
         found = visit_ratios(torch.cat(visited).double().numpy(), np.concatenate(classes))
         is_known = ~np.isnan(found)

@@ -27,12 +27,12 @@ from torch import Tensor
 
 from analysis.framework.arrays import IntArray
 from analysis.framework.settings import AnalysisSettings
-from analysis.framework.visited_states import entries, joined
+from analysis.framework.visited_states import entries, finite, joined
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
 from automata.tasks.interface import Task
 from automata.tasks.word_problem import allowed_traces
 from implicit.fixed_point import Stopping
-from implicit.models.interface import SequenceModel
+from implicit.models.interface import SequenceModel, answers_of
 from implicit.modes import Solve
 from theory import State
 
@@ -88,7 +88,7 @@ class Reader:
             rows = slice(first, first + self.batch_size)
             after, logits = self._step({name: part[rows] for name, part in state.items()}, tokens[rows])
             following.append(after)
-            answers.append(logits.argmax(dim=-1).numpy())
+            answers.append(answers_of(logits).numpy())
         self.counts["tokens"] += len(tokens)
         return joined(following), np.concatenate(answers)
 
@@ -188,7 +188,7 @@ class ObservationTable:
 
     def vectors(self) -> Tensor:
         """Return all states as vectors, ``[states, features]``, for drawing."""
-        return entries(self._joined()).double()
+        return finite(entries(self._joined())).double()
 
     def _joined(self) -> State:
         if len(self._states) > 1:

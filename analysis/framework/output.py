@@ -151,8 +151,9 @@ def check_writable(folder: Path, field: str = "out", files: Iterable[str] = ()) 
 
 
 def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
-    """Refuse to replace results that are of other runs: whoever asks again about the same ones replaces them.
+    """Refuse to replace what is not of these runs: whoever asks again about the same ones replaces results.
 
+    Files that no analysis wrote are left alone: JSON without hashes of weights, and pictures without JSON.
     Below the folder of the run itself nothing is refused: what lies there can only be of that run. The file
     is the JSON of the results, which need not exist; the hashes of the weights stand in it.
     """
@@ -162,7 +163,10 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
     try:
         found = dict(_identities(json.loads(read_file(file))))
     except (OSError, ValueError, RecursionError):
-        return
+        found = {}
+    there = [one for one in (file.with_suffix(ending) for ending in FILES) if one.exists()]
+    if there and not found:
+        raise InputError(f"{there[0]} was not written by an analysis; move it away, or give another folder")
     if found and set(found) != {weights_sha256(run.model) for run in runs}:
         names = ", ".join(sorted(set(found.values())))
         raise InputError(

@@ -58,6 +58,13 @@ def entries(state: State, names: Iterable[str] | None = None, leading: int = 1) 
     return torch.cat([part.unsqueeze(-1).flatten(leading) for part in real], dim=-1)
 
 
+def finite(vectors: Tensor) -> Tensor:
+    """Return states as they are; InputError if they overflowed, so that nothing can be said of them."""
+    if not bool(vectors.isfinite().all()):
+        raise InputError("states are not finite: the model overflows on such words; give a shorter length")
+    return vectors
+
+
 def sample_batch(task: Task, sequences: int, length: int, seed: int) -> TokenBatch:
     """Draw sequences of the test stream, with what is asked of each and how long they are."""
     return draw_batch(task, sequences, length, seed, Stream.TEST, 0)

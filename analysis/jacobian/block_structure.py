@@ -58,7 +58,8 @@ class StateJacobian:
     def at(cls, transition: Transition, state: State, latent: Tensor) -> "StateJacobian":
         """Measure ds'/ds at a fixed point; without the windows where the state is larger than the limit."""
         states = tuple(dict.fromkeys(name for names in transition.layer_states for name in names))
-        windows = tuple(name for name in state if name not in states and state[name].numel())
+        numbers = [name for name, entry in state.items() if entry.is_floating_point() and entry.numel()]
+        windows = tuple(name for name in numbers if name not in states)
         has_windows = bool(windows) and sum(entry.numel() for entry in state.values()) <= FULL_STATE_LIMIT
         names = states + windows if has_windows else states
         if has_windows:

@@ -73,9 +73,9 @@ class Codes:
 
     def shares(self, projections: Mapping[str, FloatArray]) -> dict[str, float]:
         """Return the share of the variance between codes in each component of the functions on classes."""
+        whole = self.gram.trace() or np.nan  # all codes may be one
         return {
-            name: float((projection * self.gram).sum() / self.gram.trace())
-            for name, projection in projections.items()
+            name: float((projection * self.gram).sum() / whole) for name, projection in projections.items()
         }
 
     def dimensions(self, projections: Mapping[str, FloatArray]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from analysis.error_control.following import Pairs, common_ending, follow_errors, median
 from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.needs import word_problem_of
-from analysis.framework.visited_states import entries, in_double_precision, visited_states
+from analysis.framework.visited_states import entries, finite, in_double_precision, visited_states
 from analysis.mechanism.codes import centred_means
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
@@ -113,7 +113,7 @@ def _by_kind(state: State) -> dict[str, list[str]]:
 
 
 def _entries(state: State, names: list[str]) -> FloatArray:
-    return entries(state, names).double().numpy()
+    return finite(entries(state, names)).double().numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ def swap_parts(model: SequenceModel, task: WordProblem, pairs: Pairs) -> dict[st
     found = {}
     for kind, members in _by_kind(mine).items():
         mixed = {**mine, **{name: theirs[name] for name in members}}
-        answers = model.run(after, mixed).logits.argmax(-1).numpy()
+        answers = model.run(after, mixed).answers.numpy()
         found[kind] = Swap(*(_shares(answers == right, giver != receiver) for right in (giver, receiver)))
     return found
 

@@ -50,6 +50,8 @@ def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
         return None
     check_is_tensor("lengths", lengths)
     batch, length = tokens.shape
+    if lengths.shape == tokens.shape and bool(((lengths == 0) | (lengths == 1)).all()):
+        lengths = lengths.bool()  # an attention mask, as tokenizers give it
     if lengths.dtype == torch.bool:
         if lengths.shape != tokens.shape:
             raise InputError(
@@ -65,7 +67,7 @@ def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
         if lengths.shape != (batch,) or lengths.is_floating_point():
             raise InputError(
                 f"lengths has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
-                f"give int64 of shape {(batch,)}"
+                f"give int64 of shape {(batch,)}, or a mask of that of tokens"
             )
     if not bool(((counts >= 1) & (counts <= length)).all()):
         wrong = counts[(counts < 1) | (counts > length)][0].item()

@@ -63,7 +63,7 @@ class ModelOutput:
     Example:
         >>> from implicit import load_run
         >>> output = load_run("parity").model.run(torch.tensor([[0, 1, 1]]))
-        >>> output.logits.argmax(-1), sorted(output.state), output.solution.share_converged
+        >>> output.answers, sorted(output.state), output.solution.share_converged
         (tensor([[0, 1, 0]]), ['conv.0', 'ssm.0'], 1.0)
     """
 
@@ -71,10 +71,35 @@ class ModelOutput:
     state: State
     solution: SequenceSolution | None = None
 
+    @property
+    def answers(self) -> Tensor:
+        """The answers with the greatest logit, int64 ``[batch, length]``; see `answers_of`."""
+        return answers_of(self.logits)
+
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} {[*part.shape]}" for name, part in self.state.items())
         solved = "" if self.solution is None else f"\n  solution: {self.solution!r}"
         return f"ModelOutput\n  logits: {[*self.logits.shape]}\n  state: {parts or 'none'}{solved}"
+
+
+def answers_of(logits: Tensor) -> Tensor:
+    """Return the numbers of the greatest logits over the last axis; −1, no answer, where one is NaN.
+
+    A RuntimeWarning tells of those: an overflow would count as answer 0, which may be right.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     answers_of(torch.tensor([[0.0, 1.0], [torch.nan, 0.0]]))
+        tensor([ 1, -1])
+    """
+    greatest, answers = logits.max(dim=-1)
+    if not bool((none := greatest.isnan()).any()):
+        return answers
+    warn_caller(
+        f"logits of {int(none.sum())} tokens are NaN, which is no answer: it is wrong", RuntimeWarning
+    )
+    return answers.masked_fill(none, -1)
 
 
 class _BySizes(ABCMeta):

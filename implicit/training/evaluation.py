@@ -152,7 +152,7 @@ def evaluate(
             output = model.run(batch.tokens, solve=solve, lengths=batch.lengths)
             if output.solution is not None:
                 solutions.append(output.solution)
-            correct.append((output.logits.argmax(dim=-1) == batch.targets).cpu().numpy())
+            correct.append((output.answers == batch.targets).cpu().numpy())
             counted.append(batch.counted.cpu().numpy())
     if warn and (message := _unconverged(solutions)):
         warn_caller(message, NotConvergedWarning)

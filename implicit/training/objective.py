@@ -81,7 +81,7 @@ def objective(
         for name, penalty in phase.penalties.items():
             penalties[name] = penalty.weight * penalty.measure(solved)
     with torch.no_grad():
-        right = output.logits.argmax(dim=-1) == batch.targets
+        right = output.answers == batch.targets
         weights = (
             batch.weights * until_error(right | ~batch.counted) if phase.loss_until_error else batch.weights
         )

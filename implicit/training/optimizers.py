@@ -93,11 +93,13 @@ def take_into_mean(optimizer: Optimizer, count: int, *, is_last: bool) -> None:
 
     Where the rate is still high, weights go around what they are learning, and their mean is nearer to it
     (Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging"). Means are stored and
-    restored with the optimiser's state. A parameter without a state has not moved.
+    restored with the optimiser's state. A parameter without a state has not moved, unless none has one.
     """
+    moves_all = all({*state} <= {_MEAN} for state in optimizer.state.values())  # such as SGD without momentum
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            if state := optimizer.state.get(parameter):
+            if moves_all or optimizer.state.get(parameter):
+                state = optimizer.state[parameter]
                 mean = state[_MEAN] = parameter.lerp(state.get(_MEAN, parameter), 1 - 1 / count)
                 if is_last:
                     parameter.copy_(mean)

@@ -88,7 +88,7 @@ def _read(run: Run, tokens: Tensor, settings: StorySettings, carried: bool) -> I
         output = run.model.run(batch, state, solve)
         state, solution = output.state if carried else None, output.solution
         reached = None if solution is None else solution.relative_residual <= settings.rtol
-        yield output.logits.argmax(dim=-1).flatten(), None if reached is None else reached.flatten()
+        yield output.answers.flatten(), None if reached is None else reached.flatten()
 
 
 FILE = f"${DATA_VARIABLE}/babi/en-valid-10k.tar.gz"

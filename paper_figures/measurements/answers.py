@@ -69,7 +69,7 @@ def answers(run: Run, task: Task, length: int, settings: AnswerSettings, *number
         solution = output.solution
         yield Answers(
             batch,
-            output.logits.argmax(dim=-1).cpu() == batch.targets,
+            output.answers.cpu() == batch.targets,
             None if solution is None else solution.share_converged,
         )
 

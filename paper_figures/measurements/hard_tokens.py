@@ -61,7 +61,7 @@ def accuracy_by_limit(run: Run, settings: HardTrainingSettings) -> dict[str, Any
                 solve = Solve(mode, stopping=Stopping(rtol=settings.rtol, max_iterations=limit))
                 with torch.no_grad():
                     output = model.run(tokens[some], solve=solve)
-                right = (output.logits.argmax(dim=-1) == labels[some]).double()
+                right = (output.answers == labels[some]).double()
                 found[mode][name] = right[:, -REPORTED_TOKENS:].mean().item()
                 if mode == "sequential" and name == NO_LIMIT:
                     assert output.solution is not None
@@ -175,7 +175,7 @@ def _answer(
             assert output.solution is not None
             for name, part in output.state.items():
                 following[name][rows] = part
-            right[rows, place] = output.logits[:, 0].argmax(dim=-1) == labels[rows, place]
+            right[rows, place] = output.answers[:, 0] == labels[rows, place]
             spent += int(output.solution.iterations.sum())
             converged += int(output.solution.converged.sum())
         state = following

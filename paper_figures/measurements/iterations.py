@@ -249,7 +249,7 @@ def hardest_tokens(run: Run, settings: TokenSettings) -> dict[str, Any]:
     for rtol in settings.tolerances:
         stopping = Stopping(rtol=rtol, max_iterations=settings.max_iterations)
         output, solution = _solve(model, tokens, "sequential", stopping)
-        iterations, answers = solution.iterations.cpu().numpy(), output.logits.argmax(dim=-1).cpu().numpy()
+        iterations, answers = solution.iterations.cpu().numpy(), output.answers.cpu().numpy()
         kinds = kinds_of(tokens.numpy(), labels.numpy(), answers, task, settings.window)
         found[f"{rtol:g}"] = {
             "beyond": beyond(iterations, kinds, answers == labels.numpy(), settings.thresholds),
@@ -286,7 +286,7 @@ def _at_tolerance(
     sweeping = Stopping(rtol=rtol, max_iterations=settings.max_sweeps)
     output, sequential = _solve(model, tokens, "sequential", stopping)
     _, simultaneous = _solve(model, few, "simultaneous", sweeping)
-    answers = output.logits.argmax(dim=-1).cpu()
+    answers = output.answers.cpu()
     iterations = sequential.iterations.cpu().numpy()
     kinds = kinds_of(tokens.numpy(), labels.numpy(), answers.numpy(), task, settings.window)
     return {

@@ -276,3 +276,25 @@ class Named(LSTM):
 def test_a_subclass_does_not_pass_for_its_parent() -> None:
     run = Run.of(Named(SIZES), "parity")
     assert (run.config.model, run.name) == ("Named", "Named")
+
+
+class Counting(nn.Module):
+    """A GRU beside a clock, one number a sequence, and a flag: parts that have no derivative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.head = nn.GRUCell(2, 3), nn.Linear(3, 2)
+
+    def one(self, state: Mapping[str, Tensor], token: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        h = self.cell(nn.functional.one_hot(token, 2).to(state["h"]), state["h"])
+        return {"h": h, "clock": state["clock"] + 1, "flag": state["flag"] | (token == 1)}, self.head(h)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # GRUCell below torch.func
+@pytest.mark.parametrize("question", ["jacobian", "extraction", "error_control", "mechanism"])
+def test_states_may_hold_clocks_and_flags(question: str) -> None:
+    begun = {"h": torch.zeros(3), "clock": torch.tensor(0), "flag": torch.tensor(False)}
+    model = wrap(Counting(), Counting.one, begun, vocabulary_size=2, layers=[["h"]])
+    few = {"sequences": 8, "length": 32, "pairs": 4, "follow": 4} if question == "error_control" else {}
+    answer = analysis.ask(question, model, task="parity", **SMALL.get(question, few))
+    assert str(answer).startswith("Counting: ")

@@ -120,6 +120,15 @@ def test_runs_named_alike_do_not_share_a_folder(
     assert json.loads((tmp_path / "out" / "jacobian.json").read_text())["settings"]["seed"] == 1
 
 
+@pytest.mark.parametrize("name", ["jacobian.json", "jacobian.png"])
+def test_files_that_no_analysis_wrote_are_not_replaced(make_run: Any, tmp_path: Path, name: str) -> None:
+    folder, run = tmp_path / "out", make_run("lstm")
+    folder.mkdir()
+    (folder / name).write_text('{"my": "own"}')
+    assert JACOBIAN.main([str(run.path), *FEW, "--out", str(folder)]) == 2
+    assert [file.read_text() for file in folder.iterdir()] == ['{"my": "own"}']
+
+
 def test_a_comparison_of_other_runs_is_not_replaced(
     make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

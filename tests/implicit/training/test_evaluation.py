@@ -22,6 +22,14 @@ from tests.solving import solved
 PARITY = make_task("parity")
 
 
+def test_logits_that_are_nan_are_no_answer() -> None:
+    model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=1))
+    for parameter in model.parameters():
+        parameter.data.fill_(torch.nan)
+    with pytest.warns(RuntimeWarning, match="logits of 320 tokens are NaN, which is no answer"):
+        assert evaluate(model, PARITY, length=8, sequences=40).accuracy == 0
+
+
 class ExactParity(LSTM):
     """Right on the first ``right`` tokens, wrong on all others."""
 

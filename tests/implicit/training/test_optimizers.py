@@ -101,8 +101,16 @@ def test_a_model_without_matrices_is_refused() -> None:
         make_optimizer(of("lstm"), nn.Embedding(2, 3))
 
 
-@pytest.mark.parametrize("algorithm", ["AdamW", "Muon"])
-def test_the_weights_of_the_last_steps_are_averaged_and_measured(algorithm: str, tmp_path: Path) -> None:
+def _plain_descent(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), 0.1)  # keeps no state of any parameter
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "optimizer"), [("AdamW", None), ("Muon", None), ("AdamW", _plain_descent)]
+)
+def test_the_weights_of_the_last_steps_are_averaged_and_measured(
+    algorithm: str, optimizer: Any, tmp_path: Path
+) -> None:
     weights: list[dict[str, Tensor]] = []
 
     def keep(step: TrainingStep) -> None:
@@ -110,8 +118,9 @@ def test_the_weights_of_the_last_steps_are_averaged_and_measured(algorithm: str,
 
     given: dict[str, Any] = {"steps": 6, "algorithm": algorithm, "evaluate_every": 3}
     config = small_config(**given)
-    train(config, tmp_path / "last", progress=False, callback=keep)
-    run = train(config.updated(average_steps=3), tmp_path / "mean", progress=False)
+    train(config, tmp_path / "last", progress=False, callback=keep, optimizer=optimizer)
+    config = config.updated(average_steps=3)
+    run = train(config, tmp_path / "mean", progress=False, optimizer=optimizer)
     for name, part in run.model.named_parameters():
         torch.testing.assert_close(part, sum(each[name] for each in weights[3:]) / 3)
     (measured,) = run.metrics[-1]["validation"].values()
