@@ -3,17 +3,16 @@
 import os
 import signal
 from collections.abc import Callable
-from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from implicit.config.run import TrainConfig
-from implicit.runs import environment
 from implicit.train import train
 from implicit.training.progress import TrainingStep
+from tests.processes import forked
 
 
 def train_until(step: int, config: TrainConfig, out: Path, **parts: Any) -> None:
@@ -30,40 +29,39 @@ def train_until(step: int, config: TrainConfig, out: Path, **parts: Any) -> None
 def kill_at_every_instant(folder: Path, work: Callable[[Path], Any], first: int = 1) -> int:
     """Do work into ``folder/uninterrupted``, and killed at its n-th instant and done again into ``folder/n``.
 
-    To be called in a process of its own: it forks, which a process with threads cannot do. Instants before
-    the first are left out.
+    Instants before the first are left out.
 
     Returns:
-        How many instants there are: calls of fsync and replace.
+        How many instants there are: before and after every file that takes its place. What SIGKILL leaves
+        does not depend on which fsync was reached.
     """
-    torch.set_num_threads(1)
-    environment._commit = cache(environment._commit)  # git takes longer than the work
 
-    def in_child(out: Path, kill_at: int) -> int:
-        """Work in a child that kills itself at its kill_at-th call; return its status."""
-        pid = os.fork()
-        if pid == 0:
-            calls = 0
+    def killed(out: Path, kill_at: int) -> None:
+        """Work, up to the kill_at-th instant."""
+        replace, instants = os.replace, count(1)
 
-            def killing(function: Callable[..., Any]) -> Callable[..., Any]:
-                def call(*arguments: Any) -> Any:
-                    nonlocal calls
-                    calls += 1
-                    if calls == kill_at:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    return function(*arguments)
+        def instant() -> None:
+            if next(instants) == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-                return call
+        def killing(*arguments: Any) -> None:
+            instant()
+            replace(*arguments)
+            instant()
 
-            os.fsync, os.replace = killing(os.fsync), killing(os.replace)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "replace", killing)
             work(out)
-            os._exit(0)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def status(out: Path, kill_at: int) -> int | None:
+        process = forked(killed, out, kill_at)
+        process.join()
+        return process.exitcode
 
     work(folder / "uninterrupted")
     kill_at = first
-    while (status := in_child(folder / str(kill_at), kill_at)) == -signal.SIGKILL:
-        assert in_child(folder / str(kill_at), 0) == 0
+    while (ended := status(folder / str(kill_at), kill_at)) == -signal.SIGKILL:
+        work(folder / str(kill_at))
         kill_at += 1
-    assert status == 0
+    assert ended == 0
     return kill_at - 1

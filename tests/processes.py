@@ -1,9 +1,14 @@
 """Python in a process of its own."""
 
 import os
+import signal
 import sys
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess, run
+from typing import Any
 
 import torch
 
@@ -25,3 +30,16 @@ def run_python(
     done = run(command, cwd=cwd, env=taken, capture_output=True, text=True, timeout=600)
     assert done.returncode == code, done.stderr
     return done
+
+
+def forked(function: Callable[..., Any], *arguments: Any) -> BaseProcess:
+    """Start a function in a fork of this process, which has imported everything; Ctrl-C interrupts it."""
+
+    def call() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # perhaps the suite ignores it
+        os.environ.update(environment())
+        function(*arguments)
+
+    process = get_context("fork").Process(target=call, daemon=True)
+    process.start()
+    return process

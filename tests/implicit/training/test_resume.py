@@ -16,23 +16,11 @@ from implicit.config.run import TrainConfig
 from implicit.runs.folder import RunFolder
 from implicit.train import main, train
 from implicit.training.progress import TrainingStep
-from tests.interrupting import train_until
-from tests.processes import environment, run_python
+from tests.interrupting import kill_at_every_instant, train_until
+from tests.processes import environment
 from tests.small_models import small_config
 
 FINISHED_FILES = ["config.json", "environment.json", "metrics.jsonl", "model.safetensors", "sha256.json"]
-
-KILL_AT_EVERY_INSTANT = """
-import sys
-from pathlib import Path
-from implicit.train import train
-from implicit.config.run import TrainConfig
-from tests.interrupting import kill_at_every_instant
-
-config = TrainConfig.model_validate_json(sys.argv[2])
-print(kill_at_every_instant(Path(sys.argv[1]), lambda out: train(config, out, progress=False)))
-"""
-
 
 EACH: dict[str, Any] = {"length": 5, "warmup_steps": 2, "carried_share": 0.9}
 EACH |= {"average_steps": 4, "evaluate_every": 2, "evaluation_sequences": 2, "checkpoint_every": 3}
@@ -72,21 +60,19 @@ def listen_to_interrupts() -> None:
 def test_killed_at_every_instant(tmp_path: Path) -> None:
     growing = {"start_length": 3, "length_growth": 2, "growth_accuracy": 1e-3, "final_steps": 1}
     config = small_config(**EACH, **growing, steps=20, bounded_steps=0, bounded_length=3)
-    instants = int(run_python("-c", KILL_AT_EVERY_INSTANT, tmp_path, config.model_dump_json()).stdout)
-    # Three (file, replace, folder) for each of: 3 files at the start, metrics at the start of the loop,
-    # 3 evaluations, 1 checkpoint and the weights with their hashes.
-    assert instants == 3 * 11
+    instants = kill_at_every_instant(tmp_path, lambda out: train(config, out, progress=False))
+    # Before and after each of: 3 files at the start, metrics at the start of the loop, 3 evaluations,
+    # 1 checkpoint and the weights with their hashes.
+    assert instants == 2 * 11
     metrics = without_seconds(tmp_path / "uninterrupted")
     assert [(entry["step"], entry["length"]) for entry in metrics] == [(2, 3), (4, 3), (6, 5)]
     for kill_at in range(1, instants + 1):
         assert_same_run(tmp_path / str(kill_at), tmp_path / "uninterrupted")
 
 
-def test_command_is_interrupted_then_resumed(
-    config: TrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_is_interrupted_then_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command as users run it: Ctrl-C gives one sentence and exit code 130."""
-    longer = config.updated(steps=20, evaluate_every=2, checkpoint_every=2)
+    longer = small_config(**EACH | {"steps": 40, "checkpoint_every": 2})
     folder = RunFolder(tmp_path / "run")
     folder.begin(longer)
     flags = ["--resume", "--out", str(folder.path)]
@@ -100,13 +86,13 @@ def test_command_is_interrupted_then_resumed(
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=300)
-    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 20 is stored\n"
+    where = f"{folder.path} is not finished: step {folder.stored_step} of at most 40 is stored\n"
     assert process.returncode == 130
     assert said == where + "error: interrupted; run the same command again to go on\n"
-    assert folder.stored_step in range(2, 20, 2)
+    assert folder.stored_step in range(2, 40, 2)
     assert not folder.finished
     assert run_command(main, flags) == 0
-    assert capsys.readouterr().out.startswith(f"{folder.path} is finished: step 20, ")
+    assert capsys.readouterr().out.startswith(f"{folder.path} is finished: step 40, ")
     train(longer, tmp_path / "uninterrupted", progress=False)
     assert_same_run(folder.path, tmp_path / "uninterrupted")
 

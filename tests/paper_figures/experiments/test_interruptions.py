@@ -4,10 +4,10 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,57 +17,21 @@ from implicit.runs.folder import RunFolder
 from paper_figures.experiments.grid import Experiment, Measurement, Point
 from paper_figures.experiments.runner import Work, carry_out, sentences
 from paper_figures.experiments.store import Store
-from tests.paper_figures.experiments.tiny import Log, experiment, logged
-from tests.processes import environment, run_python
-
-TRAINING = 3 * 6
-"""Instants at which files of a run change before its weights, which `test_resume` has: three (file, replace,
-folder) for each of 3 files at its start, metrics at the start of the loop, 1 evaluation and the weights."""
-RECORDS = 3 * 3
-"""Instants after that: for each of the hash of the weights and the records of training and accuracy."""
-
-KILL_AT_EVERY_INSTANT = f"""
-import sys
-from pathlib import Path
-from paper_figures.experiments import store
-from paper_figures.experiments.runner import carry_out
 from tests.interrupting import kill_at_every_instant
-from tests.paper_figures.experiments.tiny import experiment
+from tests.paper_figures.experiments.tiny import Log, experiment, logged
+from tests.processes import forked
 
-work = lambda folder: carry_out(experiment(1, steps=2), store.Store(folder))
-print(kill_at_every_instant(Path(sys.argv[1]), work, {TRAINING} + 1))
-"""
-
-RUN = """
-import signal, sys
-from pathlib import Path
-from paper_figures.experiments.store import Store
-from paper_figures.experiments.runner import carry_out
-from tests.paper_figures.experiments import test_interruptions
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background processes ignore
-made = getattr(test_interruptions, sys.argv[1])(Path(sys.argv[2]))
-carry_out(made, Store(Path(sys.argv[3])), jobs=int(sys.argv[4]))
-"""
+TRAINING = 2 * 6
+"""Instants at which files of a run change before its weights, which `test_resume` has: before and after each
+of 3 files at its start, metrics at the start of the loop, 1 evaluation and the weights."""
+RECORDS = 2 * 3
+"""Instants after that: for each of the hash of the weights and the records of training and accuracy."""
 
 LONG = {"steps": 100, "evaluate_every": 20, "checkpoint_every": 20}
 
 
-def long_trainings(folder: Path) -> Experiment:
-    return experiment(2, **LONG)
-
-
-def one_training(folder: Path) -> Experiment:
-    return experiment(1, **LONG)
-
-
-def slow_measurements(folder: Path) -> Experiment:
-    return experiment(4, Measurement("logged", logged, Log(path=str(folder / "log"), seconds=0.2)))
-
-
-def start(made: str, folder: Path, store: Path, jobs: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", RUN, made, str(folder), str(store), str(jobs)]
-    return subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+def start(made: Experiment, store: Store, jobs: int) -> BaseProcess:
+    return forked(partial(carry_out, made, store, jobs=jobs))
 
 
 def wait_until(condition: Callable[[], Any], pause: float = 0.1) -> Any:
@@ -95,7 +59,7 @@ def contents(store: Path) -> dict[str, Any]:
     return found
 
 
-def worker_on(store: Store, point: Point, runner: subprocess.Popen[bytes]) -> psutil.Process | None:
+def worker_on(store: Store, point: Point, runner: BaseProcess) -> psutil.Process | None:
     """The process that holds the lock of a point, of a runner and those that it started."""
     lock = str(store.file(point, None).parent / "lock")
     process = psutil.Process(runner.pid)
@@ -107,7 +71,8 @@ def worker_on(store: Store, point: Point, runner: subprocess.Popen[bytes]) -> ps
 
 
 def test_killed_at_every_instant(tmp_path: Path) -> None:
-    instants = int(run_python("-c", KILL_AT_EVERY_INSTANT, tmp_path).stdout)
+    work = lambda folder: carry_out(experiment(1, steps=2), Store(folder))  # noqa: E731
+    instants = kill_at_every_instant(tmp_path, work, TRAINING + 1)
     assert instants == TRAINING + RECORDS
     expected = contents(tmp_path / "uninterrupted")
     assert "left over" not in expected.values()
@@ -117,9 +82,9 @@ def test_killed_at_every_instant(tmp_path: Path) -> None:
 
 def test_a_process_and_then_the_runner_are_killed(tmp_path: Path) -> None:
     """A process dies in training, then the runner; the other process ends its run; a new runner goes on."""
-    store, points = Store(tmp_path / "store"), long_trainings(tmp_path).points
-    measurements = long_trainings(tmp_path).measurements
-    runner = start("long_trainings", tmp_path, store.path, jobs=2)
+    store, made = Store(tmp_path / "store"), experiment(2, **LONG)
+    points, measurements = made.points, made.measurements
+    runner = start(made, store, jobs=2)
 
     def stopped_in_training() -> tuple[Point, psutil.Process] | None:
         """Stop a process between a checkpoint and the end of its run, if there is one."""
@@ -139,22 +104,24 @@ def test_a_process_and_then_the_runner_are_killed(tmp_path: Path) -> None:
     wait_until(lambda: sum(store.ended(point, measurements) for point in points) >= 1)
     others = [one for point in points if (one := worker_on(store, point, runner)) is not None]
     runner.kill()
-    runner.wait()
+    runner.join()
     psutil.wait_procs(others, timeout=60)
     assert not store.ended(killed, measurements)
-    outcomes = carry_out(long_trainings(tmp_path), store)
+    outcomes = carry_out(made, store)
     assert all(outcome.complete and outcome.failure is None for outcome in outcomes)
-    carry_out(long_trainings(tmp_path), Store(tmp_path / "uninterrupted"))
+    carry_out(made, Store(tmp_path / "uninterrupted"))
     found = {name: v for name, v in contents(store.path).items() if not name.startswith("logs")}
     assert found == contents(tmp_path / "uninterrupted")
 
 
 def test_two_runners_at_once_do_each_point_once(tmp_path: Path) -> None:
-    store, made = Store(tmp_path / "store"), slow_measurements(tmp_path)
-    with start("slow_measurements", tmp_path, store.path, jobs=1) as other:
-        wait_until(lambda: any(worker_on(store, point, other) for point in made.points))
-        outcomes = carry_out(made, store)
-        assert other.wait() == 0
+    measurement = Measurement("logged", logged, Log(path=str(tmp_path / "log"), seconds=0.2))
+    store, made = Store(tmp_path / "store"), experiment(4, measurement)
+    other = start(made, store, jobs=1)
+    wait_until(lambda: any(worker_on(store, point, other) for point in made.points))
+    outcomes = carry_out(made, store)
+    other.join()
+    assert other.exitcode == 0
     assert all(outcome.complete for outcome in outcomes)
     lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
     assert sorted(name for _, name in lines) == sorted(point.identifier for point in made.points)
@@ -162,12 +129,13 @@ def test_two_runners_at_once_do_each_point_once(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_process_died_is_told_and_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
-    store, (point,) = Store(tmp_path / "store"), experiment(1, **LONG).points
-    runner = start("one_training", tmp_path, store.path, jobs=2)
-    worker = wait_until(lambda: worker_on(store, point, runner))
-    runner.send_signal(signal.SIGINT)
-    assert runner.wait() != 0
+    store, made = Store(tmp_path / "store"), experiment(1, **LONG)
+    runner = start(made, store, jobs=2)
+    worker = wait_until(lambda: worker_on(store, made.points[0], runner))
+    os.kill(runner.pid or 0, signal.SIGINT)
+    runner.join()
+    assert runner.exitcode == 1
     psutil.wait_procs([worker], timeout=60)
     assert not worker.is_running()
-    (sentence,) = sentences(store.outcomes(experiment(1, **LONG)), store)
+    (sentence,) = sentences(store.outcomes(made), store)
     assert sentence.startswith("1 of 1 runs did not end: their process was ended from outside (for logs see ")
