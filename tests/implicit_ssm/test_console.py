@@ -19,16 +19,14 @@ def run_python(folder: Path, code: str, *arguments: str, first: bool = False) ->
     return run(command, env={**os.environ, "PYTHONPATH": path}, cwd=folder, capture_output=True, text=True)
 
 
-RUN = "import sys; from implicit_ssm.console import main; sys.exit(main())"
-TWO = """
-import sys; from implicit_ssm.console import main
-try:
-    main()
-except SystemExit as ended:
-    if ended.code:
-        raise
-sys.argv[1:] = ["ask"]
-sys.exit(main())
+RUN = """
+import os, sys; from implicit_ssm.console import main
+for folder, *sys.argv[1:] in {commands}:
+    os.chdir(folder)
+    try:
+        main()
+    except SystemExit as ended:
+        assert (ended.code or 0) == {code}
 """
 SHOW = ("train", "--task", "parity", "--model", "mine:Mine", "--show-config")
 
@@ -44,30 +42,29 @@ def users_folder(tmp_path: Path) -> Path:
 
 
 def test_commands_run_beside_modules_of_the_same_names(users_folder: Path) -> None:
-    done = run_python(users_folder, TWO, *SHOW, first=True)
+    done = run_python(users_folder, RUN.format(commands=[(".", *SHOW), (".", "ask")], code=0), first=True)
     assert done.returncode == 0, done.stderr
     shown, _, listed = done.stdout.partition("implicit-ssm ask … ")
     assert 'model = "mine:Mine"' in shown
     assert "\njacobian RUN " in listed
 
 
-def test_in_a_run_folder_nothing_of_it_is_imported(tmp_path: Path) -> None:
-    for name in ("config.json", "metrics.jsonl"):
-        (tmp_path / name).touch()
-    place = tmp_path / "analysis/certify_words"
-    place.mkdir(parents=True)
-    (place / "mine.py").write_text("from implicit import GRU as Mine\n")
-    assert "cannot be imported (ModuleNotFoundError" in run_python(place, RUN, *SHOW).stderr
-
-
-def test_optional_packages_are_not_looked_for_in_the_current_folder(tmp_path: Path) -> None:
-    """`torch` asks for both."""
+def test_what_is_not_found_in_the_current_folder(tmp_path: Path) -> None:
+    """Neither optional packages, of which `torch` asks for both, nor code of one's own in a run folder."""
     for name in ("opt_einsum", "pynvml"):
         (tmp_path / f"{name}.py").write_text("print('imported')\n")
-    asked = run_python(tmp_path, RUN, "ask", "extraction", "runs/nowhere")
-    assert (asked.returncode, asked.stdout) == (2, "")
-    assert asked.stderr.startswith("error: run runs/nowhere does not exist"), asked.stderr
-    assert asked.stderr.count("\n") == 1
+    for name in ("config.json", "metrics.jsonl"):
+        (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "run" / name).touch()
+    place = tmp_path / "run/analysis/certify_words"
+    place.mkdir(parents=True)
+    (place / "mine.py").write_text("from implicit import GRU as Mine\n")
+    commands = [(".", "ask", "extraction", "runs/nowhere"), (str(place), *SHOW)]
+    done = run_python(tmp_path, RUN.format(commands=commands, code=2))
+    assert (done.returncode, done.stdout) == (0, "")
+    nowhere, not_found = done.stderr.splitlines()
+    assert nowhere.startswith("error: run runs/nowhere does not exist")
+    assert "cannot be imported (ModuleNotFoundError" in not_found
 
 
 def test_every_command_is_listed_and_is_a_module_with_a_main(

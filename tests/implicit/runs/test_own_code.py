@@ -1,7 +1,6 @@
 """A user's own tasks and models: by name, from a file, as objects; loaded again by other processes."""
 
 import json
-import os
 import sys
 from functools import partial
 from importlib import import_module
@@ -89,16 +88,9 @@ def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def in_another_process(path: Path, own_code_in: Path) -> str:
-    program = (
-        "import sys, torch, implicit; run = implicit.load_run(sys.argv[1], allow_code=True); "
-        "print(run.task.name, run.model(torch.tensor([[0, 1, 1]])).tolist())"
-    )
-    found_in = os.pathsep.join([str(ROOT), str(own_code_in)])
-    return run_python("-c", program, path, PYTHONPATH=found_in).stdout.strip()
-
-
-def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path) -> None:
+def test_objects_are_trained_and_loaded_elsewhere(
+    own_code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module: Any = __import__(own_code)
     config = recipe("parity", "lstm", **SMALL)
     own = {"task": f"{own_code}:clock", "model": module.Wider}
@@ -107,7 +99,12 @@ def test_objects_are_trained_and_loaded_elsewhere(own_code: str, tmp_path: Path)
     assert (run.config.model, run.config.sizes["factor"]) == (f"{own_code}:Wider", 2)
     assert type(run.model) is module.Wider
     tokens = torch.tensor([[0, 1, 1]])
-    assert in_another_process(run.path, tmp_path) == f"clock {run.model(tokens).tolist()}"
+    with monkeypatch.context() as elsewhere:
+        elsewhere.delitem(sys.modules, own_code)
+        loaded = load_run(run.path, allow_code=True)
+    assert type(loaded.model) is not module.Wider
+    assert loaded.task.name == "clock"
+    assert torch.equal(loaded.model(tokens), run.model(tokens))
     module.clock = WordProblem([[0, 1], [1, 0], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
     for again in (partial(load_run, allow_code=True), partial(implicit.train, run.config)):
         with pytest.raises(InputError, match="draws other batches than when"):
@@ -222,17 +219,22 @@ def test_code_of_a_settings_file_is_imported_only_if_allowed_or_replaced(
     assert run_command(main, [*argv, *typed]) == 0
 
 
-@pytest.mark.parametrize("within", ["analysis/certify_words", "not a run"])
-def test_modules_in_the_current_folder_are_not_found_by_commands(within: str, run_with_code: Path) -> None:
-    """Python's -m puts the current folder on the path, before anything of ours runs."""
-    if within == "not a run":
-        (run_with_code / "config.json").rename(run_with_code / "other.json")
-    place = run_with_code / within
-    place.mkdir(parents=True, exist_ok=True)
+def plant(place: Path) -> None:
+    """Put modules into a folder that nobody may import from there."""
     for name in ("tomllib", "lazy_loader", "torch", "pydantic", "opt_einsum"):
         (place / f"{name}.py").write_text("print('The certificate holds.'); raise SystemExit(0)")
-    done = run_python("-m", "implicit.answer", "parity-small", "0", "1", cwd=place, PYTHONPATH=f":.:{ROOT}")
-    assert len(done.stdout.split()) == 2, "the answers to two tokens"
+
+
+def answers(*given: str, cwd: Path) -> list[str]:
+    """Ask in a folder: Python's -m puts it on the path, before anything of ours runs."""
+    return run_python("-m", "implicit.answer", *given, cwd=cwd, PYTHONPATH=f":.:{ROOT}").stdout.split()
+
+
+def test_modules_in_the_current_folder_are_not_found_by_commands(run_with_code: Path) -> None:
+    place = run_with_code / "analysis/certify_words"
+    place.mkdir(parents=True)
+    plant(place)
+    assert len(answers("parity-small", "0", "1", cwd=place)) == 2
 
 
 def test_code_in_the_current_folder_is_found_when_it_is_named(own_code: str, tmp_path: Path) -> None:
@@ -243,11 +245,11 @@ def test_code_in_the_current_folder_is_found_when_it_is_named(own_code: str, tmp
     (tmp_path / "later.py").write_text("from mine import clock\n")
     (tmp_path / "test.py").write_text("def task():\n    from later import clock\n    return clock\n")
     (tmp_path / "config.json").write_text("{}")
+    plant(tmp_path)
     named = config.read_text().replace(own["task"], "test:task").replace(own["model"], "mine:Wider")
     config.write_text(named)
     config.with_name("sha256.json").unlink()
-    asked = run_python("-m", "implicit.answer", "run", "stay", "on", "--allow-code", cwd=tmp_path)
-    assert len(asked.stdout.split()) == 2
+    assert len(answers("run", "stay", "on", "--allow-code", cwd=tmp_path)) == 2
 
 
 @pytest.mark.parametrize("model", ["lstm", "implicit-mamba2"])

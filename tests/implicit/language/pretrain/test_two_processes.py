@@ -1,15 +1,10 @@
-"""Two processes, with weights replicated or sharded, train as one process does.
-
-They are forked from one process of this module, which has a folder for all runs as its argument.
-"""
+"""Two processes, with weights replicated or sharded, train as one process does."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from accelerate import debug_launcher
 from accelerate.state import AcceleratorState, GradientState, PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
@@ -17,14 +12,15 @@ from safetensors.torch import load_file
 
 from implicit.language.pretrain import make_accelerator, pretrain
 from tests.implicit.language.pretrain.small_runs import small_run
-from tests.processes import ROOT, run_python
 
 SHORT: dict[str, Any] = {"steps": 4, "checkpoint_every": 2}
 RUNS = [("llama", "replicated"), ("mamba2", "sharded")]
 
 
-def main(folder: Path) -> None:
-    torch.set_num_threads(1)
+def one_of_two(folder: Path) -> None:
+    """Train all runs, in a fork."""
+    for state in (PartialState, AcceleratorState, GradientState):  # those of other tests
+        state._reset_state()
     process_group = PartialState(cpu=True)
     for family, how in RUNS:
         config = small_run(folder / "texts", family, **SHORT)
@@ -65,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All trainings on two processes, in one launch; they find the same texts as one process does."""
     folder = tmp_path_factory.mktemp("runs")
     small_run(folder / "texts")
-    run_python("-m", "tests.implicit.language.pretrain.test_two_processes", folder, cwd=ROOT)
+    debug_launcher(one_of_two, (folder,), num_processes=2)
     return folder
 
 
@@ -88,7 +84,3 @@ def test_two_processes_train_as_one_does(folder: Path, family: str, how: str, tm
     for name, weight in weights[0].items():
         # a rate of 1e-3 moves a weight by at most 4e-3; Adam's first steps divide noise by noise
         assert float((weight - weights[1][name]).abs().mean()) < 2e-5, name
-
-
-if __name__ == "__main__":
-    debug_launcher(main, (Path(sys.argv[1]),), num_processes=2)
