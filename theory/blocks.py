@@ -4,6 +4,7 @@ Theorem 1 speaks of one block v of the state s (the SSM state h of a layer) whil
 as a convolution window, stays where it is. A :class:`BlockMap` is the pair (Φ, G) as functions of (z, v).
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ def flatten(state: State, names: Sequence[str] | None = None) -> Tensor:
 
 def replace(state: State, names: Sequence[str], vector: Tensor) -> State:
     """Return the state with the named entries read from a vector, the inverse of :func:`flatten`."""
+    if len(names) == 1:
+        return {**state, names[0]: vector.reshape(state[names[0]].shape)}
     sizes = [state[name].numel() for name in names]
     pieces = vector.split(sizes)
     return {
@@ -143,6 +146,11 @@ def last_place_displacements(vector: Tensor, probes: int, seed: int = 0) -> list
 
 def random_signs(count: int, size: int, like: Tensor, seed: int = 0) -> Tensor:
     """Return random ±1 vectors, shape ``[count, size]``: E ‖E r‖² = ‖E‖_F² for every matrix E."""
+    draw = _signs if count * size <= 2**12 else _signs.__wrapped__  # few are drawn again and again
+    return draw(count, size, seed).to(like, copy=True)
+
+
+@functools.lru_cache(maxsize=64)
+def _signs(count: int, size: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    signs = torch.randint(2, (count, size), generator=generator) * 2 - 1
-    return signs.to(like)
+    return torch.randint(2, (count, size), generator=generator) * 2 - 1

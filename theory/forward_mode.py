@@ -127,7 +127,15 @@ def directional(function: Callable[[Tensor], Tensor], point: Tensor, directions:
     def along(direction: Tensor) -> Tensor:
         return jvp(function, (point,), (direction,))[1]
 
-    return vmap(along, chunk_size=_chunk(point.numel()))(directions)
+    chunk = _chunk(point.numel())
+    return vmap(along, chunk_size=chunk if len(directions) > chunk else None)(directions)
+
+
+@torch.no_grad()
+def derivative_along(function: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor) -> Tensor:
+    """Return the derivative of a vector function along one direction, ``[n]``, which need not be mapped."""
+    tangent: Tensor = jvp(function, (point,), (direction,))[1]
+    return tangent
 
 
 def jacobian(function: Callable[[Tensor], Tensor], point: Tensor) -> Tensor:

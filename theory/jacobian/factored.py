@@ -212,13 +212,20 @@ def layer_jacobians(transition: Transition, state: State, latent: Tensor) -> tup
         >>> layer_jacobians(transition, {"h": h}, 6 * h)[0].dense()
         tensor([[6.2500]], dtype=torch.float64)
     """
+    return layer_jacobians_with(None, transition, state, latent)
+
+
+def layer_jacobians_with(
+    slope: Tensor | None, transition: Transition, state: State, latent: Tensor
+) -> tuple[FactoredJacobian, ...]:
+    """Return `layer_jacobians` where ∂zΦ is known, as `latent_jacobian` gives it."""
     validate(transition, state)
     check_latent("latent", latent, transition)
     names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
     offsets = slices({name: state[name] for name in names})
     result = []
     with differentiating(transition, state, latent, names):
-        left, right = _latent_factors(BlockMap(transition, state, names), latent)
+        left, right = _latent_factors(BlockMap(transition, state, names), latent, slope)
         for layer in transition.layer_states:
             index = torch.cat([torch.arange(offsets[name].start, offsets[name].stop) for name in layer])
             block = BlockMap(transition, state, layer)
@@ -255,11 +262,22 @@ def full_state_jacobian(transition: Transition, state: State, latent: Tensor) ->
     return FullStateJacobian(direct + left @ right, slices({name: state[name] for name in block.names}))
 
 
-def _latent_factors(block: BlockMap, latent: Tensor) -> tuple[Tensor, Tensor]:
+def block_derivatives(
+    block: BlockMap, latent: Tensor, slope: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ∂zΦ, ∂zG and ∂vΦ for the block; ∂zΦ may be known."""
+    vector = block.vector
+    if slope is None or not latent.numel():
+        return latent_derivatives(
+            lambda z, v: (block.self_map(z, v), block.state_update(z, v)), latent, vector
+        )
+    left = jacobian(lambda z: block.state_update(z, vector), latent)
+    return slope, left, jacobian_by_rows(lambda v: block.self_map(latent, v), vector)
+
+
+def _latent_factors(block: BlockMap, latent: Tensor, slope: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return ∂zG and (I − ∂zΦ)^{-1} ∂vΦ for the block."""
-    slope, left, source = latent_derivatives(
-        lambda z, v: (block.self_map(z, v), block.state_update(z, v)), latent, block.vector
-    )
+    slope, left, source = block_derivatives(block, latent, slope)
     identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
     right, singular = torch.linalg.solve_ex(identity - slope, source)
     if singular.item():
@@ -271,11 +289,19 @@ def _direct_term(block: BlockMap, latent: Tensor) -> tuple[Tensor, float]:
     """Return ∂vG as a diagonal with its measured error, or as a matrix if random probes contradict that."""
     update, vector = partial(block.state_update, latent), block.vector
     signs = random_signs(3, vector.numel(), vector)
-    products = probe_direct_term(update, vector, signs)
+    columns = signs[:0]
+    if vector.numel() <= SMALL:
+        columns = torch.eye(vector.numel(), dtype=vector.dtype, device=vector.device)
+    products = probe_direct_term(update, vector, torch.cat([signs, columns]))
+    products, matrix = products[: 1 + len(signs)], products[1 + len(signs) :].mT
     is_diagonal, error = diagonality(products, signs)
     if not is_diagonal.item():
-        return jacobian(update, vector), 0.0
+        return (matrix if len(columns) else jacobian(update, vector)), 0.0
     return products[0], error.item()
+
+
+SMALL = 16
+"""Up to this many entries a first term is also computed as a matrix with the probes, in one batch."""
 
 
 Advance = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]

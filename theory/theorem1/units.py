@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from theory.blocks import BlockMap, flatten, replace
-from theory.forward_mode import jacobian, jacobian_by_rows
+from theory.jacobian.factored import block_derivatives
 from theory.transition import State, Transition
 
 LINKS = 4
@@ -28,8 +28,18 @@ class Units:
     latent: Tensor  # shape [latent_size]
 
     @classmethod
-    def of(cls, transition: Transition, state: State, others: Sequence[State], latent: Tensor) -> "Units":
-        """Return the largest number that each entry is at the states, and that its terms are at a latent."""
+    def of(
+        cls,
+        transition: Transition,
+        state: State,
+        others: Sequence[State],
+        latent: Tensor,
+        slope: Tensor | None = None,
+    ) -> "Units":
+        """Return the largest number that each entry is at the states, and that its terms are at a latent.
+
+        The slope is ∂zΦ there, where it is known.
+        """
         names = tuple(dict.fromkeys(name for layer in transition.layer_states for name in layer))
         block = BlockMap(transition, state, names)
         image = block.state_update(latent, block.vector)
@@ -38,12 +48,11 @@ class Units:
         scale = latent
         if latent.numel():
             # Also a latent that is near zero, or has not come near, where large terms cancel or lead.
-            slope = jacobian(lambda z: block.self_map(z, block.vector), latent).abs().nan_to_num(0, 0, 0)
-            source = jacobian_by_rows(lambda v: block.self_map(latent, v), block.vector).abs() @ units
+            slope, left, source = (each.abs() for each in block_derivatives(block, latent, slope))
+            slope, source = slope.nan_to_num(0, 0, 0), source @ units
             scale = torch.maximum(latent.abs(), (slope @ latent.abs() + source).nan_to_num(0, 0, 0))
             # Of one that is zero nothing else is known than what it does to h': about one unit there.
-            shown = jacobian(lambda z: block.state_update(z, block.vector), latent).abs() / units[:, None]
-            effect = shown.nan_to_num(0, 0, 0).amax(0)
+            effect = (left / units[:, None]).nan_to_num(0, 0, 0).amax(0)
             for _ in range(LINKS):
                 effect = torch.maximum(effect, (effect[:, None] * slope).amax(0))
             scale = torch.where(scale > 0, scale, effect.reciprocal().nan_to_num(0, 0, 0))
