@@ -131,10 +131,12 @@ def largest_residual(level: float, scale: float) -> float:
     return min(ERROR_MARGIN * level, math.sqrt(EPSILON) * scale)
 
 
+NEWTON_STEPS = 10
+"""How many Newton steps polish a fixed point at most."""
+
+
 @torch.no_grad()
-def refine(
-    transition: Transition, state: State, latent: Tensor, slope: Tensor, max_steps: int = 10
-) -> tuple[Tensor, float]:
+def refine(transition: Transition, state: State, latent: Tensor, slope: Tensor) -> tuple[Tensor, float]:
     """Take Newton steps with a fixed slope A ≈ ∂zΦ, ``[d, d]``, for as long as they lower the residual.
 
     Return the latent with the smallest residual, and that residual. An A that is wrong or singular costs
@@ -146,7 +148,7 @@ def refine(
     residual = defect.norm().item()
     if singular.item():
         return latent, residual
-    for _ in range(max_steps):
+    for _ in range(NEWTON_STEPS):
         candidate = latent + torch.linalg.lu_solve(factors, pivots, defect[:, None])[:, 0]
         defect = transition.self_map(candidate, state) - candidate
         if not defect.norm().item() < residual:  # also ends on NaN

@@ -19,6 +19,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -132,7 +133,8 @@ def _check_in_any_units(measured: MeasuredState, others: Sequence[State], label:
     own = _check_state(measured, others, label)
     if not measured.fixed_point.converged:
         return own
-    units = Units.of(measured.transition, measured.state, others, measured.fixed_point.latent)
+    latent = measured.fixed_point.latent
+    units = Units.of(measured.transition, measured.state, others, latent, measured.slope)
     if own.conclusions is Verdict.HOLDS and units.are_similar:
         return own
     search = measured.search
@@ -162,16 +164,17 @@ def _check_state(
     jacobians = measured.jacobians()
     fourth = coupling_condition([each.jacobian for each in jacobians], [each.error for each in jacobians])
     layers, note = [], ""
-    for index, (names, here) in enumerate(zip(measured.transition.layer_states, jacobians, strict=True)):
+    for index, here in enumerate(jacobians):
+        layer = _Layer(measured, index, here)
         found = compare(measured, index, here, others)
-        conclusion = _conclusion(measured, index, names, here, found)
+        conclusion = layer.conclusion(found)
         if moves and conclusion.non_diagonal is not Verdict.HOLDS:
             change, secant = look_at_other_entries(measured, index, here, others, found.place)
             shown = found.contradicts
             found = found.with_sight(secant)
             found = dataclasses.replace(found, unvisited=found.unvisited or (found.contradicts and not shown))
             conclusion = dataclasses.replace(
-                _conclusion(measured, index, names, here, found),
+                layer.conclusion(found),
                 other_defect=change.defect,
                 other_error=change.error,
                 other_rounding=change.rounding,
@@ -181,48 +184,68 @@ def _check_state(
     return StateCheck(status, (*measured.conditions, fourth), tuple(layers), label, note, seed)
 
 
-def _conclusion(
-    measured: MeasuredState, layer: int, names: tuple[str, ...], here: MeasuredJacobian, found: Comparison
-) -> LayerConclusion:
-    mass, mass_error = here.jacobian.off_diagonal_mass(), max(here.error / here.scale, EPSILON)
-    sight = found.sight
-    measurements = (
-        (mass, mass_error, 0.0),
-        (found.change, found.change_error, 0.0),
-        (sight.defect, sight.error, sight.rounding),
-    )
-    # Where a number is neither zero nor established, it may be what rounding leaves of a zero.
-    tiny = [ERROR_MARGIN * known < value <= ERROR_MARGIN * error for value, error, known in measurements]
-    rounding = _rounding(measured, layer, here) if any(tiny) else 0.0
-    # Next to rows that are many times larger, what a small one shows looks like their rounding.
-    widest = math.sqrt(here.jacobian.size) * ERROR_MARGIN * rounding
-    mass_row = largest_row(here.jacobian, here.jacobian, diagonal=False) if tiny[0] else 0.0
-    conclusion = LayerConclusion(
-        names,
-        mass,
-        mass_error,
-        found.change,
-        found.change_error,
-        sight.defect,
-        sight.error,
-        rounding=rounding if mass_row <= widest else 0.0,
-        change_rounding=rounding if found.row_change <= widest else 0.0,
-        secant_rounding=rounding + sight.rounding,
-        compared=found.compared,
-        unvisited=found.unvisited,
-    )
-    if Verdict.FAILS in (conclusion.non_diagonal, conclusion.non_linear):
-        latent, block = measured.fixed_point.latent, BlockMap(measured.transition, measured.state, names)
-        if is_contradicted(here.jacobian, here.error, block, latent, measured.probes):
-            return dataclasses.replace(conclusion, contradicted=True)
-    return conclusion
+@dataclasses.dataclass(frozen=True)
+class _Layer:
+    """One layer at a state. A conclusion may be drawn twice, from costly numbers that are found once."""
 
+    measured: MeasuredState
+    index: int
+    here: MeasuredJacobian
 
-def _rounding(measured: MeasuredState, layer: int, here: MeasuredJacobian) -> float:
-    latent = measured.fixed_point.latent
-    moved = jacobian_rounding(measured.transition, measured.state, latent, layer, here.jacobian)
-    # In coarser arithmetic than float64 the finite differences show what rounding does to h'.
-    return (moved + EPSILON ** (1 / 3) * here.error) / here.scale
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.measured.transition.layer_states[self.index]
+
+    @cached_property
+    def rounding(self) -> float:
+        """How far J moves by rounding, relative to its norm."""
+        transition, state, latent = self._place
+        moved = jacobian_rounding(transition, state, latent, self.index, self.here.jacobian)
+        # In coarser arithmetic than float64 the finite differences show what rounding does to h'.
+        return (moved + EPSILON ** (1 / 3) * self.here.error) / self.here.scale
+
+    @cached_property
+    def is_contradicted(self) -> bool:
+        """Whether finite differences deny J."""
+        transition, state, latent = self._place
+        block, probes = BlockMap(transition, state, self.names), self.measured.probes
+        here, slope = self.here, self.measured.slope
+        return is_contradicted(here.jacobian, here.error, block, latent, probes, slope)
+
+    @property
+    def _place(self) -> tuple[Transition, State, Tensor]:
+        return self.measured.transition, self.measured.state, self.measured.fixed_point.latent
+
+    def conclusion(self, found: Comparison) -> LayerConclusion:
+        here, sight = self.here, found.sight
+        mass, mass_error = here.jacobian.off_diagonal_mass(), max(here.error / here.scale, EPSILON)
+        measurements = (
+            (mass, mass_error, 0.0),
+            (found.change, found.change_error, 0.0),
+            (sight.defect, sight.error, sight.rounding),
+        )
+        # Where a number is neither zero nor established, it may be what rounding leaves of a zero.
+        tiny = [ERROR_MARGIN * known < value <= ERROR_MARGIN * error for value, error, known in measurements]
+        rounding = self.rounding if any(tiny) else 0.0
+        # Next to rows that are many times larger, what a small one shows looks like their rounding.
+        widest = math.sqrt(here.jacobian.size) * ERROR_MARGIN * rounding
+        mass_row = largest_row(here.jacobian, here.jacobian, diagonal=False) if tiny[0] else 0.0
+        conclusion = LayerConclusion(
+            self.names,
+            mass,
+            mass_error,
+            found.change,
+            found.change_error,
+            sight.defect,
+            sight.error,
+            rounding=rounding if mass_row <= widest else 0.0,
+            change_rounding=rounding if found.row_change <= widest else 0.0,
+            secant_rounding=rounding + sight.rounding,
+            compared=found.compared,
+            unvisited=found.unvisited,
+        )
+        denied = Verdict.FAILS in (conclusion.non_diagonal, conclusion.non_linear) and self.is_contradicted
+        return dataclasses.replace(conclusion, contradicted=True) if denied else conclusion
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from torch import Tensor
 from theory.blocks import BlockMap
 from theory.fixed_point import EPSILON, ERROR_MARGIN, FixedPoint, solve_fixed_point
 from theory.forward_mode import directional, jacobian
-from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
+from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians_with
 from theory.theorem1.cross_checks import Probes, jacobian_errors, latent_jacobian_error
 from theory.transition import State, Transition
 
@@ -165,7 +165,9 @@ def coupling_condition(jacobians: Sequence[FactoredJacobian], errors: Sequence[f
     measured = []
     for factors, error in zip(jacobians, errors, strict=True):
         scale = factors.frobenius_norm() or 1.0
-        measured.append((factors.coupling.off_diagonal_norm() / scale, error / scale))
+        # Beside a diagonal first term the second one has all that is off the diagonal of J.
+        second = factors if factors.has_diagonal_direct_term else factors.coupling
+        measured.append((second.off_diagonal_norm() / scale, error / scale))
     value, error = min(measured, key=lambda pair: pair[0] - ERROR_MARGIN * pair[1])
     threshold = ERROR_MARGIN * error
     verdict = combine([judge(*pair, EPSILON) for pair in measured])
@@ -298,10 +300,11 @@ class Search:
 
     def measure(self, transition: Transition, state: State) -> "MeasuredState":
         """Solve for the fixed point at a state and measure C1 to C3."""
-        found = self.solve(transition, state)
-        return MeasuredState(
-            transition, state, found, _conditions(transition, state, found, self.probes), self
-        )
+        found, slope = self.solve(transition, state), None
+        if transition.latent_size and found.converged:
+            slope = latent_jacobian(transition, state, found.latent)
+        conditions = _conditions(transition, state, found, slope, self.probes)
+        return MeasuredState(transition, state, found, conditions, self, slope)
 
 
 @dataclass(frozen=True)
@@ -313,6 +316,7 @@ class MeasuredState:
     fixed_point: FixedPoint  # the outcome of the solve
     conditions: tuple[Condition, Condition, Condition]  # C1, C2 and C3
     search: Search  # how its fixed point was sought, and others near it are
+    slope: Tensor | None = None  # ∂zΦ at the fixed point, where there is one
 
     @property
     def probes(self) -> Probes:
@@ -327,11 +331,11 @@ class MeasuredState:
     def jacobians(self) -> tuple["MeasuredJacobian", ...]:
         """Return J of every layer with its measured error."""
         found = []
-        formulas = layer_jacobians(self.transition, self.state, self.fixed_point.latent)
+        formulas = layer_jacobians_with(self.slope, self.transition, self.state, self.fixed_point.latent)
         for names, formula in zip(self.transition.layer_states, formulas, strict=True):
             block = BlockMap(self.transition, self.state, names)
             settled = _with_whole_first_term(formula, block, self.fixed_point.latent, self.probes)
-            errors = jacobian_errors(settled, block, self.fixed_point.latent, self.probes)
+            errors = jacobian_errors(settled, block, self.fixed_point.latent, self.probes, slope=self.slope)
             found.append(MeasuredJacobian(settled, *errors))
         return tuple(found)
 
@@ -369,16 +373,15 @@ def _with_whole_first_term(
 
 
 def _conditions(
-    transition: Transition, state: State, fixed_point: FixedPoint, probes: Probes
+    transition: Transition, state: State, fixed_point: FixedPoint, slope: Tensor | None, probes: Probes
 ) -> tuple[Condition, Condition, Condition]:
     """Return C1, C2 and C3."""
     if transition.latent_size == 0:
         return vacuous("C1", 0.0), vacuous("C2", math.inf), vacuous("C3", 0.0)
     first = fixed_point_condition(fixed_point)
-    if not fixed_point.converged:
+    if slope is None:
         why = "no fixed point was reached"
         return first, unmeasured("C2", why), unmeasured("C3", why)
-    slope = latent_jacobian(transition, state, fixed_point.latent)
     if not bool(torch.isfinite(slope).all()):
         why = "∂zΦ is not finite at the fixed point"
         return first, unmeasured("C2", why), unmeasured("C3", why)

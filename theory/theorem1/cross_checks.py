@@ -14,10 +14,12 @@ each with probability ½. It asks that E does not depend on the directions, so t
 operating system, unless it is given.
 """
 
+import dataclasses
 import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,7 +27,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from theory.blocks import BlockMap, flatten, last_place_displacements, real_entries, replace
-from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
+from theory.fixed_point import EPSILON, ERROR_MARGIN, NEWTON_STEPS, rounding_level, solve_fixed_point
 from theory.forward_mode import MAX_CHUNK_ENTRIES
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.transition import State, Transition
@@ -91,11 +93,19 @@ def central_differences(
     The step is ε^⅓ times the norm of the point (of the image, or 1, where that is zero) and a factor: the
     truncation error, of order step², and rounding, of order ε/step, are then of relative order ε^⅔ ≈ 4e-11.
     """
-    length = widening * difference_step(point, function(point))
+
+    def images_of(points: Tensor) -> Tensor:
+        return at_once(function, points) if batched else torch.stack([function(each) for each in points])
+
+    return _differences(images_of, point, directions, widening)
+
+
+def _differences(images_of: Function, point: Tensor, directions: Tensor, widening: float) -> Tensor:
+    """Return central differences of a function of many vectors, ``[m, n]``."""
+    length = widening * difference_step(point, point if point.norm() > 0 else images_of(point[None])[0])
     steps = length * directions / directions.norm(dim=1, keepdim=True)
     ahead, behind = point + steps, point - steps
-    points = torch.cat([ahead, behind])
-    images = at_once(function, points) if batched else torch.stack([function(each) for each in points])
+    images = images_of(torch.cat([ahead, behind]))
     # Divide by the displacement that was made, not by the one that was meant.
     made = (ahead - behind).norm(dim=1) / directions.norm(dim=1)
     return (images[: len(steps)] - images[len(steps) :]) / made[:, None]
@@ -103,30 +113,55 @@ def central_differences(
 
 @torch.no_grad()
 def resolved_differences(
-    block: BlockMap, latent: Tensor, directions: Tensor, widening: float = 1.0
+    block: BlockMap, latent: Tensor, directions: Tensor, widening: float = 1.0, slope: Tensor | None = None
 ) -> Tensor:
     """Return derivatives of v ↦ G(z*(v), v) by central differences with the fixed point solved anew.
 
-    Directions ``[k, n]`` give ``[k, n]``, NaN where no fixed point was found nearby.
+    Directions ``[k, n]`` give ``[k, n]``, NaN where no fixed point was found nearby. The slope is ∂zΦ at the
+    latent, where it is known.
     """
     transition = block.transition
-    if latent.numel():
+    if not latent.numel():
+        update = partial(block.state_update, latent)
+        return central_differences(update, block.vector, directions, widening, batched=True)
+    if slope is None:
         slope = latent_jacobian(transition, block.state, latent)
-        threshold = ERROR_MARGIN * rounding_level(transition, block.state, latent)
+    known, threshold = slope, ERROR_MARGIN * rounding_level(transition, block.state, latent)
 
-    def update(vector: Tensor) -> Tensor:
-        if not latent.numel():
-            return block.state_update(latent, vector)
-        state = block.at(vector)
+    def images_of(vectors: Tensor) -> Tensor:
         # Any way to the fixed point will do, as the residual shows whether it is reached: Newton is fastest.
-        nearby, residual = refine(transition, state, latent, slope)
-        if not residual <= threshold:
-            solution = solve_fixed_point(transition, state, nearby)
-            nearby = solution.latent if solution.converged else torch.full_like(latent, math.nan)
-        return block.state_update(nearby, vector)
+        latents, residuals = _refined(block, vectors, latent, known)
+        for index, residual in enumerate(residuals.tolist()):
+            if not residual <= threshold:
+                solution = solve_fixed_point(transition, block.at(vectors[index]), latents[index])
+                latents[index] = solution.latent if solution.converged else math.nan
+        return _pairs_at_once(block.state_update, latents, vectors)
 
-    # A search for a fixed point ends where it does, and cannot be mapped.
-    return central_differences(update, block.vector, directions, widening, batched=not latent.numel())
+    return _differences(images_of, block.vector, directions, widening)
+
+
+def _refined(block: BlockMap, vectors: Tensor, latent: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """Return for many v what `refine` finds from one latent, and the residuals, in one batch each step."""
+    identity = torch.eye(len(latent), dtype=latent.dtype, device=latent.device)
+    factors, pivots, singular = torch.linalg.lu_factor_ex(identity - slope)
+    latents = latent.repeat(len(vectors), 1)
+    defects = _pairs_at_once(block.self_map, latents, vectors) - latents
+    lower = ~singular.bool().expand(len(vectors))
+    for _ in range(NEWTON_STEPS):
+        if not lower.any():
+            break
+        candidates = latents + torch.linalg.lu_solve(factors, pivots, defects.mT).mT
+        after = _pairs_at_once(block.self_map, candidates, vectors) - candidates
+        lower = lower & (after.norm(dim=1) < defects.norm(dim=1))
+        latents = torch.where(lower[:, None], candidates, latents)
+        defects = torch.where(lower[:, None], after, defects)
+    return latents, defects.norm(dim=1)
+
+
+def _pairs_at_once(function: Callable[[Tensor, Tensor], Tensor], latents: Tensor, vectors: Tensor) -> Tensor:
+    """Return a function of z and v at many pairs."""
+    sizes = [latents.shape[1], vectors.shape[1]]
+    return at_once(lambda pair: function(*pair.split(sizes)), torch.cat([latents, vectors], dim=1))
 
 
 def jacobian_errors(
@@ -135,6 +170,7 @@ def jacobian_errors(
     latent: Tensor,
     probes: Probes | None = None,
     widening: float = 1.0,
+    slope: Tensor | None = None,
 ) -> tuple[float, Tensor]:
     """Return an estimate of ‖J − J'‖_F, J' by finite differences with the fixed point solved anew.
 
@@ -145,14 +181,19 @@ def jacobian_errors(
     found again, means that nothing is known. With it comes the same estimate of every row, ``[n]``.
     """
     directions = (probes or Probes()).directions(jacobian.size, block.vector, purpose=1)
-    measured = resolved_differences(block, latent, directions, widening)
+    measured = resolved_differences(block, latent, directions, widening, slope)
     deviations = measured - torch.stack([jacobian.matvec(direction) for direction in directions])
     error = math.hypot(root_mean_square(deviations), jacobian.diagonality_error)
     return error, deviations.square().mean(dim=0).sqrt()
 
 
 def is_contradicted(
-    jacobian: FactoredJacobian, error: float, block: BlockMap, latent: Tensor, probes: Probes
+    jacobian: FactoredJacobian,
+    error: float,
+    block: BlockMap,
+    latent: Tensor,
+    probes: Probes,
+    slope: Tensor | None = None,
 ) -> bool:
     """Say whether finite differences contradict J by more than they leave open themselves.
 
@@ -165,7 +206,7 @@ def is_contradicted(
         return False
     least = error / math.sqrt(ERROR_MARGIN)
     widenings = (ERROR_MARGIN, 1 / ERROR_MARGIN)
-    return not any(jacobian_errors(jacobian, block, latent, probes, w)[0] <= least for w in widenings)
+    return not any(jacobian_errors(jacobian, block, latent, probes, w, slope)[0] <= least for w in widenings)
 
 
 @torch.no_grad()
@@ -178,7 +219,7 @@ def latent_jacobian_error(
     """
     vector = block.vector
     directions = (probes or Probes()).directions(latent.numel(), latent, purpose=2)
-    measured = central_differences(lambda z: block.self_map(z, vector), latent, directions)
+    measured = central_differences(lambda z: block.self_map(z, vector), latent, directions, batched=True)
     return root_mean_square(measured - directions @ slope.mT)
 
 
@@ -190,6 +231,7 @@ def jacobian_rounding(
     The larger of two random displacements of state and latent by one unit in the last place, plus ε ‖J‖_F: an
     entry of J that is smaller cannot be told from rounding.
     """
+    single = dataclasses.replace(transition, layer_states=(transition.layer_states[layer],))
     names = real_entries(state)
     vector = flatten(state, names)
     latents = last_place_displacements(latent, 2)
@@ -197,6 +239,6 @@ def jacobian_rounding(
     change = 0.0
     for nearby_latent, nearby_vector in zip(latents, vectors, strict=True):
         nearby = replace(state, names, nearby_vector)
-        moved = layer_jacobians(transition, nearby, nearby_latent)[layer]
+        (moved,) = layer_jacobians(single, nearby, nearby_latent)
         change = max(change, (moved - jacobian).frobenius_norm())
     return change + EPSILON * jacobian.frobenius_norm()
