@@ -19,8 +19,8 @@ from torch.func import vmap
 
 from theory.blocks import BlockMap, flatten, last_place_displacements, random_signs
 from theory.fixed_point import EPSILON, ERROR_MARGIN
-from theory.forward_mode import directional, jvp
-from theory.jacobian.factored import FactoredJacobian, latent_jacobian
+from theory.forward_mode import derivative_along, jvp
+from theory.jacobian.factored import FactoredJacobian
 from theory.theorem1.conditions import MeasuredJacobian, MeasuredState, Verdict, judge
 from theory.theorem1.cross_checks import Probes, at_once, difference_step
 from theory.transition import State
@@ -118,11 +118,10 @@ class Origin:
 
 
 @torch.no_grad()
-def look(origin: Origin, there: MeasuredState, *, slope: bool = False) -> Sight:
-    """Return what is seen at a state at which C1 to C3 hold."""
+def look(origin: Origin, there: MeasuredState, change: float = 0.0) -> Sight:
+    """Return what is seen at a state at which C1 to C3 hold; J g changes by ``change`` on the way there."""
     block = BlockMap(there.transition, there.state, origin.block.names)
     image, error, _ = image_at(there, block)
-    change = (_product(there, block, origin.direction) - origin.product).norm().item() if slope else 0.0
     length = (block.vector - origin.block.vector).norm().item()
     defect = origin.deviation(block.vector, image).norm().item()
     return origin.sight(length, defect, origin.product_rounding(block.vector).item(), change, error)
@@ -134,7 +133,8 @@ def screen(
 ) -> Iterator[tuple[Tensor, Sight]]:
     """Look at values of the block, ``[m, n]``: yield each at which C1 to C3 hold, with what is seen there.
 
-    Without a latent all are looked at in one batch.
+    Without a latent all are looked at in one batch. With one, J g is compared only where ``slopes`` asks for
+    it, as it costs more.
     """
     if not len(vectors):
         return
@@ -142,7 +142,7 @@ def screen(
         for vector in vectors:
             there = solved(vector)
             if there.holds:
-                yield vector, look(origin, there, slope=slopes)
+                yield vector, look(origin, there, _change_of_product(origin, there) if slopes else 0.0)
         return
     _ = origin.short
     # The state itself goes into the batch, so that what a batch rounds otherwise cancels.
@@ -154,8 +154,10 @@ def screen(
     numbers = torch.stack([lengths, defects, roundings, changes], dim=1).tolist()
     for vector, found in zip(vectors, numbers, strict=True):
         sight = origin.sight(*found)
-        explained = sight.defect <= ERROR_MARGIN * sight.rounding
-        yield vector, sight if explained else look(origin, solved(vector), slope=True)
+        if not sight.defect <= ERROR_MARGIN * sight.rounding:
+            there = dataclasses.replace(origin.measured, state=origin.block.at(vector))
+            sight = look(origin, there, found[-1])
+        yield vector, sight
 
 
 def _images(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,17 +172,26 @@ def _images(origin: Origin, vectors: Tensor) -> tuple[Tensor, Tensor]:
     return images, products
 
 
+def _change_of_product(origin: Origin, there: MeasuredState) -> float:
+    """Return ‖(J(h̃) − J(h)) g‖ for a model with a latent."""
+    block = BlockMap(there.transition, there.state, origin.block.names)
+    return (_product(there, block, origin.direction) - origin.product).norm().item()
+
+
 def _product(there: MeasuredState, block: BlockMap, direction: Tensor) -> Tensor:
     """Return J g at another state, by forward mode through the fixed point."""
+    assert there.slope is not None  # of a model with a latent
     latent, vector = there.fixed_point.latent, block.vector
-    if not latent.numel():
-        return directional(lambda v: block.state_update(latent, v), vector, direction[None])[0]
-    source = directional(lambda v: block.self_map(latent, v), vector, direction[None])[0]
+    source = derivative_along(lambda v: block.self_map(latent, v), vector, direction)
     identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
-    slope = latent_jacobian(there.transition, there.state, latent)
-    tangent = torch.linalg.solve(identity - slope, source)
-    through = directional(lambda z: block.state_update(z, vector), latent, tangent[None])[0]
-    return through + directional(lambda v: block.state_update(latent, v), vector, direction[None])[0]
+    tangent = torch.linalg.solve(identity - there.slope, source)
+    # both ways to h' at once: by z, and by h itself
+    both = torch.cat([latent, vector])
+    return derivative_along(
+        lambda x: block.state_update(*x.split([latent.numel(), vector.numel()])),
+        both,
+        torch.cat([tangent, direction]),
+    )
 
 
 @torch.no_grad()

@@ -30,6 +30,8 @@ TRIED = 6
 """How many moves are measured in full until one is established."""
 FAILED = 3
 """How many moves without a fixed point end the search."""
+BATCH = 2**14
+"""How many entries the points of several moves have at most that are evaluated together."""
 NEARBY = 2.0**-26
 """The share by which a state is displaced to see how rough an image is; what bends counts with its square."""
 
@@ -90,9 +92,7 @@ def look_at_other_entries(
 
     found, tried, complete = (UNSEEN, UNSEEN), 0, True
     unclear: list[tuple[float, Tensor, Tensor]] = []
-    for goal, sets, visited in _moves(origin, vectors, place):
-        points = torch.where(sets, goal, vector)
-        images = _images(origin, torch.cat([goal[None], points]))
+    for (goal, sets, visited), images in _imaged(origin, _moves(origin, vectors, place)):
         reference, whole, images = images[0], images[1], images[2:]
         if not whole.isfinite().all():
             continue
@@ -117,13 +117,43 @@ def look_at_other_entries(
     return Sight(0.0, math.inf, math.inf), found[1]
 
 
+Move = tuple[Tensor, Tensor, bool]
+"""Where to, sets of entries that move there, and whether it is one of the visited states."""
+
+
+def _imaged(origin: Origin, moves: Iterator[Move]) -> Iterator[tuple[Move, Tensor]]:
+    """Moves, each with the images of the state itself, of where it goes, and of every set moved there."""
+    block, latent = origin.block, origin.measured.fixed_point.latent
+    here = block.vector
+
+    def at_once_of(group: list[tuple[Move, Tensor]]) -> Iterator[tuple[Move, Tensor]]:
+        # The state itself goes into the batch, so that what a batch rounds otherwise cancels.
+        points = torch.cat([here[None], *(each for _, each in group)])
+        images = at_once(lambda v: block.state_update(latent, v), points)
+        parts = images[1:].split([len(each) for _, each in group])
+        for (move, _), part in zip(group, parts, strict=True):
+            yield move, torch.cat([images[:1], part])
+
+    group: list[tuple[Move, Tensor]] = []
+    entries = 0
+    for move in moves:
+        goal, sets, _ = move
+        points = torch.cat([goal[None], torch.where(sets, goal, here)])
+        if origin.has_latent:
+            yield move, _images(origin, points)
+            continue
+        if group and entries + points.numel() > BATCH:
+            yield from at_once_of(group)
+            group, entries = [], 0
+        group.append((move, points))
+        entries += points.numel()
+    if group:
+        yield from at_once_of(group)
+
+
 def _images(origin: Origin, points: Tensor) -> Tensor:
     """The images of the state itself and of points; NaN without a fixed point, or after `FAILED` such."""
     block, image, failed = origin.block, origin.image[0], 0
-    if not origin.has_latent:
-        latent = origin.measured.fixed_point.latent
-        # The state itself goes into the batch, so that what a batch rounds otherwise cancels.
-        return at_once(lambda v: block.state_update(latent, v), torch.cat([block.vector[None], points]))
     images = [image]
     for point in points:
         images.append(torch.full_like(image, math.nan))
@@ -157,8 +187,7 @@ def _image(origin: Origin, there: MeasuredState) -> tuple[Tensor, Tensor]:
     return image, noise
 
 
-def _moves(origin: Origin, vectors: Tensor, place: Tensor | None) -> Iterator[tuple[Tensor, Tensor, bool]]:
-    """Where to, sets of entries that move there, and whether it is one of the visited states."""
+def _moves(origin: Origin, vectors: Tensor, place: Tensor | None) -> Iterator[Move]:
     here, probes, searches = origin.block.vector, origin.measured.probes, origin.has_latent
     size, visited, beside = len(here), VISITED[searches], BESIDE[searches]
     # Ranks in a random order, of which two differ in a binary digit; few entries move each by itself.
