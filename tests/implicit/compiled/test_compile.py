@@ -14,7 +14,7 @@ from implicit.compiled import Gains, Wiring, bounds_of, compile_automaton
 from implicit.fixed_point import Stopping
 from implicit.modes import Solve
 
-LENGTH = 20
+LENGTH = 12
 
 
 def random_machine(states: int, tokens: int, answers: int, seed: int) -> MealyMachine:

@@ -36,10 +36,10 @@ class Case:
     def words(self) -> Tensor:
         """Random ones, the same token again and again, two in turn, and one token after many others."""
         tokens, generator = self.wiring.tokens, torch.Generator().manual_seed(0)
-        drawn = torch.randint(tokens, (2, 48), generator=generator)
-        constant = torch.arange(tokens)[:2, None].expand(-1, 48)
-        turns = (torch.arange(48) % 2 * (tokens - 1))[None]
-        late = (torch.arange(48) // 24 * (tokens - 1))[None]
+        drawn = torch.randint(tokens, (2, 24), generator=generator)
+        constant = torch.arange(tokens)[:2, None].expand(-1, 24)
+        turns = (torch.arange(24) % 2 * (tokens - 1))[None]
+        late = (torch.arange(24) // 12 * (tokens - 1))[None]
         return torch.cat([drawn, constant, turns, late])
 
     def outcomes(self, tokens: Tensor) -> Tensor:
