@@ -92,6 +92,9 @@ ROTATION = torch.block_diag(*(torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torc
 PERMUTATION = torch.eye(SIZE, dtype=torch.float64)[[1, 2, 3, 0]]
 
 
+TRIPLE_AS_HALF = claiming(lambda v: 3 * v, HALF)
+
+
 def wavy(h: Tensor) -> Tensor:
     return h / 2 + 1 - h.cos()
 
@@ -199,9 +202,7 @@ KINDS: dict[str, Case] = {
         implicit(lambda z, h: 3 * z.tanh() + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE), OPEN
     ),
     "a repelling fixed point whose derivative claims to attract": case(
-        implicit(
-            lambda z, h: claiming(lambda v: 3 * v, HALF)(z) + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE
-        ),
+        implicit(lambda z, h: TRIPLE_AS_HALF(z) + 0 * h, lambda z, h: torch.tanh(W @ h) + z, SIZE),
         OPEN,
     ),
 }
@@ -215,8 +216,18 @@ def wrong_root(h: Tensor) -> Tensor:
 FOUR = fixed_signs(2, 4, WIDE)
 LATENT_FOUR = fixed_signs(3, 4, WIDE)
 TWINS = equal_columns(FOUR)
-DIRECT_TWINS = equal_columns(fixed_signs(0, 3, WIDE))
+DIRECT_TWINS = entry(3, *equal_columns(fixed_signs(0, 3, WIDE)), WIDE)
 LATENT_HIDDEN = hidden_from(torch.cat([FOUR @ WIDE_W.mT, LATENT_FOUR]))
+HIDDEN = hidden_from(FOUR)
+
+HALF_AS_W = claiming(lambda v: v / 2, W)
+HALF_BUT_ONE = claiming(lambda v: v / 2, HALF - entry(0, 0))
+W_AND_ONE = claiming(lambda v: W @ v, W + entry(1, 2))
+NOTHING_AS_HIDDEN = claiming(lambda v: 0 * v, HIDDEN)
+HIDDEN_AS_NOTHING = claiming(lambda v: HIDDEN @ v, 0 * WIDE_W)
+NOTHING_AS_TWINS = claiming(lambda v: 0 * v, entry(3, *TWINS, WIDE))
+NOTHING_IN_A_LATENT = claiming(lambda v: 0 * v, 0.3 * LATENT_HIDDEN)
+W_TANH_DOUBLED = claiming(lambda v: W @ v.tanh(), 2 * W)
 
 DERIVATIVES: dict[str, Case] = {
     "a diagonal map whose derivative claims one entry more": case(
@@ -231,28 +242,28 @@ DERIVATIVES: dict[str, Case] = {
     "a slope of 10⁴ in tanh, whose differences are off by their curvature": case(
         lambda h: (1e2 * h).tanh() + h, OWN
     ),
-    "tanh with the derivative of W tanh": case(lambda h: claiming(lambda v: v / 2, W)(h).tanh(), OPEN),
+    "tanh with the derivative of W tanh": case(lambda h: HALF_AS_W(h).tanh(), OPEN),
     "a claimed entry that the four ±1 directions of a known seed miss": case(
-        lambda h: h.tanh() / 2 + claiming(lambda v: 0 * v, hidden_from(FOUR))(h),
+        lambda h: h.tanh() / 2 + NOTHING_AS_HIDDEN(h),
         OPEN,
         random_states(WIDE, count=2),
     ),
     "the reverse: a mixing map whose derivative claims to be diagonal": case(
-        lambda h: h.tanh() / 2 + claiming(lambda v: hidden_from(FOUR) @ v, 0 * WIDE_W)(h),
+        lambda h: h.tanh() / 2 + HIDDEN_AS_NOTHING(h),
         OPEN,
         random_states(WIDE, count=2),
     ),
     "two wrong entries of one row that cancel under ±1 half of the time": case(
-        lambda h: h.tanh() / 2 + claiming(lambda v: 0 * v, entry(3, *TWINS, WIDE))(h),
+        lambda h: h.tanh() / 2 + NOTHING_AS_TWINS(h),
         OPEN,
         random_states(WIDE, count=2),
     ),
     "a difference of two entries that ones and three signs of a known seed miss": case(
-        lambda h: h.tanh() / 2 + entry(3, *DIRECT_TWINS, WIDE) @ h, BOTH, random_states(WIDE, count=2)
+        lambda h: h.tanh() / 2 + DIRECT_TWINS @ h, BOTH, random_states(WIDE, count=2)
     ),
     "∂Φ/∂z wrong where neither seed's four ±1 directions look": case(
         implicit(
-            lambda z, h: z / 2 + claiming(lambda v: 0 * v, 0.3 * LATENT_HIDDEN)(z) + WIDE_W @ h,
+            lambda z, h: z / 2 + NOTHING_IN_A_LATENT(z) + WIDE_W @ h,
             lambda z, h: h / 2 + z.tanh(),
             WIDE,
         ),
@@ -261,29 +272,27 @@ DERIVATIVES: dict[str, Case] = {
     ),
     "∂Φ/∂s wrong in one entry": case(
         implicit(
-            lambda z, h: z / 3 + claiming(lambda v: W @ v, W + entry(1, 2))(h),
+            lambda z, h: z / 3 + W_AND_ONE(h),
             lambda z, h: h / 2 + z.tanh(),
             SIZE,
         ),
         OPEN,
     ),
     "∂G/∂z wrong": case(
-        implicit(
-            lambda z, h: (z / 3 + W @ h).tanh(), lambda z, h: h / 2 + claiming(lambda v: v / 2, W)(z), SIZE
-        ),
+        implicit(lambda z, h: (z / 3 + W @ h).tanh(), lambda z, h: h / 2 + HALF_AS_W(z), SIZE),
         OPEN,
     ),
     "∂G/∂z wrong in one entry of a diagonal": case(
         implicit(
             lambda z, h: (z / 3 + W @ h).tanh(),
-            lambda z, h: h / 2 + claiming(lambda v: v / 2, HALF - entry(0, 0))(z),
+            lambda z, h: h / 2 + HALF_BUT_ONE(z),
             SIZE,
         ),
         BOTH,
         verdict="inconclusive",
     ),
     "a derivative wrong at one state only": case(
-        lambda h: torch.where((h == MANY[1]).all(), claiming(lambda v: W @ v.tanh(), 2 * W)(h), W @ h.tanh()),
+        lambda h: torch.where((h == MANY[1]).all(), W_TANH_DOUBLED(h), W @ h.tanh()),
         BOTH,
         states_of(*MANY[:4]),
         verdict="inconclusive",
@@ -320,13 +329,16 @@ def test_a_coupling_around_the_states_alone_is_found_by_every_seed(
     radius: float, through_a_latent: bool
 ) -> None:
     """Every J is diagonal and the same, and every image lies on a line."""
-    states = MANY[:2] if through_a_latent else MANY
-    transition = bumps(MANY, [0.1] * len(MANY), radius)
+    states = MANY[: 2 if through_a_latent else 3]
+    transition = bumps(states, [0.1] * len(states), radius)
     if through_a_latent:
         update = transition.state_update
         transition = implicit(lambda z, h: z / 2 + update(z, {"h": h})["h"] / 2, lambda z, _: z, SIZE)
+    others = states_of(*states)
     for seed in range(1 if through_a_latent else 2):
-        report = check_theorem1(transition, states_of(*states), seed=seed)
+        report = check_theorem1(
+            transition, others[:1] if through_a_latent else others, alternatives=others, seed=seed
+        )
         assert (report.conclusions.value, report.kind.value) == ("holds", BOTH)
 
 
@@ -349,7 +361,7 @@ def _switch(
     )
 
 
-@pytest.mark.parametrize("size", [4, 64])
+@pytest.mark.parametrize("size", [4, 16])
 @pytest.mark.parametrize(
     ("others", "how"),
     [((2,), torch.all), ((2, 3), torch.all), ((0, 2, 3, -1), torch.all), ((0, 2, 3, -1), torch.any)],
@@ -427,7 +439,8 @@ def test_the_kind_does_not_depend_on_the_units_of_a_latent(coupling: float) -> N
 
     pair = implicit(self_map, lambda z, h: h / 2 + scale * z / wide, SIZE)
     states = [{"h": scale * random(SIZE, seed=seed)} for seed in range(2)]
-    assert check_theorem1(pair, states).kind.value == (BOTH if coupling else OWN)
+    report = check_theorem1(pair, states[:1], alternatives=states)
+    assert report.kind.value == (BOTH if coupling else OWN)
 
 
 def _jump(units: Tensor, latent_units: Tensor, *, chained: bool) -> Transition:
@@ -460,7 +473,7 @@ def test_latents_at_rest_have_the_units_of_what_they_do(wide: bool, chained: boo
     states = [{"h": units * random(size, seed=seed)} for seed in range(5)]
     for state, last in zip(states, (-2.8, 0.44, 0.84, 0.63, -0.95), strict=True):
         state["h"][-1] = last * units[-1]
-    assert check_theorem1(transition, states, seed=1).kind.value == BOTH
+    assert check_theorem1(transition, states[:2], alternatives=states, seed=1).kind.value == BOTH
 
 
 HALVED = explicit(lambda h: h / 2)
