@@ -8,7 +8,7 @@ function of P wrong by the divergence radius R(r, r') on one of them (Theorem 9 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -233,13 +233,17 @@ def worst_sequence(
         endless = [one.history for one in longer if one.history.total == float("inf")]
         if endless:
             return endless[0]
-        kept = sorted(longer, key=lambda one: -one.history.total)[:beam]
+        kept = [
+            replace(one, state=predictor.step(one.state, *one.history.observations[-1]))
+            for one in sorted(longer, key=lambda one: -one.history.total)[:beam]
+        ]
     return kept[0].history
 
 
 def _extended(
     automaton: ProbabilisticAutomaton, predictor: Predictor[State], one: _Candidate[State], token: int
 ) -> list[_Candidate[State]]:
+    """Return a candidate for each value of a token, with the state before it, as most are not kept."""
     found = list(outcomes(automaton, one.belief, token))
     errors = one.history.errors
     if token >= len(automaton.actions):
@@ -248,13 +252,10 @@ def _extended(
         for value, mass, _ in found:
             exact[value] = mass
         errors = (*errors, divergence(exact, predicted))
-    longer = []
-    for value, _, belief in found:
-        history = WorstSequence((*one.history.observations, (token, value)), errors)
-        endless = history.total == float("inf")
-        state = one.state if endless else predictor.step(one.state, token, value)
-        longer.append(_Candidate(history, belief, state))
-    return longer
+    return [
+        _Candidate(WorstSequence((*one.history.observations, (token, value)), errors), belief, one.state)
+        for value, _, belief in found
+    ]
 
 
 def sequence_errors(
