@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import vjp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 _SUMS: frozenset[Any] = frozenset({torch.add, Tensor.add})
@@ -37,7 +38,7 @@ def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[
     _load()
 
     def with_constants(*arguments: Tensor) -> Any:
-        with _Constants():
+        with _Constants(), sdpa_kernel(SDPBackend.MATH):  # other kernels of attention have no forward mode
             return function(*arguments)
 
     return torch.func.jvp(with_constants, primals, tangents)

@@ -122,3 +122,11 @@ def test_rows_within_a_transformation_in_inference_mode_and_in_several_chunks(
         assert torch.equal(jacobian_by_rows(cubic, points[0].clone()), expected[0])
     monkeypatch.setattr("theory.forward_mode.MAX_CHUNK_ENTRIES", 4)
     assert torch.equal(jacobian_by_rows(cubic, points[0]), expected[0])
+
+
+def test_attention_whose_kernels_have_no_forward_mode_is_differentiated() -> None:
+    q = torch.randn(2, 1, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    attend = partial(torch.nn.functional.scaled_dot_product_attention, q, q)
+    _, found = jvp(attend, (q,), (q.sin(),))
+    step = 1e-6 * q.sin()
+    torch.testing.assert_close(found, (attend(q + step) - attend(q - step)) / 2e-6, rtol=1e-7, atol=1e-8)
