@@ -17,9 +17,8 @@ from benchmarks import (
     solvers,
 )
 from benchmarks.frame import Case, Contender, IncorrectError, run_case
-from benchmarks.torchdeq_solvers import STOPPING, Setting, ours, theirs
 from implicit import ImplicitMamba2, ImplicitMamba2Config, load_run
-from implicit.fixed_point import DampedPicard, FixedPointProblem, Stopping
+from implicit.fixed_point import Stopping
 from implicit.training.streams import Stream, draw_batch
 
 
@@ -105,43 +104,3 @@ def test_other_answers_than_those_of_other_modes_and_tokens_not_converged() -> N
     early = solvers.solve(model, tokens, "windowed", Stopping(rtol=1e-3, max_iterations=1))
     with pytest.raises(IncorrectError, match=r"windowed: only 0.00% of the tokens converged"):
         solvers.check({**solutions, "windowed": early})
-
-
-RATES = torch.tensor([0.5, 0.9]).view(1, 2, 1)
-
-
-@pytest.fixture
-def setting() -> Setting:
-    """z = a z + 1 for two tokens of one feature, of which the second is slow; fixed points 2 and 10."""
-    problem, start = FixedPointProblem(lambda z: RATES * z + 1), torch.zeros(1, 2, 1)
-    return Setting(problem, start, lambda z: torch.cat([z, 10 - z], -1), torch.tensor([[1, 0]]))
-
-
-def test_tokens_outside_of_the_tolerance_or_decoded_differently(setting: Setting) -> None:
-    right, off = torch.tensor([[[2.0], [10.0]]]), torch.tensor([[[2.0], [9.0]]])
-    assert setting.wrong(right) == (0, 0)
-    assert setting.wrong(off) == (0.5, 0)
-    assert setting.wrong(torch.tensor([[[9.0], [9.0]]])) == (1, 0.5)
-    assert setting.wrong(right * torch.nan)[0] == 1
-    setting.check(lambda: right)
-    with pytest.raises(IncorrectError, match=r"wrong on 50.0% of the tokens by the residual and on 0.0%"):
-        setting.check(lambda: off)
-
-
-def test_both_packages_reach_the_tolerance_in_the_sweeps_that_they_report(setting: Setting) -> None:
-    # Undamped from 0, the slow token has residual 0.9^k and latent 10 (1 - 0.9^k) after k sweeps.
-    k = next(k for k in range(1000) if 0.9**k <= STOPPING.rtol * 10 * (1 - 0.9**k))
-    mine = ours("ours", setting, DampedPicard(1.0))
-    assert mine.counts["sweeps"] == k + 1  # the last sweep only measures
-    rival = theirs("theirs", setting, "fixed_point_iter", tau=1.0)
-    assert abs(rival.counts["sweeps"] - k) <= 8  # a halved tolerance takes ln 2 / ln(1 / 0.9) = 7 more
-    for contender in (mine, rival):
-        assert contender.check is not None
-        contender.check()
-
-
-def test_torchdeq_gets_the_loosest_tolerance_that_will_do(setting: Setting) -> None:
-    tolerance = setting.tolerance("fixed_point_iter", tau=0.1)
-    # Its norm is of the damped step, a tenth of ours: a tenth of the tolerance is needed, so four halvings.
-    assert tolerance == STOPPING.rtol / 16
-    assert setting.wrong(setting.torchdeq("fixed_point_iter", 2 * tolerance, tau=0.1))[0] > 0
