@@ -193,6 +193,7 @@ def test_what_no_checkpoint_can_hold_is_refused_before_there_is_work_to_lose(
     assert steps == []
 
 
+@pytest.mark.filterwarnings("ignore:logits of")
 def test_weights_that_are_not_finite_replace_no_checkpoint_and_finish_no_run(
     plain_config: TrainConfig, tmp_path: Path
 ) -> None:
