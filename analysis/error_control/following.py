@@ -19,6 +19,7 @@ from analysis.framework.arrays import FloatArray, IntArray
 from analysis.framework.visited_states import TIGHT_RTOL, entries, joined
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
+from implicit.cells.plain import varies
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Solve
@@ -213,7 +214,7 @@ def follow_errors(
     random = {
         name: torch.randn(entry.shape, generator=generator, dtype=entry.dtype).to(entry.device)
         for name, entry in here.items()
-        if _varies(entry)
+        if varies(entry)
     }
     scale = min(sizes) * _norm(_minus(there, here)) / _norm(random)
     moved = {
@@ -271,18 +272,12 @@ def _part(state: State, number: int, runs: int) -> State:
 
 def _between(here: State, there: State, size: float) -> State:
     return {
-        name: entry + size * (there[name] - entry) if _varies(entry) else entry
-        for name, entry in here.items()
+        name: entry + size * (there[name] - entry) if varies(entry) else entry for name, entry in here.items()
     }
 
 
 def _minus(one: State, other: State) -> State:
-    return {name: entry - other[name] for name, entry in one.items() if _varies(entry)}
-
-
-def _varies(entry: Tensor) -> bool:
-    """Return whether a part may be off by a little; counters and flags may not."""
-    return entry.is_floating_point() or entry.is_complex()
+    return {name: entry - other[name] for name, entry in one.items() if varies(entry)}
 
 
 def _norm(state: State) -> Tensor:

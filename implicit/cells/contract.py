@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from automata.checks import check_integer, shown
 from automata.errors import InputError
 from implicit.cells.interface import Cell, for_code_of, is_ours, keep_where
-from implicit.cells.plain import in_double_precision, like, widened
+from implicit.cells.plain import in_double_precision, like, varies, widened
 from theory.transition import State
 
 BATCH = 2
@@ -296,7 +296,7 @@ class _Evaluation:
         parts = self.cell.recurrent_parts
         injection = self.injection.clone().requires_grad_()
         before = {
-            name: part.detach().clone().requires_grad_(_is_real(part)) for name, part in self.state.items()
+            name: part.detach().clone().requires_grad_(varies(part)) for name, part in self.state.items()
         }
         outputs, after = self._run("step", self.inputs[:, 0], before, injection[:, 0])
         swept, _ = self._run("forward", self.inputs, self.state, injection)
@@ -422,10 +422,6 @@ class _Evaluation:
                 )
 
 
-def _is_real(part: Tensor) -> bool:
-    return part.is_floating_point() or part.is_complex()
-
-
 def _depends(result: Tensor, given: Tensor) -> bool:
     if not (result.requires_grad and given.requires_grad):
         return False
@@ -439,7 +435,7 @@ def close(module: nn.Module, found: Tensor, expected: Tensor) -> bool:
     Another order of summation costs a few digits, and a wrong form all of them. Digits are those of the
     largest finite entry, as many as the weights have where these have fewer than the results.
     """
-    if not _is_real(expected):
+    if not varies(expected):
         return torch.equal(found, expected)
     finite = expected.detach()[expected.isfinite()].abs()
     size = (float(finite.max()) if len(finite) else 0.0) or 1.0

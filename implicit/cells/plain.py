@@ -59,8 +59,12 @@ def in_double_precision(module: Own) -> Own:
 
 def widened(part: Tensor) -> Tensor:
     """Return a tensor in float64 or complex128; one of integers as it is."""
-    continuous = part.is_floating_point() or part.is_complex()
-    return part.to(torch.promote_types(part.dtype, torch.float64)) if continuous else part
+    return part.to(torch.promote_types(part.dtype, torch.float64)) if varies(part) else part
+
+
+def varies(part: Tensor) -> bool:
+    """Return whether a tensor has a derivative and may be off by a little; counters and flags may not."""
+    return part.is_floating_point() or part.is_complex()
 
 
 def _is_known(module: nn.Module) -> bool:
