@@ -109,20 +109,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{run.path} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}{_length(last)}, "
         f"validation accuracy {accuracies}"
-        + "".join(f"; {why}" for why in (run_ending(run), shortfall, _bounded(config, last), general) if why)
+        + "".join(f"; {why}" for why in (run_ending(run), shortfall, run.bounded_end, general) if why)
     )
     print(printable(told))
-
-
-def _bounded(config: TrainConfig, last: Mapping[str, Any]) -> str | None:
-    """Return a remedy if training ended in the bounded phase, else None."""
-    curriculum = config.curriculum
-    if last.get("phase") != "bounded" or last["step"] > curriculum.bounded_steps:
-        return None
-    return (
-        f"it ended in the bounded phase, with {curriculum.bounded_iterations} self-iterations a token; raise "
-        f"steps above bounded_steps, {curriculum.bounded_steps}"
-    )
 
 
 _GENERAL = "no recipe exists for this task: settings not given were general ones"

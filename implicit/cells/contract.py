@@ -25,6 +25,8 @@ _FEW = 20
 """Iterations after which rounding has not yet grown where there is no contraction."""
 _LENGTH, _CUT = 9, 5
 """Tokens of the sequences, and those behind which ``forward`` begins anew; a wrong form may have a period."""
+_MANY = 64
+"""Tokens after which the window of a convolution has forgotten what it held."""
 
 
 def check_cell(cell: Cell, d_model: int, *, iterated: bool = True) -> None:
@@ -295,31 +297,40 @@ class _Evaluation:
         """Check by the graph, not by numbers: what multiplies may be 0 at the beginning."""
         parts = self.cell.recurrent_parts
         injection = self.injection.clone().requires_grad_()
-        before = {
-            name: part.detach().clone().requires_grad_(varies(part)) for name, part in self.state.items()
-        }
+        before = differentiable(self.state)
         outputs, after = self._run("step", self.inputs[:, 0], before, injection[:, 0])
         swept, _ = self._run("forward", self.inputs, self.state, injection)
         for method, results in (("step", [outputs, *after.values()]), ("forward", [swept])):
             with in_one_sentence(f"the gradient of {method} of {self.name}", "leave what it reads as it is"):
-                reads = any(_depends(result, injection) for result in results)
+                reads = any(depends(result, injection) for result in results)
             if not reads:
                 raise InputError(
                     f"{method} of {self.name} ignores the injection; add it to the input projection"
                 )
-        moved = [name for name in parts if any(_depends(after[name], before[other]) for other in parts)]
+        moved = [name for name in parts if any(depends(after[name], before[other]) for other in parts)]
         if parts and not moved:
             raise InputError(
                 f"recurrent_parts of {self.name} is {parts}, and step does not read them to write them; "
                 "name what it carries on"
             )
         for name in after:
-            acts = any(_depends(after[part], before[name]) for part in parts)
-            if name not in parts and acts and any(_depends(after[name], before[part]) for part in parts):
+            acts = any(depends(after[part], before[name]) for part in parts)
+            if name not in parts and acts and any(depends(after[name], before[part]) for part in parts):
                 raise InputError(
                     f"recurrent_parts of {self.name} is {parts}, and {name!r} depends on them "
                     "and acts on them; name it too"
                 )
+        if self.cell.state_grows:
+            return
+
+        def advance(state: State, t: int) -> State:
+            read = t % _LENGTH
+            return self._run("step", self.inputs[:, read], state, self.injection[:, read])[1]
+
+        if left := carried_on(advance, self.state, parts):
+            raise InputError(
+                f"recurrent_parts of {self.name} is {parts}, and step carries on {left[0]!r}; name it too"
+            )
 
     @torch.no_grad()
     def _check_forms(self) -> list[State]:
@@ -422,11 +433,31 @@ class _Evaluation:
                 )
 
 
-def _depends(result: Tensor, given: Tensor) -> bool:
+def depends(result: Tensor, given: Tensor) -> bool:
+    """Return whether a result depends on what is given, by the graph: factors may be 0 at the beginning."""
+    return _slope(result, given) is not None
+
+
+def _slope(result: Tensor, given: Tensor) -> Tensor | None:
     if not (result.requires_grad and given.requires_grad):
-        return False
+        return None
     scalar = (torch.view_as_real(result) if result.is_complex() else result).sum()
-    return torch.autograd.grad(scalar, given, retain_graph=True, allow_unused=True)[0] is not None
+    return torch.autograd.grad(scalar, given, retain_graph=True, allow_unused=True)[0]
+
+
+def differentiable(state: State) -> State:
+    """Return a copy of a state by which results can be differentiated."""
+    return {name: part.detach().clone().requires_grad_(varies(part)) for name, part in state.items()}
+
+
+def carried_on(advance: Callable[[State, int], State], state: State, named: Iterable[str]) -> list[str]:
+    """Return the parts that are not named, and act on themselves over many tokens; windows forget theirs."""
+    others = [name for name, part in state.items() if name not in {*named} and varies(part)]
+    begun = after = differentiable(state)
+    for t in range(_MANY if others else 0):
+        after = advance(after, t)
+    slopes = [(name, _slope(after[name], begun[name])) for name in others]
+    return [name for name, slope in slopes if slope is not None and bool((slope.abs() > 0).any())]
 
 
 def close(module: nn.Module, found: Tensor, expected: Tensor) -> bool:

@@ -329,8 +329,8 @@ class FactoredImplicit:
             if not bool(exact.all()):
                 message = (
                     f"the implicit gradient is not exact: {int((~exact).sum())} of {exact.numel()} "
-                    f"tokens leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular, use "
-                    "float64 or Phantom"
+                    f"tokens leave more than {self.rtol:g} of it; I − ∂zΦ is nearly singular; "
+                    "lower the learning rate, or use float64 or Phantom"
                 )
                 warn_caller(message, NotConvergedWarning)
             return v

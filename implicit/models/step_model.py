@@ -10,8 +10,9 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 from operator import attrgetter
 from typing import Any
 
@@ -25,9 +26,12 @@ from automata.errors import InputError
 from implicit.cells import keep_where
 from implicit.cells.contract import (
     BATCH,
+    carried_on,
     check_reading,
     check_returned,
     close,
+    depends,
+    differentiable,
     evaluating,
     in_one_sentence,
     is_checked,
@@ -191,10 +195,15 @@ class WrappedModule(SequenceModel):
         self.module, self._step = module, step
         self._state_of = made_anew or _followed(module, state)
         self.layer_states = tuple(map(tuple, [state] if layers is None else layers))
-        for names in self.layer_states:
-            for name in names:
-                if name not in state:
-                    raise InputError(f"layers names {name!r}; give entries of state, {', '.join(state)}")
+        for names in [] if layers is None else layers:
+            if isinstance(names, str):
+                raise InputError(f"layers holds {names!r}; give a tuple of entries of state for each layer")
+        named = [name for names in self.layer_states for name in names]
+        for name in named:
+            if name not in state:
+                raise InputError(f"layers names {name!r}; give entries of state, {', '.join(state)}")
+            if named.count(name) > 1:
+                raise InputError(f"layers names {name!r} twice; name each part of the state once")
         try:
             with torch.no_grad():
                 _, logits = self._tried(self.init_state(2), torch.zeros(2, dtype=torch.int64).to(self.device))
@@ -244,6 +253,31 @@ class WrappedModule(SequenceModel):
                 raise InputError(
                     "step gives a sequence other results in a batch than alone; let each row depend on that "
                     "row of state and token only"
+                )
+
+            with torch.enable_grad(), suppress(RuntimeError):  # of what has no gradient; theory says so
+                copied._check_layers(tokens)
+
+    def _check_layers(self, tokens: Tensor) -> None:
+        """Refuse layers that leave out what is carried on, or part what acts on each other."""
+
+        def advance(state: State, t: int) -> State:
+            return self._called(state, tokens[:, t % tokens.shape[1]])[0]
+
+        state = self.init_state(len(tokens))
+        if left := carried_on(advance, state, sum(self.layer_states, ())):
+            raise InputError(f"layers leaves out {left[0]!r}, which step carries on; name it in its layer")
+        begun = differentiable(state)
+        after = advance(begun, 0)
+        for one, other in combinations(self.layer_states, 2):
+            acts = [
+                any(depends(after[to], begun[by]) for to in there for by in here)
+                for here, there in ((one, other), (other, one))
+            ]
+            if all(acts):
+                raise InputError(
+                    f"layers parts {', '.join(one)} from {', '.join(other)}, and each acts on the other; "
+                    "name them in one layer"
                 )
 
     def _all_of(self, tokens: Tensor) -> list[Tensor]:

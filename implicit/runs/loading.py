@@ -75,12 +75,24 @@ class Run:
             lines += [f"trained at length {self.config.length} with seed {self.config.seed}: {steps}"]
         for length, measured in (self.metrics[-1] if self.metrics else {}).get("validation", {}).items():
             lines += [f"validation accuracy {measured['accuracy']:.4f} at length {length}"]
+            lines += [self.bounded_end] if self.bounded_end else []
         return "\n  ".join(map(printable, [f"Run {self.name}: {lines[0]}", *lines[1:9]]))
 
     @property
     def name(self) -> str:
         """The name of the run in results: that of its folder."""
         return self.path.resolve().name
+
+    @property
+    def bounded_end(self) -> str | None:
+        """What to do where training ended in the bounded phase, and sought no fixed point; else None."""
+        last, curriculum = self.metrics[-1] if self.metrics else {}, self.config.curriculum
+        if last.get("phase") != "bounded" or last["step"] > curriculum.bounded_steps:
+            return None
+        return (
+            f"it ended in the bounded phase, with {curriculum.bounded_iterations} self-iterations a token; "
+            f"raise steps above bounded_steps, {curriculum.bounded_steps}"
+        )
 
     @property
     def reading_length(self) -> int:

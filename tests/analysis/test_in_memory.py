@@ -167,6 +167,14 @@ def test_a_model_whose_call_has_a_hook_is_refused() -> None:
         Run.of(model, "parity")
 
 
+PAIR = {"a": torch.zeros(1), "b": torch.zeros(1)}
+
+
+def coupled(_: nn.Module, state: Mapping[str, Tensor], token: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    a = torch.tanh(state["a"] + state["b"] + token[:, None])
+    return {"a": a, "b": 0.5 * state["b"] + a}, a
+
+
 def wrapped(module: Any, step: Any, state: Any = None, **more: Any) -> Any:
     return wrap(module, step, state or {"h": torch.zeros(1)}, vocabulary_size=2, **more)
 
@@ -263,9 +271,13 @@ test_bad_input_is_refused = refusals(
     (lambda: wrapped(IDENTITY, lambda m, s, t: ({}, t[:, None])), "state entry 'h' .* is missing"),
     (lambda: wrapped(IDENTITY, lambda m, s, t: (s, t)), r"have shape \[2\]; return \[batch, answers\]"),
     (
-        lambda: wrapped(IDENTITY, lambda m, s, t: (s, t[:, None]), layers=["g"]),
+        lambda: wrapped(IDENTITY, lambda m, s, t: (s, t[:, None]), layers=[["g"]]),
         "layers names 'g'; give entries of state, h",
     ),
+    (lambda: wrapped(IDENTITY, coupled, PAIR, layers=["ab"]), "layers holds 'ab'; give a tuple"),
+    (lambda: wrapped(IDENTITY, coupled, PAIR, layers=[("a", "b"), ("b",)]), "layers names 'b' twice"),
+    (lambda: wrapped(IDENTITY, coupled, PAIR, layers=[("a",)]), "layers leaves out 'b', which step carries"),
+    (lambda: wrapped(IDENTITY, coupled, PAIR, layers=[("a",), ("b",)]), "layers parts a from b, and each"),
 )
 
 

@@ -136,6 +136,15 @@ def with_a_running_mean(cell: Any) -> None:
     cell.dropout.eval()  # whose draws would hide it
 
 
+def with_a_sum(self: Any, batch_size: int) -> State:
+    return {**Right.init_state(self, batch_size), "sum": self.in_proj.weight.new_zeros(batch_size, 1)}
+
+
+def beside_a_sum(self: Any, inputs: Tensor, state: State, *given: Any) -> tuple[Tensor, State]:
+    outputs, after = Right.step(self, inputs, state, *given)
+    return outputs + state["sum"], {**after, "sum": 0.9 * state["sum"] + outputs.mean(-1, keepdim=True)}
+
+
 def over_a_running_mean(self: Any, inputs: Tensor, *given: Any) -> tuple[Tensor, State]:
     outputs, after = Right.step(self, inputs, *given)
     if self.training:
@@ -223,6 +232,10 @@ WRONG: list[tuple[Any, str]] = [
     (
         wrong(write=lambda self, h, value: 0.5 * h.cumsum(0) + value),  # the first row is right, the next not
         "forward of Wrong gives a sequence other outputs in a batch than alone; let each row",
+    ),
+    (
+        wrong(init_state=with_a_sum, step=beside_a_sum),
+        "recurrent_parts of Wrong is ('h',), and step carries on 'sum'; name it too",
     ),
     (wrong(step=in_place), "the gradient of step of Wrong raises RuntimeError (one of the variables"),
     (
