@@ -56,7 +56,7 @@ class Batch:
         for field in ("tokens", "targets", "weights", "lengths", "end"):
             if (value := getattr(self, field)) is not None:
                 object.__setattr__(self, field, _read(field, value))
-        shape = np.shape(self.tokens)
+        shape = self.tokens.shape
         if len(shape) != 2:
             raise InputError(f"tokens has shape {list(shape)}; give [batch, length]")
         for field, array, expected in (
@@ -65,19 +65,23 @@ class Batch:
             ("lengths", self.lengths, shape[:1]),
             ("end", self.end, shape[:1]),
         ):
-            if array is not None and np.shape(array) != expected:
-                raise InputError(f"{field} has shape {list(np.shape(array))}; give {list(expected)}")
-        weights = np.asarray(self.weights)
-        if not ((weights >= 0) & (weights < np.inf)).all():
+            if array is not None and array.shape != expected:
+                raise InputError(f"{field} has shape {list(array.shape)}; give {list(expected)}")
+        if not ((self.weights >= 0) & (self.weights < np.inf)).all():
             raise InputError("weights has entries that are negative or not finite; give 0 or more")
-        if self.lengths is not None:
-            lengths = np.asarray(self.lengths)
-            if ((lengths < 1) | (lengths > shape[1])).any():
-                raise InputError(
-                    f"lengths has entries outside of 1 … {shape[1]}; give the tokens of each sequence"
-                )
-            if weights[np.arange(shape[1]) >= lengths[:, None]].any():
-                raise InputError("weights has entries above 0 behind the end of a sequence; set them to 0")
+        if self.lengths is not None and ((self.lengths < 1) | (self.lengths > shape[1])).any():
+            raise InputError(
+                f"lengths has entries outside of 1 … {shape[1]}; give the tokens of each sequence"
+            )
+        if self.weights[~self.real].any():
+            raise InputError("weights has entries above 0 behind the end of a sequence; set them to 0")
+
+    @property
+    def real(self) -> NDArray[np.bool_]:
+        """Which tokens are not padding, ``[batch, length]``."""
+        batch, length = self.tokens.shape
+        ends = np.full(batch, length) if self.lengths is None else self.lengths
+        return np.asarray(np.arange(length) < ends[:, None])
 
     @property
     def counted(self) -> NDArray[np.bool_]:

@@ -85,7 +85,7 @@ class Run:
 
     @property
     def bounded_end(self) -> str | None:
-        """What to do where training ended in the bounded phase, and sought no fixed point; else None."""
+        """The remedy if training ended in the bounded phase, which seeks no fixed point; else None."""
         last, curriculum = self.metrics[-1] if self.metrics else {}, self.config.curriculum
         if last.get("phase") != "bounded" or last["step"] > curriculum.bounded_steps:
             return None

@@ -135,10 +135,9 @@ def draw_batch(
     if batch.tokens.shape != (batch_size, length):
         found, wanted = [*batch.tokens.shape], [batch_size, length]
         raise InputError(f"batch of task {task.name} gives tokens of shape {found}; give {wanted}")
-    real = np.arange(length) < (length if batch.lengths is None else batch.lengths[:, None])
     lengths, end = (None if one is None else torch.as_tensor(one) for one in (batch.lengths, batch.end))
     return TokenBatch(
-        _numbers(part, "tokens", batch.tokens, real, part.vocabulary_size),
+        _numbers(part, "tokens", batch.tokens, batch.real, part.vocabulary_size),
         _numbers(part, "targets", batch.targets, batch.counted, part.output_size),
         torch.as_tensor(batch.weights),
         lengths,
@@ -148,7 +147,7 @@ def draw_batch(
 
 def _numbers(task: Task, field: str, entries: IntArray, read: NDArray[np.bool_], names: int) -> Tensor:
     """Return numbers of names; what is not read may be anything, such as −100, and becomes one of them."""
-    if ((entries < 0) | (entries >= names))[np.broadcast_to(read, entries.shape)].any():
+    if ((entries < 0) | (entries >= names))[read].any():
         remedy = f"give numbers of {field[:-1]}_names"
         raise InputError(f"batch of task {task.name} gives {field} outside of 0 … {names - 1}; {remedy}")
     return torch.as_tensor(entries.clip(0, names - 1))

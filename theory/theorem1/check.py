@@ -206,7 +206,7 @@ class _Layer:
 
     @cached_property
     def is_contradicted(self) -> bool:
-        """Whether finite differences deny J."""
+        """True if finite differences deny J."""
         transition, state, latent = self._place
         block, probes = BlockMap(transition, state, self.names), self.measured.probes
         here, slope = self.here, self.measured.slope

@@ -1,4 +1,4 @@
-"""What lm-eval says of the machine is found once: it asks pip for all packages, which takes a second."""
+"""lm-eval asks pip for all packages at every evaluation, which takes a second. Here it asks once."""
 
 from collections.abc import Iterator
 from functools import cache
