@@ -158,7 +158,8 @@ class ExtractionAnalysis(Answer):
         columns = ["states", "against", "fidelity", "longest", "departs", "verdict"]
         lost = (
             f"{1 - self.share_converged:.2%} of the tokens that were read have no converged fixed point, and "
-            "later ones rest on them; raise max_iterations or loosen rtol"
+            "later ones rest on them; raise max_iterations, loosen rtol, or train on (a run that ended in "
+            "the bounded phase has not learnt to converge)"
         )
         return Finding(
             self.sentence,

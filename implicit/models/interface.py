@@ -3,6 +3,7 @@
 A state is named tensors with a leading batch axis: all that the tokens before leave behind.
 """
 
+import copy
 import inspect
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
@@ -152,6 +153,15 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
         remedy = f"give {type(self).__name__}.config_class(vocabulary_size=..., output_size=...)"
         check_type("config", config, kinds or ModelConfig, remedy)
         self.config = config
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy: tensors that hooks compute, as of `nn.utils.weight_norm`, as constants until called."""
+        held = chain.from_iterable(vars(module).values() for module in self.modules())
+        computed = [part for part in held if isinstance(part, Tensor) and not part.is_leaf]
+        memo.update({id(part): part.detach().clone() for part in computed})
+        copied = memo[id(self)] = self.__new__(type(self))
+        vars(copied).update(copy.deepcopy(vars(self), memo))
+        return copied
 
     def check_made(self) -> None:
         """Refuse a user's class that reads a sequence otherwise than step by step; called when it is made."""

@@ -295,7 +295,10 @@ class RunFolder:
                 f"{before or 'no part'} of training was given as a function when {self.path} was begun, and "
                 f"{own or 'none'} now; give the same, or another folder for a new run"
             )
-        stored = self.read_config(allow_code=named_code(config.as_json()))
+        ours = named_code(config.as_json())
+        if others := [name for name in named_code(self.read_values()) if name not in ours]:
+            raise InputError(f"out is {self.path}, which holds a run of {others[0]}; give another folder")
+        stored = self.read_config(allow_code=ours)
         if stored.compiled is not None and config.compiled is None:
             raise InputError(
                 f"out is {self.path}, which holds a compiled model, not a run to train; give another folder"

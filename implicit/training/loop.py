@@ -159,7 +159,9 @@ def take_steps(
 
 
 def _is_true(returned: object) -> bool:
-    """Return whether a callback ends the run: True or NumPy's; what a logger returns does not."""
+    """Return whether a callback ends the run: True, NumPy's or torch's; what a logger returns does not."""
+    if isinstance(returned, torch.Tensor):
+        return returned.dtype == torch.bool and bool(returned.all())
     return isinstance(returned, bool | np.bool_) and bool(returned)
 
 
