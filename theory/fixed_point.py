@@ -7,6 +7,7 @@ decade of the change that one unit in the last place of z and s makes to Φ.
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -136,25 +137,26 @@ NEWTON_STEPS = 10
 
 
 @torch.no_grad()
-def refine(transition: Transition, state: State, latent: Tensor, slope: Tensor) -> tuple[Tensor, float]:
+def refine(self_map: Callable[[Tensor], Tensor], latents: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     """Take Newton steps with a fixed slope A ≈ ∂zΦ, ``[d, d]``, for as long as they lower the residual.
 
-    Return the latent with the smallest residual, and that residual. An A that is wrong or singular costs
-    accuracy (the residual shows it) but never correctness.
+    ``self_map`` maps latents, ``[n, d]``, each by itself. Return those with the smallest residual, and these
+    residuals, ``[n]``. An A that is wrong or singular costs accuracy (the residual shows it) but never
+    correctness.
     """
-    identity = torch.eye(latent.numel(), dtype=latent.dtype, device=latent.device)
+    identity = torch.eye(latents.shape[1], dtype=latents.dtype, device=latents.device)
     factors, pivots, singular = torch.linalg.lu_factor_ex(identity - slope)
-    defect = transition.self_map(latent, state) - latent
-    residual = defect.norm().item()
-    if singular.item():
-        return latent, residual
+    defects = self_map(latents) - latents
+    lower = ~singular.bool().expand(len(latents))
     for _ in range(NEWTON_STEPS):
-        candidate = latent + torch.linalg.lu_solve(factors, pivots, defect[:, None])[:, 0]
-        defect = transition.self_map(candidate, state) - candidate
-        if not defect.norm().item() < residual:  # also ends on NaN
+        if not lower.any():
             break
-        latent, residual = candidate, defect.norm().item()
-    return latent, residual
+        candidates = latents + torch.linalg.lu_solve(factors, pivots, defects.mT).mT
+        after = self_map(candidates) - candidates
+        lower = lower & (after.norm(dim=1) < defects.norm(dim=1))  # false on NaN
+        latents = torch.where(lower[:, None], candidates, latents)
+        defects = torch.where(lower[:, None], after, defects)
+    return latents, defects.norm(dim=1)
 
 
 @torch.no_grad()
@@ -228,7 +230,8 @@ def _polished(
             slope = jacobian(lambda z: transition.self_map(z, state), latent)
         except RuntimeError as error:
             raise without_derivative("self_map", error) from error
-        polished, _ = refine(transition, state, latent, slope)
+        image = lambda latents: transition.self_map(latents[0], state)[None]  # noqa: E731
+        polished = refine(image, latent[None], slope)[0][0]
         steps = [(polished, (polished - latent).norm().item()), (latent, 0.0)]
         # With the slopes, as a few displacements may cancel in an entry.
         known = EPSILON * (slope.abs().nan_to_num(0, 0, 0) @ sizes + sizes)

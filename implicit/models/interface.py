@@ -155,7 +155,7 @@ class SequenceModel(nn.Module, metaclass=_BySizes):
         self.config = config
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a copy: tensors that hooks compute, as of `nn.utils.weight_norm`, as constants until called."""
+        """Return a copy; what hooks compute, as of `nn.utils.weight_norm`, is constant in it until a call."""
         held = chain.from_iterable(vars(module).values() for module in self.modules())
         computed = [part for part in held if isinstance(part, Tensor) and not part.is_leaf]
         memo.update({id(part): part.detach().clone() for part in computed})

@@ -69,11 +69,10 @@ def test_rounding_level_sees_the_state_as_well_as_the_latent() -> None:
 
 
 def test_refine_with_a_singular_slope_leaves_the_latent_alone() -> None:
-    transition = self_map_only(lambda z, s: z + 1)
-    latent = torch.zeros(1, dtype=torch.float64)
-    refined, residual = refine(transition, STATE, latent, torch.ones(1, 1, dtype=torch.float64))
-    assert torch.equal(refined, latent)
-    assert residual == 1
+    latents = torch.zeros(2, 1, dtype=torch.float64)
+    refined, residuals = refine(lambda z: z + 1, latents, torch.ones(1, 1, dtype=torch.float64))
+    assert torch.equal(refined, latents)
+    assert residuals.tolist() == [1, 1]
 
 
 def test_a_self_map_that_writes_into_what_it_is_given_is_refused() -> None:

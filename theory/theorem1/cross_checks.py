@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from theory.blocks import BlockMap, flatten, last_place_displacements, real_entries, replace
-from theory.fixed_point import EPSILON, ERROR_MARGIN, NEWTON_STEPS, rounding_level, solve_fixed_point
+from theory.fixed_point import EPSILON, ERROR_MARGIN, refine, rounding_level, solve_fixed_point
 from theory.forward_mode import MAX_CHUNK_ENTRIES
 from theory.jacobian.factored import FactoredJacobian, latent_jacobian, layer_jacobians
 from theory.transition import State, Transition
@@ -130,7 +130,8 @@ def resolved_differences(
 
     def images_of(vectors: Tensor) -> Tensor:
         # Any way to the fixed point will do, as the residual shows whether it is reached: Newton is fastest.
-        latents, residuals = _refined(block, vectors, latent, known)
+        image = lambda latents: _pairs_at_once(block.self_map, latents, vectors)  # noqa: E731
+        latents, residuals = refine(image, latent.repeat(len(vectors), 1), known)
         for index, residual in enumerate(residuals.tolist()):
             if not residual <= threshold:
                 solution = solve_fixed_point(transition, block.at(vectors[index]), latents[index])
@@ -138,24 +139,6 @@ def resolved_differences(
         return _pairs_at_once(block.state_update, latents, vectors)
 
     return _differences(images_of, block.vector, directions, widening)
-
-
-def _refined(block: BlockMap, vectors: Tensor, latent: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-    """Return for many v what `refine` finds from one latent, and the residuals, in one batch each step."""
-    identity = torch.eye(len(latent), dtype=latent.dtype, device=latent.device)
-    factors, pivots, singular = torch.linalg.lu_factor_ex(identity - slope)
-    latents = latent.repeat(len(vectors), 1)
-    defects = _pairs_at_once(block.self_map, latents, vectors) - latents
-    lower = ~singular.bool().expand(len(vectors))
-    for _ in range(NEWTON_STEPS):
-        if not lower.any():
-            break
-        candidates = latents + torch.linalg.lu_solve(factors, pivots, defects.mT).mT
-        after = _pairs_at_once(block.self_map, candidates, vectors) - candidates
-        lower = lower & (after.norm(dim=1) < defects.norm(dim=1))
-        latents = torch.where(lower[:, None], candidates, latents)
-        defects = torch.where(lower[:, None], after, defects)
-    return latents, defects.norm(dim=1)
 
 
 def _pairs_at_once(function: Callable[[Tensor, Tensor], Tensor], latents: Tensor, vectors: Tensor) -> Tensor:
