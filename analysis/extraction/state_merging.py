@@ -28,6 +28,7 @@ from torch import Tensor
 from analysis.framework.arrays import IntArray
 from analysis.framework.settings import AnalysisSettings
 from analysis.framework.visited_states import entries, finite, joined
+from automata.errors import InputError
 from automata.machines.mealy import MealyMachine, distinguishing_tokens, minimise_mealy, word_in_names
 from automata.tasks.interface import Task
 from automata.tasks.word_problem import allowed_traces
@@ -430,10 +431,11 @@ class _Votes:
     def machine(self, order: list[int]) -> MealyMachine:
         number = {source: index for index, source in enumerate(order)}
         tokens = range(self.vocabulary_size)
-        return MealyMachine(
-            [[number[self.majority(source, token)] for token in tokens] for source in order],
-            [[self.table.answer_of(source, (token,)) for token in tokens] for source in order],
-        )
+        answers = [[self.table.answer_of(source, (token,)) for token in tokens] for source in order]
+        if min(map(min, answers)) < 0:
+            raise InputError("logits are NaN in a state that was visited; give a model without an overflow")
+        targets = [[number[self.majority(source, token)] for token in tokens] for source in order]
+        return MealyMachine(targets, answers)
 
     def _unread(self, source: int, token: int, votes: int) -> list[tuple[int, int]]:
         wanted = votes - self.tally[source, token].total()

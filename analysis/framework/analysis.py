@@ -39,13 +39,14 @@ from implicit.threads import add_threads_flag, chosen_threads
 
 @contextmanager
 def _warned_once() -> Iterator[None]:
-    """Show one `NotConvergedWarning` for all: a layer within a model warns at every call of it."""
+    """Show a warning once, and one `NotConvergedWarning` for all: a layer warns at every call of it."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             yield
     finally:
         lost = [each for each in caught if each.category is NotConvergedWarning]
-        for each in [each for each in caught if each not in lost[1:]]:
+        once = {(each.category, str(each.message)): each for each in caught if each not in lost[1:]}
+        for each in once.values():
             more = "; the analysis met more such calls" if each in lost and lost[1:] else ""
             warnings.warn_explicit(f"{each.message}{more}", each.category, each.filename, each.lineno)
 

@@ -25,6 +25,8 @@ _FEW = 20
 """Iterations after which rounding has not yet grown where there is no contraction."""
 _LENGTH, _CUT = 9, 5
 """Tokens of the sequences, and those behind which ``forward`` begins anew; a wrong form may have a period."""
+_LONG = 130
+"""Tokens behind the border of two chunks of 64, or of one of 128, at which a chunked ``forward`` may err."""
 _MANY = 64
 """Tokens after which the window of a convolution has forgotten what it held."""
 
@@ -32,9 +34,9 @@ _MANY = 64
 def check_cell(cell: Cell, d_model: int, *, iterated: bool = True) -> None:
     """Refuse a user's cell that trains silently and wrongly, or that fails in the midst of a model.
 
-    The initial cell reads nine tokens of two sequences; ``iterated``: whether fixed points will be sought.
-    Nothing is drawn from torch's generator. Where CUDA is found, a cell on the CPU is not evaluated: its
-    kernels may run on the other device only.
+    The initial cell reads nine tokens of two sequences, and 130 of one where ``forward`` is its own;
+    ``iterated``: whether fixed points will be sought. Nothing is drawn from torch's generator. Where CUDA is
+    found, a cell on the CPU is not evaluated: its kernels may run on the other device only.
     """
     if is_checked(cell):
         for part in cell.modules():
@@ -239,6 +241,8 @@ class _Evaluation:
         self._check_dependence()
         states = self._check_forms()
         self._check_precision()
+        if type(self.cell).forward is not Cell.forward and not self.cell.state_grows:
+            self._check_long()
         if self.cell.linear_in_state and not self.cell.state_grows:
             self._check_affine(states)
 
@@ -377,6 +381,32 @@ class _Evaluation:
                 f"step of {self.name} takes None for another injection than zeros; add nothing then"
             )
         return states
+
+    @torch.no_grad()
+    def _check_long(self) -> None:
+        """Compare ``forward`` with the scan of ``step`` over more tokens than a chunk of it may have."""
+        stepped = []
+        try:
+            exact, widths = in_double_precision(self.cell), (self.inputs.shape[-1], self.injection.shape[-1])
+            inputs, injection = (
+                torch.sin(torch.arange(_LONG * width).view(1, _LONG, width) + 1.0).to(like(exact))
+                for width in widths
+            )
+            state = exact.init_state(1)
+            outputs, _ = exact.forward(inputs, *for_code_of(exact, state, injection))
+            for t in range(_LONG):
+                output, state = exact.step(inputs[:, t], *for_code_of(exact, state, injection[:, t]))
+                stepped.append(output)
+        except Exception:  # float64, or such a length, may be beyond a cell that trains
+            return
+        expected = torch.stack(stepped, dim=1)
+        # Rounding may grow a billionfold in so many tokens; a state that is lost changes leading digits.
+        near = torch.isclose(outputs, expected, 1e-3, 1e-3 * float(expected.abs().max())).all(dim=-1)[0]
+        if bool(expected.isfinite().all()) and not bool(near.all()):
+            raise InputError(
+                f"forward of {self.name} is not the scan of its step: outputs of {_LONG} tokens differ "
+                f"from token {int(near.int().argmin())} on"
+            )
 
     def _compare(self, found: Tensor, expected: Tensor, what: str, where: str) -> None:
         if not close(self.cell, found, expected):

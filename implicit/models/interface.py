@@ -97,9 +97,7 @@ def answers_of(logits: Tensor) -> Tensor:
     greatest, answers = logits.max(dim=-1)
     if not bool((none := greatest.isnan()).any()):
         return answers
-    warn_caller(
-        f"logits of {int(none.sum())} tokens are NaN, which is no answer: it is wrong", RuntimeWarning
-    )
+    warn_caller("logits of some tokens are NaN, which is no answer: it is wrong", RuntimeWarning)
     return answers.masked_fill(none, -1)
 
 

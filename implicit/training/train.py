@@ -82,7 +82,8 @@ def load_initial_weights(config: TrainConfig, model: SequenceModel) -> None:
     weights = {name: part.to(own[name].dtype) if name in own else part for name, part in weights.items()}
     check_tensors(file, weights, {name: tensor.cpu() for name, tensor in own.items()})
     generator = noise_generator(config.seed, 0)  # the steps begin with 1
-    for name in model.state_dict():  # the order of the draws; a file has another
+    trained = dict(model.named_parameters(remove_duplicate=False))  # noise is none of a buffer's
+    for name in [name for name in own if name in trained]:  # the order of the draws; a file has another
         weight = weights[name]
         scale = initial.noise * weight.norm() / math.sqrt(max(1, weight.numel()))
         weights[name] = weight + scale * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
