@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import Field, NonNegativeInt, PositiveInt
 from rich.console import Console
 
-from analysis.framework.output import check_writable, written_together
+from analysis.framework.output import check_writable, refuse_others_files, written_together
 from analysis.framework.terminal import Terminal, add_output_flag
-from analysis.report import collect, print_report, write_report
+from analysis.report import PLACES, collect, print_report, write_report
 from analysis.report.tasks import ReportSettings, comparison_tasks, perform_all, tasks_of, two_processes
 from implicit.checked_config import validated
 from implicit.command_line import CommandParser, add_config_flags, given_fields, run_command
@@ -95,6 +95,7 @@ def _command(argv: Sequence[str] | None) -> None:
     settings = validated(DemoSettings, given_fields(arguments, DemoSettings))
     folder = Path(arguments.out if arguments.out is not None else "out/demo")
     check_writable(folder, files=("report.md", "report.json"))
+    refuse_others_files(folder / "report.json", PLACES)
     console = Terminal()
     command = " ".join(["python -m analysis.demo", *(argv if argv is not None else sys.argv[1:])])
     print_report(_run_demo(folder, settings, command, console), folder, console)

@@ -160,19 +160,29 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
     folders = [run.path.resolve() for run in runs if not run.in_memory]
     if any(file.resolve().is_relative_to(folder) for folder in folders):
         return
-    try:
-        found = dict(_identities(json.loads(read_file(file))))
-    except (OSError, ValueError, RecursionError):
-        found = {}
-    there = [one for one in (file.with_suffix(ending) for ending in FILES) if one.exists()]
-    if there and not found:
-        raise InputError(f"{there[0]} was not written by an analysis; move it away, or give another folder")
+    found = refuse_others_files(file, FILES)
     if found and set(found) != {weights_sha256(run.model) for run in runs}:
         names = ", ".join(sorted(set(found.values())))
         raise InputError(
             f"out is {file.parent}, which holds {file.name} of other weights ({names}); "
             "give another folder with --out"
         )
+
+
+def refuse_others_files(file: Path, places: Iterable[str]) -> dict[str, str]:
+    """Return the hashes of weights in the JSON of results, with names; refuse to write where it has none.
+
+    Places are names beside it, or endings of its name; whoever made them, it was no analysis.
+    """
+    try:
+        found = dict(_identities(json.loads(read_file(file))))
+    except (OSError, ValueError, RecursionError):
+        found = {}
+    names = (f"{file.stem}{place}" if place.startswith(".") else place for place in places)
+    there = [one for one in (file.with_name(name) for name in names) if one.exists()]
+    if there and not found:
+        raise InputError(f"{there[0]} was not written by an analysis; move it away, or give another folder")
+    return found
 
 
 def _identities(content: Any, name: str = "a run") -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from analysis.framework.output import (
     check_writable,
     json_ready,
     refuse_other_runs,
+    refuse_others_files,
     require_different_names,
     written_together,
 )
@@ -281,6 +282,10 @@ def _shares(audit: Mapping[str, Any]) -> list[str]:
     return [f"{share:.3f}" for share in (audit["majority"], *best)]
 
 
+PLACES = (".json", ".md", "analysis")
+"""What a report writes into its folder."""
+
+
 def _command(argv: Sequence[str] | None) -> None:
     parser = CommandParser("python -m analysis.report", "Analyse runs and write one report of them all.")
     add_runs_argument(parser, several=True)
@@ -293,6 +298,7 @@ def _command(argv: Sequence[str] | None) -> None:
     require_different_names(runs)
     check_writable(folder, files=("report.md", "report.json"))
     refuse_other_runs(folder / "report.json", runs)
+    refuse_others_files(folder / "report.json", PLACES)
     console, began = Terminal(), time.monotonic()
     words = argv if argv is not None else sys.argv[1:]
     command = printable(" ".join(["python -m analysis.report", *words]))

@@ -4,6 +4,7 @@ python -m automata.repl --verify 10000
 python -m automata.repl --format '{"variables": 5, "reveal": "full"}' --sessions 1000 --out sessions.jsonl
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -51,6 +52,8 @@ def command(argv: Sequence[str] | None = None) -> int:
             print("\n" * (number > 0) + trace.text)
     elif Path(given.out).suffix not in WRITERS:
         raise InputError(f"out is {given.out!r}; give a file that ends in {' or '.join(WRITERS)}")
+    elif os.path.lexists(given.out):
+        raise InputError(f"out is {given.out!r}, which exists; give the path of a new file")
     else:
         print(f"{WRITERS[Path(given.out).suffix](given.out, traces)} sessions in {given.out}")
     return 0

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from analysis import convergence, jacobian, length_generalization
+from analysis import convergence, demo, jacobian, length_generalization, report
 from analysis.convergence import ANALYSIS
 from analysis.framework.figures import STYLE, new_figure, save_figure, styled
 from analysis.framework.output import RunIdentity, default_folder, json_ready, weights_sha256
@@ -120,12 +120,15 @@ def test_runs_named_alike_do_not_share_a_folder(
     assert json.loads((tmp_path / "out" / "jacobian.json").read_text())["settings"]["seed"] == 1
 
 
-@pytest.mark.parametrize("name", ["jacobian.json", "jacobian.png"])
+@pytest.mark.parametrize("name", ["jacobian.json", "jacobian.png", "report.json", "report.md", "analysis"])
 def test_files_that_no_analysis_wrote_are_not_replaced(make_run: Any, tmp_path: Path, name: str) -> None:
     folder, run = tmp_path / "out", make_run("lstm")
     folder.mkdir()
     (folder / name).write_text('{"my": "own"}')
-    assert JACOBIAN.main([str(run.path), *FEW, "--out", str(folder)]) == 2
+    if name.startswith("jacobian"):
+        assert JACOBIAN.main([str(run.path), *FEW, "--out", str(folder)]) == 2
+    else:
+        assert demo.main(["--out", str(folder)]) == report.main([str(run.path), "--out", str(folder)]) == 2
     assert [file.read_text() for file in folder.iterdir()] == ['{"my": "own"}']
 
 

@@ -89,6 +89,7 @@ def test_the_command_writes_prints_and_verifies(tmp_path: Path, capsys: pytest.C
     assert main(["--format", fields, "--sessions", "3", "--commands", "4", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"3 sessions in {out}\n"
     assert len(out.read_text().splitlines()) == 3
+    assert main(["--out", str(out)]) == 2  # the file exists
     assert main(["--sessions", "2", "--commands", "2"]) == 0
     for text in capsys.readouterr().out.removesuffix("\n").split("\n\n"):
         assert check_with_interpreter(text) is None
