@@ -24,13 +24,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, Field
 
 from automata.checks import shown
 from automata.data_files import MOST_VALUES, leftovers, strict_json
-from automata.errors import InputError
+from automata.errors import InputError, warn_caller
 from automata.tasks.specification import TaskSource
+from implicit.cells.contract import close, evaluating, words_of
+from implicit.cells.interface import is_ours
 from implicit.config.flat import flatten
 from implicit.config.references import check_outside, named_code
 from implicit.config.run import TrainConfig
@@ -115,6 +118,18 @@ def _drawn(config: TrainConfig) -> str | None:
         return None
     batch = config.build_task().batch(8, config.length, np.random.default_rng(0))
     return hashlib.sha256(batch.tokens.tobytes() + batch.targets.tobytes()).hexdigest()
+
+
+@torch.no_grad()
+def _answered(model: SequenceModel) -> list[float] | None:
+    """Return numbers of what a user's model answers to few tokens; None where they would say nothing."""
+    found: list[list[float]] = []
+    if not is_ours(model):
+        with contextlib.suppress(Exception), evaluating(model), torch.random.fork_rng([]):
+            for _ in range(2):  # one that draws random numbers answers otherwise each time
+                logits = model(words_of(model, 0)).double().cpu()
+                found.append((logits @ torch.arange(logits.shape[-1]).double().cos()).flatten().tolist())
+    return found[0] if len(found) == 2 and found[0] == found[1] and np.isfinite(found[0]).all() else None
 
 
 Metrics = dict[str, Any]
@@ -328,6 +343,18 @@ class RunFolder:
                 f"code, or leave 'batch' out of {self.environment_file} if nothing changed for the model"
             )
 
+    def check_model(self, model: SequenceModel) -> None:
+        """Warn of a user's model that answers otherwise than with these weights at the end of training."""
+        then, now = self._environment.get("answers"), _answered(model)
+        if not (now and isinstance(then, list) and all(isinstance(number, float) for number in then)):
+            return
+        if len(now) != len(then) or not close(model, torch.tensor(now), torch.tensor(then)):
+            warn_caller(
+                f"model of {self.path} answers otherwise than when its training ended; restore its code, and "
+                "keep what training changes in parameters or buffers, which are stored",
+                UserWarning,
+            )
+
     @property
     def _environment(self) -> dict[str, Any]:
         return _read_object(self.environment_file) if self.environment_file.is_file() else {}
@@ -344,7 +371,9 @@ class RunFolder:
         )
 
     def finish(self, model: SequenceModel) -> None:
-        """Write the final weights, then remove the checkpoint."""
+        """Write the final weights, and what a user's model answers with them; then remove the checkpoint."""
+        if answered := _answered(model):
+            write_json(self.environment_file, {**self._environment, "answers": answered})
         write_tensors(self.weights_file, model.state_dict(), beside=(self.config_file, self.metrics_file))
         self.clear()
 

@@ -105,6 +105,9 @@ def test_objects_are_trained_and_loaded_elsewhere(
     assert type(loaded.model) is not module.Wider
     assert loaded.task.name == "clock"
     assert torch.equal(loaded.model(tokens), run.model(tokens))
+    changed = lambda taken: taken.model.head.register_forward_hook(lambda *given: 2 * given[2])  # noqa: E731
+    with pytest.warns(UserWarning, match="answers otherwise than when its training ended"):
+        implicit.train(config, tmp_path / "changed", progress=False, callback=changed, **own)
     module.clock = WordProblem([[0, 1], [1, 0], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
     for again in (partial(load_run, allow_code=True), partial(implicit.train, run.config)):
         with pytest.raises(InputError, match="draws other batches than when"):
