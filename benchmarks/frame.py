@@ -2,8 +2,7 @@
 
 Contenders of a case take turns, so that whatever else the machine does meets them alike, and their ratio is
 the median over the turns. Time is processor time of this process with one thread: what other programs take of
-the core is not counted. Peak memory, where it is asked for, is measured in a turn of its own, which is not
-timed.
+the core is not counted.
 
 A case whose own check fails reports no speed at all. A contender may have a check of its own: a rival that
 fails it is shown as wrong instead of fast, and the case stands.
@@ -20,7 +19,6 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.memory import peak_bytes
 from implicit.runs.environment import Environment, describe_environment
 
 Parameters = Mapping[str, str | int | float]
@@ -49,7 +47,6 @@ class Contender:
     # raises `IncorrectError` if this contender alone is wrong: it is then shown as wrong and not timed. Only
     # the first contender, which the ratios are taken to, takes the case down with it
     check: Callable[[], None] | None = None
-    memory: bool = False  # whether the peak memory of its tensors is measured
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,8 @@ class Headline:
     """One line of the summary: how many times as much ``more`` takes as ``less``, in the case that
     ``where`` singles out.
 
-    The quantity is ``"seconds"``, compared turn by turn, or a count of both, divided by the count ``per``
-    where there is one. ``aim`` says in words what the ratio should be.
+    The quantity is ``"seconds"``, compared turn by turn, or a count of both. ``aim`` says in words what the
+    ratio should be.
     """
 
     question: str
@@ -78,7 +75,6 @@ class Headline:
     less: str
     where: Parameters
     quantity: str = "seconds"
-    per: str = ""
     aim: str = ""
 
 
@@ -92,7 +88,7 @@ class Benchmark:
 
 
 def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict[str, Any]:
-    """Check a case, time its contenders in turns, then measure their memory.
+    """Check a case and time its contenders in turns.
 
     Returned is a record for JSON with all raw times. A case that is not correct has no contenders; a
     contender that is not correct has a fault and no times.
@@ -152,7 +148,6 @@ def _record(contender: Contender, seconds: Mapping[str, list[float]], first: lis
         "median_seconds": statistics.median(whole),
         "best_seconds": min(whole),
         "ratio_to_first": statistics.median(mine / other for mine, other in zip(whole, first, strict=True)),
-        "peak_bytes": peak_bytes(contender.work) if contender.memory else None,
         **contender.counts,
         "share": contender.share,
         "seconds": seconds[contender.name],

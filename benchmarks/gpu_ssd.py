@@ -20,7 +20,6 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
 from benchmarks import gpu_timing as gpu
-from benchmarks.memory import cuda_peak_bytes
 from implicit.command_line import run_command
 from implicit.ops.ssd import BACKENDS, Request, ssd
 
@@ -76,10 +75,20 @@ def measure(arguments: list[Tensor], backends: list[str], rounds: int) -> dict[s
     return {
         backend: {
             "milliseconds": {name: times[backend, name] for name in of},
-            "peak_bytes": cuda_peak_bytes(of["forward_and_backward"]),
+            "peak_bytes": _peak_bytes(of["forward_and_backward"]),
         }
         for backend, of in functions.items()
     }
+
+
+def _peak_bytes(work: Callable[[], object]) -> int:
+    """Do the work once and return the most bytes on the GPU that it held at a time."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    work()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def run(options: argparse.Namespace, dtype: torch.dtype) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from rich.table import Table
 
 from benchmarks.frame import Benchmark, Headline
 
-_IN_WORDS = {"seconds": "time", "peak_bytes": "peak memory"}
-
 
 def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
@@ -22,8 +20,7 @@ def summary(benchmarks: Iterable[Benchmark], results: Mapping[str, Mapping[str, 
         runs = results[benchmark.name]["runs"]
         for headline in benchmark.headlines:
             ratios = [_ratio(_case(run["cases"], headline), headline) for run in runs]
-            quantity = _IN_WORDS.get(headline.quantity, headline.quantity.replace("_", " "))
-            quantity += f" / {headline.per}" if headline.per else ""
+            quantity = "time" if headline.quantity == "seconds" else headline.quantity.replace("_", " ")
             cells = (
                 headline.question,
                 f"{headline.more} / {headline.less}",
@@ -66,22 +63,17 @@ def _ratio(case: Mapping[str, Any], headline: Headline) -> str:
     for name, record in ((headline.more, more), (headline.less, less)):
         if not record["correct"]:
             return f"{name}: {record['fault']}"
-    counts = less[headline.per] / more[headline.per] if headline.per else 1
     if headline.quantity != "seconds":
-        return _short(more[headline.quantity] / less[headline.quantity] * counts)
+        return _short(more[headline.quantity] / less[headline.quantity])
     turns = zip(more["seconds"], less["seconds"], strict=True)
-    ratio = statistics.median((a / more["share"]) / (b / less["share"]) for a, b in turns)
-    return _short(ratio * counts)
+    return _short(statistics.median((a / more["share"]) / (b / less["share"]) for a, b in turns))
 
 
 def _short(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 20 else f"{ratio:.1f}" if ratio >= 3 else f"{ratio:.2f}"
 
 
-_NOT_COUNTS = {
-    *("correct", "fault", "median_seconds", "best_seconds", "ratio_to_first"),
-    *("peak_bytes", "share", "seconds"),
-}
+_NOT_COUNTS = {"correct", "fault", "median_seconds", "best_seconds", "ratio_to_first", "share", "seconds"}
 
 
 def table(title: str, cases: list[dict[str, Any]]) -> Table:
@@ -96,7 +88,7 @@ def table(title: str, cases: list[dict[str, Any]]) -> Table:
     shown = Table(title=title, title_justify="left")
     for column in ("case", "contender"):
         shown.add_column(column)
-    for column in ("median ms", "best ms", "time ratio", "peak MB", ""):
+    for column in ("median ms", "best ms", "time ratio", ""):
         shown.add_column(column, justify="right")
     for case in cases:
         own = {name: value for name, value in case["parameters"].items() if name not in common}
@@ -110,14 +102,13 @@ def table(title: str, cases: list[dict[str, Any]]) -> Table:
     return shown
 
 
-def _figures(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _figures(record: Mapping[str, Any]) -> tuple[str, str, str]:
     if not record["correct"]:
-        return ("-", "-", "-", "-")
+        return ("-", "-", "-")
     return (
         f"{1e3 * record['median_seconds']:.2f}",
         f"{1e3 * record['best_seconds']:.2f}",
         f"{record['ratio_to_first']:.2f}",
-        "-" if record["peak_bytes"] is None else f"{1e-6 * record['peak_bytes']:.2f}",
     )
 
 
