@@ -58,6 +58,10 @@ class Recurrence:
     adjoint: Callable[[Tensor, Tensor], AdjointSolution | None] | None = None
     as_built: Callable[[], AbstractContextManager[None]] = nullcontext
 
+    def __post_init__(self) -> None:
+        """Keep the state as it is now: the backward pass reads it when the caller's may hold another."""
+        object.__setattr__(self, "state", {**self.state})
+
 
 class ModeResult(NamedTuple):
     """The result of a mode, and its cost.

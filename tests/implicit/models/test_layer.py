@@ -139,6 +139,18 @@ def test_gradients_are_those_of_the_hooks_attributes_and_modules_of_the_forward_
     assert_agree(gradients[1], gradients[0])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_state_of_the_forward_pass(kind: str) -> None:
+    layer, gradients = LAYERS[kind](), []
+    for changes in (False, True):
+        state = layer.init_state(BATCH)
+        loss = layer(features(), state)[0].square().cumsum(1).sum()
+        if changes:
+            state.update({name: part + 0.3 for name, part in state.items()})
+        gradients.append(torch.autograd.grad(loss, list(layer.parameters())))
+    assert_agree(gradients[1], gradients[0])
+
+
 class Network(nn.Module):
     """Layers of PyTorch before and behind ours, which is one branch of a residual network."""
 
