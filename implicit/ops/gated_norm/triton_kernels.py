@@ -66,18 +66,9 @@ def gated_norm_kernel(
     # q = (y + D x) silu(gate).
     skip = tl.load(D + feature // HEAD_SIZE, mask=inside, other=0.0).to(tl.float32)
     _, _, _, _, gated = _gated(
-        y + first * y_token + group * FEATURES,
-        y_token,
-        x + first * x_token + group * FEATURES,
-        x_token,
-        gate + first * gate_token + group * FEATURES,
-        gate_token,
-        skip,
-        token,
-        count,
-        column,
-        FEATURES,
-    )
+        y + first * y_token + group * FEATURES, y_token, x + first * x_token + group * FEATURES, x_token,
+        gate + first * gate_token + group * FEATURES, gate_token, skip, token, count, column, FEATURES,
+    )  # fmt: skip
     # o = weight r q.
     factor = _norm_factor(gated, token, count, epsilon, FEATURES)
     scale = tl.load(weight + feature, mask=inside, other=0.0).to(tl.float32)
@@ -112,18 +103,9 @@ def gated_norm_gradient_kernel(
         count = tl.minimum(tokens - first, BLOCK_TOKENS).to(tl.int32)  # not above 0 past the last tile
         # s, x, gate, silu(gate) and q once more; n = r q.
         skipped, value, logit, opened, gated = _gated(
-            y + first * y_token + group * FEATURES,
-            y_token,
-            x + first * x_token + group * FEATURES,
-            x_token,
-            gate + first * gate_token + group * FEATURES,
-            gate_token,
-            skip,
-            token,
-            count,
-            column,
-            FEATURES,
-        )
+            y + first * y_token + group * FEATURES, y_token, x + first * x_token + group * FEATURES, x_token,
+            gate + first * gate_token + group * FEATURES, gate_token, skip, token, count, column, FEATURES,
+        )  # fmt: skip
         factor = _norm_factor(gated, token, count, epsilon, FEATURES)
         normalised = gated * factor
         # The gradient of weight is Σ ȯ n; ṅ = weight ȯ and q̇ = r (ṅ − n mean(n ṅ)).

@@ -68,62 +68,29 @@ def solve_kernel(
                 of_sequence = layer * batch + sequence
                 # (gate, p, raw Δ) = W_in norm(s) + injection; (x, B, C) = silu(taps ∗ p).
                 project(
-                    streams + layer * D_MODEL,
-                    mixer_norm + layer * D_MODEL,
+                    streams + layer * D_MODEL, mixer_norm + layer * D_MODEL,
                     in_proj + layer * (D_IN_PROJ * D_MODEL),
                     injections + (of_sequence * length + token) * D_IN_PROJ,
                     windows + of_sequence * (CHANNELS * (D_CONV - 1)),
-                    conv_weight + layer * (CHANNELS * D_CONV),
-                    conv_bias + layer * CHANNELS,
-                    projected + layer * D_IN_PROJ,
-                    activated + layer * CHANNELS,
-                    epsilon,
-                    D_MODEL,
-                    D_INNER,
-                    CHANNELS,
-                    D_IN_PROJ,
-                    D_CONV,
-                    PADDED_MODEL,
-                    BLOCK_ROWS,
-                    BLOCK_COLUMNS,
-                )
+                    conv_weight + layer * (CHANNELS * D_CONV), conv_bias + layer * CHANNELS,
+                    projected + layer * D_IN_PROJ, activated + layer * CHANNELS, epsilon,
+                    D_MODEL, D_INNER, CHANNELS, D_IN_PROJ, D_CONV, PADDED_MODEL, BLOCK_ROWS, BLOCK_COLUMNS,
+                )  # fmt: skip
                 tl.debug_barrier()
                 # q = (e^(ΔA) h C + (Δ (B · C) + D) x) silu(gate), and the factor of its norm.
                 read_state(
-                    projected + layer * D_IN_PROJ,
-                    activated + layer * CHANNELS,
-                    states + of_sequence * (D_INNER * D_STATE),
-                    dt_bias + layer * HEADS,
-                    A_log + layer * HEADS,
-                    D + layer * HEADS,
-                    gated,
-                    factors,
-                    epsilon,
-                    D_INNER,
-                    CHANNELS,
-                    HEAD_SIZE,
-                    D_STATE,
-                    GROUPS,
-                    PADDED_STATE,
-                    BLOCK_ROWS,
-                    BLOCK_COLUMNS,
-                )
+                    projected + layer * D_IN_PROJ, activated + layer * CHANNELS,
+                    states + of_sequence * (D_INNER * D_STATE), dt_bias + layer * HEADS,
+                    A_log + layer * HEADS, D + layer * HEADS, gated, factors, epsilon,
+                    D_INNER, CHANNELS, HEAD_SIZE, D_STATE, GROUPS, PADDED_STATE, BLOCK_ROWS, BLOCK_COLUMNS,
+                )  # fmt: skip
                 tl.debug_barrier()
                 # s' = s + W_out norm(q), without s if there is no residual stream.
                 project_back(
-                    gated,
-                    factors,
-                    gate_norm + layer * D_INNER,
-                    out_proj + layer * (D_MODEL * D_INNER),
-                    streams + layer * D_MODEL,
-                    streams + (layer + 1) * D_MODEL,
-                    D_MODEL,
-                    D_INNER,
-                    GROUPS,
-                    RESIDUAL,
-                    BLOCK_ROWS,
-                    BLOCK_COLUMNS,
-                )
+                    gated, factors, gate_norm + layer * D_INNER, out_proj + layer * (D_MODEL * D_INNER),
+                    streams + layer * D_MODEL, streams + (layer + 1) * D_MODEL,
+                    D_MODEL, D_INNER, GROUPS, RESIDUAL, BLOCK_ROWS, BLOCK_COLUMNS,
+                )  # fmt: skip
                 tl.debug_barrier()
             # Φ(z) = norm(s) weight, and the status that its distance from z gives.
             stream = tl.load(streams + LAYERS * D_MODEL + feature, mask=inside, other=0.0)
@@ -153,22 +120,12 @@ def solve_kernel(
         for layer in range(LAYERS):
             of_sequence = layer * batch + sequence
             advance_state(
-                projected + layer * D_IN_PROJ,
-                activated + layer * CHANNELS,
-                windows + of_sequence * (CHANNELS * (D_CONV - 1)),
-                states + of_sequence * (D_INNER * D_STATE),
-                dt_bias + layer * HEADS,
-                A_log + layer * HEADS,
-                D_INNER,
-                CHANNELS,
-                HEAD_SIZE,
-                D_STATE,
-                GROUPS,
-                D_CONV,
-                PADDED_WINDOW,
-                BLOCK_ROWS,
+                projected + layer * D_IN_PROJ, activated + layer * CHANNELS,
+                windows + of_sequence * (CHANNELS * (D_CONV - 1)), states + of_sequence * (D_INNER * D_STATE),
+                dt_bias + layer * HEADS, A_log + layer * HEADS,
+                D_INNER, CHANNELS, HEAD_SIZE, D_STATE, GROUPS, D_CONV, PADDED_WINDOW, BLOCK_ROWS,
                 BLOCK_COLUMNS,
-            )
+            )  # fmt: skip
         tl.debug_barrier()
 
 
