@@ -200,7 +200,8 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
         distance.cpu().numpy(),
         (ERROR_MARGIN * amplification * (simultaneous.residual + sequential.residual)).cpu().numpy(),
         float(amplification[-1]),
-        (simultaneous.answers == sequential.answers).cpu().numpy(),
+        # an answer that is NaN is none
+        ((simultaneous.answers == sequential.answers) & (simultaneous.answers >= 0)).cpu().numpy(),
         (),
         run.task.target_names,
     )

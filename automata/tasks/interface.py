@@ -260,6 +260,10 @@ class Task(ABC):
                     f"length is {length}: task {shown(self.name)} asks nothing in {sequences} such "
                     "sequences; give a greater length"
                 )
+            if targets.min() < 0:
+                raise InputError(
+                    f"task {shown(self.name)} gives target {targets.min()} where weights are 1; give 0 there"
+                )
             shares = np.bincount(targets) / targets.size
         return float(shares.max())
 

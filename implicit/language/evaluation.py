@@ -11,6 +11,7 @@ from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from implicit.fixed_point import Stopping
 from implicit.language.modeling import LanguageModel
+from implicit.models.interface import answers_of
 from implicit.modes import Solve
 
 _LARGEST_EXPONENT = 709.0
@@ -142,7 +143,8 @@ def mode_agreement(model: LanguageModel, tokens: Tensor, stopping: Stopping | No
     stopping = model.solve.stopping if stopping is None else stopping
     one = model(tokens, use_cache=False, solve=Solve("simultaneous", stopping=stopping))
     other = model(tokens, use_cache=False, solve=Solve("sequential", stopping=stopping))
-    same = one.logits.argmax(-1) == other.logits.argmax(-1)
+    answers, others = answers_of(one.logits), answers_of(other.logits)
+    same = (answers == others) & (answers >= 0)  # none is NaN
     both = (one.status == 0) & (other.status == 0)
     differences = one.logits.log_softmax(-1) - other.logits.log_softmax(-1)
     return ModeAgreement(

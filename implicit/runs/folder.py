@@ -16,7 +16,6 @@ import errno
 import hashlib
 import json
 import re
-import shutil
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from io import StringIO
@@ -378,10 +377,15 @@ class RunFolder:
         self.clear()
 
     def clear(self) -> None:
-        """Remove what only an unfinished run needs."""
-        shutil.rmtree(self.checkpoint_file.parent, ignore_errors=True)
-        for leftover in leftovers(self.path):
-            leftover.unlink()
+        """Remove what only an unfinished run needs, and nothing that somebody else put there."""
+        folder = self.checkpoint_file.parent
+        there = folder.is_dir() and not folder.is_symlink()
+        ours = [*leftovers(folder), self.checkpoint_file, folder / HASHES] if there else []
+        for file in (*leftovers(self.path), *ours):
+            file.unlink(missing_ok=True)
+        if there:
+            with contextlib.suppress(OSError):  # it holds other files
+                folder.rmdir()
 
 
 def _read_object(file: Path) -> dict[str, Any]:

@@ -116,6 +116,11 @@ def test_no_checkpoint_is_written_through_a_link_out_of_the_folder(tmp_path: Pat
     run.begin(CONFIG)
     with run.held():
         run.checkpoint_file.parent.mkdir()
+    (copy := run.checkpoint_file.with_name("copy")).touch()
+    run.checkpoint_file.touch()
+    run.clear()
+    assert [*copy.parent.iterdir()] == [copy]
+    copy.unlink()
     run.clear()
     mine = tmp_path / "mine"
     mine.mkdir()
