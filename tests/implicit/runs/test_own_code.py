@@ -23,6 +23,7 @@ from tests.processes import ROOT, run_python
 
 OWN_CODE = '''
 import numpy as np
+import torch
 from pydantic import PositiveInt
 
 from automata.tasks.interface import Batch, Task
@@ -66,6 +67,7 @@ class Wider(LSTM):
             output_size=config.output_size,
             d_model=config.d_model * config.factor,
         ))
+        self.register_buffer("order", torch.arange(2))
 
 
 class Nested:
