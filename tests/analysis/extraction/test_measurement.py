@@ -19,7 +19,7 @@ from automata.tasks.registry import make_task
 from automata.tasks.sequence_file import SequenceFile, write_sequences
 from automata.tasks.specification import task_from
 from implicit.models.interface import ModelConfig
-from implicit.models.torch_rnn import LSTM
+from implicit.models.torch_rnn import LSTM, LSTMConfig
 from implicit.runs.loading import Run
 from tests.analysis.machine_models import MachineModel, StepwiseModel
 from theory import State
@@ -99,7 +99,7 @@ def test_the_machine_of_a_language_is_found(language: str) -> None:
 
 
 def test_a_model_whose_logits_are_nan_is_refused_after_one_warning() -> None:
-    model = LSTM(vocabulary_size=2, output_size=2, d_model=4)
+    model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
     torch.nn.init.constant_(model.head.bias, torch.nan)
     with pytest.warns(RuntimeWarning, match="NaN") as told, pytest.raises(InputError, match="logits are NaN"):
         analysis.ask("extraction", model, task="parity", length=8, sequences=8)
