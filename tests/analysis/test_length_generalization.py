@@ -8,6 +8,7 @@ import scipy.stats
 import torch
 
 from analysis import length_generalization
+from analysis.framework.terminal import number
 from automata.tasks.repl_language import ReplLanguage
 from implicit.training.streams import Stream, draw_batch
 
@@ -53,7 +54,9 @@ def test_only_answers_that_are_asked_for_count(make_run: Any, task: str) -> None
             given += [target for _, target in answers[-10:]]
         assert found.runs[0].accuracy(length) == np.mean(right)
         assert found.runs[0].baseline[length] == Counter(given).most_common(1)[0][1] / len(given)
-    assert found.runs[0].by_position.shape == (200,)
+    shares = np.where(found.runs[0].asked, found.runs[0].correct, np.nan)
+    for mean, answers in zip(found.runs[0].by_position, shares.T, strict=True):  # often of a single sequence
+        np.testing.assert_equal(mean, np.nanmean(answers) if np.isfinite(answers).any() else np.nan)
     assert length_generalization.draw(found).axes
 
 
@@ -106,6 +109,7 @@ def test_what_is_stored_is_what_was_measured(make_run: Any) -> None:
     measured = found.runs[0]
     right = {length: measured.correct[:, max(0, length - 10) : length].mean() for length in (4, 12)}
     assert stored["accuracy"] == right
+    assert all(number(share) in found.findings[run.path.name].sentence for share in right.values())
     assert stored["interval"] == {
         length: length_generalization.wilson_interval(right[length], 6, 0.8) for length in (4, 12)
     }

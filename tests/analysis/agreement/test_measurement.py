@@ -117,6 +117,7 @@ def test_unconverged_tokens_are_told_apart_and_count_against_agreement(make_run:
     run = make_run("implicit-mamba2", contracting=True)
     found = agreement.analyse(run, sequences=2, length=6, max_iterations=2, examples=8)
     assert found.shares == {"agree": 0.0, "differ": 0.0, "unconverged": 1.0}
+    assert found.finding.rows[0].rows[2][1:] == ["100.000%", "100.000%"]  # of tokens, and of sequences
     assert not found.is_demanded
     # a quarter of the examples are the first tokens that did not converge, one a sequence
     firsts = [(search.sequence, search.position, search.reason) for search in found.searches[:2]]

@@ -13,6 +13,8 @@ from analysis.framework.output import json_ready
 from analysis.framework.visited_states import in_double_precision, sample_sequences, visited_states
 from analysis.jacobian import block_structure
 from analysis.jacobian.block_structure import Block, BlockStructure, StateJacobian
+from automata.tasks.repl_language import ReplLanguage
+from implicit.training.streams import Stream, draw_batch
 from theory import Transition, solve_fixed_point
 
 
@@ -94,6 +96,17 @@ def test_states_without_a_fixed_point_are_counted_and_do_not_decide(make_run: An
     assert found.blocks is None
     assert found.numbers()["theorem1"]["with_fixed_point"] == 0
     assert jacobian.draw(found).axes
+
+
+def test_no_state_at_padding_is_checked(make_run: Any) -> None:
+    run = make_run("lstm", task="repl-3-reveals")
+    task = ReplLanguage(commands=1, reveal_every=1)  # 34 tokens or so
+    found = jacobian.analyse(dataclasses.replace(run, task=task), states=12, sequences=2, length=60)
+    (lengths,) = [draw_batch(task, 2, 60, 0, Stream.TEST, 60, 0).lengths]
+    assert lengths is not None
+    for check in found.report.checks:
+        _, position, sequence = map(int, re.findall(r"\d+", check.label))
+        assert position < lengths[sequence]
 
 
 def test_the_matrix_is_that_of_autodiff_through_the_unrolled_iteration(make_run: Any) -> None:

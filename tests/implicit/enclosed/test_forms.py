@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from automata.errors import InputError
 from automata.tasks.registry import make_task
 from implicit.enclosed.any_loop import (
+    EnclosedAnyLoop,
     block_parts,
     boxes,
     enclosed_transitions,
@@ -264,6 +265,10 @@ def test_models_without_a_form_are_refused() -> None:
     model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
     with pytest.raises(InputError, match="model is lstm"):
         EnclosedMamba2(model, torch.tensor([0]))
+    other: Any = by_own_code("implicit-deltanet")
+    other.head = nn.Sequential(other.head, nn.Tanh())
+    with pytest.raises(InputError, match="head of the model is not"):
+        EnclosedAnyLoop(other)
 
 
 def test_what_is_exchanged_in_a_model_is_in_its_form_or_refused() -> None:

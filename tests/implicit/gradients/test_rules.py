@@ -200,8 +200,9 @@ def test_a_self_map_that_ignores_its_argument_has_a_gradient() -> None:
         value = solve_with_gradient(problem, DampedPicard(1.0), Stopping(), torch.zeros(1, 1, 1), rule).value
         (gradient,) = torch.autograd.grad(value.sum(), shift)
         assert gradient.item() == pytest.approx(1, abs=1e-6)  # float32
-    nothing, start = FixedPointProblem(torch.ones_like), torch.zeros(1, 1, 1)
-    assert not solve_with_gradient(nothing, PICARD, Stopping(), start, Implicit()).value.requires_grad
+    for nothing in (torch.ones_like, torch.cos):  # which has any other argument
+        problem, start = FixedPointProblem(nothing), torch.zeros(1, 1, 1)
+        assert not solve_with_gradient(problem, PICARD, Stopping(), start, Implicit()).value.requires_grad
 
 
 def test_second_derivatives_of_implicit_are_refused_and_of_unrolled_are_right() -> None:
@@ -342,6 +343,18 @@ def test_the_implicit_gradient_under_transforms_of_torch(rule: GradientRule) -> 
     found = [part.item() for part in torch.func.jvp(value, (one,), (one,))[:2]]
     assert [*found, torch.func.grad(value)(one).item()] == pytest.approx([3 / 2, 9 / 4, 9 / 4], rel=1e-12)
     assert torch.func.grad(torch.func.grad(value))(one).item() == pytest.approx(18 / 8, rel=1e-10)
+
+
+def test_a_tiny_fixed_point_is_displaced_by_a_share_of_its_own_size() -> None:
+    """z = (z² / s²/ 4 + c) s has z = s (2 − 2 √(1 − c)), z' = s / √(1 − c); beyond 3.4 s nothing returns."""
+
+    def value(c: Tensor) -> Tensor:
+        problem = FixedPointProblem(lambda z: ((z / 1e-6).square() / 4 + c) * 1e-6)
+        start = torch.zeros(1, 1, 1, dtype=torch.float64)
+        return solve_with_gradient(problem, PICARD, Stopping(rtol=1e-14), start, Implicit()).value.sum()
+
+    half = torch.tensor(0.5, dtype=torch.float64)
+    assert torch.func.grad(value)(half).item() == pytest.approx(2**0.5 * 1e-6, rel=1e-10)
 
 
 def test_a_phantom_step_that_overflows_leaves_the_value_and_shows_in_the_gradient() -> None:

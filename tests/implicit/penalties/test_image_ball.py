@@ -96,6 +96,7 @@ def test_small_balls_cost_nothing_and_have_no_gradient() -> None:
     model = model_of(SIZES["one head"], 0, reading=1e-4)
     with torch.no_grad():
         model.get_parameter("mixers.0.out_proj.weight").mul_(50.0)
+        model.get_parameter("mixers.0.conv1d.weight")[..., -1].mul_(1e-4)  # lets next to nothing through
     tokens = torch.tensor([[0, 1, 1]])
     latents = torch.zeros(1, 3, 4).double()
     state = {name: part + 1.0 for name, part in model.init_state(1).items()}

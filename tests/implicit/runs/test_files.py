@@ -13,6 +13,7 @@ from automata.errors import InputError
 from implicit.runs.files import (
     check_hashes,
     check_tensors,
+    has_hashes,
     read_settings,
     read_tensors,
     tensor_bytes,
@@ -158,6 +159,8 @@ def test_hashes_of_files_elsewhere_are_refused(name: str, tmp_path: Path) -> Non
     (tmp_path / "sha256.json").write_text(json.dumps({name: ["0" * 64]}))
     with pytest.raises(InputError, match=r"sha256\.json names .*, outside of it; restore it"):
         check_hashes(tmp_path)
+    (tmp_path / "sha256.json").write_text("0123  w\n")  # the user's
+    assert not has_hashes(tmp_path)
 
 
 def test_killed_writes_leave_the_file_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from implicit.models.torch_rnn import TorchRNNConfig
 from implicit.runs.files import read_tensors, write_tensors
 from implicit.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from implicit.training.optimizers import MuonAndAdamW, describe_optimizer, restore_optimizer
+from implicit.training.state_passing import PassedState
 from tests.learned_start import LearnedStart
 
 Change = Callable[[dict[str, torch.Tensor], dict[str, str]], object]
@@ -263,6 +264,16 @@ def test_growth_is_kept_and_not_known_of_the_version_before(tmp_path: Path) -> N
     progress = Progress(step=7, seconds=1.5, target_met=1, growth=Growth(8, 0.25, final_from=3))
     save_checkpoint(tmp_path / "state", model, optimizer, progress)
     assert load_checkpoint(tmp_path / "state", model, optimizer)[0] == progress
+
+
+def test_what_was_passed_on_comes_back(tmp_path: Path) -> None:
+    model, optimizer = pair(0)
+    states, end = {"h": torch.rand(2, 4)}, torch.tensor([0, 1])
+    save_checkpoint(tmp_path / "state", model, optimizer, Progress(1), PassedState(states, end, end > 0))
+    _, passed = load_checkpoint(tmp_path / "state", model, optimizer)
+    assert passed is not None
+    torch.testing.assert_close(passed.state, states, rtol=0, atol=0)
+    assert (passed.end.tolist(), passed.reached.tolist()) == ([0, 1], [False, True])
 
 
 def test_checkpoint_of_another_optimiser_is_refused(tmp_path: Path) -> None:

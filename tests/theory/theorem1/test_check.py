@@ -174,10 +174,16 @@ def test_a_model_without_a_fixed_point_gets_the_words_that_all_pages_use() -> No
     assert len(found.checks) == 3
     assert model.weight.dtype == torch.float32  # a copy was asked
     assert len(check(model, [1]).checks) == 1
+    for tokens in (torch.tensor([1, 0, 1]), torch.tensor([[1, 0, 1], [0, 0, 1]])):  # as features of a layer
+        features = tokens[..., None].expand(*tokens.shape, 2).float()
+        of_features, of_tokens = (check(model, given).values("nonlinearity") for given in (features, tokens))
+        assert of_features.tolist() == of_tokens.tolist()
 
 
 test_what_is_wrong_is_said_in_one_sentence = refusals(
     (lambda: check(nn.Linear(1, 1), [0]), "model is .*; give a model with init_state and transition"),  # type: ignore[arg-type]
+    (lambda: check(3, [0]), "model is 3; give a model"),  # type: ignore[arg-type]
+    (lambda: check(nn.Sequential(TanhRNN(implicit=False)), [0]), "model is [^;]*; give a model"),  # type: ignore[arg-type]
     (
         lambda: check(TanhRNN(implicit=True), [0.5]),  # type: ignore[arg-type]
         r"tokens is torch.float32 of shape \[1\]; give whole numbers",
@@ -210,6 +216,11 @@ CASES = {
     "Mamba-2": (explicit(lambda h: DECAY * h + 1.0), random_states(), PLAIN),
     "constant": (explicit(torch.ones_like), random_states(), PLAIN),
     "affine": (explicit(lambda h: W @ h + W[0]), random_states(), MIXED),
+    "a coupling in a small row": (  # which is not the rounding of a large one
+        explicit(lambda h: torch.stack([1e12 * h[0], h[1] + 1e-4 * h[2], h[2]])),
+        random_states(3),
+        MIXED,
+    ),
     "delta rule": (delta_rule(KEYS, 0.7), MATRICES, MIXED),
     "delta rule, reflecting": (delta_rule(KEYS, 1.9), MATRICES, MIXED),
     "gated delta rule": (delta_rule(KEYS, 0.7, decay=0.9), MATRICES, MIXED),
@@ -312,6 +323,7 @@ def test_the_secant_defect_of_tanh_is_its_closed_form() -> None:
     for state in report.checks:
         assert state.nonlinearity == 0
         assert state.layers[0].secant_defect == pytest.approx(math.tanh(1) / slope - 1, rel=1e-14)
+        assert state.layers[0].rounding == 0  # nothing is small
         assert state.conclusions is Verdict.FAILS  # one state is always diagonal
         assert state.reason == "the transition is diagonal, to within the measured error"
 

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.covers.contracting_metrics import step_jacobians
 from theory.rigorous.covers.invariant_cover import (
     Cover,
     EnclosedLoop,
@@ -79,7 +80,10 @@ def test_bounds_of_a_linear_loop_are_its_norms(seed: int) -> None:
     metric = np.asarray(np.eye(2) + 0.3 * rng.standard_normal((2, 2)), dtype=np.float64)
     latents = np.repeat((through @ centre)[None], 2, axis=0)
     cover = one_set(centre, metric, 0.5, latents, np.array([0, 1]))
-    bounds = enclose_steps(linear(keep, through, drive), cover, [0, 0], [0, 1])
+    loop = linear(keep, through, drive)
+    jacobians = np.broadcast_to(keep + through, (1, 2, 2, 2))
+    np.testing.assert_allclose(step_jacobians(loop, cover), jacobians, rtol=1e-12)  # a solve in float64
+    bounds = enclose_steps(loop, cover, [0, 0], [0, 1])
     whole = metric @ (keep + through) @ np.linalg.inv(metric)
     gain = np.linalg.norm(whole, 2)
     offset = np.linalg.norm((metric @ ((keep + through) @ centre + drive - centre).T), axis=0)

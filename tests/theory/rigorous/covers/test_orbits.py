@@ -14,7 +14,7 @@ from theory.rigorous.balls import Ball, Dual
 from theory.rigorous.balls.functions import RULES
 from theory.rigorous.covers import orbits
 from theory.rigorous.covers.contracting_metrics import contracting_metrics, upper_bound
-from theory.rigorous.covers.invariant_cover import EnclosedLoop
+from theory.rigorous.covers.invariant_cover import Cover, EnclosedLoop
 from theory.rigorous.covers.orbits import Bundles, Iteration, Members, enclose_orbits, enclose_regions
 
 Array = NDArray[np.float64]
@@ -202,6 +202,19 @@ def test_bundles_are_divided_until_each_is_proved_and_each_orbit_ends_near_its_f
     # members without a bundle
     none = orbits.Attraction(orbits._no_bundles(2, 1), np.zeros(0, dtype=np.int64), np.full(3, -1))
     assert not none.within(100).holds
+
+
+def test_the_region_of_a_step_alone_is_widened_as_far_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a residual of 0.03 the iteration may stop outside of the regions that are tried first."""
+    monkeypatch.setattr(orbits, "BUNDLES_AT_ONCE", 1)
+    centres, numbers, one = np.array([[2.0], [3.0]]), np.zeros((2, 2), dtype=np.int64), np.ones((2, 1, 1))
+    latents = np.repeat(B * centres / (1 - A), 2, axis=1)[..., None]
+    members = Members.of_cover(Cover(centres, one, one, np.zeros(2), numbers, numbers, latents), np.zeros(4))
+    found = orbits.attraction_of(Line(), members, Iteration(TAU, 0.03, 1.0))
+    assert found.holds
+    assert found.bundles.tokens[found.membership].tolist() == members.tokens.tolist() == [0, 1, 0, 1]
+    np.testing.assert_allclose(found.bundles.centres[found.membership, 0], [2, 2, 3, 3], rtol=1e-12)
+    assert (found.bundles.radii > 1.1 * orbits.REGIONS[0] * found.bundles.latents[:, 0]).all()
 
 
 def test_so_many_sets_without_a_proof_are_enough_to_leave_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
