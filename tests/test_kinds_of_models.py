@@ -1,22 +1,19 @@
 """The assertions of `theory.testing` on every registered model, random weights and negative controls."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
 from analysis.framework.visited_states import in_double_precision, visited_states
-from automata import InputError, make_task
-from implicit import SequenceModel, Solve, build_model
-from implicit.models.registry import MODELS
+from automata import make_task
+from implicit import SequenceModel, build_model
 from tests.small_models import CONSTANT_STATE, small_sizes
 from theory import State, Transition, check_theorem1
 from theory.testing import (
     NotApplicableError,
     assert_contractive,
     assert_fixed_point,
-    assert_modes_agree,
     assert_theorem1,
 )
 from theory.theorem1.kinds import TransitionKind
@@ -85,26 +82,3 @@ def test_the_kind_of_layers_is_named_and_only_implicit_models_have_fixed_points(
     assert (report.verdict.value == "holds") == (model.implicit is not None), report.reasons
     for assertion in OF_FIXED_POINTS:
         assert is_applicable(assertion, transition, states[:1]) == (model.implicit is not None), assertion
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_modes_are_compared_of_models_that_have_them(name: str) -> None:
-    model, modes = model_of(name), (Solve("simultaneous"), Solve("sequential"))
-    tokens = torch.tensor([[0, 1, 1], [1, 0, 1]])
-    assert is_applicable(assert_modes_agree, model, tokens, *modes) == (model.implicit is not None)
-
-
-@pytest.mark.parametrize("name", sorted(set(MODELS) - set(CONSTANT_STATE)))
-def test_a_state_that_grows_has_no_transition(name: str) -> None:
-    with pytest.raises(InputError, match="whose state grows with every token; give a model whose state has"):
-        model_of(name).transition(1)
-
-
-@torch.no_grad()
-def test_implicit_model_whose_decay_and_input_ignore_the_latent_fails() -> None:
-    model: Any = model_of("implicit-mamba2")
-    inner = model.mixers[0].in_proj.weight
-    inner[model.config.expand * model.config.d_model :] = 0  # x, B, C and Δ: all but the gate
-    (visited,) = visited_states(model, torch.tensor([[0, 1, 1]]), 1)
-    report = assert_theorem1(model.transition(visited.token), [visited.state], expected="fails")
-    assert max(report.values("off_diagonal_mass")) == 0

@@ -18,7 +18,6 @@ from torch import Tensor
 from analysis import check_certificate
 from analysis.framework.settings import SampleSettings
 from analysis.framework.visited_states import sample_sequences
-from automata.errors import InputError
 from automata.tasks.interface import Task
 from automata.tasks.specification import task_from
 from implicit.runs.loading import load_run
@@ -93,28 +92,6 @@ def test_an_automaton(run_commands: Run) -> None:
         exec(code, {})
     comments = re.findall(r"^print.*  # (.*)$", code, flags=re.MULTILINE)
     assert printed.getvalue().splitlines() == comments
-
-
-@pytest.fixture
-def model(run_commands: Run) -> Any:
-    torch.manual_seed(0)
-    return import_module("token_matrices").TokenMatrices(vocabulary_size=3, output_size=5, d_model=4).double()
-
-
-def test_a_model_whose_run_or_transitions_are_not_its_steps_is_refused(model: Any) -> None:
-    class Stale(type(model)):  # type: ignore[misc]
-        def transitions(self, tokens: Tensor) -> Any:
-            return super().transitions(0 * tokens)
-
-    class Deaf(type(model)):  # type: ignore[misc]
-        def run(self, *given: Any, lengths: Any = None) -> Any:
-            return super().run(*given)
-
-    with pytest.raises(InputError, match=r"transitions at token .* of Stale is not that of its step"):
-        Stale(model.config)
-    with pytest.raises(InputError, match="Deaf answers a sequence otherwise than step by step"):
-        Deaf(model.config)
-    type("Growing", (Deaf,), {"state_grows": True})(model.config)  # states of several sizes are not compared
 
 
 def test_a_model(run_page: Run) -> None:

@@ -234,13 +234,6 @@ def test_the_interpreter_shows_every_session_of_every_format(form: SessionFormat
     assert found.revealed >= 40
 
 
-@pytest.mark.parametrize("form", EVERY_KIND[::5], ids=kind_name)
-def test_the_interpreter_shows_sessions_that_fill_rows(form: SessionFormat) -> None:
-    sessions = sample_sessions(form, 4, np.random.default_rng(1), length=160)
-    for number in range(4):
-        assert check_with_interpreter(sessions.trace(number)) is None
-
-
 def screen_of_a_process(text: str, seed: int | None) -> str:
     """All that ``python -i -q`` writes when the session is typed, without what is typed: it is not shown."""
     typed = [line[len(PROMPT) :] for line in text.split("\n") if line.startswith((PROMPT, CONTINUATION))]

@@ -119,17 +119,6 @@ def test_draws_stay_as_they_are() -> None:
     assert texts == [SEEN, HIDDEN]
 
 
-def test_the_published_session_can_be_drawn() -> None:
-    """The figure of Siems et al.: first values, a reveal, a swap, a reveal."""
-    task = ReplLanguage(3, reveal_every=1, commands=1, reveal_first=True)
-    drawn = task.sessions(500, np.random.default_rng(0))
-    published = (
-        ">>> a = 1\n>>> b = 2\n>>> c = 3\n>>> print('a', a)\na 1\n>>> a, b = b, a\n>>> print('a', a)\na 2"
-    )
-    # one of 27 sessions: it is missing from 500 with probability 6e-9
-    assert published in [drawn.trace(number).text for number in range(500)]
-
-
 test_bad_input_is_refused = refusals(
     (lambda: ReplLanguage(3, commands=0), "commands is 0"),
     (lambda: ReplLanguage(3, predict="value"), "predict 'value' is unknown"),  # type: ignore[arg-type]

@@ -148,9 +148,7 @@ def test_gradients_of_both_forms_are_equal(cell: Cell) -> None:
         close(result, reference)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
-)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # forward mode
 def test_first_and_second_derivatives_by_finite_differences(cell: Cell) -> None:
     inputs, injection, state = material(cell, 3, batch=1)
     state = {name: part.detach() for name, part in state.items()}

@@ -222,9 +222,7 @@ def test_a_token_that_is_done_is_kept_to_the_bit_and_others_go_on(dtype: torch.d
     assert torch.equal(advanced.view(number), expected)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
-)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # forward mode
 def test_derivatives_pass_through_the_loop_where_tokens_are_done_at_different_times() -> None:
     """The gradient of z = r z + c, solved until r^k < rtol, is (1 − r^k) / (1 − r) in every mode."""
     rate, start, ones = torch.tensor([0.1, 0.9]).view(2, 1, 1), torch.zeros(2, 1, 4), torch.ones(2, 1, 4)

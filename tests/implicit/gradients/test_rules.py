@@ -307,9 +307,7 @@ def test_phantom_steps_take_the_damping_of_the_solver() -> None:
     assert not torch.equal(gradient(Phantom(2)), gradient(Phantom(2, 0.8)))
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
-)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # forward mode
 def test_phantom_gradients_of_any_mode_and_order_are_those_of_the_steps() -> None:
     """One undamped step from z* = 3 with Φ(z) = c z / 3 + c: the derivative in c is 2, of its square 12."""
     problem_of = lambda c: FixedPointProblem(lambda z: c * z / 3 + c)  # noqa: E731
@@ -327,9 +325,7 @@ def test_phantom_gradients_of_any_mode_and_order_are_those_of_the_steps() -> Non
     assert torch.func.vmap(torch.func.grad(value))(torch.ones(2)).tolist() == [2, 2]
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
-)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # forward mode
 @pytest.mark.parametrize("rule", [Implicit(), Implicit(solver=DampedPicard(0.7))])
 def test_the_implicit_gradient_under_transforms_of_torch(rule: GradientRule) -> None:
     """z = c z / 3 + c has z = 3 c / (3 − c), z' = 9 / (3 − c)² and z'' = 18 / (3 − c)³."""

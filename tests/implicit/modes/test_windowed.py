@@ -11,7 +11,7 @@ from torch.nn import functional
 from automata.errors import InputError
 from implicit.fixed_point import Anderson, DampedPicard, Status, Stopping
 from implicit.gradients import GradientRule, Implicit, Phantom, Unrolled
-from implicit.modes import Mode, ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
+from implicit.modes import ModeResult, Recurrence, Windowed, solve_sequentially, solve_windowed
 from implicit.modes.recurrence import Inputs
 from implicit.modes.solve import solve_by
 from implicit.modes.windowed import Candidates, verify
@@ -279,13 +279,7 @@ def test_what_windows_cannot_use_is_refused() -> None:
             Windowed(**{name: 0})
 
 
-def test_auto_is_chosen_before_it_is_solved_by() -> None:
-    start = torch.zeros(1, 2, 1, dtype=torch.float64)
-    modes: tuple[Mode, ...] = ("simultaneous", "sequential", "windowed")
-    for mode in modes:
-        found = solve_by(mode, halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
-        assert found.solution.converged.all()
-    own = solve_by(Windowed(block=None), halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
-    assert (own.evaluations < found.evaluations).all()  # its options: nothing is verified
-    with pytest.raises(InputError, match="auto"):
-        solve_by("auto", halving(2), DampedPicard(1.0), STOPPING, Phantom(), start)
+def test_windows_may_be_given_as_the_mode() -> None:
+    given = halving(2), DampedPicard(1.0), STOPPING, Phantom(), torch.zeros(1, 2, 1, dtype=torch.float64)
+    own, default = (solve_by(mode, *given).evaluations for mode in (Windowed(block=None), "windowed"))
+    assert (own < default).all()  # nothing is verified

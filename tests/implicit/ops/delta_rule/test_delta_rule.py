@@ -137,9 +137,7 @@ def test_all_gradients_of_chunked_equal_those_of_the_reference(
         assert error < 1e-10, name
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"  # PyTorch's own, in forward mode
-)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # forward mode
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("steps_per_token", [1, 2])
 def test_first_and_second_derivatives_by_finite_differences(form: str, steps_per_token: int) -> None:
