@@ -149,15 +149,13 @@ def test_a_model_with_another_step_than_it_is_read_by_is_refused(
     kind: Any, step: Any, inherited: str
 ) -> None:
     own = type("Own", (kind,), {"step": step, "run": scanned})
+    sizes = {"vocabulary_size": 2, "output_size": 2, "d_model": 8}
+    sizes |= {"head_size": 4} if kind is MODELS["mamba2"] else {}
     with pytest.raises(
         InputError, match=f"^{inherited} at token 0.* of Own is not that of its step; change both, or"
     ):
-        own(
-            vocabulary_size=2,
-            output_size=2,
-            d_model=8,
-            **({"head_size": 4} if kind is MODELS["mamba2"] else {}),
-        )
+        own(**sizes)
+    type("Growing", (own,), {"state_grows": True})(**sizes)  # states of several sizes are not compared
 
 
 def test_a_model_whose_call_has_a_hook_is_refused() -> None:

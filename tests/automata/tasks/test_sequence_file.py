@@ -116,6 +116,7 @@ def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (HEAD + "0,1 -2,1 2\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,,\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,1 2\n", "line 2: it has 2 cells, and the first row has 3"),
+        (HEAD + "0,1 2,1 2,3\n", "line 2: it has 4 cells, and the first row has 3"),
         ("seed,input,target,target\n0,1,1,2\n", "two columns 'target'"),
         (HEAD + "0,1 2,1 0\n0,3,3\n1,1 2,1 1\n", "line 4: its answers are not those that .*, line 2 has"),
         (HEAD + "0,1 9999999,1 2\n", "holds 9999999; give numbers below 1048576"),
