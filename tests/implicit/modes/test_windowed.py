@@ -283,3 +283,5 @@ def test_windows_may_be_given_as_the_mode() -> None:
     given = halving(2), DampedPicard(1.0), STOPPING, Phantom(), torch.zeros(1, 2, 1, dtype=torch.float64)
     own, default = (solve_by(mode, *given).evaluations for mode in (Windowed(block=None), "windowed"))
     assert (own < default).all()  # nothing is verified
+    with pytest.raises(InputError, match="auto"):
+        solve_by("auto", *given)
