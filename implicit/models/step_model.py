@@ -30,11 +30,11 @@ from implicit.cells.contract import (
     check_reading,
     check_returned,
     close,
-    depends,
     differentiable,
     evaluating,
     in_one_sentence,
     is_checked,
+    moves,
     tried,
     words_of,
 )
@@ -267,11 +267,11 @@ class WrappedModule(SequenceModel):
         state = self.init_state(len(tokens))
         if left := carried_on(advance, state, sum(self.layer_states, ())):
             raise InputError(f"layers leaves out {left[0]!r}, which step carries on; name it in its layer")
-        begun = differentiable(state)
-        after = advance(begun, 0)
+        begun = differentiable(advance(advance(state, 0), 1))  # where products with the state are not 0
+        after = advance(begun, 2)
         for one, other in combinations(self.layer_states, 2):
             acts = [
-                any(depends(after[to], begun[by]) for to in there for by in here)
+                any(moves(begun[by], after[to]) for to in there for by in here)
                 for here, there in ((one, other), (other, one))
             ]
             if all(acts):

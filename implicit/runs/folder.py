@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -342,15 +342,23 @@ class RunFolder:
                 f"code, or leave 'batch' out of {self.environment_file} if nothing changed for the model"
             )
 
-    def check_model(self, model: SequenceModel) -> None:
-        """Warn of a user's model that answers otherwise than with these weights at the end of training."""
-        then, now = self._environment.get("answers"), _answered(model)
+    def keep_answers(self, model: SequenceModel, when: Literal["begun", "ended"]) -> None:
+        """Store what a user's model answers to few tokens when its training was begun or ended."""
+        if answered := _answered(model):
+            stored = self._environment
+            answers = {**stored.get("answers", {}), when: answered}
+            write_json(self.environment_file, {**stored, "answers": answers})
+
+    def check_answers(self, model: SequenceModel, when: Literal["begun", "ended"]) -> None:
+        """Warn of a user's model that answers otherwise than it did, with the same weights."""
+        stored, now = self._environment.get("answers"), _answered(model)
+        then = stored.get(when) if isinstance(stored, dict) else None
         if not (now and isinstance(then, list) and all(isinstance(number, float) for number in then)):
             return
         if len(now) != len(then) or not close(model, torch.tensor(now), torch.tensor(then)):
             warn_caller(
-                f"model of {self.path} answers otherwise than when its training ended; restore its code, and "
-                "keep what training changes in parameters or buffers, which are stored",
+                f"model of {self.path} answers otherwise than when its training was {when}; restore its "
+                "code, and keep what training changes in parameters or buffers, which are stored",
                 UserWarning,
             )
 
@@ -371,8 +379,7 @@ class RunFolder:
 
     def finish(self, model: SequenceModel) -> None:
         """Write the final weights, and what a user's model answers with them; then remove the checkpoint."""
-        if answered := _answered(model):
-            write_json(self.environment_file, {**self._environment, "answers": answered})
+        self.keep_answers(model, "ended")
         write_tensors(self.weights_file, model.state_dict(), beside=(self.config_file, self.metrics_file))
         self.clear()
 

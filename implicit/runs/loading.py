@@ -210,7 +210,7 @@ def load_run(
     weights, _ = read_tensors(folder.weights_file, largest_file(model.state_dict()))
     check_tensors(folder.weights_file, weights, model.state_dict())
     model.load_state_dict(weights)
-    folder.check_model(model)
+    folder.check_answers(model, "ended")
     limit = getattr(model.config, "max_iterations", 0)
     if model.implicit is not None and isinstance(limit, int) and limit > MOST_ITERATIONS:
         model.config = model.config.model_copy(update={"max_iterations": MOST_ITERATIONS})

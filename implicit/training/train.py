@@ -181,6 +181,8 @@ def train(
     if folder.begun and folder.finished:
         folder.clear()
         return load_run(folder.path, allow_code=True)
+    if folder.begun:
+        folder.check_answers(built_model, "begun")
     check_batch_memory(config.batch_size, config.length, built_task.output_size)
     baselines = majority_baselines(config, built_task)
     if not folder.begun:
@@ -195,6 +197,8 @@ def train(
             folder.check_same(config, own.given)
         else:
             folder.begin(config, own.given)
+            if config.initial is None:
+                folder.keep_answers(built_model, "begun")
             if progress:
                 tell_avoided(built_task)
         if not folder.finished:

@@ -173,6 +173,11 @@ def coupled(_: nn.Module, state: Mapping[str, Tensor], token: Tensor) -> tuple[d
     return {"a": a, "b": 0.5 * state["b"] + a}, a
 
 
+def stacked(gru: nn.Module, state: Mapping[str, Tensor], token: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    after = gru(token[None, :, None].to(state["a"]), torch.stack([state["a"], state["b"]]))[1]
+    return {"a": after[0], "b": after[1]}, after[1]
+
+
 def wrapped(module: Any, step: Any, state: Any = None, **more: Any) -> Any:
     return wrap(module, step, state or {"h": torch.zeros(1)}, vocabulary_size=2, **more)
 
@@ -191,6 +196,9 @@ RIGHT = {
         nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True),
         lambda m, s, t: (s, m(s["h"], s["h"], s["h"])[0][:, 0] + t[:, None]),
         {"h": torch.ones(3, 4)},
+    ),
+    "layers of one network of torch": lambda: wrapped(
+        nn.GRU(1, 2, num_layers=2), stacked, {name: torch.zeros(2) for name in "ab"}, layers=[("a",), ("b",)]
     ),
     "layers in a list": lambda: wrapped(Listed(), lambda m, s, t: (s, m.layers[0](s["h"] + t[:, None]))),
 }
