@@ -100,7 +100,8 @@ class JacobianAnalysis(Answer):
             masses = [[name, number(mass)] for name, mass in self.blocks.named_groups.items()]
             title = f"blocks of ds'/ds: ‖block‖ / ‖J‖, root mean square over {self.blocks.states} states"
             rows.append(Rows(["part", "mass"], masses, title=title))
-        return Finding(self.sentence, rows, limits=LIMITS, verdict=self.verdict.value)
+        limits = LIMITS if self.verdict is Verdict.DOES_NOT_APPLY else f"{LIMITS} {INCONCLUSIVE}"
+        return Finding(self.sentence, rows, limits=limits, verdict=self.verdict.value)
 
     def _quantities(self, summary: Mapping[str, Any]) -> list[list[str]]:
         """Return the quantities at the states, their verdict, and the least, median and largest value."""
@@ -166,8 +167,9 @@ class JacobianAnalysis(Answer):
 LIMITS = (
     "Theorem 1 is checked at each listed state by measurement in float64, not by proof. Every threshold is "
     "ten times an error that an independent computation measured. Nothing follows for states that were not "
-    "visited. States without a fixed point are inconclusive; the verdict is over the others."
+    "visited."
 )
+INCONCLUSIVE = "States without a fixed point are inconclusive; the verdict is over the others."
 SPREAD = ("min", "median", "max")
 
 
