@@ -212,7 +212,7 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     return JacobianAnalysis(
         RunIdentity.of(run),
         settings,
-        Theorem1Report(tuple(checks), layer_within(run.model)),
+        Theorem1Report(tuple(checks), layer_within(run.model), sum(not state.reached for state in visited)),
         BlockStructure.over(list(jacobians.values())) if jacobians else None,
         next(iter(jacobians.values()), None),
         {label: Spectrum.of(jacobian.state_block) for label, jacobian in jacobians.items()},

@@ -18,6 +18,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -119,12 +120,15 @@ def _drawn(config: TrainConfig) -> str | None:
     return hashlib.sha256(batch.tokens.tobytes() + batch.targets.tobytes()).hexdigest()
 
 
+_silent = partial(warnings.catch_warnings, action="ignore")  # of fixed points that nobody asked for
+
+
 @torch.no_grad()
 def _answered(model: SequenceModel) -> list[float] | None:
     """Return numbers of what a user's model answers to few tokens; None where they would say nothing."""
     found: list[list[float]] = []
     if not is_ours(model):
-        with contextlib.suppress(Exception), evaluating(model), torch.random.fork_rng([]):
+        with contextlib.suppress(Exception), _silent(), evaluating(model), torch.random.fork_rng([]):
             for _ in range(2):  # one that draws random numbers answers otherwise each time
                 logits = model(words_of(model, 0)).double().cpu()
                 found.append((logits @ torch.arange(logits.shape[-1]).double().cos()).flatten().tolist())

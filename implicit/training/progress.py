@@ -16,7 +16,7 @@ from implicit.models.interface import SequenceModel
 from implicit.runs.folder import Metrics
 
 SECONDS = 30.0
-"""The time between two lines."""
+"""The time between two lines; the first comes after a tenth of it."""
 FORETELLING = 10
 """Steps of this process that foretell the time left; kernels are compiled in the first."""
 
@@ -57,7 +57,7 @@ class ProgressLines:
     @property
     def due(self) -> bool:
         """Return whether it is time for a line."""
-        return self._shown and time.monotonic() - self._last >= SECONDS
+        return self._shown and time.monotonic() - self._last >= (SECONDS if self._told else SECONDS / 10)
 
     def tell(self, step: int, taken: int, last: int, length: int, loss: float, accuracy: float) -> None:
         """Print a line: the step, of which this process took so many, its length, the time left at most."""
@@ -66,7 +66,8 @@ class ProgressLines:
             print(
                 f"training {config.model} ({self._parameters:,} parameters) on {printable(self._task)}: "
                 f"up to {config.steps:,} steps of {config.batch_size} sequences of {config.length} tokens, "
-                f"learning rate {config.optimizer.learning_rate:g}, seed {config.seed}",
+                f"learning rate {config.optimizer.learning_rate:g}, seed {config.seed}"
+                + (f"; going on behind step {step - taken:,}" if step > taken else ""),
                 file=sys.stderr,
             )
         self._told = True

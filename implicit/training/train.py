@@ -213,8 +213,9 @@ def train(
 
 
 def run_shortfall(run: Run) -> str | None:
-    """Return what to say of a finished run that did not reach its training length; None if it did."""
-    return run.config.shortfall(run.metrics[-1].get("length") if run.metrics else None)
+    """Return what to say of a run whose curriculum ended short of the training length; None if none did."""
+    last = run.metrics[-1] if run.metrics else {}
+    return None if last.get("ended_by") == "callback" else run.config.shortfall(last.get("length"))
 
 
 def run_ending(run: Run) -> str | None:

@@ -308,23 +308,26 @@ def check(
     visited: dict[int, list[State]] = defaultdict(list)
     places = [(row, at) for row in range(len(rows)) for at in range(min(1, len(rows[0]) - 1), len(rows[0]))]
     chosen = np.linspace(0, len(places) - 1, min(states, len(places))).round().astype(int)
-    wanted = {places[place] for place in chosen}
+    wanted, behind = {places[place] for place in chosen}, 0
     for number, row in enumerate(rows):
         last = max((at for of, at in wanted if of == number), default=-1)
         state = {  # of one sequence, in float64
             name: part[0].double() if part.is_floating_point() else part[0]
             for name, part in model.init_state(1).items()
         }
+        reached = True
         for at, token in enumerate(row[: last + 1]):
             if token not in transitions:
                 transitions[token] = model.transition(token if features is None else features[token])
             if (number, at) in wanted:
                 visited[token].append(state)
+                behind += not reached
             if at < last:
                 transition = transitions[token]
-                latent = solve_fixed_point(transition, state, max_iterations=max_iterations).latent
+                solution = solve_fixed_point(transition, state, max_iterations=max_iterations)
+                reached = reached and solution.converged
                 with torch.no_grad():
-                    state = transition.state_update(latent, state)
+                    state = transition.state_update(solution.latent, state)
     everywhere = [state for several in visited.values() for state in several]
     merged = Theorem1Report.merge(
         check_theorem1(
@@ -337,7 +340,7 @@ def check(
         )
         for token, several in visited.items()
     )
-    return dataclasses.replace(merged, within=layer_within(model))
+    return dataclasses.replace(merged, within=layer_within(model), behind=behind)
 
 
 def layer_within(model: object) -> str:

@@ -170,6 +170,7 @@ class Theorem1Report:
 
     checks: tuple[StateCheck, ...]
     within: str = ""  # a layer of the model that seeks fixed points by itself
+    behind: int = 0  # states that follow a token without a fixed point, of which the model's may be others
 
     @classmethod
     def merge(cls, reports: Iterable["Theorem1Report"]) -> "Theorem1Report":
@@ -223,6 +224,7 @@ class Theorem1Report:
         without = total - len(self.with_fixed_point.checks)
         missing = f", of which {without} without a fixed point" if without else ""
         beside = counts[Verdict.DOES_NOT_APPLY]
+        blocks += f"; {self.behind} of them follow a token without a fixed point" if self.behind else ""
         lacking = f", and at {beside} do not come from a fixed point" if beside else ""
         return (
             f"{headline}: of {total} visited states they hold at {counts['holds']}, fail at "

@@ -361,7 +361,9 @@ class FoundLengths(Found):
         if self.iteration is not None:
             return f"{sets} sets are mapped into each other by fixed points, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
-        return f"{closed} of {steps} steps between {sets} sets lead into their targets"
+        wrong = int((self.found.bounds.margin < 0).sum())
+        errs = f"; after {wrong} another answer may win, so look at the accuracy first" if wrong else ""
+        return f"{closed} of {steps} steps between {sets} sets lead into their targets{errs}"
 
     def rows(self) -> list[Rows]:
         """Return the figures of the cover."""

@@ -150,6 +150,15 @@ def test_the_states_are_those_that_the_tokens_lead_to_and_the_words_say_what_hol
         assert all(any(abs(m - f) < 1e-12 for f in found.values("off_diagonal_mass")) for m in masses)
 
 
+def test_states_behind_a_token_without_a_fixed_point_are_counted() -> None:
+    class Odd(TanhRNN):
+        def transition(self, token: int) -> Transition:
+            return implicit(lambda z, h: z + 1, lambda z, h: h / 2, 2) if token else super().transition(0)
+
+    assert check(Odd(implicit=True), [1, 0, 0]).behind == 2
+    assert check(Odd(implicit=True), [0, 0, 1]).behind == 0
+
+
 def test_a_model_without_a_fixed_point_gets_the_words_that_all_pages_use() -> None:
     model = TanhRNN(implicit=False)
     found = check(model, torch.tensor([[1, 0, 1], [0, 0, 1]]), states=3)
