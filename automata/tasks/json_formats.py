@@ -145,6 +145,11 @@ def _of_monoid(content: Content, name: str, description: str) -> Task:
 
 def _element(monoid: Monoid, token: Any) -> int:
     if type(token) is int:
+        if str(token) in monoid.element_names and monoid.index(str(token)) != token:
+            raise InputError(
+                f"tokens holds {token}, the number of one element and the name of another; give the name as "
+                f'"{token}", or names that are no numbers'
+            )
         return token
     if not isinstance(token, str):
         raise InputError(f"tokens holds {json.dumps(token)[:60]}; give numbers or names of elements")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,8 +107,10 @@ def fixed_point(
     sizes = [math.prod(shape) // rows if rows else 0 for shape in shapes]
 
     def flat(tree: Any) -> Tensor:
-        parts, found = pytree.tree_flatten(tree)
-        if found != structure or not all(isinstance(part, Tensor) for part in parts):
+        parts: list[Any] = []
+        with suppress(ValueError):  # of another structure; keys may have another order
+            parts = structure.flatten_up_to(tree)
+        if not parts or not all(isinstance(part, Tensor) for part in parts):
             raise InputError(f"function returned {shown(tree)}; it must return what it is given, {structure}")
         for part, shape in zip(parts, shapes, strict=True):
             if part.shape != shape:

@@ -110,13 +110,9 @@ def gated_norm_gradient_kernel(
         normalised = gated * factor
         # The gradient of weight is Σ ȯ n; ṅ = weight ȯ and q̇ = r (ṅ − n mean(n ṅ)).
         o_dot = load_rows(
-            output_gradient + first * output_gradient_token + group * FEATURES,
-            output_gradient_token,
-            token,
-            count,
-            column,
-            FEATURES,
-        ).to(tl.float32)
+            output_gradient + first * output_gradient_token + group * FEATURES, output_gradient_token, token,
+            count, column, FEATURES,
+        ).to(tl.float32)  # fmt: skip
         scale_sums += o_dot * normalised
         n_dot = o_dot * scale[None, :]
         mean = (tl.sum(n_dot * normalised, 1) / FEATURES)[:, None]

@@ -351,6 +351,7 @@ BAD_AUTOMATA: list[tuple[Any, ...]] = [
     ({"table": [[0, 1], [1]]}, "automaton"),
     ({"table": [[0.5]]}, "table holds 0.5; give whole numbers"),
     ({"table": [[0]], "tokens": ["x"]}, "'x'"),
+    ({"table": Z2, "element_names": [1, 2], "tokens": [1]}, "tokens holds 1, the number of one element and"),
     ({"table": Z2, "tokens": [0, 1.9]}, "tokens holds 1.9; give numbers or names of elements"),
     ({"table": Z2, "tokens": [True, False]}, "tokens holds true; give numbers or names of elements"),
     ({"table": Z2, "element_names": ["e", None]}, f"element_names holds null; {TEXT}"),

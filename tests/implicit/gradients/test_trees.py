@@ -29,7 +29,7 @@ def test_a_linear_tree_and_its_exact_gradient_in_closed_over_tensors() -> None:
     def value(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         def f(z: dict[str, Any]) -> dict[str, Any]:
             whole = a @ torch.cat([z["one"].flatten(), *z["pair"]]) + b
-            return {"one": whole[:2].view(2, 1), "pair": (whole[2:3], whole[3:])}
+            return {"pair": (whole[2:3], whole[3:]), "one": whole[:2].view(2, 1)}  # in another order
 
         zero = torch.zeros(3).double()
         start = {"one": zero[:2, None], "pair": (zero[:1], zero[:2])}

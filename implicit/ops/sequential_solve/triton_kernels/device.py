@@ -185,17 +185,10 @@ def project_back(
         products = tl.full((BLOCK_ROWS, BLOCK_COLUMNS), 0.0, tl.float32)
         for group in range(GROUPS):
             products = add_products(
-                products,
-                out_proj + group * columns_per_group,
-                D_INNER,
-                row,
-                inside,
-                gated + group * columns_per_group,
-                gate_norm + group * columns_per_group,
-                tl.load(factors + group),
-                columns_per_group,
-                BLOCK_COLUMNS,
-            )
+                products, out_proj + group * columns_per_group, D_INNER, row, inside,
+                gated + group * columns_per_group, gate_norm + group * columns_per_group,
+                tl.load(factors + group), columns_per_group, BLOCK_COLUMNS,
+            )  # fmt: skip
         tl.store(after + row, output + tl.sum(products, 1), mask=inside)
 
 
