@@ -285,7 +285,8 @@ class IteratedLayers(Layers):
         """All that makes the fused self-map, but for its weights; modules are compared as objects."""
         cells = [cell for cell in self.cells if isinstance(cell, Mamba2Cell)]
         norms = [*self.norms, self.latent_norm, *(cell.norm for cell in cells)]
-        return self.residual, *cells, *norms, *(norm.epsilon for norm in norms)
+        groups = [(cell.groups, cell.norm.groups) for cell in cells]
+        return self.residual, *cells, *norms, *groups, *(norm.epsilon for norm in norms)
 
 
 def _weights_of(module: nn.Module) -> Callable[[], AbstractContextManager[None]]:

@@ -22,6 +22,8 @@ def has_fused_self_map(cells: Sequence[Cell], norms: Sequence[nn.Module]) -> boo
     known = all(type(cell) is Mamba2Cell for cell in cells) and all(type(norm) is RMSNorm for norm in norms)
     if not (known and is_plain(*cells, *norms)):
         return False
+    if any(cell.norm.groups != cell.groups for cell in _mamba2(cells)):
+        return False
     sizes = {(cell.groups, *(part.shape for part in cell.parameters())) for cell in _mamba2(cells)}
     return (
         len(sizes) == len({part.epsilon for part in (*norms, *(cell.norm for cell in _mamba2(cells)))}) == 1
