@@ -212,7 +212,10 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         with chosen_threads(arguments.threads, lambda: largest):
             outcomes, folders = self.ask(runs, settings, out, width)
         shown = for_terminal(self.findings(runs, outcomes))
-        print_tables(shown, self._files(folders), with_figure=self.draw is not None)
+        for_others = getattr(self, "documents", lambda *_: ())  # such as a certificate, for its checker
+        named = zip(folders, runs, outcomes, strict=False)
+        files = [folder / name for folder, *answered in named for name in for_others(*answered)]
+        print_tables(shown, dict.fromkeys([*files, *self._files(folders)]))
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the command and return its exit code: 2 for bad input, with a sentence on standard error."""

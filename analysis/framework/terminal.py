@@ -1,7 +1,7 @@
 """The output of commands in a terminal: tables, numbers, and where the results are."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,14 @@ class Terminal(Console):
             yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
 
 
-def print_tables(tables: Iterable[Table | Text | str], written: Sequence[Path], *, with_figure: bool) -> None:
+def print_tables(tables: Iterable[Table | Text | str], written: Iterable[Path]) -> None:
     """Print tables and lines, then where the results are."""
     console = Terminal()
     for table in tables:
         console.print(table)
-    beside = ", with its figure as .png and .pdf and its caption beside it" if with_figure else ""
     for path in written:
+        drawn = path.with_suffix(".png").is_file()
+        beside = ", with its figure as .png and .pdf and its caption beside it" if drawn else ""
         console.print(f"Written: {path}{beside}", soft_wrap=True, highlight=False)
 
 
