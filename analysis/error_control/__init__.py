@@ -137,8 +137,8 @@ class ErrorControlAnalysis(Answer):
         )
         return (
             f"an error of {self.smallest:g} of the way to a state of another class is {becomes}; "
-            f"for 90% of the visits q was below {spread.upper[0]:.2g} at the first token, "
-            f"{spread.upper[-1]:.2g} at the last (limit {spread.limit:.2g}); {self.horizon.sentence}; "
+            f"for 90% of the visits q was below {number(spread.upper[0], 2)} at the first token, "
+            f"{number(spread.upper[-1], 2)} at the last (limit {spread.limit:.2g}); {self.horizon.sentence}; "
             f"{accuracy}"
         )
 
@@ -181,6 +181,7 @@ class ErrorControlAnalysis(Answer):
         }
 
 
+@np.errstate(invalid="ignore", divide="ignore")  # of states that fall together: dashes say so
 def analyse(run: Run, settings: ErrorControlSettings | None = None, **chosen: Any) -> ErrorControlAnalysis:
     """Measure what a model does to errors.
 
@@ -220,7 +221,8 @@ def draw(found: ErrorControlAnalysis, width: float = TEXT_WIDTH) -> Figure:
         _draw_gains(gains, found)
         _draw_errors(errors, found)
         for axes in (spread, accuracy, gains, errors):
-            legend_below(axes, columns=2)
+            if axes.get_legend_handles_labels()[0]:
+                legend_below(axes, columns=2)
         return figure
 
 
@@ -255,7 +257,7 @@ def _draw_gains(axes: Axes, found: ErrorControlAnalysis) -> None:
         xlabel="gain between the classes",
         ylabel="gain of a small error",
     )
-    if gains is None:
+    if gains is None or np.isnan(gains.between).all():
         axes.text(0.5, 0.5, "none found", ha="center", transform=axes.transAxes)
         return
     known = np.maximum(gains.between, FLOOR)

@@ -168,6 +168,9 @@ def log_axis(axes: Axes, which: Literal["x", "y"] = "y", *, most: int = 6) -> No
     axes.set(**{f"{which}scale": "log"})
     axis, limits = (axes.yaxis, axes.get_ylim()) if which == "y" else (axes.xaxis, axes.get_xlim())
     low, high = sorted(limits)
+    if low <= 0:  # nothing that is drawn has a logarithm
+        axes.set(**{f"{which}scale": "linear"})
+        return
     decades = math.log10(high / low)
     between = MaxNLocator(most - 1, steps=[1, 2, 5, 10]).tick_values(low, high)
     if decades > 2:

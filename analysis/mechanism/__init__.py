@@ -140,7 +140,7 @@ class RunMechanism:
         late = dynamics.left_after_all
         return (
             f"exchanged between states, {swaps}; the {len(self.classes)} codes in {self.coded_in} span "
-            f"{codes.dimension:.3g} directions (participation ratio; {len(self.classes) - 1} for equal "
+            f"{number(codes.dimension)} directions (participation ratio; {len(self.classes) - 1} for equal "
             f"distances) and hold {codes.between:.1%} of the variance there; of a small error "
             f"{number(dynamics.left_after_one, 2)} is left after one token"
             + ("" if np.isnan(late) else f" and {number(late, 2)} after the last")

@@ -5,7 +5,6 @@ from automata.programs.balls import (
     BallPuzzle as BallPuzzle,
     Swapped as Swapped,
     ball_tokenizer as ball_tokenizer,
-    question_accuracy as question_accuracy,
     sample_swaps as sample_swaps,
 )
 from automata.programs.grammar import Program as Program, ProgramGrammar as ProgramGrammar

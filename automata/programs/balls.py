@@ -171,21 +171,3 @@ def final_places(pairs: IntArray, lengths: IntArray, asked: IntArray, swapped: S
         at_first, at_second = counts & (places == first), counts & (places == second)
         places = np.where(at_first, second, np.where(at_second, first, places))
     return places
-
-
-def question_accuracy(balls: int, swaps: int) -> float:
-    """Return how often the best answer to the question alone is right, without a look at the swaps; exact.
-
-    A uniform swap moves a given ball with probability 2/n, to each of the other places alike, in both
-    readings. So after k swaps it is at its first place with probability 1/n + (1 − 1/n) λ^k with
-    λ = (n−3)/(n−1), and at each of the other n − 1 with an equal share of the rest. InputError if a number is
-    out of its range.
-
-    Example:
-        >>> [round(question_accuracy(5, swaps), 4) for swaps in (0, 1, 2, 8)]
-        [1.0, 0.6, 0.4, 0.2031]
-    """
-    check_balls(balls)
-    check_integer("swaps", swaps, 0)
-    stays = 1 / balls + (1 - 1 / balls) * ((balls - 3) / (balls - 1)) ** swaps
-    return max(stays, (1 - stays) / (balls - 1))

@@ -287,6 +287,7 @@ def _random_rows(task: Task, sequences: int, length: int, seed: int) -> Iterator
 def _rows(path: str | os.PathLike[str], content: bytes) -> Iterator[tuple[bytes, bytes, str]]:
     """Yield the words of a file with their answers, as bytes of numbers, and where they stand."""
     try:
+        csv.field_size_limit(max(csv.field_size_limit(), len(content)))  # a long word is no fault
         reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""), strict=True)
         header = next(reader, [])
         if not {"input", "target"} <= set(header):

@@ -1,13 +1,15 @@
 """Errors in models whose effect is known; q against brute force, and its horizon against closed forms."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import analysis
 from analysis import error_control
 from analysis.error_control import Horizon, Spread, choose_pairs, follow_errors, measure_spread, visit_ratios
 from analysis.error_control.following import COMMON_TOKENS, common_ending
@@ -16,7 +18,7 @@ from automata.errors import InputError
 from automata.tasks.registry import make_task
 from automata.tasks.word_problem import WordProblem
 from implicit.models.interface import ModelConfig
-from implicit.models.step_model import StepModel
+from implicit.models.step_model import StepModel, wrap
 from implicit.runs.loading import Run
 from theory import State
 
@@ -276,3 +278,11 @@ def test_no_failure_is_foretold_far_beyond_what_was_read(length: float, how: str
     else:
         assert spread.horizon.length is None
         assert "beyond 100 times the words that were read" in spread.horizon.sentence
+
+
+def test_a_model_whose_states_all_fall_together_is_drawn_and_told(tmp_path: Path) -> None:
+    forgets: Any = lambda m, s, t: ({"h": 0 * s["h"]}, m(s["h"] + t[:, None]))  # noqa: E731
+    model = wrap(nn.Linear(1, 2), forgets, {"h": torch.zeros(1)}, vocabulary_size=2)
+    found = analysis.ask("error_control", model, task="parity", out=tmp_path, **SMALL)
+    assert "lead to one state" in found.sentence
+    assert (tmp_path / "error_control.png").is_file()

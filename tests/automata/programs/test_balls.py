@@ -1,7 +1,7 @@
 """Swapped balls against dictionaries and all puzzles; texts against fresh interpreters."""
 
 from collections import Counter
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from automata.phrases import END, PhraseTokenizer
 from automata.programs import __main__ as command_module
 from automata.programs import verification
 from automata.programs.__main__ import command, main
-from automata.programs.balls import BallPuzzle, Swapped, ball_tokenizer, question_accuracy, sample_swaps
+from automata.programs.balls import BallPuzzle, Swapped, ball_tokenizer, sample_swaps
 from automata.programs.grammar import Program, ProgramGrammar
 from automata.programs.verification import (
     Verification,
@@ -60,22 +60,6 @@ def test_swaps_are_uniform_over_ordered_pairs() -> None:
     assert set(counts) == set(permutations(range(1, 5), 2))
     # a binomial of 60,000 draws with share 1/12: five deviations
     assert max(abs(count - 5000) for count in counts.values()) < 5 * np.sqrt(60_000 * 11 / 144)
-
-
-@pytest.mark.parametrize("swapped", READINGS)
-@pytest.mark.parametrize(("balls", "swaps"), [(2, 3), (3, 1), (3, 4), (4, 2), (5, 0), (5, 2)])
-def test_what_the_question_alone_tells_is_that_of_all_puzzles(
-    balls: int, swaps: int, swapped: Swapped
-) -> None:
-    pairs = [(i, j) for i in range(1, balls + 1) for j in range(i + 1, balls + 1)]
-    right = 0
-    for asked in range(1, balls + 1):
-        answers = Counter(
-            BallPuzzle(balls, word, asked, swapped).answer for word in product(pairs, repeat=swaps)
-        )
-        right += max(answers.values())
-    # a ratio of whole numbers against a sum of powers in float64
-    assert question_accuracy(balls, swaps) == pytest.approx(right / balls / len(pairs) ** swaps, abs=1e-14)
 
 
 def test_text_and_tokens() -> None:
@@ -198,7 +182,6 @@ test_bad_input_is_refused = refusals(
     (lambda: BallPuzzle(3, ((1, 4),), 1), r"swaps holds \(1, 4\)"),
     (lambda: BallPuzzle(3, (), 1, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
     (lambda: ball_tokenizer(3, "cup"), "swapped 'cup' is unknown"),  # type: ignore[arg-type]
-    (lambda: question_accuracy(5, -1), "swaps is -1"),
     (lambda: verify_programs(["x = 3\n"]), "holds no line that begins with 'Final '"),
     (lambda: source_and_output(""), "holds no line that begins"),
     (lambda: verify_programs(["while True: pass\n" + TEXT]), "source has While in line 1"),

@@ -50,6 +50,11 @@ def test_what_is_written_are_the_products_that_sympy_finds(tmp_path: Path) -> No
         assert row["seed"] == "3"
 
 
+def test_a_word_longer_than_a_cell_of_csv_usually_is_read(tmp_path: Path) -> None:
+    file = write_sequences(tmp_path / "long.csv", make_task("parity"), sequences=10, length=66_000)
+    assert SequenceFile(file).longest == 66_000
+
+
 def test_a_file_is_read_whole_and_its_parts_share_no_word(tmp_path: Path) -> None:
     file = write_sequences(tmp_path / "S3.csv", make_task("S3"), sequences=200, length=6)
     short = write_sequences(tmp_path / "short.csv", make_task("S3"), sequences=30, length=2)
