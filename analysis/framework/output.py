@@ -150,7 +150,7 @@ def check_writable(folder: Path, field: str = "out", files: Iterable[str] = ()) 
             raise InputError(f"{folder / name} is a folder; move it away, or give another place")
 
 
-def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
+def refuse_other_runs(file: Path, runs: Sequence[Run], places: Iterable[str] = FILES) -> None:
     """Refuse to replace what is not of these runs: whoever asks again about the same ones replaces results.
 
     Files that no analysis wrote are left alone: JSON without hashes of weights, and pictures without JSON.
@@ -160,7 +160,7 @@ def refuse_other_runs(file: Path, runs: Sequence[Run]) -> None:
     folders = [run.path.resolve() for run in runs if not run.in_memory]
     if any(file.resolve().is_relative_to(folder) for folder in folders):
         return
-    found = refuse_others_files(file, FILES)
+    found = refuse_others_files(file, places)
     if found and set(found) != {weights_sha256(run.model) for run in runs}:
         names = ", ".join(sorted(set(found.values())))
         raise InputError(

@@ -19,7 +19,6 @@ from analysis.framework.output import (
     check_writable,
     json_ready,
     refuse_other_runs,
-    refuse_others_files,
     require_different_names,
     written_together,
 )
@@ -297,8 +296,7 @@ def _command(argv: Sequence[str] | None) -> None:
     runs = [load_run(run, allow_code=arguments.allow_code) for run in arguments.runs]
     require_different_names(runs)
     check_writable(folder, files=("report.md", "report.json"))
-    refuse_other_runs(folder / "report.json", runs)
-    refuse_others_files(folder / "report.json", PLACES)
+    refuse_other_runs(folder / "report.json", runs, PLACES)
     console, began = Terminal(), time.monotonic()
     words = argv if argv is not None else sys.argv[1:]
     command = printable(" ".join(["python -m analysis.report", *words]))
