@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, combinations
 from operator import attrgetter
+from types import NoneType
 from typing import Any
 
 import torch
@@ -194,10 +195,13 @@ class WrappedModule(SequenceModel):
         self.name = type(module).__name__  # type: ignore[misc]
         self.module, self._step = module, step
         self._state_of = made_anew or _followed(module, state)
-        self.layer_states = tuple(map(tuple, [state] if layers is None else layers))
+        check_type(
+            "layers", layers, (Sequence, NoneType), "give a tuple of parts of the state for each layer"
+        )
         for names in [] if layers is None else layers:
             if isinstance(names, str):
                 raise InputError(f"layers holds {names!r}; give a tuple of entries of state for each layer")
+        self.layer_states = tuple(map(tuple, [state] if layers is None else layers))
         named = [name for names in self.layer_states for name in names]
         for name in named:
             if name not in state:

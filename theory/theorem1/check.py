@@ -30,7 +30,7 @@ from automata.checks import check_integer, check_type
 from automata.errors import InputError
 from theory.blocks import BlockMap, validate
 from theory.fixed_point import EPSILON, ERROR_MARGIN, solve_fixed_point
-from theory.pure_maps import validate_states
+from theory.pure_maps import called, validate_states
 from theory.theorem1.conditions import (
     LayerConclusion,
     MeasuredJacobian,
@@ -281,7 +281,7 @@ def check(
         tokens: one sequence or several, ``[length]`` or ``[sequences, length]``. For a layer the features
             that it reads, with an axis more.
         states: how many states are checked at most, spread over the sequences. The state before a first
-            token is not among them, unless sequences have one token.
+            token is not among them, unless that token is read nowhere else.
         max_iterations: the most damped iterations of a solve.
         seed: as for `check_theorem1`.
 
@@ -306,7 +306,14 @@ def check(
         model = copy.deepcopy(model).double().eval()
     transitions: dict[int, Transition] = {}
     visited: dict[int, list[State]] = defaultdict(list)
-    places = [(row, at) for row in range(len(rows)) for at in range(min(1, len(rows[0]) - 1), len(rows[0]))]
+    again = {token for row in rows for token in row[1:]} if features is None else {*range(len(features))}
+    first = 0 if len(rows[0]) == 1 else 1
+    places = [
+        (number, at)
+        for number, row in enumerate(rows)
+        for at, token in enumerate(row)
+        if at >= first or token not in again
+    ]
     chosen = np.linspace(0, len(places) - 1, min(states, len(places))).round().astype(int)
     wanted, behind = {places[place] for place in chosen}, 0
     for number, row in enumerate(rows):
@@ -327,7 +334,7 @@ def check(
                 solution = solve_fixed_point(transition, state, max_iterations=max_iterations)
                 reached = reached and solution.converged
                 with torch.no_grad():
-                    state = transition.state_update(solution.latent, state)
+                    state = called("state_update", transition.state_update, solution.latent, state)
     everywhere = [state for several in visited.values() for state in several]
     merged = Theorem1Report.merge(
         check_theorem1(

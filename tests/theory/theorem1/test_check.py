@@ -150,6 +150,15 @@ def test_the_states_are_those_that_the_tokens_lead_to_and_the_words_say_what_hol
         assert all(any(abs(m - f) < 1e-12 for f in found.values("off_diagonal_mass")) for m in masses)
 
 
+def test_a_token_that_is_read_first_only_is_checked_too() -> None:
+    class Mixing(TanhRNN):
+        def after(self, h: Tensor, token: int) -> Tensor:
+            return self.weight.detach() @ h if token == 0 else h / 2
+
+    found = [check(Mixing(implicit=False), tokens).headline for tokens in ([0, 1, 2], [1, 0, 2], [1, 1, 2])]
+    assert [one.split(";")[0] for one in found] == [*2 * ["non-diagonal and linear"], "diagonal and linear"]
+
+
 def test_states_behind_a_token_without_a_fixed_point_are_counted() -> None:
     class Odd(TanhRNN):
         def transition(self, token: int) -> Transition:
