@@ -31,14 +31,15 @@ from paper_figures.claims import (
 from paper_figures.experiments.grid import Experiment, Grid, Measurement, Point
 from paper_figures.experiments.runner import carry_out
 from paper_figures.experiments.store import Outcome, Store
+from paper_figures.measurements.lengths import AGREEMENT, accuracy_at
 from paper_figures.panels import NARROW, Drawn, Lines, Marks, Panel, lines_of_text, sequences_right
 from paper_figures.results import RESULTS, Results
 from paper_figures.rows import MeasuredRun, Row, Rows, Settings, model_row, rows_of, where
 
 __all__ = [
-    "CODE_AND_LINEAR_RNNS", "IMPLICIT_ARE_RNNS", "OURS", "SLIDES", "Claim", "Drawn", "Figure", "Grid",
-    "Layout", "Lines", "Marks", "MeasuredRun", "Measurement", "Point", "Row", "Rows", "Settings",
-    "ShareOfRuns", "Variants", "Verdict", "as_published", "counts", "graded", "lines_of_text",
+    "AGREEMENT", "CODE_AND_LINEAR_RNNS", "IMPLICIT_ARE_RNNS", "OURS", "SLIDES", "Claim", "Drawn", "Figure",
+    "Grid", "Layout", "Lines", "Marks", "MeasuredRun", "Measurement", "Point", "Row", "Rows", "Settings",
+    "ShareOfRuns", "Variants", "Verdict", "accuracy_at", "as_published", "counts", "graded", "lines_of_text",
     "sequences_right", "verdict", "where",
 ]  # fmt: skip
 

@@ -3,7 +3,6 @@
 from analysis.framework.palette import model_label
 from paper_figures import figure as pf
 from paper_figures.figures.recipes import Aim
-from paper_figures.measurements.lengths import accuracy_at
 
 LENGTH = 128
 AIMS = {"A5": Aim(LENGTH, 0.95, 4), "S5": Aim(LENGTH, 0.9, 4)}
@@ -43,7 +42,7 @@ FIGURE = pf.Figure(
         ),
     ),
     measure=(
-        accuracy_at(
+        pf.accuracy_at(
             40,
             LENGTH,
             512,

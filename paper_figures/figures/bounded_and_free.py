@@ -24,7 +24,6 @@ from implicit.runs.folder import Metrics
 from implicit.runs.loading import Run
 from implicit.training.evaluation import REPORTED_TOKENS, evaluate
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 GRADIENT_WEIGHT = 3
 """The weight of an evaluation with gradient: itself, and a backward pass of twice as many products."""
@@ -207,7 +206,7 @@ FIGURE = pf.Figure(
         },
     ),
     measure=(
-        accuracy_at(32, 512, sequences=256, keep=("accuracy", "share_converged")),
+        pf.accuracy_at(32, 512, sequences=256, keep=("accuracy", "share_converged")),
         pf.Measurement("bounded_accuracy", measure_bounded, BoundedSettings()),
         pf.Measurement("training_cost", measure_cost),
     ),

@@ -2,7 +2,6 @@
 
 from analysis.framework.palette import model_label
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 LENGTHS = (30, 60, 90)
 FAMILIES: tuple[pf.Settings, ...] = (
@@ -61,7 +60,7 @@ FIGURE = pf.Figure(
         lambda rows: judge(rows, f"accuracy@{LENGTHS[-1]}", 0.5),
     ),
     runs=runs_on("connectivity", RATES),
-    measure=(accuracy_at(*LENGTHS, sequences=512, rtol=0.01),),
+    measure=(pf.accuracy_at(*LENGTHS, sequences=512, rtol=0.01),),
     panels=[
         pf.Marks(
             f"accuracy@{length}",

@@ -1,7 +1,6 @@
 """Ablations of training on S3: the recipe, the recipe without one part, and a curriculum as the paper's."""
 
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import AGREEMENT, accuracy_at
 
 FIGURE = pf.Figure(
     title="Four ways to train on S3",
@@ -35,7 +34,7 @@ FIGURE = pf.Figure(
             },
         },
     ),
-    measure=(accuracy_at(32, 512, sequences=256), AGREEMENT),
+    measure=(pf.accuracy_at(32, 512, sequences=256), pf.AGREEMENT),
     panels=[
         pf.Marks("accuracy@512", "accuracy,\n512 tokens", chance=(1 / 6,), xlim=(-0.08, 1.08), ticks=(0, 1)),
         pf.Marks("agree", "modes\nagree", xlim=(-0.08, 1.08), ticks=(0, 1)),

@@ -2,7 +2,6 @@
 
 from analysis.framework.palette import model_label
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 LENGTH = 1024
 LSTM = {"model": "lstm", "d_model": 256, "learning_rate": 3e-3, "steps": 4000}
@@ -34,7 +33,7 @@ FIGURE = pf.Figure(
         pf.Grid({"task": ["A5-generators", "S5-generators"], "seed": range(3)}, PRODUCT),
     ),
     measure=(
-        accuracy_at(
+        pf.accuracy_at(
             40,
             256,
             LENGTH,

@@ -19,7 +19,6 @@ from implicit.modes import Solve, Windowed
 from implicit.runs.loading import Run
 from implicit.training.streams import Stream, draw_batch
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 
 class ReachSettings(CheckedConfig):
@@ -117,7 +116,7 @@ FIGURE = pf.Figure(
         ),
     ),
     measure=(
-        accuracy_at(40, 64, 128, 256, 512, 1024, sequences=256, rtol=0.01),
+        pf.accuracy_at(40, 64, 128, 256, 512, 1024, sequences=256, rtol=0.01),
         pf.Measurement(
             "gradient_reach",
             gradient_reach,

@@ -2,7 +2,6 @@
 
 from analysis.framework.palette import GREY, Look, model_label
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 CELLS = ("mamba2", "mamba3", "deltanet", "gated-deltanet", "gated-deltaproduct")
 TRAINING = {
@@ -50,7 +49,7 @@ FIGURE = pf.Figure(
         pf.Grid({"model": _twins(*CELLS), "seed": range(3)}, TRAINING),
         pf.Grid({"model": _twins("transformer"), "seed": range(3)}, {**TRAINING, "steps": 2000}),
     ],
-    measure=(accuracy_at(16, 256, sequences=64),),
+    measure=(pf.accuracy_at(16, 256, sequences=64),),
     label=lambda settings: model_label(settings["model"]),
     panels=[
         pf.Marks(

@@ -1,7 +1,6 @@
 """Accuracy against length on parity: implicit Mamba-2, explicit Mamba-2 and LSTM."""
 
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 FIGURE = pf.Figure(
     title="Parity: train short, test long",
@@ -23,7 +22,7 @@ FIGURE = pf.Figure(
             {"model": ["mamba2", "lstm"], "carried_share": [0.9, 0.0], "seed": range(3)}, {"task": "parity"}
         ),
     ],
-    measure=(accuracy_at(32, 64, 128, 256, 512, sequences=512),),
+    measure=(pf.accuracy_at(32, 64, 128, 256, 512, sequences=512),),
     panels=[pf.Lines("accuracy", chance=(0.5,), trained=(32,), ylim=(0.4, 1.04), equal=True)],
     layout=pf.Layout(columns=(1, 1), height=(3.2, 3.4), legend=(2, 1)),
 )

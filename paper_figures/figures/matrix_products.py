@@ -2,7 +2,6 @@
 
 from paper_figures import figure as pf
 from paper_figures.figures.connectivity import LENGTHS, judge, label, runs_on
-from paper_figures.measurements.lengths import accuracy_at
 
 RATES = (3e-3, 3e-3, 1e-2, 3e-3, 3e-3, 1e-2, 1e-2, 3e-3)
 """A family has that of 0.003 and 0.01 with which more words were right in validation, seed 0."""
@@ -20,7 +19,7 @@ FIGURE = pf.Figure(
         lambda rows: judge(rows, f"sequence_accuracy@{LENGTHS[-1]}", ALL_ZERO[LENGTHS[-1]]),
     ),
     runs=runs_on("matrices-3-mod-2", RATES, d_model=64),
-    measure=(accuracy_at(*LENGTHS, sequences=512, rtol=0.01, keep=("accuracy", "sequence_accuracy")),),
+    measure=(pf.accuracy_at(*LENGTHS, sequences=512, rtol=0.01, keep=("accuracy", "sequence_accuracy")),),
     panels=[
         pf.Marks(
             f"sequence_accuracy@{length}",

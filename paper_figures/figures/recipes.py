@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import AGREEMENT, accuracy_at
 
 LENGTHS, TIGHT = (32, 40, 512, 1024), "accuracy_tight"
 
@@ -55,9 +54,9 @@ FIGURE = pf.Figure(
         seeds=5,
     ),
     measure=(
-        accuracy_at(*LENGTHS, sequences=512, rtol=0.01),
-        accuracy_at(*LENGTHS, sequences=512, rtol=1e-4, name=TIGHT, keep={"accuracy": TIGHT}),
-        AGREEMENT,
+        pf.accuracy_at(*LENGTHS, sequences=512, rtol=0.01),
+        pf.accuracy_at(*LENGTHS, sequences=512, rtol=1e-4, name=TIGHT, keep={"accuracy": TIGHT}),
+        pf.AGREEMENT,
     ),
     panels=[
         pf.Marks(_accuracy, "accuracy", xlim=(0.945, 1.004), ticks=(0.95, 1)),

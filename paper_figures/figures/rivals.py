@@ -2,7 +2,6 @@
 
 from analysis.framework.palette import model_label
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 LENGTH = 1024
 TWO_LAYERS = {"layers": 2}  # one of Mamba, Mamba-3, DeltaNet cannot hold S3: docs/what_can_be_tracked.md
@@ -55,7 +54,7 @@ def rivals_on(task: str, title: str, claim: str, keeping: tuple[str, ...]) -> pf
             for settings, rate in FAMILIES
         ),
         measure=(
-            accuracy_at(
+            pf.accuracy_at(
                 32,
                 128,
                 LENGTH,

@@ -2,7 +2,6 @@
 
 from analysis.framework.palette import GREY, MODEL_LOOKS, Look, model_label
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import accuracy_at
 
 TRAINING = {
     "task": "S5-generators",
@@ -35,7 +34,7 @@ GRIDS = tuple(
     for layers, rate in rates.items()
 )
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-MEASURE = (accuracy_at(*LENGTHS, sequences=256, keep=("accuracy", "share_converged", "by_position")),)
+MEASURE = (pf.accuracy_at(*LENGTHS, sequences=256, keep=("accuracy", "share_converged", "by_position")),)
 MODELS = tuple(settings["model"] for settings, _ in FAMILIES)
 DEPTHS = {1: ("o", "-"), 2: ("s", "--"), 4: ("^", ":")}  # marker and dashes by the number of layers
 

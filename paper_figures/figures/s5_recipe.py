@@ -1,7 +1,6 @@
 """Ablations of training on S5: the recipe, and the recipe with one part taken out or exchanged."""
 
 from paper_figures import figure as pf
-from paper_figures.measurements.lengths import AGREEMENT, accuracy_at
 
 FIGURE = pf.Figure(
     title="What the recipe of S5 needs",
@@ -31,7 +30,7 @@ FIGURE = pf.Figure(
         },
         seeds={"recipe": 5, None: 3},
     ),
-    measure=(accuracy_at(40, 256, 1024, sequences=512, rtol=0.01), AGREEMENT),
+    measure=(pf.accuracy_at(40, 256, 1024, sequences=512, rtol=0.01), pf.AGREEMENT),
     panels=[
         pf.Marks(
             "accuracy@1024", "accuracy,\n1,024 tokens", chance=(1 / 120,), xlim=(-0.08, 1.08), ticks=(0, 1)
