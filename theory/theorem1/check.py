@@ -293,7 +293,7 @@ def check(
         ...     def transition(self, token):
         ...         return Transition(lambda z, s: z, lambda z, s: {"h": s["h"] / 2 + token}, 0, (("h",),))
         >>> check(Halved(), [0, 1, 1])
-        Diagonal and linear; Theorem 1 does not apply (no fixed point); measured at 2 visited states.
+        Diagonal and linear; Theorem 1 does not apply (no fixed point); measured at 3 visited states.
         The transition is diagonal and linear: as in Mamba-2, ...
     """
     remedy = (
