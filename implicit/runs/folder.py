@@ -18,7 +18,6 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,7 +36,9 @@ from implicit.cells.interface import is_ours
 from implicit.config.flat import flatten
 from implicit.config.references import check_outside, named_code
 from implicit.config.run import TrainConfig
+from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
+from implicit.modes import Solve
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import (
     HASHES,
@@ -120,17 +121,17 @@ def _drawn(config: TrainConfig) -> str | None:
     return hashlib.sha256(batch.tokens.tobytes() + batch.targets.tobytes()).hexdigest()
 
 
-_silent = partial(warnings.catch_warnings, action="ignore")  # of fixed points that nobody asked for
+_EARLY = Solve("simultaneous", stopping=Stopping(max_iterations=8))  # no fixed point, but the same each time
 
 
-@torch.no_grad()
 def _answered(model: SequenceModel) -> list[float] | None:
     """Return numbers of what a user's model answers to few tokens; None where they would say nothing."""
     found: list[list[float]] = []
     if not is_ours(model):
-        with contextlib.suppress(Exception), _silent(), evaluating(model), torch.random.fork_rng([]):
+        quiet = contextlib.suppress(Exception), warnings.catch_warnings(action="ignore")
+        with quiet[0], quiet[1], evaluating(model), torch.random.fork_rng([]), torch.no_grad():
             for _ in range(2):  # one that draws random numbers answers otherwise each time
-                logits = model(words_of(model, 0)).double().cpu()
+                logits = model.run(words_of(model, 0), solve=_EARLY).logits.double().cpu()
                 found.append((logits @ torch.arange(logits.shape[-1]).double().cos()).flatten().tolist())
     return found[0] if len(found) == 2 and found[0] == found[1] and np.isfinite(found[0]).all() else None
 
