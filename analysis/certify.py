@@ -76,6 +76,7 @@ def certify(run: Run, settings: Any = None, *, claim: str = DEFAULT, **chosen: A
 
 
 Outcome = TypeVar("Outcome", bound=Found)
+CERTIFICATE = "certificate.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,12 @@ class Proving(RunAnalysis[Any, Any]):
     """The command for one claim; ``claim`` is None for an old command, which is for one claim alone."""
 
     claim: str | None = None
+
+    def _written(self, folders: Sequence[Path], outcomes: Sequence[Any]) -> list[Path]:
+        """Return also the certificates: what a checker takes."""
+        found = zip(folders, outcomes, strict=True)
+        certificates = [folder / CERTIFICATE for folder, outcome in found if outcome.claims]
+        return list(dict.fromkeys([*certificates, *super()._written(folders, outcomes)]))
 
     def folders(self, runs: Sequence[Run], out: Path | None) -> list[Path]:
         """Return a folder for each run; each claim but the default has one of its own."""
@@ -118,7 +125,7 @@ def command_of(claim: str, name: str = "certify", *, old: bool = False) -> Provi
     def documents(run: Run, found: Found) -> Mapping[str, Any]:
         if not found.claims:
             return {}
-        return {"certificate.json": certificate_of(run, found).model_dump(mode="json")}
+        return {CERTIFICATE: certificate_of(run, found).model_dump(mode="json")}
 
     return Proving(
         name=name,
@@ -132,7 +139,7 @@ def command_of(claim: str, name: str = "certify", *, old: bool = False) -> Provi
         draw=first.draw,
         shows=first.shows,
         documents=documents,
-        file="certificate.json" if first.draw is None else None,
+        file=CERTIFICATE if first.draw is None else None,
     )
 
 

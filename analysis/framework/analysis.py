@@ -194,6 +194,10 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     def _files(self, folders: Sequence[Path]) -> list[Path]:
         return [folder / (self.file or f"{self.name}.json") for folder in folders]
 
+    def _written(self, folders: Sequence[Path], outcomes: Sequence[Outcome]) -> list[Path]:  # noqa: ARG002
+        """Return the files that a command names as written."""
+        return self._files(folders)
+
     def command(self, argv: Sequence[str] | None) -> None:
         """Run as a command: ``python -m analysis.<name> RUN [--out FOLDER] [flags of the settings]``."""
         parser = CommandParser(f"python -m analysis.{self.name}", self.description)
@@ -212,10 +216,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
         with chosen_threads(arguments.threads, lambda: largest):
             outcomes, folders = self.ask(runs, settings, out, width)
         shown = for_terminal(self.findings(runs, outcomes))
-        for_others = getattr(self, "documents", lambda *_: ())  # such as a certificate, for its checker
-        named = zip(folders, runs, outcomes, strict=False)
-        files = [folder / name for folder, *answered in named for name in for_others(*answered)]
-        print_tables(shown, dict.fromkeys([*files, *self._files(folders)]))
+        print_tables(shown, self._written(folders, outcomes))
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the command and return its exit code: 2 for bad input, with a sentence on standard error."""

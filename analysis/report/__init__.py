@@ -282,7 +282,7 @@ def _shares(audit: Mapping[str, Any]) -> list[str]:
 
 
 PLACES = (".json", ".md", "analysis")
-"""What a report writes into its folder."""
+"""The endings and the folder of all that a report writes."""
 
 
 def _command(argv: Sequence[str] | None) -> None:

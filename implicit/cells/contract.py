@@ -223,10 +223,7 @@ class _Evaluation:
         if size is None:
             raise InputError(f"{self.name} has no injection_size; set it in the constructor")
         check_integer(f"injection_size of {self.name}", size, 1)
-        self.inputs, self.injection = (
-            torch.sin(torch.arange(BATCH * _LENGTH * width).view(BATCH, _LENGTH, width) + 1.0).to(like(cell))
-            for width in (d_model, size)
-        )
+        self.inputs, self.injection = (_waves(cell, BATCH, _LENGTH, width) for width in (d_model, size))
         self.state: State = tried(cell, "init_state", BATCH)
         check_returned(f"init_state of {self.name}", self.state)
 
@@ -388,10 +385,7 @@ class _Evaluation:
         stepped = []
         try:
             exact, widths = in_double_precision(self.cell), (self.inputs.shape[-1], self.injection.shape[-1])
-            inputs, injection = (
-                torch.sin(torch.arange(_LONG * width).view(1, _LONG, width) + 1.0).to(like(exact))
-                for width in widths
-            )
+            inputs, injection = (_waves(exact, 1, _LONG, width) for width in widths)
             state = exact.init_state(1)
             outputs, _ = exact.forward(inputs, *for_code_of(exact, state, injection))
             for t in range(_LONG):
@@ -461,6 +455,11 @@ class _Evaluation:
                     "torch.float64, as in analyses; make it of the precision of the weights, as "
                     f"self.in_proj.weight.new_zeros(...{kind}) does"
                 )
+
+
+def _waves(cell: Cell, batch: int, length: int, width: int) -> Tensor:
+    """Return numbers for a cell to read, which no generator draws."""
+    return torch.sin(torch.arange(batch * length * width).view(batch, length, width) + 1.0).to(like(cell))
 
 
 def depends(result: Tensor, given: Tensor) -> bool:

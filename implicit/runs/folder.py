@@ -347,14 +347,14 @@ class RunFolder:
                 f"code, or leave 'batch' out of {self.environment_file} if nothing changed for the model"
             )
 
-    def keep_answers(self, model: SequenceModel, when: Literal["begun", "ended"]) -> None:
-        """Store what a user's model answers to few tokens when its training was begun or ended."""
+    def keep_answers(self, model: SequenceModel, when: Literal["began", "ended"]) -> None:
+        """Store what a user's model answers to few tokens when its training began or ended."""
         if answered := _answered(model):
             stored = self._environment
             answers = {**stored.get("answers", {}), when: answered}
             write_json(self.environment_file, {**stored, "answers": answers})
 
-    def check_answers(self, model: SequenceModel, when: Literal["begun", "ended"]) -> None:
+    def check_answers(self, model: SequenceModel, when: Literal["began", "ended"]) -> None:
         """Warn of a user's model that answers otherwise than it did, with the same weights."""
         stored, now = self._environment.get("answers"), _answered(model)
         then = stored.get(when) if isinstance(stored, dict) else None
@@ -362,7 +362,7 @@ class RunFolder:
             return
         if len(now) != len(then) or not close(model, torch.tensor(now), torch.tensor(then)):
             warn_caller(
-                f"model of {self.path} answers otherwise than when its training was {when}; restore its "
+                f"model of {self.path} answers otherwise than when its training {when}; restore its "
                 "code, and keep what training changes in parameters or buffers, which are stored",
                 UserWarning,
             )

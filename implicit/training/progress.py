@@ -67,7 +67,7 @@ class ProgressLines:
                 f"training {config.model} ({self._parameters:,} parameters) on {printable(self._task)}: "
                 f"up to {config.steps:,} steps of {config.batch_size} sequences of {config.length} tokens, "
                 f"learning rate {config.optimizer.learning_rate:g}, seed {config.seed}"
-                + (f"; going on behind step {step - taken:,}" if step > taken else ""),
+                + (f"; going on after step {step - taken:,}" if step > taken else ""),
                 file=sys.stderr,
             )
         self._told = True

@@ -182,7 +182,7 @@ def train(
         folder.clear()
         return load_run(folder.path, allow_code=True)
     if folder.begun:
-        folder.check_answers(built_model, "begun")
+        folder.check_answers(built_model, "began")
     check_batch_memory(config.batch_size, config.length, built_task.output_size)
     baselines = majority_baselines(config, built_task)
     if not folder.begun:
@@ -198,7 +198,7 @@ def train(
         else:
             folder.begin(config, own.given)
             if config.initial is None:
-                folder.keep_answers(built_model, "begun")
+                folder.keep_answers(built_model, "began")
             if progress:
                 tell_avoided(built_task)
         if not folder.finished:

@@ -183,12 +183,9 @@ def test_ratios_are_taken_turn_by_turn_and_every_run_is_shown() -> None:
 
 
 def test_ratios_of_counts() -> None:
-    headline, counted = (
-        dataclasses.replace(HEADLINE, quantity="big_sums"),
-        [timed(1, big_sums=400), timed(1, big_sums=16)],
-    )
-    found = lines([run([case(loop=counted[0], numpy=counted[1])])], headline)
-    assert found[-1].split(" | ")[2:4] == ["big sums", "25"]
+    headline = dataclasses.replace(HEADLINE, quantity="big_sums")
+    counted = case(loop=timed(1, big_sums=400), numpy=timed(1, big_sums=16))
+    assert lines([run([counted])], headline)[-1].split(" | ")[2:4] == ["big sums", "25"]
 
 
 def test_what_is_wrong_has_no_ratio() -> None:

@@ -306,13 +306,12 @@ def check(
         model = copy.deepcopy(model).double().eval()
     transitions: dict[int, Transition] = {}
     visited: dict[int, list[State]] = defaultdict(list)
-    again = {token for row in rows for token in row[1:]} if features is None else {*range(len(features))}
-    first = 0 if len(rows[0]) == 1 else 1
+    later = {token for row in rows for token in row[1:]}
     places = [
         (number, at)
         for number, row in enumerate(rows)
         for at, token in enumerate(row)
-        if at >= first or token not in again
+        if at > 0 or not later or (features is None and token not in later)
     ]
     chosen = np.linspace(0, len(places) - 1, min(states, len(places))).round().astype(int)
     wanted, behind = {places[place] for place in chosen}, 0

@@ -362,7 +362,7 @@ class FoundLengths(Found):
             return f"{sets} sets are mapped into each other by fixed points, but {self.iteration.fault}"
         closed = int(self.found.closed.sum())
         wrong = int((self.found.bounds.margin < 0).sum())
-        errs = f"; after {wrong} another answer may win, so look at the accuracy first" if wrong else ""
+        errs = f"; {wrong} of the steps have a margin below 0, so look at the accuracy first" if wrong else ""
         return f"{closed} of {steps} steps between {sets} sets lead into their targets{errs}"
 
     def rows(self) -> list[Rows]:

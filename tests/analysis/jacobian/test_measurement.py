@@ -101,7 +101,7 @@ def test_no_state_at_padding_is_checked(make_run: Any) -> None:
     run = make_run("lstm", task="repl-3-reveals")
     task = ReplLanguage(commands=1, reveal_every=1)  # 34 tokens or so
     found = jacobian.analyse(dataclasses.replace(run, task=task), states=12, sequences=2, length=60)
-    (lengths,) = [draw_batch(task, 2, 60, 0, Stream.TEST, 60, 0).lengths]
+    lengths = draw_batch(task, 2, 60, 0, Stream.TEST, 60, 0).lengths
     assert lengths is not None
     for check in found.report.checks:
         _, position, sequence = map(int, re.findall(r"\d+", check.label))

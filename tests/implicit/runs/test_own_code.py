@@ -108,15 +108,15 @@ def test_objects_are_trained_and_loaded_elsewhere(
     assert loaded.task.name == "clock"
     assert torch.equal(loaded.model(tokens), run.model(tokens))
     changed = lambda taken: taken.model.head.register_forward_hook(lambda *given: 2 * given[2])  # noqa: E731
-    with pytest.warns(UserWarning, match="answers otherwise than when its training was ended"):
+    with pytest.warns(UserWarning, match="answers otherwise than when its training ended"):
         implicit.train(config, tmp_path / "changed", progress=False, callback=changed, **own)
     with pytest.raises(ZeroDivisionError):
         implicit.train(config, tmp_path / "stopped", progress=False, callback=lambda _: 1 / 0, **own)
     environment = tmp_path / "stopped" / "environment.json"
     stored = json.loads(environment.read_text())
-    stored["answers"]["begun"][0] += 1  # as of other code
+    stored["answers"]["began"][0] += 1  # as of other code
     environment.write_text(json.dumps(stored))
-    with pytest.warns(UserWarning, match="answers otherwise than when its training was begun"):
+    with pytest.warns(UserWarning, match="answers otherwise than when its training began"):
         implicit.train(config, tmp_path / "stopped", progress=False, **own)
     module.clock = WordProblem([[0, 1], [1, 0], [2, 0]], 0, ["stay", "on"], ["0", "1", "2"], name="clock")
     for again in (partial(load_run, allow_code=True), partial(implicit.train, run.config)):
