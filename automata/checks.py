@@ -116,8 +116,8 @@ def by_known_names(function: Callable[Given, Result]) -> Callable[Given, Result]
     def with_known(*values: Given.args, **named: Given.kwargs) -> Result:
         for name in named:
             if name not in known:
-                called = function.__qualname__.removesuffix(".__init__")
-                raise unknown_name(f"argument of {called}", name, known)
+                called = type(values[0]) if function.__name__ == "__init__" else function
+                raise unknown_name(f"argument of {called.__name__}", name, known)
         return function(*values, **named)
 
     return with_known

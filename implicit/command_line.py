@@ -55,10 +55,7 @@ class CommandParser(Parser):
 
 
 def add_config_flags(
-    parser: argparse.ArgumentParser,
-    fields: Mapping[str, FieldInfo] | type[BaseModel],
-    *,
-    title: str,
+    parser: argparse.ArgumentParser, fields: Mapping[str, FieldInfo] | type[BaseModel], *, title: str
 ) -> None:
     """Add a flag for every field: ``--field-name``, with help from the field's description and default.
 

@@ -135,11 +135,13 @@ def _unfinished_in_one_line(folder: RunFolder, config: TrainConfig) -> Iterator[
     """Say of an interrupted run where it goes on, or that it is finished."""
     try:
         yield
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit) as stop:
         if folder.begun:
             where = "is finished"
             if not folder.finished:
                 where = f"is not finished: step {folder.stored_step:,} of at most {config.steps:,} is stored"
+                if isinstance(stop, SystemExit):  # Ctrl-C is followed by a line that says so
+                    where += "; run the same command again to go on"
             print(f"{printable(folder.path)} {where}", file=sys.stderr)
         raise
 

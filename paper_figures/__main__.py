@@ -124,7 +124,7 @@ def status_table(figure: Figure, outcomes: Sequence[Outcome]) -> Table:
         status = "failed" if outcome.failure else "done" if outcome.complete else "begun"
         table.add_row(
             outcome.point.name,
-            status if outcome.records else "missing",
+            status if outcome.records or outcome.begun else "missing",
             ", ".join(outcome.values) or "-",
             printable(outcome.failure or ""),  # a cell cuts what becomes longer than it was measured
         )

@@ -152,11 +152,7 @@ class Marks:
             axes.minorticks_off()
         elif not self.log:
             axes.locator_params(axis="x", nbins=self.ticks)
-        axes.set(
-            xlabel=self.xlabel,
-            title=self.title,
-            **lines_of_text([row.label for row in rows]),
-        )
+        axes.set(xlabel=self.xlabel, title=self.title, **lines_of_text([row.label for row in rows]))
 
 
 def lines_of_text(names: Sequence[str]) -> dict[str, Any]:

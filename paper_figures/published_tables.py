@@ -49,5 +49,10 @@ class PublishedTable:
 
 
 def read_table(name: str) -> PublishedTable:
-    """Read a published table."""
+    """Read a published table.
+
+    Example:
+        >>> read_table("mamba3").row(model="Mamba-3")["modular_arithmetic"]
+        98.5
+    """
     return PublishedTable(**read_json(TABLES / f"{name}.json"))

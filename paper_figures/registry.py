@@ -29,7 +29,12 @@ def all_figures() -> dict[str, Figure]:
 
 
 def figure_named(name: str) -> Figure:
-    """Return a figure."""
+    """Return a figure.
+
+    Example:
+        >>> figure_named("all_elements").title
+        'A5 and S5, every element a token'
+    """
     if name not in all_figures():
         raise unknown_name("figure", name, all_figures())
     return all_figures()[name]

@@ -217,6 +217,7 @@ MODELS = [
     ("Solve('serial')", "'serial' | 'sequential'"),
     ("Solve(rtol=0.001)", "argument of Solve 'rtol' | stopping"),
     ("ImplicitLayer([], damping=0.5)", "argument of ImplicitLayer 'damping' | solve"),
+    ("cells.Mamba2Cell(8, head_dim=4)", "argument of Mamba2Cell 'head_dim' | did you mean 'head_size'"),
     ("Solve(gradient=Phantom)", "the class Phantom | Phantom(4)"),
     ("model.run(tokens, solve=Solve(start=torch.zeros(2, 3, 8).double()))", "start has | torch.float64"),
     ("LSTM(Mamba2Config(vocabulary_size=2, output_size=2))", "config is of type | LSTM.config_class"),

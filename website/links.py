@@ -56,9 +56,7 @@ def _with_indices(text: str) -> str:
         piece = re.sub(r"\^[{(]([^{}()]*)[})]", r"<sup>\1</sup>", pieces[number])
         for _ in range(2):  # an index may have an index
             piece = re.sub(
-                r"_\{([^{}]*)\}",
-                lambda index: f"<sub>{re.sub('<(?!/?sub>)', '&lt;', index[1])}</sub>",
-                piece,
+                r"_\{([^{}]*)\}", lambda index: f"<sub>{re.sub('<(?!/?sub>)', '&lt;', index[1])}</sub>", piece
             )
         piece = re.sub(r"(?<=[‖|])_([∞12])", r"<sub>\1</sub>", piece)
         pieces[number] = re.sub(r"(?<=[A-Za-zΦ])_([a-zα-ω]{1,2})(?!\w)", r"<sub>\1</sub>", piece)

@@ -155,11 +155,7 @@ class RunBelief:
             "predictions": self.predictions.numbers(self.lengths, confidence),
             "probe": self._probe_numbers(),
             "norms": None if self.norms is None else self.norms.numbers(confidence),
-            "exact_filter": {
-                "tokens": positions + 1,
-                "mean_log_mass": log_mass,
-                **asdict(self.mass),
-            },
+            "exact_filter": {"tokens": positions + 1, "mean_log_mass": log_mass, **asdict(self.mass)},
             "share_unconverged": self.unconverged,
         }
 

@@ -137,7 +137,8 @@ class ErrorControlAnalysis(Answer):
         )
         return (
             f"an error of {self.smallest:g} of the way to a state of another class is {becomes}; "
-            f"for 90% of the visits q was below {number(spread.upper[0], 2)} at the first token, "
+            f"q, the spread of a class of states over its distance from others, was below "
+            f"{number(spread.upper[0], 2)} for 90% of the visits at the first token, "
             f"{number(spread.upper[-1], 2)} at the last (limit {spread.limit:.2g}); {self.horizon.sentence}; "
             f"{accuracy}"
         )

@@ -232,6 +232,15 @@ def write_sequences(
 
     InputError if the task does not ask after every token, a number is below its least, or the file exists
     already or cannot be written.
+
+    Example:
+        >>> from automata import make_task
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = write_sequences(f"{folder}/s3.csv", make_task("S3"), sequences=1, length=3)
+        ...     print(file.read_text().rstrip())
+        seed,input,target
+        0,5 3 3,5 2 1
     """
     rows = _random_rows(task, sequences, length, seed)
     first = next(rows)  # refused before the file is made

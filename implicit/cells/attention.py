@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from automata.checks import by_known_names
 from automata.errors import InputError
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.plain import like, project
@@ -51,6 +52,7 @@ class AttentionCell(Cell):
     recurrent_parts = ("keys", "values")
     state_grows = True
 
+    @by_known_names
     def __init__(
         self,
         d_model: int,

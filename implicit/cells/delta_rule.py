@@ -27,6 +27,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from automata.checks import by_known_names
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.parts import (
     Decay,
@@ -81,6 +82,7 @@ class DeltaRuleCell(Cell):
     linear_in_state = True
     gated: ClassVar[bool] = False
 
+    @by_known_names
     def __init__(
         self,
         d_model: int,
@@ -268,6 +270,7 @@ class GatedDeltaProductCell(DeltaRuleCell):
     sizes_class = GatedDeltaProductSizes
     gated = True
 
+    @by_known_names
     def __init__(
         self,
         d_model: int,

@@ -22,6 +22,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
+from automata.checks import by_known_names
 from automata.errors import InputError
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.parts import GatedRMSNorm, initial_step_bias, last_tokens, silu_slope, windows_of
@@ -68,6 +69,7 @@ class Mamba2Cell(Cell):
     recurrent_parts: ClassVar[tuple[str, ...]] = ("ssm",)
     linear_in_state: ClassVar[bool] = True
 
+    @by_known_names
     def __init__(
         self,
         d_model: int,

@@ -24,6 +24,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from automata.checks import by_known_names
 from automata.errors import InputError
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.parts import RMSNorm, initial_step_bias, last_tokens
@@ -74,6 +75,7 @@ class Mamba3Cell(Cell):
     recurrent_parts = ("ssm",)
     linear_in_state = True
 
+    @by_known_names
     def __init__(self, d_model: int, d_state: int = 16, expand: int = 2, head_size: int = 16) -> None:
         super().__init__()
         check_at_least_one(d_model=d_model, d_state=d_state, expand=expand, head_size=head_size)

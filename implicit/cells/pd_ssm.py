@@ -23,6 +23,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from automata.checks import by_known_names
 from implicit.cells.interface import Cell, CellSizes, check_at_least_one
 from implicit.cells.plain import is_plain, like, project
 from implicit.ops.linear import linear
@@ -61,6 +62,7 @@ class PDSSMCell(Cell):
     recurrent_parts = ("ssm",)
     linear_in_state = True
 
+    @by_known_names
     def __init__(
         self,
         d_model: int,

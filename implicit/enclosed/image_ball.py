@@ -51,11 +51,7 @@ class ImageBalls:
 
 @np.errstate(all="ignore")  # what overflows is infinite or NaN, and proves nothing
 def image_balls(
-    loop: EnclosedClosedLoop,
-    tokens: NDArray[np.int64],
-    states: Ball,
-    latents: Array,
-    factor: float = 1.0,
+    loop: EnclosedClosedLoop, tokens: NDArray[np.int64], states: Ball, latents: Array, factor: float = 1.0
 ) -> ImageBalls:
     """Return balls around latents, ``[T, d]``, that hold all images of Φ, and how Φ contracts in them.
 

@@ -95,7 +95,12 @@ class FixedPointError(ArithmeticError):
 
 
 class NotConvergedWarning(UserWarning):
-    """Outputs were computed from latents that are not fixed points."""
+    """Outputs were computed from latents that are not fixed points.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("error", NotConvergedWarning)  # to stop at the first such latent
+    """
 
 
 @dataclass(frozen=True, repr=False)

@@ -300,11 +300,7 @@ class FactoredImplicit:
             raise InputError(f"rtol is {self.rtol}; give a number above 0")
 
     def attach(
-        self,
-        problem: FixedPointProblem,
-        solver: Solver,
-        stopping: Stopping,
-        solution: Solution,
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
     ) -> Solution:
         """Hook in the solve of the adjoint."""
         solve_adjoint = problem.solve_adjoint

@@ -117,6 +117,12 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
 
 
 Stack = TypeVar("Stack", bound=CellStack)
+_DOC = """{}.
+
+    Example:
+        >>> {}(vocabulary_size=2, output_size=3, layers=2).config.layers
+        2
+    """
 
 
 def model_of(
@@ -133,7 +139,7 @@ def model_of(
     model.__module__ = config.__module__ = module
     config.__qualname__ = f"{model.__name__}.config_class"  # where pickle finds it
     config.__doc__ = f"Sizes of a `{model.__name__}`."
-    model.__doc__ = f"{description[0].upper()}{description[1:]}."
+    model.__doc__ = _DOC.format(f"{description[0].upper()}{description[1:]}", model.__name__)
     return model
 
 

@@ -41,7 +41,12 @@ MOST_LAYERS = 1000
 
 
 class ModelConfig(CheckedConfig):
-    """The configuration of every model: the sizes of its input and output alphabets."""
+    """The configuration of every model: the sizes of its input and output alphabets.
+
+    Example:
+        >>> ModelConfig(vocabulary_size=2, output_size=3).output_size
+        3
+    """
 
     vocabulary_size: PositiveInt
     output_size: PositiveInt
@@ -299,7 +304,13 @@ def _name_of(model: SequenceModel) -> str:
 
 
 class FixedPointModel(SequenceModel):
-    """A model that seeks a fixed point at every token; its latent has ``latent_size`` features."""
+    """A model that seeks a fixed point at every token; its latent has ``latent_size`` features.
+
+    Example:
+        >>> from implicit import ImplicitMamba2, LSTM
+        >>> issubclass(ImplicitMamba2, FixedPointModel), issubclass(LSTM, FixedPointModel)
+        (True, False)
+    """
 
     latent_size: int
 

@@ -34,7 +34,12 @@ from theory.transition import State, TokenInputs, TransitionBatch
 
 
 class TorchRNNConfig(ModelConfig):
-    """Sizes of a recurrent network."""
+    """Sizes of a recurrent network.
+
+    Example:
+        >>> TorchRNNConfig(vocabulary_size=2, output_size=2, layers=2).d_model
+        32
+    """
 
     d_model: PositiveInt = Field(default=32, description="features of the recurrent state")
     layers: PositiveInt = Field(default=1, le=MOST_LAYERS, description="number of layers")

@@ -47,12 +47,7 @@ class Progress:
 
     @classmethod
     def of(
-        cls,
-        step: int,
-        seconds: float,
-        target_met: int,
-        growth: dict[str, Any] | None = None,
-        tokens: int = 0,
+        cls, step: int, seconds: float, target_met: int, growth: dict[str, Any] | None = None, tokens: int = 0
     ) -> "Progress":
         """Return the progress that a checkpoint tells as JSON; TypeError or InputError for something else."""
         counts = {"step": step, "target_met": target_met, "tokens": tokens}

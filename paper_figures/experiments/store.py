@@ -20,6 +20,7 @@ from analysis.framework.output import RunIdentity, json_ready
 from automata.errors import InputError
 from implicit.runs.environment import describe_environment
 from implicit.runs.files import read_json, refuse_links, write_json
+from implicit.runs.folder import RunFolder
 from paper_figures.experiments.grid import TRAINING, Experiment, Measurement, Point
 
 FORMAT = 1
@@ -37,6 +38,7 @@ class Outcome:
 
     point: Point
     records: Mapping[str, Record]
+    begun: bool  # whether there is a run
     complete: bool
 
     @property
@@ -164,7 +166,8 @@ class Store:
         for point in experiment.points:
             read = [self.read(point, measurement) for measurement in (None, *experiment.measurements)]
             records = {record["measurement"]: record for record in read if record is not None}
-            found.append(Outcome(point, records, self.ended(point, experiment.measurements)))
+            begun = RunFolder(self.run_folder(point)).begun
+            found.append(Outcome(point, records, begun, self.ended(point, experiment.measurements)))
         return found
 
 

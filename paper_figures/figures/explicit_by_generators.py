@@ -42,10 +42,7 @@ FIGURE = pf.Figure(
             keep=("accuracy", "sequence_accuracy", "updates", "million_tokens"),
         ),
     ),
-    panels=[
-        *pf.sequences_right(40, LENGTH),
-        pf.Marks("million_tokens", "M tokens\nin training"),
-    ],
+    panels=[*pf.sequences_right(40, LENGTH), pf.Marks("million_tokens", "M tokens\nin training")],
     label=lambda settings: (
         f"{settings['task'][:2]}, {model_label(settings['model']).removeprefix('explicit ')}"
     ),

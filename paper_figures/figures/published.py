@@ -47,10 +47,7 @@ def _models(column: str, label: str) -> pf.Drawn:
                 other = (row["family"], row["size"]) == (family, size) and row["data"] != DATA
                 if other and row[column] is not None:
                     axes.plot(row[column], place - 0.33, "x", color=GREY, markersize=4.5)
-        axes.set(
-            xlabel=label,
-            **pf.lines_of_text([" ".join(model) for model in MODELS]),
-        )
+        axes.set(xlabel=label, **pf.lines_of_text([" ".join(model) for model in MODELS]))
 
     return pf.Drawn(draw)
 

@@ -64,10 +64,7 @@ def rivals_on(task: str, title: str, claim: str, keeping: tuple[str, ...]) -> pf
                 keep=("accuracy", "sequence_accuracy", "updates", "million_tokens_to_90"),
             ),
         ),
-        panels=[
-            *pf.sequences_right(32, LENGTH),
-            pf.Marks("million_tokens_to_90", "M tokens\nto 0.9"),
-        ],
+        panels=[*pf.sequences_right(32, LENGTH), pf.Marks("million_tokens_to_90", "M tokens\nto 0.9")],
         label=_label,
         layout=pf.Layout(columns=(3, 3), height=(3.2, 3.4)),
     )

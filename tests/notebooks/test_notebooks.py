@@ -25,8 +25,9 @@ WEIGHTS = re.compile(r"weights of SHA-256 [0-9a-f]{64}")
 TRAINED = 0.08
 """Accuracies of the control that the notebook trains: training on another processor rounds otherwise, and 640
 answers, as many as the last ten tokens of 64 sequences, have a standard deviation of 0.02."""
-ROUNDING = 1e-6
-"""Numbers below this are errors of rounding, of which only the order of magnitude is the same elsewhere."""
+ROUNDING = 1e-5
+"""Numbers below this are errors of rounding, of which only the order of magnitude is the same elsewhere. A
+fixed point in float32 was 2e-6 from the sequential one on one processor and 1e-6 on another."""
 MAGNITUDES = 1000.0
 LAST_DIGIT = 0.6
 """Tolerance of the second digit, or the third where there are more: 6% or 0.6% for rounding elsewhere."""

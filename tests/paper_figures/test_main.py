@@ -1,6 +1,7 @@
 """The command: draws from stored results without training, re-runs on request, refuses bad input."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ import pytest
 
 from automata.errors import printable
 from implicit.command_line import run_command
+from implicit.runs.folder import RunFolder
 from implicit.runs.loading import Run
 from paper_figures import __main__ as command
 from paper_figures.claims import Claim, Verdict
 from paper_figures.experiments.grid import Grid, Measurement
+from paper_figures.experiments.store import Store
 from paper_figures.figure import Figure
 from paper_figures.panels import Marks
 from paper_figures.registry import all_figures
@@ -165,6 +168,13 @@ def test_status_shows_every_run_and_records_of_strangers_as_they_are(
     command.main(shown)
     assert capsys.readouterr().out.count("missing") == 2
     assert not (tmp_path / "experiments").exists()
+    point = figure("failing", 0, 1).experiment.points[0]
+    begun = Store(tmp_path / "experiments").run_folder(point)
+    RunFolder(begun).begin(point.config)
+    command.main(shown)
+    shown_now = capsys.readouterr().out
+    assert (shown_now.count("begun"), shown_now.count("missing")) == (1, 1)
+    shutil.rmtree(begun)
     with pytest.raises(SystemExit):
         command.main(["failing", *flags(tmp_path)])
     capsys.readouterr()

@@ -67,7 +67,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class StateProof:
-    """The parts of Theorem 1 that are proved at one state."""
+    """The parts of Theorem 1 that are proved at one state.
+
+    Example:
+        >>> StateProof(here=None, places=((0, 1),)).non_diagonal
+        False
+    """
 
     here: Bounds | None  # None where no fixed point is proved
     places: tuple[tuple[int, int], ...]  # per layer row i and column j of the entry
@@ -107,9 +112,15 @@ class StateProof:
 
 @dataclass(frozen=True)
 class Theorem1Proof:
-    """The parts of Theorem 1 that are proved of a transition, at each state that was given."""
+    """The parts of Theorem 1 that are proved of a transition, at each state that was given.
 
-    states: tuple[StateProof, ...] = ()
+    Example:
+        >>> nothing = StateProof(here=None, places=((0, 1),))
+        >>> Theorem1Proof((nothing, nothing)).sentence
+        'Nothing is proved at the 2 states.'
+    """
+
+    states: tuple[StateProof, ...]
 
     def summary(self) -> dict[str, int]:
         """Return at how many states each statement is proved."""

@@ -24,7 +24,12 @@ from theory.transition import State, Transition
 
 
 class Verdict(StrEnum):
-    """The verdict of a measurement on a statement; Theorem 1 does not apply where there is no fixed point."""
+    """The verdict of a measurement on a statement; Theorem 1 does not apply where there is no fixed point.
+
+    Example:
+        >>> Verdict("holds") is judge(value=0.5, error=1e-9)
+        True
+    """
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -73,6 +78,10 @@ class Condition:
         margin: how far the value is on the right side of the threshold; negative if it is not.
         verdict: holds, fails or inconclusive.
         reason: the verdict as a sentence with its numbers.
+
+    Example:
+        >>> Condition("C2", 0.5, 1e-9, 8.7, Verdict.HOLDS, "the least singular value is 0.5").statement
+        'I − ∂zΦ is invertible'
     """
 
     name: str

@@ -33,6 +33,12 @@ class StateCheck:
         label: names the token and the state in messages.
         note: why the nonlinearity is missing, if it is.
         seed: of the directions along which errors were measured; ``check_theorem1`` repeats them with it.
+
+    Example:
+        >>> from theory.theorem1.conditions import unmeasured
+        >>> conditions = tuple(unmeasured(name, "it is an example") for name in ("C1", "C2", "C3", "C4"))
+        >>> StateCheck(Status.MAX_ITERATIONS, conditions, layers=()).conclusions.value
+        'inconclusive'
     """
 
     status: Status

@@ -190,12 +190,7 @@ class ArbLayer:
         return apply(self.out_proj, normalised), times(self.out_proj, dnormalised)
 
     def added(
-        self,
-        stream: Sloped,
-        injection: Vector | None,
-        window: Rows,
-        h: Rows,
-        place: tuple[int, int] | None,
+        self, stream: Sloped, injection: Vector | None, window: Rows, h: Rows, place: tuple[int, int] | None
     ) -> tuple[Sloped, Coefficients]:
         """Return the sum that the layer adds to the stream, and the parts of h'."""
         found = self.read(*rms_norm(*stream, self.norm_before), injection, window)

@@ -71,11 +71,7 @@ from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.cells.contract import check_reading, evaluation_mode, words_of
 from implicit.enclosed.any_loop import LARGEST, EnclosedAnyLoop
-from implicit.enclosed.closed_loop import (
-    EnclosedClosedLoop,
-    flatten_state,
-    unflatten_state,
-)
+from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.image_ball import ImageBalls, image_balls
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
@@ -250,10 +246,7 @@ def find_cover(
     unsettled = f"no metrics were found in which every step contracts by {settings.rate}"
     coarse = follow(coarse_tolerance)
     if coarse is None:
-        return (
-            None,
-            f"{many} {settings.distance} from each other; train longer, or raise --sets",
-        )
+        return (None, f"{many} {settings.distance} from each other; train longer, or raise --sets")
     cover = _with_metrics(loop, coarse, task.table, settings.rate)
     if cover is None:
         return None, unsettled

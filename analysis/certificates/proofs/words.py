@@ -54,13 +54,7 @@ from implicit.models.stack import CellStack
 from implicit.modes import Solve
 from implicit.runs.loading import Run
 from theory.rigorous.balls.ball import Array
-from theory.rigorous.covers.invariant_cover import (
-    EXACT,
-    Cover,
-    StepBounds,
-    StepErrors,
-    enclose_steps,
-)
+from theory.rigorous.covers.invariant_cover import EXACT, Cover, StepBounds, StepErrors, enclose_steps
 from theory.rigorous.covers.orbits import Attraction, Iteration, Members, attraction_of
 from theory.rigorous.rounded import FLOAT64, FloatFormat
 

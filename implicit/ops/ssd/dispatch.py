@@ -35,12 +35,7 @@ from implicit.ops.ssd.reference import ssd_reference
 
 
 def ssd_mamba_ssm(
-    x: Tensor,
-    dt: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    initial_state: Tensor | None = None,
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, initial_state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Compute what `ssd_reference` computes by the scan of mamba_ssm; CUDA only, the state float32.
 

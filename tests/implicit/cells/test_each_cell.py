@@ -176,9 +176,10 @@ def test_gated_deltanet_equals_the_layer_of_transformers_in_outputs_and_gradient
         found.append((outputs, *torch.autograd.grad((outputs * weights).sum(), leaf)))
     assert found[0][0].abs().max() > 0.5
     for ours, theirs in zip(*found, strict=True):
-        # float32, in which the layers compute whatever their dtype: 80 roundings of the largest entry, since
-        # the terms of a sum are as large; 26 were seen, in the gradient, over 64 tokens and 12 channels
-        atol = 80 * torch.finfo(torch.float32).eps * float(theirs.detach().abs().max())
+        # float32, in which the layers compute whatever their dtype: 160 roundings of the largest entry, since
+        # the terms of a sum are as large. In the gradient 26 were seen on an AMD EPYC, 83 on an Intel Xeon;
+        # there ours is 37 from float64, and theirs 47
+        atol = 160 * torch.finfo(torch.float32).eps * float(theirs.detach().abs().max())
         torch.testing.assert_close(ours, theirs, rtol=0, atol=atol)
 
 

@@ -121,6 +121,16 @@ def test_sigterm_stores_the_step(config: TrainConfig, tmp_path: Path) -> None:
     assert_same_run(tmp_path / "stopped", tmp_path / "uninterrupted")
 
 
+def test_sigterm_says_how_to_go_on(
+    config: TrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RunFolder(tmp_path).begin(config)
+    monkeypatch.setattr("implicit.train.train", lambda *_, **__: sys.exit(143))
+    with pytest.raises(SystemExit, match="143"):
+        main(["--resume", "--out", str(tmp_path)])
+    assert capsys.readouterr().err.endswith("0 of at most 6 is stored; run the same command again to go on\n")
+
+
 @pytest.mark.parametrize("changes", [{"steps": 3}, {"target_accuracy": 1e-9, "patience": 1}])
 def test_sigterm_in_the_last_step_finishes_the_run(
     changes: dict[str, object], config: TrainConfig, tmp_path: Path
