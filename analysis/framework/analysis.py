@@ -194,7 +194,7 @@ class Analysis(ABC, Generic[Settings, Outcome]):
     def _files(self, folders: Sequence[Path]) -> list[Path]:
         return [folder / (self.file or f"{self.name}.json") for folder in folders]
 
-    def _written(self, folders: Sequence[Path], outcomes: Sequence[Outcome]) -> list[Path]:  # noqa: ARG002
+    def _written(self, folders: Sequence[Path], outcomes: Sequence[Outcome]) -> list[Path]:
         """Return the files that a command names as written."""
         return self._files(folders)
 

@@ -210,7 +210,7 @@ class Task(ABC):
             self.start()
 
     @checked
-    def part(self, part: Part) -> "Task":  # noqa: ARG002
+    def part(self, part: Part) -> "Task":
         """Return the task confined to the data for training, validation or test.
 
         Sequences that are drawn afresh need no such division: the task itself is returned.
@@ -221,7 +221,7 @@ class Task(ABC):
         """Return the exact finite machine that answers after every token; None where there is none."""
         return None
 
-    def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64] | None:  # noqa: ARG002
+    def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64] | None:
         """Return the expected share of each target among those counted, exactly, shape ``[output_size]``.
 
         None, as here, where it is not known exactly: then ``majority_baseline`` draws a sample. Only the last
@@ -269,11 +269,11 @@ class Task(ABC):
 
     def ceiling(
         self,
-        length: int,  # noqa: ARG002
+        length: int,
         *,
-        last: int | None = None,  # noqa: ARG002
-        sequences: int = 1024,  # noqa: ARG002
-        rng: np.random.Generator | None = None,  # noqa: ARG002
+        last: int | None = None,
+        sequences: int = 1024,
+        rng: np.random.Generator | None = None,
     ) -> Ceiling | None:
         """Return what the best possible answers reach; None where that is not known.
 

@@ -119,7 +119,7 @@ class TextFile(StoredTask):
             end=places[:, -1].copy(),
         )
 
-    def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64]:  # noqa: ARG002
+    def target_shares(self, length: int, last: int | None = None) -> NDArray[np.float64]:
         """Return the share of every token of the part, exactly: every place is as likely.
 
         Where a model is compared on the test part, ask the test part: ``task.part("test")``.

@@ -24,7 +24,7 @@ class Repetition(Task):
         batch_size: int,
         length: int,
         rng: np.random.Generator,
-        start: ArrayLike | None = None,  # noqa: ARG002 (these sequences do not go on in the next batch)
+        start: ArrayLike | None = None,  # these sequences do not go on in the next batch
     ) -> Batch:
         """Draw sequences: tokens, the answer after each, and its weight in the loss."""
         tokens = rng.integers(0, 3, (batch_size, length))

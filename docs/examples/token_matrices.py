@@ -43,7 +43,7 @@ class TokenMatrices(SequenceModel):
         self,
         tokens: Tensor,
         state: State | None = None,
-        solve: Solve | None = None,  # noqa: ARG002 (explicit models have no fixed point to seek)
+        solve: Solve | None = None,  # explicit models have no fixed point to seek
         *,
         lengths: Tensor | None = None,
     ) -> ModelOutput:

@@ -36,11 +36,7 @@ class DampedPicard:
         """Return nothing: the iteration has no memory."""
 
     def step(
-        self,
-        latent: Tensor,
-        change: Tensor,
-        active: Tensor | None = None,  # noqa: ARG002
-        memory: None = None,  # noqa: ARG002
+        self, latent: Tensor, change: Tensor, active: Tensor | None = None, memory: None = None
     ) -> tuple[Tensor, None]:
         """Return (1 − τ) z + τ Φ(z)."""
         return torch.add(latent, change, alpha=self.damping), None

@@ -107,11 +107,7 @@ class Phantom:
             check_damping(self.damping)
 
     def attach(
-        self,
-        problem: FixedPointProblem,
-        solver: Solver,
-        stopping: Stopping,  # noqa: ARG002
-        solution: Solution,
+        self, problem: FixedPointProblem, solver: Solver, stopping: Stopping, solution: Solution
     ) -> Solution:
         """Take the damped steps, for their gradient."""
         if not torch.is_grad_enabled():

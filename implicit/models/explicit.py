@@ -44,7 +44,7 @@ class ExplicitModel(CellStack):
         self,
         tokens: Tensor,
         state: State | None = None,
-        solve: Solve | None = None,  # noqa: ARG002
+        solve: Solve | None = None,
         *,
         lengths: Tensor | None = None,
     ) -> ModelOutput:

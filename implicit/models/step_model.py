@@ -135,7 +135,7 @@ class StepModel(SequenceModel):
         self,
         tokens: Tensor,
         state: State | None = None,
-        solve: Solve | None = None,  # noqa: ARG002 (explicit models have no fixed point to seek)
+        solve: Solve | None = None,
         *,
         lengths: Tensor | None = None,
     ) -> ModelOutput:
@@ -337,7 +337,7 @@ class WrappedModule(SequenceModel):
         self,
         tokens: Tensor,
         state: State | None = None,
-        solve: Solve | None = None,  # noqa: ARG002
+        solve: Solve | None = None,
         *,
         lengths: Tensor | None = None,
     ) -> ModelOutput:

@@ -100,7 +100,7 @@ class TorchRNN(SequenceModel):
         self,
         tokens: Tensor,
         state: State | None = None,
-        solve: Solve | None = None,  # noqa: ARG002
+        solve: Solve | None = None,
         *,
         lengths: Tensor | None = None,
     ) -> ModelOutput:

@@ -474,13 +474,7 @@ class ArbDeltaNet(ArbModel):
     def _layer(self, index: int) -> DeltaLayer:
         return self.delta_layers[index]
 
-    def entry_rates(
-        self,
-        found: Sequence[Any],
-        index: int,
-        place: tuple[int, int],
-        state: State,  # noqa: ARG002
-    ) -> Vector:
+    def entry_rates(self, found: Sequence[Any], index: int, place: tuple[int, int], state: State) -> Vector:
         """Return the derivatives of entry ``row`` of S' along z and along entry ``column`` of S."""
         row, column = place
         layer, (keys, written) = self.delta_layers[index], found[index]

@@ -283,7 +283,7 @@ class FloatingPoint(Claim):
         with precision(context.bits):
             FloatingPointChecker(program, self.boxes, self.ulps, self.rtol, damping).check()
 
-    def verdict(self, config: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
+    def verdict(self, config: Mapping[str, Any]) -> Verdict:
         """Return the verdict on the program, with its assumptions."""
         conditions = (
             f"arithmetic: {self.dtype} as executed on a CPU by PyTorch's own operations (no other kernels), "

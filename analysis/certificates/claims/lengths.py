@@ -247,7 +247,7 @@ class ExplicitLengths(CoverClaim):
         sets = [(number,) for number in range(len(self.labels))]
         check_each(context, SetChecker, (self, dict(weights), automaton, context.bits), sets, unit="set")
 
-    def verdict(self, config: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
+    def verdict(self, config: Mapping[str, Any]) -> Verdict:
         """Return the verdict, with the number of sets and what is not covered."""
         conditions = (
             f"shown by: {len(self.labels)} sets of states",
@@ -389,7 +389,7 @@ class Starts(Claim):
         places = [(index, token) for index in range(sets) for token in range(tokens)]
         check_each(context, ImageBallChecker, arguments, places, unit="step")
 
-    def verdict(self, config: Mapping[str, Any]) -> Verdict:  # noqa: ARG002
+    def verdict(self, config: Mapping[str, Any]) -> Verdict:
         """Return the verdict on the simultaneous mode."""
         conditions = (
             "simultaneous mode: in exact arithmetic and without end; its rounding, tolerance and limit of "

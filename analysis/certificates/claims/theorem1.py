@@ -536,7 +536,10 @@ class VisitedPairs(Claim):
             claim, program = "∂h'/∂h is diagonal, and the same at every real h,", ""
             whole = counts["explicit"]
         else:
+            # C4 is of K in ∂h'/∂h = D + K: it is what is proved only where D is diagonal.
             claim = "C1 to C4 of Theorem 1 hold"
+            if config["model"] != "implicit-mamba2":
+                claim = "C1 to C3 of Theorem 1 hold, and ∂h'/∂h is non-diagonal and non-linear,"
             whole = sum(pair.non_diagonal and pair.non_linear for pair in self.pairs)
             program = ", and the model's own rounding, tolerance and limit of iterations"
         conditions = (

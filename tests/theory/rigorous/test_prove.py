@@ -70,6 +70,14 @@ def test_everything_of_a_recurrent_network_is_proved_and_agrees_with_what_is_mea
         assert_holds_its_entry(NON_LINEAR, state, found)
 
 
+@pytest.mark.parametrize("kink", [0.0, 0.1])
+def test_nothing_of_a_jacobian_is_proved_at_a_kink_beside_the_column_that_is_enclosed(kink: float) -> None:
+    """relu(h₁) at h₁ = 0: ∂h'/∂h has no column 1, and is not there as a whole."""
+    pair = _transition(lambda z, s: torch.tanh(0.3 * W @ z + functional.relu(s["h"] - kink)), _gives)
+    proof = prove_theorem1(pair, [{"h": _vector(1, 0, -0.7)}, {"h": _vector(0.5, 0, 2)}])
+    assert proof.summary()["non_diagonal"] == proof.summary()["non_linear"] == (2 if kink else 0)
+
+
 def _straight_through(z: Any, s: Any) -> Any:
     bent = torch.tanh(W @ z + s["h"])
     return bent + (W @ z + s["h"] - bent).detach()

@@ -408,7 +408,7 @@ class EnclosedTensor(Numbers):
         if numbers is not self:  # what `h.data -= z` leaves is h itself
             raise _no_form("data = ...")
 
-    def copy_(self, numbers: Any, non_blocking: bool = False) -> EnclosedTensor:  # noqa: ARG002
+    def copy_(self, numbers: Any, non_blocking: bool = False) -> EnclosedTensor:
         """Write numbers in the place of these."""
         return self._assign(numbers)
 

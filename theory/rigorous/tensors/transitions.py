@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from automata.errors import InputError, unknown_name
 from theory.rigorous.balls import Ball, Dual
+from theory.rigorous.balls.ball import concatenate
 from theory.rigorous.tensors.enclosed_tensor import HEARD, EnclosedTensor
 from theory.transition import TransitionBatch
 
@@ -77,8 +78,14 @@ class EnclosedTransitionBatch:
     def advance(
         self, latent: Dual, state: Mapping[str, Ball], directions: Mapping[str, Ball]
     ) -> tuple[Dual, list[WholeUpdate]]:
-        """Return Φ and the updates of all layers; see `theory.rigorous.EnclosedTransitions.advance`."""
+        """Return Φ and the updates of all layers; see `theory.rigorous.EnclosedTransitions.advance`.
+
+        Derivatives by h are NaN where Φ or G may have none in some direction of latent and h.
+        """
         positions, columns = len(latent.value.midpoint), latent.columns
+        if directions:  # and all directions at once, which shows a kink beside those that are asked for
+            all_at_once = Ball.around(np.zeros((*latent.value.shape, 1)), 1.0)
+            latent = Dual(latent.value, concatenate([latent.tangent, all_at_once], -1))
         entries: dict[str, EnclosedTensor] = {}
         for layer, (block, names) in enumerate(zip(self.blocks, self.layer_states, strict=True)):
             flat = state[block].reshape(positions, -1)
@@ -87,21 +94,25 @@ class EnclosedTransitionBatch:
                 along = directions[block].reshape(positions, 1, -1)
                 seed = np.zeros((1, columns, 1))
                 seed[:, self.latent_size + layer] = 1.0
-                tangent = along * Ball.exact(seed)
+                tangent = concatenate(
+                    [along * Ball.exact(seed), Ball.around(np.zeros_like(along.midpoint), 1.0)], 1
+                )
             entries |= self._split(EnclosedTensor(flat, tangent), names)
         for name, shape in self._shapes.items():
             if name not in entries:
                 # who listens hears of all that is done with a state, as on tensors
                 heard = HEARD.get()
                 unheard = heard is None or name in heard.whole
-                none = None if unheard else Ball.exact(np.zeros((positions, columns, *shape)))
+                none = None if unheard else Ball.exact(np.zeros((positions, latent.columns, *shape)))
                 entries[name] = EnclosedTensor(state[name].reshape(positions, *shape), none)
         image, following = self._called(latent, entries)
-        updates = []
+        found = [to_dual(image, positions, latent.columns)]
         for names in self.layer_states:
             parts = [self._part(following, name) for name in names]
-            updates.append(WholeUpdate(to_dual(EnclosedTensor.joined(parts), positions, columns)))
-        return to_dual(image, positions, columns), updates
+            found.append(to_dual(EnclosedTensor.joined(parts), positions, latent.columns))
+        if directions:
+            found = _where_smooth(found, columns, self.latent_size)
+        return found[0], [WholeUpdate(update) for update in found[1:]]
 
     def whole(self, latent: Dual, state: Dual) -> tuple[Dual, Dual]:
         """Return Φ and the whole next state, with the derivatives that latent and state come with.
@@ -147,6 +158,23 @@ class EnclosedTransitionBatch:
                 f"G returns {name!r} of shape {tuple(part.shape)}; return {wanted}, as in the state"
             )
         return part
+
+
+def _where_smooth(found: Sequence[Dual], columns: int, size: int) -> list[Dual]:
+    """Leave out the last column, and make those by h NaN at a position where an entry of it is not finite."""
+    last = [dual.tangent[..., columns] for dual in found]
+    rough = ~np.all([np.isfinite(one.magnitude).all(axis=1) for one in last], axis=0)
+    by_state = rough[:, None, None] & (np.arange(columns) >= size)
+    return [
+        Dual(
+            dual.value,
+            Ball(
+                np.where(by_state, np.nan, dual.tangent.midpoint[..., :columns]),
+                dual.tangent.radius[..., :columns],
+            ),
+        )
+        for dual in found
+    ]
 
 
 def _at_positions(entry: Any) -> EnclosedTensor:
