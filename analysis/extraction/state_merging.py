@@ -63,7 +63,7 @@ class ExtractionSettings(AnalysisSettings):
         default=0.99,
         gt=0,
         le=1,
-        description="share of tokens of that length at which automaton and model must agree",
+        description="share of tokens, up to the sequences' length, at which automaton and model must agree",
     )
     rtol: PositiveFloat = Field(default=1e-3, description="relative tolerance of the fixed points")
     max_iterations: PositiveInt = Field(default=200, description="the most self-iterations per token")

@@ -186,11 +186,12 @@ def check_derived(model: Any) -> None:
             visited.append(state)
             if hasattr(model, "read"):
                 pairs[f"read at token {t}"] = model.read(state), logits
-            for row, transition in enumerate(_transitions_of(model, token)):
-                latent = torch.zeros(0).to(logits)
-                if model.implicit is not None:
-                    one = {part: value[row : row + 1] for part, value in before.items()}
-                    latent = model.run(token[row : row + 1, None], one).solution.latents[0, 0]
+            latents = torch.zeros(BATCH, 0).to(logits)
+            if model.implicit is not None:  # of both rows, as in the step: after them rounding may have grown
+                latents = model.run(token[:, None], before).solution.latents[:, 0]
+            for row, (transition, latent) in enumerate(
+                zip(_transitions_of(model, token), latents, strict=False)
+            ):
                 here = {part: value[row] for part, value in before.items()}
                 with in_one_sentence(f"transitions of {type(model).__name__}", "write them for its state"):
                     after = transition.state_update(latent, here)

@@ -140,7 +140,7 @@ class EnclosedAnyLoop:
         self.state_size = sum(self._sizes)
         self.latent_size = self.state_size if model.implicit is None else model.implicit.latent_size
         self._twin = with_exact_weights(model)
-        self._decoding = self._decoded(
+        self._decoding = self.decoded(
             Dual.variable(Ball.around(np.zeros((1, self.latent_size)), LARGEST), self.latent_size)
         ).tangent
 
@@ -164,10 +164,11 @@ class EnclosedAnyLoop:
 
         The derivative encloses that at all latents up to `LARGEST`.
         """
-        value = self._decoded(Dual.constant(latent.value, 0)).value
+        value = self.decoded(Dual.constant(latent.value, 0)).value
         return Dual(value, self._decoding @ latent.tangent)
 
-    def _decoded(self, latent: Dual) -> Dual:
+    def decoded(self, latent: Dual) -> Dual:
+        """Return the logits with derivatives at the given latents alone."""
         given, positions = from_dual(latent), len(latent.value.midpoint)
         twin: Any = self._twin
         if self.explicit:

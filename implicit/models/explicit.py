@@ -117,7 +117,7 @@ def config_class(cell: type[Cell], base: type[StackConfig]) -> type[StackConfig]
 
 
 Stack = TypeVar("Stack", bound=CellStack)
-_DOC = """{}.
+_EXAMPLE = """
 
     Example:
         >>> {}(vocabulary_size=2, output_size=3, layers=2).config.layers
@@ -139,7 +139,9 @@ def model_of(
     model.__module__ = config.__module__ = module
     config.__qualname__ = f"{model.__name__}.config_class"  # where pickle finds it
     config.__doc__ = f"Sizes of a `{model.__name__}`."
-    model.__doc__ = _DOC.format(f"{description[0].upper()}{description[1:]}", model.__name__)
+    model.__doc__ = f"{description[0].upper()}{description[1:]}."
+    if module.startswith("implicit."):  # a class of a user's may have another name there
+        model.__doc__ += _EXAMPLE.format(model.__name__)
     return model
 
 

@@ -265,7 +265,7 @@ class FloatingPoint(Claim):
         check_weights(weights)
         other = sorted({str(array.dtype) for array in weights.values()} - {"float32"})
         if other:
-            raise RefusedError("dtype", f"is not that of the weights, {other[0]}")
+            raise RefusedError("dtype", "is not that of all weights")
         if not 0 <= self.rtol < 1:
             raise RefusedError("rtol", "is not a number from 0 to 1")
         if not LEAST_ULPS <= self.ulps <= MOST_ULPS:

@@ -52,6 +52,7 @@ from analysis.certificates.proofs.words import (
     IntArray,
     IterationSettings,
     ProvedIteration,
+    check_answers,
     check_run,
     enclosed_loop,
     errors_of,
@@ -440,6 +441,7 @@ def prove_lengths(
     """Prove that a model answers words of every length as its task does."""
     settings = for_run(settings_from(LengthsSettings, chosen, settings), run)
     began = time.monotonic()
+    check_answers(run.model)
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     loop = enclosed_loop(as_implicit(run))
     run_iteration = iteration_of(model, settings.tolerance, settings.dtype)
@@ -517,6 +519,7 @@ class FoundExplicit(FoundLengths):
 def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundExplicit:
     """Prove that an explicit model answers words of every length as its task does."""
     settings, began = for_run(settings or LengthsSettings(), run), time.monotonic()
+    check_answers(run.model)
     model, task = in_double_precision(run.model), word_problem_of(run)
     loop = EnclosedAnyLoop(model)
     if loop.state_size > LARGEST_STATE:
@@ -560,9 +563,9 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
         np.zeros((len(read), 0)),
         [np.arange(len(read)) % loop.state_size],
     )
-    heard = Heard(constants=True)
-    with listening(heard):
-        logits = loop.logits(Dual.constant(Ball.exact(states), 0)).value
+    heard = Heard()
+    with listening(heard):  # of what is done with the state, which comes with a derivative
+        logits = loop.decoded(Dual.constant(Ball.exact(states), 1)).value
     reader: Any = model
     with AsReal():
         expected = reader.read(parts).numpy()

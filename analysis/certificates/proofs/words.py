@@ -38,7 +38,7 @@ from automata.errors import InputError
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
 from implicit.cells.contract import close, words_of
-from implicit.cells.interface import is_ours
+from implicit.cells.interface import has_hooks, is_ours
 from implicit.checked_config import CheckedConfig
 from implicit.enclosed.any_loop import EnclosedAnyLoop, compare_with_floats, is_mamba2
 from implicit.enclosed.closed_loop import (
@@ -49,7 +49,7 @@ from implicit.enclosed.closed_loop import (
 )
 from implicit.enclosed.mamba2 import compare_form
 from implicit.fixed_point import NotConvergedWarning, Stopping
-from implicit.models.interface import FixedPointModel
+from implicit.models.interface import FixedPointModel, SequenceModel
 from implicit.models.stack import CellStack
 from implicit.modes import Solve
 from implicit.runs.loading import Run
@@ -114,6 +114,21 @@ def solve_steps(
     output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
     assert output.solution is not None
     return flatten_state(output.state).numpy(), output.solution.latents[:, 0].numpy()
+
+
+def check_answers(model: SequenceModel) -> None:
+    """Refuse a model that answers by a user's hook or method: what is proved is a function of its steps."""
+    if has_hooks(model):
+        raise InputError(
+            f"{type(model).__name__} has hooks, of which nothing is proved; remove them from the model itself"
+        )
+    for method in ("run", "step", "forward", "__call__"):
+        owner = next(kind for kind in type(model).__mro__ if method in vars(kind))
+        if method in vars(model) or owner.__module__.partition(".")[0] not in ("implicit", "torch"):
+            raise InputError(
+                f"{method} is a method of {type(model).__name__} itself, of which nothing is proved; leave "
+                "it to the class that it extends"
+            )
 
 
 WORD = 32  # tokens of two random words at which a user's model, as it answers, is compared with its steps
@@ -440,6 +455,7 @@ def prove_words(run: Run, settings: WordsSettings | None = None, **chosen: Any) 
     """Prove that a model answers every word up to a length as its task does."""
     settings = settings_from(WordsSettings, chosen, settings)
     began = time.monotonic()
+    check_answers(run.model)
     model, task = in_double_precision(as_implicit(run)), word_problem_of(run)
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     loop = enclosed_loop(as_implicit(run))  # refuses what has no form on balls

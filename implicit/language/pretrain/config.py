@@ -5,7 +5,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from automata.checks import shown
 from automata.data_files import read_file
@@ -139,6 +139,16 @@ class Evaluation(CheckedConfig):
     max_iterations: PositiveInt = Field(default=64, description="the most self-iterations")
 
 
+class PretrainOptimizer(OptimizerConfig):
+    """AdamW as language models are trained, whatever else of it is given."""
+
+    weight_decay: NonNegativeFloat = Field(default=0.1, description="weight decay of AdamW")
+    gradient_clip: PositiveFloat | None = Field(
+        default=1.0, description="largest norm of the gradient; none for no clipping"
+    )
+    average_steps: Literal[0] = Field(default=0, description="weights are not averaged")
+
+
 class PretrainConfig(CheckedConfig):
     """Everything that determines a pretraining run.
 
@@ -168,9 +178,8 @@ class PretrainConfig(CheckedConfig):
     phases: tuple[Phase, ...] = Field(
         default=PAPER_PHASES, min_length=1, description="how fixed points are sought, one after the other"
     )
-    optimizer: OptimizerConfig = Field(
-        default_factory=lambda: OptimizerConfig(gradient_clip=1.0, weight_decay=0.1),
-        description="of all weights; those of one axis are not decayed",
+    optimizer: PretrainOptimizer = Field(
+        default_factory=PretrainOptimizer, description="of all weights; those of one axis are not decayed"
     )
     algorithm: Literal["AdamW", "Adam", "NAdam", "RAdam", "SGD"] = Field(
         default="AdamW", description="a class of torch.optim"

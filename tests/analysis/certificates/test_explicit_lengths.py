@@ -147,7 +147,7 @@ class Own(StepModel):
         return {"sum": torch.tanh(2 * inputs + self.gain * state["sum"] * state["sum"])}
 
     def read(self, state: State) -> Tensor:
-        return torch.cat([-state["sum"], state["sum"]], dim=-1)
+        return torch.cat([-state["sum"], state["sum"]], dim=-1) * self.gain.exp()  # of weights alone
 
 
 LAST = WordProblem([[0, 1], [0, 1]], 0, ("0", "1"), ("0", "1"), name="last token")
@@ -250,7 +250,24 @@ class Counting(Parity):
         return super().forward(*given, **options) * self.calls
 
 
-@pytest.mark.parametrize("kind", [ByType, ReadByType, StartByType, Mixing, Counting])
+class Late(Parity):
+    """Other logits than `read` gives, from a state on that no word of some tokens leads to."""
+
+    name = "late"
+
+    def step(self, state: State, token: Tensor) -> tuple[State, Tensor]:
+        after, logits = super().step(state, token)
+        return after, torch.where(after["sum"].abs() > 1 - 1e-9, -logits, logits)
+
+
+@pytest.mark.parametrize(("kind", "method"), [(Counting, "forward"), (Late, "step")])
+def test_a_way_of_answering_of_a_users_own_is_refused(run: Run, kind: type[Parity], method: str) -> None:
+    model = kind(ModelConfig(vocabulary_size=2, output_size=2))
+    with pytest.raises(InputError, match=f"{method} is a method of {kind.__name__} itself"):
+        prove_explicit(_of(model, run, PARITY), SMALL)
+
+
+@pytest.mark.parametrize("kind", [ByType, ReadByType, StartByType, Mixing])
 def test_a_run_that_answers_otherwise_than_its_steps_in_float64_is_refused(
     run: Run, kind: type[Parity]
 ) -> None:

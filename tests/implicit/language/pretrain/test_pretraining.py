@@ -202,6 +202,7 @@ def test_the_command_trains_on_one_thread_and_says_what_came_of_it(
         (["train.files=[{folder}/several.npy]"], r"several\.npy cannot be read"),
         (["train.files=[{folder}/large.npy]", "tokenizer=300"], "tokenizer is 300, and train"),
         (["evaluation.tokens=3"], r"length is 16 and validation \(evaluation.tokens of it\) has 3 tokens"),
+        (["optimizer.average_steps=10"], "average_steps is 10"),
         (["steps"], "--set steps has no '='"),
         (["train.files=[{folder}/pipe.txt]"], r"pipe\.txt is not a regular file"),
         (["validation.files=[{folder}/pipe.jsonl]"], r"pipe\.jsonl is not a regular file"),
@@ -289,6 +290,8 @@ def test_yaml_reads_no_as_a_word_and_refuses_a_key_twice_and_aliases(tmp_path: P
     path = tmp_path / "config.yaml"
     path.write_text(YAML.format(folder=tmp_path) + "precision: no\n")
     assert read_config(path).precision == "no"
+    one_field = read_config(path, ("optimizer.learning_rate=0.5",)).optimizer
+    assert (one_field.learning_rate, one_field.weight_decay, one_field.gradient_clip) == (0.5, 0.1, 1.0)
     for text, fault in (
         (YAML.format(folder=tmp_path) + "steps: 3\n", r"is no YAML \('steps' is twice in one mapping"),
         ("a: &a [x, x]\ntrain: {files: *a}", r"it holds the alias \*a; write out what it stands for"),
