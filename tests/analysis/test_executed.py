@@ -186,11 +186,14 @@ def test_too_much_to_allow_for_is_not_proved(run: Run) -> None:
             executed.analyse(run, **chosen)
 
 
-def test_half_precision_is_refused(run: Run) -> None:
+def test_half_precision_is_refused(run: Run, content: Content) -> None:
     changed = load_run(run.path)
     changed.model.to(torch.bfloat16)
     with pytest.raises(InputError, match="the weights are bfloat16; give a model in float32 or float64"):
         executed.analyse(changed)
+    forged = parse_certificate(content).model_copy(update={"run": identity_of(changed)}).sealed()
+    with pytest.raises(RefusedError, match="dtype: is not that of all weights"):
+        check_certificate(forged, changed, ONE_PROCESS)
 
 
 LEAST_FLOAT = 1e-45
