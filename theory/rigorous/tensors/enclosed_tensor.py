@@ -138,7 +138,6 @@ class Heard:
 
     counts: Counter[Any] = field(default_factory=Counter)
     whole: frozenset[str] = frozenset()  # parts of the state that are whole numbers, which nothing depends on
-    constants: bool = False  # whether balls without a derivative count, too
 
     def add(self, name: str, options: Mapping[str, Any]) -> None:
         """Count an operation by one of its names; x + 0 y is x, as `implicit.ops.norm_factor` writes it."""
@@ -246,7 +245,7 @@ class EnclosedTensor(Numbers):
         if heard is None:
             return cls._result(name, function, arguments, options)
         given = operands(arguments, options)
-        if any(isinstance(each, Numbers) and (heard.constants or each.tangent is not None) for each in given):
+        if any(isinstance(each, Numbers) and each.tangent is not None for each in given):
             heard.add(name, options)
         with listening(None):
             return cls._result(name, function, arguments, options)
