@@ -93,6 +93,8 @@ class WordProblem(Task):
         check_members("table", steps.ravel().tolist(), state_count)
         check_members("initial_state", [initial_state], state_count)
         check_members("avoid", avoid, state_count)
+        if initial_state in avoid:
+            raise InputError(f"avoid holds {state_names[initial_state]}, where words begin; leave it out")
         check_members("easy_tokens", easy_tokens or (), vocabulary_size)
         if easy_tokens is None:
             easy_tokens = np.flatnonzero((steps == np.arange(state_count)[:, None]).all(axis=0)).tolist()

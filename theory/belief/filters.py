@@ -34,7 +34,7 @@ class BayesFilter:
 
     Args:
         initial: b₀, shape ``[n]``.
-        matrices: M_σ, shape ``[actions, n, n]``.
+        matrices: M_σ, shape ``[actions, n, n]``; column q is the distribution after q.
         readings: o, shape ``[reveals, n]``, values 0, 1, 2, … of each reveal.
 
     Example:
@@ -67,6 +67,12 @@ class BayesFilter:
                 f"{list(values.shape)}; for {size} states give [{size}], [actions, {size}, {size}] and "
                 f"[reveals, {size}]"
             )
+        for field, given in (("initial", start), ("matrices", moves)):
+            sums = given.sum(axis=max(given.ndim - 2, 0))
+            if not ((given >= 0).all() and np.allclose(sums, 1, rtol=0, atol=1e-9)):
+                raise InputError(f"{field} has a column that is no distribution; give shares that sum to 1")
+        if values.min(initial=0) < 0:
+            raise InputError(f"readings holds {values.min()}; give 0, 1, 2, … for the values of a reveal")
         counts = [int(reading.max()) + 1 for reading in values]
         projections = [
             np.diag((reading == value).astype(np.float64))

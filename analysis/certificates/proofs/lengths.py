@@ -70,7 +70,7 @@ from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
-from implicit.cells.contract import check_reading, evaluation_mode, words_of
+from implicit.cells.contract import check_reading, close, evaluation_mode, words_of
 from implicit.enclosed.any_loop import LARGEST, EnclosedAnyLoop
 from implicit.enclosed.closed_loop import EnclosedClosedLoop, flatten_state, unflatten_state
 from implicit.enclosed.image_ball import ImageBalls, image_balls
@@ -495,6 +495,7 @@ def draw_cover(analysis: FoundLengths, width: float = TEXT_WIDTH) -> Figure:
 
 
 EXPLICIT_STEP_ERROR = 1e-9
+CONTEXT = 4096  # tokens of two words in which `embed` is compared with itself on single tokens
 POINTS = 16  # sets at whose centres the code is compared with itself on floats
 
 
@@ -572,6 +573,12 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
     if not (np.abs(logits.midpoint - expected) <= logits.radius + 1e-9 * (1 + np.abs(expected))).all():
         raise InputError("read gives other logits on balls than on tensors; write one formula for both")
     if isinstance(model, StepModel):
+        words = words_of(model, secrets.randbits(63), CONTEXT)
+        if not close(model, model.embed(words), model.embed(torch.arange(tokens))[words]):
+            raise InputError(
+                f"embed of {type(model).__name__} gives a token of a word of {CONTEXT} tokens other "
+                "inputs than alone; let it take each token for itself"
+            )
         compare_in_batches(model.update, parts, precise.inputs["embedded"])
         compare_in_batches(lambda state, _: model.read(state), parts, where, heard)
 

@@ -11,6 +11,7 @@ nothing is assumed; the radius after a token is a little more than what is prove
 before it.
 """
 
+import inspect
 import secrets
 import time
 import warnings
@@ -24,6 +25,7 @@ import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt
+from torch import nn
 
 from analysis.certificates.claims.words import DType, OrbitBundles, WordLevel, Words
 from analysis.certificates.producing import Found, Proof, about
@@ -116,19 +118,33 @@ def solve_steps(
     return flatten_state(output.state).numpy(), output.solution.latents[:, 0].numpy()
 
 
+OWN = {"__init__", "init_state", "embed", "update", "read", "layer_states"}
+"""Methods that a user's model may have itself: a proof runs them on balls."""
+
+
 def check_answers(model: SequenceModel) -> None:
     """Refuse a model that answers by a user's hook or method: what is proved is a function of its steps."""
-    if has_hooks(model):
+    name, embedding = type(model).__name__, getattr(model.implicit, "embedding", None)
+    replaced = embedding is not None and (type(embedding) is not nn.Embedding or has_hooks(embedding))
+    if has_hooks(model) or replaced:
+        what = "another embedding than nn.Embedding" if replaced else "hooks"
+        raise InputError(f"{name} has {what}, of which nothing is proved; remove what was added to the model")
+    answering, of_user = {"__call__", "__getattr__", "__getattribute__"}, {*vars(model)}
+    for kind in type(model).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package == "implicit":
+            answering |= {
+                method
+                for method, value in vars(kind).items()
+                if inspect.isroutine(value) or isinstance(value, property)
+            }
+        elif package not in ("torch", "abc", "builtins"):
+            of_user |= {*vars(kind)}
+    for method in sorted(answering & of_user - OWN):
         raise InputError(
-            f"{type(model).__name__} has hooks, of which nothing is proved; remove them from the model itself"
+            f"{method} is a method of {name} itself, of which nothing is proved; leave it to the class that "
+            "it extends"
         )
-    for method in ("run", "step", "forward", "__call__"):
-        owner = next(kind for kind in type(model).__mro__ if method in vars(kind))
-        if method in vars(model) or owner.__module__.partition(".")[0] not in ("implicit", "torch"):
-            raise InputError(
-                f"{method} is a method of {type(model).__name__} itself, of which nothing is proved; leave "
-                "it to the class that it extends"
-            )
 
 
 WORD = 32  # tokens of two random words at which a user's model, as it answers, is compared with its steps

@@ -112,6 +112,7 @@ test_bad_problems_are_refused = refused_changes(
     ({"table": [[1, 1], [0, 0]], "hard_fraction": 0.5}, "no identity among its tokens"),
     ({"easy_tokens": [2]}, "easy_tokens holds 2"),
     ({"avoid": [5]}, "avoid holds 5"),
+    ({"avoid": [0]}, "avoid holds .*, where words begin; leave it out"),
     ({"avoid": [1], "hard_fraction": 0.5}, "leave one of the two out"),
 )
 
