@@ -40,7 +40,7 @@ FIGURE = pf.Figure(
     label=family,
     looks=look,
     panels=[
-        pf.Marks(kind, "KL per reveal\n(nats)", title=title, log=True, xlim=(0.006, 6), ticks=(0.01, 1))
+        pf.Marks(kind, "KL per\nreveal\n(nats)", title=title, log=True, xlim=(0.006, 6), ticks=(0.01, 1))
         for kind, title in (
             ("random", "random\nrounds"),
             ("likely", "worst,\nlikely"),

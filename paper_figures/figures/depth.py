@@ -91,7 +91,7 @@ FIGURE = pf.Figure(
                 **pf.lines_of_text([model_label(model) for model in MODELS]),
                 "xlim": (-0.5, len(TOKENS) - 0.5),
                 "xlabel": "number of the token",
-                "title": "fewest layers that reach 90% (in all runs)",
+                "title": "fewest layers that\nreach 90% (in all runs)",
             },
         )
     ],
