@@ -60,9 +60,6 @@ def compile_bayes_filter(exact: BayesFilter, *, damping: float = 1.0) -> Implici
     """
     check_type("exact", exact, BayesFilter, "give a BayesFilter")
     check_damping(damping)
-    for name, part in (("initial", exact.initial), ("operators", exact.operators)):
-        if not bool((part.isfinite() & (part >= 0)).all()):
-            raise InputError(f"{name} of the filter holds {_worst(part)}; give probabilities")
     n, observations = len(exact.initial), len(exact.operators)
     width = max(n, observations)
     expand = math.ceil((2 * n + 1) * observations / width)
@@ -105,12 +102,6 @@ def latent_beliefs(model: ImplicitMamba2, observations: Tensor, solve: Solve | N
     latents = solution.latents[..., : model.config.output_size]
     mass = latents.sum(dim=-1, keepdim=True)
     return latents / torch.where(mass > 0, mass, 1.0)
-
-
-def _worst(part: Tensor) -> float:
-    """A number that is no probability: one that is not finite, or else the least."""
-    strange = part[~part.isfinite()]
-    return float(strange[0] if len(strange) else part.min())
 
 
 def _weights(exact: BayesFilter, config: ImplicitMamba2Config) -> dict[str, Tensor]:

@@ -84,7 +84,8 @@ test_bad_input_is_refused = refusals(
     (lambda: COIN.observations([[0, 1]], [[-1, -1]]), "values holds -1 at position 1"),
     (lambda: BayesFilter([1.0, 0.0], [np.eye(3)], [[0, 1]]), "for 2 states give"),
     (lambda: BayesFilter([1.0, 0.0], [[[0.7, 0.3], [0.1, 0.9]]], [[0, 1]]), "matrices has a column"),
-    (lambda: BayesFilter([2.0, 0.0], [np.eye(2)], [[0, 1]]), "initial has a column"),
+    (lambda: BayesFilter([2.0, -1.0], [np.eye(2)], [[0, 1]]), "initial has a column"),
+    (lambda: BayesFilter([np.nan, 1.0], [np.eye(2)], [[0, 1]]), "initial has a column"),
     (lambda: BayesFilter([1.0, 0.0], [np.eye(2)], [[0, -1]]), "readings holds -1"),
 )
 
