@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 from analysis.certificates import proofs
-from analysis.certificates.certificate import Certificate
+from analysis.certificates.certificate import CERTIFICATE, Certificate
 from analysis.certificates.producing import Found, Proof, certificate_of
 from analysis.framework.analysis import RunAnalysis
 from analysis.framework.needs import Need
@@ -76,7 +76,6 @@ def certify(run: Run, settings: Any = None, *, claim: str = DEFAULT, **chosen: A
 
 
 Outcome = TypeVar("Outcome", bound=Found)
-CERTIFICATE = "certificate.json"
 
 
 @dataclass(frozen=True, kw_only=True)

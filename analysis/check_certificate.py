@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
 from analysis.certificates import claims as claims  # the kinds of claims, which are known once imported
 from analysis.certificates.certificate import (
+    CERTIFICATE,
     MOST_WORK,
     Certificate,
     Claim,
@@ -111,10 +112,6 @@ def check_certificate(certificate: Certificate, run: Run, settings: CheckSetting
     ]
     sentence = f"The certificate holds: {'; '.join(verdict.claim for verdict in verdicts)}."
     return "\n".join([sentence, *(f"- {condition}" for condition in conditions)])
-
-
-CERTIFICATE = "certificate.json"
-"""The name under which ``python -m analysis.certify`` writes certificates."""
 
 
 def visited_pairs(task: Task, settings: Mapping[str, int]) -> list[Visit]:

@@ -45,6 +45,8 @@ from automata.errors import InputError, printable
 from automata.processes import spawned_workers
 
 FORMAT: Final = "implicit-ssm certificate, version 1"
+CERTIFICATE = "certificate.json"
+"""The name under which ``python -m analysis.certify`` writes certificates."""
 LARGEST_INTEGER = 2**63 - 1
 PRODUCER_PRECISION = 53
 ARITHMETIC = "float64 balls: midpoints and radii, outward error bounds of every operation"

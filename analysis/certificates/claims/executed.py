@@ -263,8 +263,7 @@ class FloatingPoint(Claim):
             raise RefusedError("automaton", "is none")
         weights, sizes = context.weights, context.sizes
         check_weights(weights)
-        other = sorted({str(array.dtype) for array in weights.values()} - {"float32"})
-        if other:
+        if any(array.dtype != np.float32 for array in weights.values()):
             raise RefusedError("dtype", "is not that of all weights")
         if not 0 <= self.rtol < 1:
             raise RefusedError("rtol", "is not a number from 0 to 1")

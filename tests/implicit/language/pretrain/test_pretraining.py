@@ -290,8 +290,6 @@ def test_yaml_reads_no_as_a_word_and_refuses_a_key_twice_and_aliases(tmp_path: P
     path = tmp_path / "config.yaml"
     path.write_text(YAML.format(folder=tmp_path) + "precision: no\n")
     assert read_config(path).precision == "no"
-    one_field = read_config(path, ("optimizer.learning_rate=0.5",)).optimizer
-    assert (one_field.learning_rate, one_field.weight_decay, one_field.gradient_clip) == (0.5, 0.1, 1.0)
     for text, fault in (
         (YAML.format(folder=tmp_path) + "steps: 3\n", r"is no YAML \('steps' is twice in one mapping"),
         ("a: &a [x, x]\ntrain: {files: *a}", r"it holds the alias \*a; write out what it stands for"),
@@ -299,6 +297,13 @@ def test_yaml_reads_no_as_a_word_and_refuses_a_key_twice_and_aliases(tmp_path: P
         path.write_text(text)
         with pytest.raises(InputError, match=fault):
             read_config(path)
+
+
+def test_one_field_of_a_section_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(YAML.format(folder=tmp_path))
+    whole = read_config(path)
+    assert read_config(path, (f"optimizer.learning_rate={whole.optimizer.learning_rate}",)) == whole
 
 
 def test_yaml_keeps_a_name_of_digits_as_given(tmp_path: Path) -> None:
