@@ -191,6 +191,7 @@ THEORY = [
     ("written(lambda z, s: z / 2, lambda z, s: s['h'])", "state_update returns is of type Tensor | dict"),
     ("assert_fixed_point(transition, states, [torch.zeros(8).double()])", "latents holds 1 | for each"),
     ("assert_fixed_point(transition, states, tolerance=-1)", "tolerance is -1 | at least 0"),
+    ("assert_fixed_point(transition, states, tolerance=float('inf'))", "tolerance is inf | finite"),
     ("assert_theorem1(transition, states, 'hold')", "'hold' | 'holds'"),
     ("assert_modes_agree(model, [[0, 1]], together, in_turn)", "tokens is [[0, 1]]"),
     ("assert_modes_agree(model, tokens, together, in_turn, share=2)", "share is 2 | at most 1"),

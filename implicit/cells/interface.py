@@ -173,9 +173,10 @@ def check_methods(kind: type) -> None:
     """
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         base: Any = next(base for base in kind.__mro__ if base.__module__.startswith("implicit."))
+        page = "your_own_cell" if issubclass(base, Cell) else "extending"
         raise InputError(
             f"{kind.__name__} lacks {', '.join(missing)}; a {base.__name__} has the methods "
-            f"{', '.join(sorted(base.__abstractmethods__))} (docs/extending.md)"
+            f"{', '.join(sorted(base.__abstractmethods__))} (docs/{page}.md)"
         )
 
 

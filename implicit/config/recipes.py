@@ -137,7 +137,7 @@ OWN_CELL: Settings = {
     "evaluate_every": 100,
 }
 """For stacks of a user's cell, which no kernel runs: short sequences first, and all of their tokens together.
-Windows take up to seven times as long where few tokens have fixed points yet (docs/extending.md)."""
+Windows take up to seven times as long where few tokens have fixed points yet (docs/your_own_cell.md)."""
 
 S5_SIZES: Sizes = {"d_model": 96, "expand": 2, "d_state": 32, "head_size": 32, "d_conv": 4}
 

@@ -11,7 +11,7 @@ from implicit.command_line import run_command
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-GUIDES = ("extending.md", "your_own_analysis.md", "your_own_proof.md", "your_own_task.md")
+GUIDES = ("extending.md", "your_own_analysis.md", "your_own_cell.md", "your_own_proof.md", "your_own_task.md")
 
 
 def section(title: str) -> str:

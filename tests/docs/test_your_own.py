@@ -131,7 +131,7 @@ def test_the_own_gru_is_the_gru_of_torch(run_commands: Run) -> None:
 
 @pytest.mark.filterwarnings("ignore:the curriculum ends at length")  # the page trains for few steps
 def test_a_cell_and_its_implicit_twin(run_page: Run) -> None:
-    run_page("Your own cell, and its implicit twin")
+    run_page("A complete cell, and its implicit twin")
     explicit, implicit = (
         load_run(f"runs/{name}", allow_code=True).model for name in ("leaky", "implicit-leaky")
     )

@@ -66,7 +66,7 @@ def assert_fixed_point(
     """
     validate_states(transition, states)
     _require_latent(transition, "C1")
-    if tolerance is not None and check_number("tolerance", tolerance) < 0:
+    if tolerance is not None and check_number("tolerance", tolerance, finite=True) < 0:
         raise InputError(f"tolerance is {tolerance}; give a number of at least 0")
     if latents is None:
         found = [solve_fixed_point(transition, state, max_iterations=max_iterations) for state in states]
@@ -128,9 +128,9 @@ def assert_theorem1(
 ) -> Theorem1Report:
     """Assert that the verdict on Theorem 1 is the expected one at every state, and return the report.
 
-    A recurrent network without a fixed point may be non-diagonal and non-linear; that is no case of the
-    theorem, so that nothing but "fails", of a negative control whose conclusions fail, can be expected of it.
-    :func:`assert_kind` speaks of every model.
+    A recurrent network without a fixed point may be non-diagonal and non-linear. That is no case of the
+    theorem: only "fails" can be expected of it, as a negative control. :func:`assert_kind` speaks of every
+    model.
 
     Expected is ``holds``, or ``fails`` for a negative control; options are those of
     :func:`theory.check_theorem1`.
@@ -148,7 +148,7 @@ def assert_theorem1(
         >>> assert_theorem1(linear, states, expected="fails").kind.value
         'diagonal and linear'
     """
-    known = [verdict.value for verdict in Verdict if verdict is not Verdict.DOES_NOT_APPLY]
+    known = [Verdict.HOLDS.value, Verdict.FAILS.value]
     if expected not in known:
         raise unknown_name("expected", str(expected), known)
     expected = Verdict(expected)
@@ -305,7 +305,7 @@ def assert_modes_agree(
     check_type("tokens", tokens, Tensor, "give an int64 tensor, [batch, length]")
     if not 0 < check_number("share", share) <= 1:
         raise InputError(f"share is {share}; give a number above 0 and at most 1")
-    if not check_number("tolerance", tolerance) >= 0:
+    if check_number("tolerance", tolerance, finite=True) < 0:
         raise InputError(f"tolerance is {tolerance}; give a number of at least 0")
     if not hasattr(model, "run"):
         raise NotApplicableError(
