@@ -44,7 +44,7 @@ from automata.data_files import read_file, strict_json
 from automata.errors import InputError, printable
 from automata.processes import spawned_workers
 
-FORMAT: Final = "implicit-ssm certificate, version 1"
+FORMAT: Final = "implicit-ssm certificate, version 2"
 CERTIFICATE = "certificate.json"
 """The name under which ``python -m analysis.certify`` writes certificates."""
 LARGEST_INTEGER = 2**63 - 1
@@ -218,7 +218,7 @@ class Claim(Part, ABC):
 class Certificate(Part):
     """The whole document: what it is about, what is claimed, and its seal."""
 
-    format: Literal["implicit-ssm certificate, version 1"]
+    format: Literal["implicit-ssm certificate, version 2"]
     run: dict[str, str | int | bool]
     config: dict[str, Any]
     arithmetic: Arithmetic

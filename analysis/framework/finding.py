@@ -121,6 +121,11 @@ class Answer:
         answers: Sequence[Any] = getattr(self, "runs", (self,))
         return {answer.run.name: answer.finding for answer in answers}
 
+    @property
+    def sentence(self) -> str:
+        """What was found, of every run."""
+        return "; ".join(finding.sentence for finding in self.findings.values())
+
     def __repr__(self) -> str:
         lines = [
             printable(f"{name}: {sentence}.")

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from automata.checks import check_type
 from automata.errors import InputError
 from automata.tasks.observed import ObservedTask
@@ -63,7 +65,8 @@ BALL_ARITHMETIC = Need(
     # an explicit model needs a form written by hand; of an implicit one, what its cell calls decides
     lambda model: is_mamba2(model) or (isinstance(model, CellStack) and model.implicit is not None),
     "of which there is no ball-arithmetic form",
-    "give the run of an implicit model of a cell, or of a mamba2; elman, gru and lstm take --claim lengths",
+    "give the run of an implicit model of a cell, or of a mamba2; elman, gru, lstm and a StepModel take "
+    "--claim lengths",
 )
 
 
@@ -78,7 +81,8 @@ def as_implicit(run: Run) -> FixedPointModel:
 def word_problem_of(run: Run) -> WordProblem:
     """Return the task of a run as a word problem: a finite machine whose states are the answers.
 
-    For a file of stored words it is the word problem that its words come from.
+    For a file of stored words it is the word problem that its words come from. InputError also for a subclass
+    of a user's whose batches have other answers than its table.
     """
     if isinstance(run.task, SequenceFile):
         return run.task.word_problem
@@ -87,6 +91,13 @@ def word_problem_of(run: Run) -> WordProblem:
             f"run {run.name} was trained on the task {run.task.name}, which is no word problem; "
             "give the run of one, such as parity, S3 or S5"
         )
+    if type(run.task) is not WordProblem:
+        batch = run.task.batch(64, 32, np.random.default_rng(0))
+        if ((batch.targets != run.task.states(batch.tokens)) & (batch.counted > 0)).any():
+            raise InputError(
+                f"task {run.task.name} gives other answers than its table; write a Task with answers of its "
+                "own, not a WordProblem"
+            )
     return run.task
 
 

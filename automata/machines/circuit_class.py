@@ -1,6 +1,6 @@
 """How hard it is to track the state of an automaton: the circuit class of its transition monoid."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from automata.checks import checked
@@ -56,7 +56,7 @@ class CircuitClass:
     """
 
     kind: Kind
-    monoid: Monoid
+    monoid: Monoid = field(repr=False)  # whose table is long
     witness: tuple[int, ...]
     derived_series: tuple[int, ...]
 
@@ -64,11 +64,6 @@ class CircuitClass:
     def statement(self) -> str:
         """The class in one sentence."""
         return _STATEMENTS[self.kind]
-
-    @property
-    def witness_names(self) -> tuple[str, ...]:
-        """The names of the elements of the witness."""
-        return tuple(self.monoid.element_names[element] for element in self.witness)
 
 
 @checked
@@ -81,8 +76,8 @@ def circuit_class(subject: Monoid | DFA) -> CircuitClass:
     Example:
         >>> from automata.machines.named_dfas import parity_dfa
         >>> parity = circuit_class(parity_dfa())
-        >>> parity.kind, parity.witness_names
-        ('solvable', ('ε', '1'))
+        >>> parity.kind, parity.witness
+        ('solvable', (0, 1))
     """
     monoid = transition_monoid(subject) if isinstance(subject, DFA) else subject
     kind: Kind = "aperiodic" if monoid.is_aperiodic else "solvable" if monoid.is_solvable else "non-solvable"

@@ -154,7 +154,6 @@ class SessionGrammar:
         self._does: list[IntArray] = []  # [node]: the action that each token completes
         self._shows: list[int] = []  # [node]: the variable of which a revealed value comes next
         self._completes: list[int] = []  # [node]: the number of variables shown, if that value is the last
-        self._finals: dict[int, int] = {}
         node = self._node()
         self._initial_places: list[int] = []
         place = 0

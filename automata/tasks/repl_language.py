@@ -12,7 +12,6 @@ from automata.monoids.cayley import IntArray
 from automata.probabilistic.pfsa import ProbabilisticAutomaton
 from automata.repl.sampling import Sessions, sample_sessions
 from automata.repl.session_format import Actions, Initial, SessionFormat, Spacing, session_automaton
-from automata.repl.text import PROMPT
 from automata.repl.tokens import NONE, Reading, SessionGrammar, token_tables
 from automata.tasks.interface import Batch, Ceiling, check_at_least_one
 from automata.tasks.observed import NOTHING, ObservedTask, Probabilities
@@ -149,20 +148,6 @@ class ReplLanguage(ObservedTask):
         """Return where the target is a revealed value, ``[batch, length]``, whatever is asked."""
         is_value = batch.targets >= self.tokenizer.first_value
         return is_value & (batch.tokens != self.tokenizer.numbers[" = "])
-
-    def final_value_places(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return where the target is a value of the last reveal of its row, ``[batch, length]``.
-
-        One place of a row, n if all variables are printed at once, none if the row ends before any reveal.
-        For sessions of exactly ``commands`` actions give the batch a length that holds them whole,
-        ``longest_session``.
-        """
-        values = self.value_places(batch)
-        place = np.arange(values.shape[1])
-        last = np.where(values, place, -1).max(axis=1)
-        prompts = (batch.tokens == self.tokenizer.numbers[PROMPT]) & (place <= last[:, None])
-        begin = np.where(prompts, place, -1).max(axis=1)
-        return values & (place > begin[:, None])
 
     @property
     def longest_session(self) -> int:

@@ -15,7 +15,7 @@ from implicit.cells.interface import check_methods
 from implicit.models.interface import ModelOutput
 from implicit.models.stack import CellStack, StackConfig, mlps_of
 from implicit.modes import Solve
-from theory.transition import State, TokenInputs, TransitionBatch
+from theory.transition import State, TransitionBatch
 
 
 class ExplicitModel(CellStack):
@@ -71,14 +71,7 @@ class ExplicitModel(CellStack):
         """Return (Φ, G) without a latent at every one of the tokens: G is the whole transition."""
         self.require_constant_state()
         self.check_positions(tokens)
-        inputs = {"embedding": self.embedding(tokens.flatten()).detach()}
-        return TransitionBatch.without_latent(self._update_one, inputs, self.layer_states)
-
-    def _update_one(self, state: State, inputs: TokenInputs) -> State:
-        """G without an axis of sequences."""
-        batched = {name: tensor[None] for name, tensor in state.items()}
-        following = self.advance(inputs["embedding"][None], [None] * self.config.layers, batched)[1]
-        return {name: tensor[0] for name, tensor in following.items()}
+        return self.updates(self.embedding(tokens.flatten()))
 
 
 def explicit_model(

@@ -25,7 +25,7 @@ from implicit.models.stack import Layers, mlps_of
 from implicit.modes import SequenceSolution, Solve, checked_solve
 from implicit.ops.hand_written_passes import uncompiled
 from theory.status import Status
-from theory.transition import State, Transition
+from theory.transition import State, Transition, TransitionBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,22 @@ class FeatureLayer(Layers):
             lengths: real tokens of each sequence, int64 ``[batch]``, or which tokens are real, bool
                 ``[batch, length]`` with padding behind them; all if None.
         """
+
+    @abstractmethod
+    def at(self, features: Tensor) -> TransitionBatch:
+        """Return (Φ, G) at the features of tokens, ``[positions, d_model]``."""
+
+    def transition(self, features: Tensor) -> Transition:
+        """Return (Φ, G) at the features of one token, ``[d_model]``; `theory.check` takes many of them."""
+        check_type("features", features, Tensor, f"a layer takes features, [{self.d_model}], not tokens")
+        if self.state_grows:
+            raise InputError("the state of this layer grows with every token; give cells of constant state")
+        if has_hooks(self):
+            raise InputError("this layer has hooks, which its transition does not call; remove them first")
+        if features.shape != (self.d_model,):
+            raise InputError(f"features of a token have shape {[*features.shape]}; give [{self.d_model}]")
+        self.begin(features[None, None], None, None)
+        return self.at(features[None])[0]
 
     def forward(
         self, features: Tensor, state: State | None = None, *, lengths: Tensor | None = None
@@ -190,19 +206,11 @@ class ImplicitLayer(IteratedLayers, FeatureLayer):
         found = solution.value.masked_fill((solution.status == Status.NON_FINITE)[..., None], torch.nan)
         return LayerOutput(found, after, solution)
 
-    def transition(self, features: Tensor) -> Transition:
-        """Return (Φ, G) at the features of one token, ``[d_model]``; `theory.check` takes many of them."""
-        check_type("features", features, Tensor, f"a layer takes features, [{self.d_model}], not tokens")
-        if self.state_grows:
-            raise InputError("the state of this layer grows with every token; give cells of constant state")
-        if has_hooks(self):
-            raise InputError("this layer has hooks, which its transition does not call; remove them first")
-        if features.shape != (self.d_model,):
-            raise InputError(f"features of a token have shape {[*features.shape]}; give [{self.d_model}]")
-        self.begin(features[None, None], None, None)
-        normalised = self.input_norm(features[None])
+    def at(self, features: Tensor) -> TransitionBatch:
+        """Return (Φ, G) at features, with the damping of the layer's own solver."""
+        normalised = self.input_norm(features)
         injections = [injection(normalised) for injection in self.injections]
-        return self._transitions(injections, getattr(self.solve.solver or self.solver, "damping", 1.0))[0]
+        return self._transitions(injections, getattr(self.solve.solver or self.solver, "damping", 1.0))
 
 
 class ExplicitLayer(FeatureLayer):
@@ -234,3 +242,7 @@ class ExplicitLayer(FeatureLayer):
         stream, after = self.sweep(features, [None] * len(self.mixers), state, mask)
         stream = self.final_norm(stream)
         return LayerOutput(stream if mask is None else stream.masked_fill(~mask[..., None], 0), after)
+
+    def at(self, features: Tensor) -> TransitionBatch:
+        """Return (Φ, G) without a latent at features: G is the whole transition."""
+        return self.updates(features)

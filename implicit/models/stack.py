@@ -20,7 +20,7 @@ from implicit.cells.interface import for_code_of, has_hooks, step_of
 from implicit.cells.parts import NormedMLP
 from implicit.models.interface import MOST_LAYERS, ModelConfig, SequenceModel
 from implicit.ops.hand_written_passes import not_finite_sequences
-from theory.transition import State
+from theory.transition import State, TokenInputs, TransitionBatch
 
 Injections = Sequence[Tensor | None]
 """One per layer, ``[batch, length, injection_size]`` or ``[batch, injection_size]``; None for none."""
@@ -124,6 +124,18 @@ class Layers(nn.Module):
                 output = cell(*given)[0]
                 stream = self._after_cell(stream, output, layer)
         return states
+
+    def updates(self, stream: Tensor) -> TransitionBatch:
+        """Return (Φ, G) without a latent of layers that are run once, at inputs ``[positions, d_model]``."""
+        return TransitionBatch.without_latent(
+            self._update_one, {"stream": stream.detach()}, self.layer_states
+        )
+
+    def _update_one(self, state: State, inputs: TokenInputs) -> State:
+        """G without an axis of sequences."""
+        batched = {name: tensor[None] for name, tensor in state.items()}
+        following = self.advance(inputs["stream"][None], [None] * len(self.mixers), batched)[1]
+        return {name: tensor[0] for name, tensor in following.items()}
 
     def _after_cell(self, stream: Tensor, output: Tensor, layer: int) -> Tensor:
         """Add the output of a cell to the stream, and that of the MLP after it, if there is one."""

@@ -42,6 +42,7 @@ from implicit.cells.contract import (
 from implicit.cells.interface import for_code_of
 from implicit.cells.plain import like
 from implicit.models.interface import ModelConfig, ModelOutput, SequenceModel
+from implicit.models.stack import Layers
 from implicit.modes import Solve
 from theory.transition import State, TokenInputs, TransitionBatch
 
@@ -201,7 +202,10 @@ class WrappedModule(SequenceModel):
         for names in [] if layers is None else layers:
             if isinstance(names, str):
                 raise InputError(f"layers holds {names!r}; give a tuple of entries of state for each layer")
-        self.layer_states = tuple(map(tuple, [state] if layers is None else layers))
+        self._all_but_windows = layers is None
+        if layers is None:
+            layers = [[name for name in state if name not in _windows(module)] or [*state]]
+        self.layer_states = tuple(map(tuple, layers))
         named = [name for names in self.layer_states for name in names]
         for name in named:
             if name not in state:
@@ -261,6 +265,7 @@ class WrappedModule(SequenceModel):
 
             with torch.enable_grad(), suppress(RuntimeError):  # of what has no gradient; theory says so
                 copied._check_layers(tokens)
+            self.layer_states = copied.layer_states
 
     def _check_layers(self, tokens: Tensor) -> None:
         """Refuse layers that leave out what is carried on, or part what acts on each other."""
@@ -269,7 +274,10 @@ class WrappedModule(SequenceModel):
             return self._called(state, tokens[:, t % tokens.shape[1]])[0]
 
         state = self.init_state(len(tokens))
-        if left := carried_on(advance, state, sum(self.layer_states, ())):
+        left = carried_on(advance, state, sum(self.layer_states, ()))
+        if left and self._all_but_windows:  # the step makes more of a window than a layer does
+            self.layer_states = (tuple(state),)
+        elif left:
             raise InputError(f"layers leaves out {left[0]!r}, which step carries on; name it in its layer")
         begun = differentiable(advance(advance(state, 0), 1))  # where products with the state are not 0
         after = advance(begun, 2)
@@ -430,7 +438,8 @@ def wrap(
         state: before the first token, named tensors without a batch axis, or a function of the module that
             returns them. Parameters, buffers and views of them stay those of the module.
         vocabulary_size: tokens are 0 … vocabulary_size − 1.
-        layers: the parts of each layer's state; all of them as one layer if None.
+        layers: the parts of each layer's state. If None, all of them as one layer, without the windows of
+            layers of this package whose names they have, such as "conv.0".
 
     Example:
         >>> class Net(nn.Module):
@@ -463,3 +472,9 @@ def _read_in_turn(
         state = after
         logits.append(scores)
     return ModelOutput(torch.stack(logits, dim=1), state)
+
+
+def _windows(module: nn.Module) -> set[str]:
+    """Return the parts of the states of layers of this package that theorems do not speak of."""
+    within = [part for part in module.modules() if isinstance(part, Layers)]
+    return {name for part in within for name in {*part.init_state(1)} - {*sum(part.layer_states, ())}}

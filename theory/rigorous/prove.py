@@ -289,8 +289,9 @@ class _Prover:
         blocks = [name for names in self.transition.layer_states for name in names]
         vectors = np.concatenate([self.state[name].reshape(len(self.states), -1) for name in blocks], axis=1)
         vectors = vectors / (np.abs(vectors).max(initial=0.0) or 1.0)  # squares of the largest are floats
-        order = np.argsort(-np.square(vectors[:, None] - vectors[None]).sum(-1), axis=1)
-        return order[:, (order.shape[1] - 1) * (2**attempt - 1) // 2**attempt]
+        place = (len(vectors) - 1) * (2**attempt - 1) // 2**attempt
+        away = (np.square(vectors - one).sum(-1) for one in vectors)  # a state at a time: memory stays small
+        return np.array([np.argsort(-distances)[place] for distances in away])
 
     def lent(self, chosen: NDArray[np.int64], lenders: NDArray[np.int64]) -> dict[str, Array]:
         """The states with the h of others."""

@@ -277,7 +277,7 @@ def check(
 
     Args:
         model: a module with ``init_state(batch_size)`` and ``transition(token)``. A copy of it is used. Also
-            an `implicit.ImplicitLayer`, within whatever network.
+            an `implicit.ImplicitLayer` or `implicit.ExplicitLayer`, within whatever network.
         tokens: one sequence or several, ``[length]`` or ``[sequences, length]``. For a layer the features
             that it reads, with an axis more.
         states: how many states are checked at most, spread over the sequences. The state before a first
@@ -297,7 +297,8 @@ def check(
         The transition is diagonal and linear: as in Mamba-2, ...
     """
     remedy = (
-        "give a model with init_state and transition, as implicit.wrap and, of a cell, explicit_model make"
+        "give a layer or a model of implicit; of another module make one by "
+        "implicit.wrap(module, step, state, vocabulary_size=...)"
     )
     check_type("model", model, HasTransition, f"{layer_remedy(model)}{remedy}")
     check_integer("states", states, 1)

@@ -225,8 +225,12 @@ class Theorem1Report:
         layers = max((len(check.layers) for check in self.checks), default=0)
         blocks = ", in every layer's own block" if layers > 1 else ""
         if not any(check.has_latent for check in self.checks):
-            asked = f"; its part {self.within} seeks fixed points: ask about that layer (docs/use_a_layer.md)"
-            return f"{headline}; measured at {total} visited states{blocks}{asked if self.within else ''}"
+            asked = ""
+            if self.within:
+                headline = headline.replace("(no fixed point)", "to the network as a whole")
+                asked = f"; its part {self.within} seeks fixed points: ask about that layer"
+                asked += " (docs/use_a_layer.md)"
+            return f"{headline}; measured at {total} visited states{blocks}{asked}"
         without = total - len(self.with_fixed_point.checks)
         missing = f", of which {without} without a fixed point" if without else ""
         beside = counts[Verdict.DOES_NOT_APPLY]

@@ -251,7 +251,8 @@ class ExplicitLengths(CoverClaim):
         """Return the verdict, with the number of sets and what is not covered."""
         conditions = (
             f"shown by: {len(self.labels)} sets of states",
-            f"arithmetic: exact, and any in which every next state is off by at most {self.step_error!r}",
+            f"arithmetic: exact, and any in which every next state is off by at most {self.step_error!r} and "
+            "every logit by less than half the margin",
             WEIGHTS_CONDITION,
             "not covered: that a program is off by no more",
             f"margin: at least {at_least(self.margin)}",

@@ -27,7 +27,7 @@ it (``python -m implicit.answer``). Rounding is bounded along with it under the 
 
 A step of an **explicit model** is an evaluation of its own code on balls, and there is no iteration to speak
 of. Rounding is covered by an allowance: the sets hold all steps that are off by at most
-`EXPLICIT_STEP_ERROR`, that of float64 being far smaller.
+`EXPLICIT_STEP_ERROR`, that of float64 being far smaller, and logits may be off by less than half the margin.
 """
 
 import secrets
@@ -562,7 +562,10 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
         loop.transitions(read),
         {name: part.numpy() for name, part in parts.items()},
         np.zeros((len(read), 0)),
-        [np.arange(len(read)) % loop.state_size],
+        [
+            np.arange(len(read)) % sum(parts[name][0].numel() for name in names)
+            for names in precise.layer_states
+        ],
     )
     heard = Heard()
     with listening(heard):  # of what is done with the state, which comes with a derivative

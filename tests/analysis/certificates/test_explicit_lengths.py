@@ -166,6 +166,37 @@ def test_own_code_is_proved_and_told_to_have_no_check(run: Run) -> None:
     assert claim.kind == "explicit_lengths"
 
 
+class Followed(Own):
+    """Two layers: the second follows the first."""
+
+    name, layer_states = "followed", (("first",), ("sum",))
+
+    def init_state(self, batch_size: int) -> State:
+        return {"first": self.gain.new_zeros(batch_size, 1), **super().init_state(batch_size)}
+
+    def update(self, state: State, inputs: Tensor) -> State:
+        first = torch.tanh(2 * inputs)
+        return {"first": first, "sum": torch.tanh(2 * first + self.gain * state["sum"])}
+
+
+def test_layers_with_parts_of_their_own_are_proved(run: Run) -> None:
+    assert prove_explicit(_of(Followed(ModelConfig(vocabulary_size=2, output_size=2)), run)).proved
+
+
+class Inverted(WordProblem):
+    """A task whose answers are not those of its table."""
+
+    def sample(self, *given: Any) -> Any:
+        tokens, states = super().sample(*given)
+        return tokens, 1 - states
+
+
+def test_a_task_that_answers_otherwise_than_its_table_is_refused(run: Run) -> None:
+    task = Inverted([[0, 1], [0, 1]], 0, ("0", "1"), ("0", "1"), name="not the last")
+    with pytest.raises(InputError, match="task not the last gives other answers than its table"):
+        prove_explicit(_of(Own(ModelConfig(vocabulary_size=2, output_size=2)), run, task))
+
+
 class Parity(Own):
     """Near 1 or −1, turned by every token 1; it begins in a learned state."""
 

@@ -92,7 +92,7 @@ STATEMENTS = {
     "words": "ce993dd1d2ecb424",
     "lengths": "bc3a97823584a880",
     "starts": "b1c5455dd7607103",
-    "explicit_lengths": "4bad0adb296a9ba0",
+    "explicit_lengths": "3358249ccbfe45ea",
 }
 
 

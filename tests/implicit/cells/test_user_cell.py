@@ -346,7 +346,7 @@ class NoStep(Cell):
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
-        (NoStep, "NoStep lacks step; a Cell has the methods forward, init_state, step (docs/your_own_cell.md)"),
+        (NoStep, "NoStep lacks step; a Cell has the methods forward, init_state, step (docs/your_own_cell"),
         (nn.GRU, "cell is the class GRU; give a subclass of Cell, such as Mamba2Cell"),
         (NoSizes, "sizes_class of NoSizes is None; give the CellSizes whose fields are the keyword"),
         (OtherSizes, "sizes_class of OtherSizes has d_inner, which its constructor does not take"),

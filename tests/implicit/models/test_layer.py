@@ -347,6 +347,17 @@ def test_the_verdict_on_a_network_names_its_layer() -> None:
         analysis.ask("jacobian", model, task="parity", states=2, length=4, sequences=2)
 
 
+def test_an_explicit_layer_is_the_control_by_itself_and_in_a_network() -> None:
+    """The windows of its convolution are no state that a theorem speaks of, wherever they are named."""
+    net = nn.ModuleDict({"layer": ExplicitLayer(mamba()), "embedding": nn.Embedding(2, D)})
+    state = {name: part[0] for name, part in net["layer"].init_state(1).items()}  # type: ignore[operator]
+    model = implicit.wrap(net, step_of_a_network, state, vocabulary_size=2)
+    assert "conv.0" in state
+    asked: Any
+    for asked, read in ((model, [0, 1, 1, 0]), (net["layer"], net["embedding"](torch.tensor([0, 1, 1, 0])))):
+        assert theory.check(asked, read).kind.value == "diagonal and linear"
+
+
 def step_of_a_network(net: Any, state: Any, token: Tensor) -> tuple[Any, Tensor]:
     outputs, after = net["layer"](net["embedding"](token)[:, None], state)
     return after, outputs[:, 0, :2]

@@ -182,9 +182,9 @@ def test_a_model_without_a_fixed_point_gets_the_words_that_all_pages_use() -> No
 
 
 test_what_is_wrong_is_said_in_one_sentence = refusals(
-    (lambda: check(nn.Linear(1, 1), [0]), "model is .*; give a model with init_state and transition"),  # type: ignore[arg-type]
-    (lambda: check(3, [0]), "model is 3; give a model"),  # type: ignore[arg-type]
-    (lambda: check(nn.Sequential(TanhRNN(implicit=False)), [0]), "model is [^;]*; give a model"),  # type: ignore[arg-type]
+    (lambda: check(nn.Linear(1, 1), [0]), "model is .*; give a layer or a model"),  # type: ignore[arg-type]
+    (lambda: check(3, [0]), "model is 3; give a layer"),  # type: ignore[arg-type]
+    (lambda: check(nn.Sequential(TanhRNN(implicit=False)), [0]), "model is [^;]*; give a layer"),  # type: ignore[arg-type]
     (
         lambda: check(TanhRNN(implicit=True), [0.5]),  # type: ignore[arg-type]
         r"tokens is torch.float32 of shape \[1\]; give whole numbers",

@@ -407,11 +407,12 @@ def _differentiated(
 
     try:
         with torch.enable_grad():
-            values, slopes = vmap(along_one, out_dims=(0, -1), chunk_size=chunk)(
+            # Not out_dims=-1: vmap gives what no direction changes a shape of its own there.
+            values, slopes = vmap(along_one, chunk_size=chunk)(
                 torch.eye(columns, size, dtype=z.dtype), tangents
             )
     except RuntimeError as fault:
         if "data pointer" in str(fault):
             raise InputError("Φ or G calls NumPy or .numpy(); make constants before, as tensors") from fault
         raise InputError(f"Φ or G has no derivative: {' '.join(str(fault).split())}") from fault
-    return [value[0] for value in values], slopes, used[0]
+    return [value[0] for value in values], [slope.movedim(0, -1) for slope in slopes], used[0]
