@@ -9,6 +9,7 @@ from torch import Tensor
 from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.implicit_model import ImplicitModel
+from implicit.models.interface import SequenceModel
 from implicit.models.registry import MODELS, ImplicitMamba2, ImplicitMamba2Config, size_names
 from implicit.runs.loading import Run, initial_model, load_run
 from theory.transition import State
@@ -31,6 +32,14 @@ CONSTANT_STATE = [name for name, model in MODELS.items() if not model.state_grow
 
 def small_sizes(name: str) -> dict[str, Any]:
     return {size: value for size, value in SMALL.items() if size in size_names(name)}
+
+
+def with_flat_self_map(model: SequenceModel, into: float, out: float = 1) -> SequenceModel:
+    """Multiply what goes into the cells of an implicit model, and what comes out to make up for it."""
+    for name, weight in model.named_parameters():
+        if model.implicit is not None and name.endswith(("in_proj.weight", "out_proj.weight")):
+            weight.data *= out if name.endswith("out_proj.weight") else into
+    return model
 
 
 def untrained(model: str, task: str = "parity", *, seed: int = 0, length: int = 16, **sizes: Any) -> Run:

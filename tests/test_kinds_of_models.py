@@ -8,7 +8,7 @@ import torch
 from analysis.framework.visited_states import in_double_precision, visited_states
 from automata import make_task
 from implicit import SequenceModel, build_model
-from tests.small_models import CONSTANT_STATE, small_sizes
+from tests.small_models import CONSTANT_STATE, small_sizes, with_flat_self_map
 from theory import State, Transition, check_theorem1
 from theory.testing import (
     NotApplicableError,
@@ -42,14 +42,7 @@ def model_of(name: str, layers: int = 1) -> SequenceModel:
     """One with random weights, and a self-map so flat that a token takes some 20 iterations."""
     torch.manual_seed(0)
     model = build_model(name, {**small_sizes(name), "layers": layers}, make_task("parity"))
-    if model.implicit is not None:
-        with torch.no_grad():
-            for weight, parameter in model.named_parameters():
-                if weight.startswith("mixers") and weight.endswith("in_proj.weight"):
-                    parameter.mul_(0.1)
-                elif weight.startswith("mixers") and weight.endswith("out_proj.weight"):
-                    parameter.mul_(20)
-    return in_double_precision(model)
+    return in_double_precision(with_flat_self_map(model, 0.1, 20))
 
 
 def is_applicable(assertion: Callable[..., object], *arguments: object) -> bool:

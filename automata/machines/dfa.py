@@ -53,7 +53,7 @@ class DFA:
         alphabet: Iterable[str],
         transitions: Mapping[Any, Mapping[str, Any]],
         initial: State,
-        accepting: Iterable[State],
+        accepting: Iterable[State] = (),
     ) -> None:
         states, alphabet = _distinct("states", states), _distinct("alphabet", alphabet)
         accepting = tuple(accepting)

@@ -557,15 +557,13 @@ def _compare(model: SequenceModel, loop: EnclosedAnyLoop, centres: Array, tokens
     where = torch.as_tensor(read)
     with AsReal():
         precise = model.transitions(where)
+    sizes = [sum(parts[name][0].numel() for name in names) for names in precise.layer_states]
     compare_beside(
         precise,
         loop.transitions(read),
         {name: part.numpy() for name, part in parts.items()},
         np.zeros((len(read), 0)),
-        [
-            np.arange(len(read)) % sum(parts[name][0].numel() for name in names)
-            for names in precise.layer_states
-        ],
+        [np.arange(len(read)) % size for size in sizes],
     )
     heard = Heard()
     with listening(heard):  # of what is done with the state, which comes with a derivative

@@ -183,15 +183,12 @@ def test_layers_with_parts_of_their_own_are_proved(run: Run) -> None:
     assert prove_explicit(_of(Followed(ModelConfig(vocabulary_size=2, output_size=2)), run)).proved
 
 
-class Inverted(WordProblem):
-    """A task whose answers are not those of its table."""
-
-    def sample(self, *given: Any) -> Any:
-        tokens, states = super().sample(*given)
-        return tokens, 1 - states
-
-
 def test_a_task_that_answers_otherwise_than_its_table_is_refused(run: Run) -> None:
+    class Inverted(WordProblem):
+        def sample(self, *given: Any) -> Any:
+            tokens, states = super().sample(*given)
+            return tokens, 1 - states
+
     task = Inverted([[0, 1], [0, 1]], 0, ("0", "1"), ("0", "1"), name="not the last")
     with pytest.raises(InputError, match="task not the last gives other answers than its table"):
         prove_explicit(_of(Own(ModelConfig(vocabulary_size=2, output_size=2)), run, task))

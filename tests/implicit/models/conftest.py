@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from implicit.models.interface import ALPHABETS, SequenceModel
 from implicit.models.registry import MODELS, size_names
 from implicit.models.step_model import wrap
-from tests.small_models import small_sizes
+from tests.small_models import small_sizes, with_flat_self_map
 from theory.transition import State
 
 VOCABULARY, CLASSES, BATCH, LENGTH = 5, 3, 3, 4
@@ -65,14 +65,7 @@ def build_case(case: str) -> SequenceModel:
         sizes.update({"rtol": 5e-6 if single else TIGHT})
     alphabets = dict(zip(ALPHABETS, (VOCABULARY, CLASSES), strict=True))
     built = model(model.config_class(**alphabets, **{**sizes, **CASES[case]}))
-    if built.implicit is not None:
-        with torch.no_grad():
-            for name, parameter in built.named_parameters():
-                if name.startswith("mixers") and name.endswith("in_proj.weight"):
-                    parameter.mul_(0.02)
-                elif name.startswith("mixers") and name.endswith("out_proj.weight"):
-                    parameter.mul_(100)
-    return built
+    return with_flat_self_map(built, 0.02, 100)
 
 
 @torch.no_grad()
