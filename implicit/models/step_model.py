@@ -204,7 +204,8 @@ class WrappedModule(SequenceModel):
                 raise InputError(f"layers holds {names!r}; give a tuple of entries of state for each layer")
         self._all_but_windows = layers is None
         if layers is None:
-            layers = [[name for name in state if name not in _windows(module)] or [*state]]
+            windows = _windows(module)
+            layers = [[name for name in state if name not in windows] or [*state]]
         self.layer_states = tuple(map(tuple, layers))
         named = [name for names in self.layer_states for name in names]
         for name in named:

@@ -228,8 +228,7 @@ class Theorem1Report:
             asked = ""
             if self.within:
                 headline = headline.replace("(no fixed point)", "to the network as a whole")
-                asked = f"; its part {self.within} seeks fixed points: ask about that layer"
-                asked += " (docs/use_a_layer.md)"
+                asked = f"; ask about its part {self.within}, which seeks fixed points (docs/use_a_layer.md)"
             return f"{headline}; measured at {total} visited states{blocks}{asked}"
         without = total - len(self.with_fixed_point.checks)
         missing = f", of which {without} without a fixed point" if without else ""

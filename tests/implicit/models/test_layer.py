@@ -337,7 +337,7 @@ def test_the_verdict_on_a_network_names_its_layer() -> None:
     net = nn.ModuleDict({"layer": ImplicitLayer(mamba()), "embedding": nn.Embedding(2, D)})
     state = {name: part[0] for name, part in net["layer"].init_state(1).items()}  # type: ignore[operator]
     model = implicit.wrap(net, step_of_a_network, state, vocabulary_size=2)
-    assert "its part module.layer seeks fixed points" in theory.check(model, [0, 1], states=1).sentence
+    assert "its part module.layer, which seeks fixed points" in theory.check(model, [0, 1], states=1).sentence
     asked: Any
     for asked, words in ((model, "model.module.layer"), (net, "model.layer"), (net["layer"], "layer")):
         with pytest.raises(InputError, match=rf"theory\.check\({re.escape(words)}, features\), or give the"):
