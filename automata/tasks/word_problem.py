@@ -234,7 +234,7 @@ class WordProblem(Task):
         return (
             f"sequences never enter {count} of {self.state_count} states ({names}{'…' * (count > 5)}), by "
             "default those from which only finitely many words are accepted; "
-            '"avoid": [] in a task file keeps them'
+            'task_from(dfa, avoid=[]) keeps them, or "avoid": [] in a file of transitions'
         )
 
     @property
