@@ -123,7 +123,7 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """What was found, of every run."""
+        """The findings of all runs, in one line."""
         return "; ".join(finding.sentence for finding in self.findings.values())
 
     def __repr__(self) -> str:

@@ -248,7 +248,7 @@ def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
 
 QUANTITIES = """\
 held in: the part that takes 90% of the answers with it when it is exchanged with that of another word.
-taken by: share of the answers, first and last after the exchange; who answers by chance takes some, too.
+taken by: share of the answers, at the first and the last token after the exchange, some of it by chance.
 codes: means of that part after words that lead to one automaton state and end alike.
 dimension: their participation ratio.
 unevenness: spread of their distances over the mean, 0 for one-hot codes.

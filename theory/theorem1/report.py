@@ -138,11 +138,12 @@ QUANTITIES = ("residual", "smallest_singular_value", "spectral_radius", "off_dia
 """The quantities that a report holds for every state."""
 
 
-def headline(kind: TransitionKind, verdict: Verdict, *, has_latent: bool) -> str:
+def headline(kind: TransitionKind, verdict: Verdict, *, has_latent: bool, of_a_part: bool = False) -> str:
     """Return the kind of a transition and what Theorem 1 says of it, in the words that all pages use."""
     said = f"the conclusions of Theorem 1 {_VERBS.get(verdict)}"
     if verdict is Verdict.DOES_NOT_APPLY:
-        said = f"Theorem 1 does not apply ({'C4 does not hold' if has_latent else 'no fixed point'})"
+        reason = "(C4 does not hold)" if has_latent else "(no fixed point)"
+        said = f"Theorem 1 does not apply {'to the network as a whole' if of_a_part else reason}"
     return f"{'of undetermined kind' if kind is TransitionKind.UNDETERMINED else kind}; {said}"
 
 
@@ -212,7 +213,9 @@ class Theorem1Report:
     def headline(self) -> str:
         """The kind of the transition and what Theorem 1 says of it, in the words that all pages use."""
         has_latent, kind = any(check.has_latent for check in self.checks), self.kind
-        said = headline(kind, self.with_fixed_point.verdict, has_latent=has_latent)
+        said = headline(
+            kind, self.with_fixed_point.verdict, has_latent=has_latent, of_a_part=bool(self.within)
+        )
         if kind is not TransitionKind.UNDETERMINED:
             return said
         return said.replace(";", f" ({_decided(overall_kind(self.layer_kinds))});", 1)
@@ -225,11 +228,8 @@ class Theorem1Report:
         layers = max((len(check.layers) for check in self.checks), default=0)
         blocks = ", in every layer's own block" if layers > 1 else ""
         if not any(check.has_latent for check in self.checks):
-            asked = ""
-            if self.within:
-                headline = headline.replace("(no fixed point)", "to the network as a whole")
-                asked = f"; ask about its part {self.within}, which seeks fixed points (docs/use_a_layer.md)"
-            return f"{headline}; measured at {total} visited states{blocks}{asked}"
+            asked = f"; ask about its part {self.within}, which seeks fixed points (docs/use_a_layer.md)"
+            return f"{headline}; measured at {total} visited states{blocks}{asked if self.within else ''}"
         without = total - len(self.with_fixed_point.checks)
         missing = f", of which {without} without a fixed point" if without else ""
         beside = counts[Verdict.DOES_NOT_APPLY]
