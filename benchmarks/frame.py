@@ -4,8 +4,7 @@ Contenders of a case take turns, so that whatever else the machine does meets th
 the median over the turns. Time is processor time of this process with one thread: what other programs take of
 the core is not counted.
 
-A case whose own check fails reports no speed at all. A contender may have a check of its own: a rival that
-fails it is shown as wrong instead of fast, and the case stands.
+A case whose check fails reports no speed at all.
 """
 
 import os
@@ -25,7 +24,7 @@ Parameters = Mapping[str, str | int | float]
 
 
 class IncorrectError(Exception):
-    """The contenders of a case, or one of them, do not give the right answer: there is no speed to report."""
+    """The contenders of a case do not give the right answer: there is no speed to report."""
 
 
 def require_close(what: str, result: Tensor, reference: Tensor, tolerance: float) -> None:
@@ -41,12 +40,6 @@ class Contender:
     work: Callable[[], object]  # does it once
     # what is known about the work beside its time, such as the number of evaluations
     counts: Mapping[str, float] = field(default_factory=dict)
-    # the part of the case's work that it does, for work that is too slow as a whole and uniform; all of its
-    # times but the raw ones are divided by it
-    share: float = 1.0
-    # raises `IncorrectError` if this contender alone is wrong: it is then shown as wrong and not timed. Only
-    # the first contender, which the ratios are taken to, takes the case down with it
-    check: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,9 +47,7 @@ class Case:
     """One line of questions to a benchmark: who does this work faster?"""
 
     parameters: Parameters  # sizes and settings
-    # raises `IncorrectError` unless every contender without a check of its own is right; called before the
-    # timing
-    check: Callable[[], None]
+    check: Callable[[], None]  # raises `IncorrectError` unless all are right; called before the timing
     contenders: tuple[Contender, ...]  # the first one is what ratios are taken to
     turns: int = 10  # how often each contender is timed, after one turn that is not counted
 
@@ -90,39 +81,23 @@ class Benchmark:
 def run_case(case: Case, clock: Callable[[], float] = time.process_time) -> dict[str, Any]:
     """Check a case and time its contenders in turns.
 
-    Returned is a record for JSON with all raw times. A case that is not correct has no contenders; a
-    contender that is not correct has a fault and no times.
+    Returned is a record for JSON with all raw times. A case that is not correct has a fault and no times.
     """
     record: dict[str, Any] = {"parameters": dict(case.parameters), "correct": True}
-    fault = _fault(case.check)
-    # Without a right case nobody is asked.
-    faults = {contender.name: fault or _fault(contender.check) for contender in case.contenders}
-    if faults[case.contenders[0].name] is not None:
-        return {**record, "correct": False, "fault": faults[case.contenders[0].name]}
-    right = [contender for contender in case.contenders if faults[contender.name] is None]
-    seconds = _take_turns(right, case.turns, clock)
-    first = _whole(case.contenders[0], seconds)
+    try:
+        case.check()
+    except IncorrectError as fault:
+        return {**record, "correct": False, "fault": str(fault)}
+    seconds = _take_turns(case.contenders, case.turns, clock)
+    first = seconds[case.contenders[0].name]
     record["contenders"] = {
-        contender.name: _record(contender, seconds, first)
-        if contender in right
-        else {**contender.counts, "correct": False, "fault": faults[contender.name]}
-        for contender in case.contenders
+        contender.name: _record(contender, seconds[contender.name], first) for contender in case.contenders
     }
     return record
 
 
-def _fault(check: Callable[[], None] | None) -> str | None:
-    """Return the fault that a check finds; None if there is none."""
-    try:
-        if check is not None:
-            check()
-    except IncorrectError as fault:
-        return str(fault)
-    return None
-
-
 def _take_turns(
-    contenders: list[Contender], turns: int, clock: Callable[[], float]
+    contenders: tuple[Contender, ...], turns: int, clock: Callable[[], float]
 ) -> dict[str, list[float]]:
     """The seconds of every turn; the first one, which fills caches, does not count."""
     seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
@@ -136,21 +111,13 @@ def _take_turns(
     return seconds
 
 
-def _whole(contender: Contender, seconds: Mapping[str, list[float]]) -> list[float]:
-    """The times of the whole work, by proportion where only a share of it was done."""
-    return [elapsed / contender.share for elapsed in seconds[contender.name]]
-
-
-def _record(contender: Contender, seconds: Mapping[str, list[float]], first: list[float]) -> dict[str, Any]:
-    whole = _whole(contender, seconds)
+def _record(contender: Contender, seconds: list[float], first: list[float]) -> dict[str, Any]:
     return {
-        "correct": True,
-        "median_seconds": statistics.median(whole),
-        "best_seconds": min(whole),
-        "ratio_to_first": statistics.median(mine / other for mine, other in zip(whole, first, strict=True)),
+        "median_seconds": statistics.median(seconds),
+        "best_seconds": min(seconds),
+        "ratio_to_first": statistics.median(mine / other for mine, other in zip(seconds, first, strict=True)),
         **contender.counts,
-        "share": contender.share,
-        "seconds": seconds[contender.name],
+        "seconds": seconds,
     }
 
 

@@ -60,20 +60,17 @@ def _ratio(case: Mapping[str, Any], headline: Headline) -> str:
     if not case["correct"]:
         return f"no figure: {case['fault']}"
     more, less = (case["contenders"][name] for name in (headline.more, headline.less))
-    for name, record in ((headline.more, more), (headline.less, less)):
-        if not record["correct"]:
-            return f"{name}: {record['fault']}"
     if headline.quantity != "seconds":
         return _short(more[headline.quantity] / less[headline.quantity])
     turns = zip(more["seconds"], less["seconds"], strict=True)
-    return _short(statistics.median((a / more["share"]) / (b / less["share"]) for a, b in turns))
+    return _short(statistics.median(a / b for a, b in turns))
 
 
 def _short(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 20 else f"{ratio:.1f}" if ratio >= 3 else f"{ratio:.2f}"
 
 
-_NOT_COUNTS = {"correct", "fault", "median_seconds", "best_seconds", "ratio_to_first", "share", "seconds"}
+_NOT_COUNTS = {"median_seconds", "best_seconds", "ratio_to_first", "seconds"}
 
 
 def table(title: str, cases: list[dict[str, Any]]) -> Table:
@@ -97,30 +94,20 @@ def table(title: str, cases: list[dict[str, Any]]) -> Table:
             shown.add_row(label, f"[red]not correct, no speed: {case['fault']}[/red]")
             continue
         for name, record in case["contenders"].items():
-            shown.add_row(label, name, *_figures(record), _remark(record))
+            counts = [
+                f"{value} {key.replace('_', ' ')}" for key, value in record.items() if key not in _NOT_COUNTS
+            ]
+            shown.add_row(label, name, *_figures(record), ", ".join(counts))
             label = ""
     return shown
 
 
 def _figures(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    if not record["correct"]:
-        return ("-", "-", "-")
     return (
         f"{1e3 * record['median_seconds']:.2f}",
         f"{1e3 * record['best_seconds']:.2f}",
         f"{record['ratio_to_first']:.2f}",
     )
-
-
-def _remark(record: Mapping[str, Any]) -> str:
-    """Return the errors in words, and the counts."""
-    parts = [] if record["correct"] else [f"[red]not correct, no speed: {record['fault']}[/red]"]
-    if record.get("share", 1) != 1:
-        parts.append(f"from {record['share']:.1%} of the work")
-    for name, value in record.items():
-        if name not in _NOT_COUNTS:
-            parts.append(f"{value} {name.replace('_', ' ')}")
-    return ", ".join(parts)
 
 
 def _in_words(parameters: Mapping[str, Any]) -> str:
