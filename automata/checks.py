@@ -100,7 +100,7 @@ def check_number(field: str, value: object, *, finite: bool = False) -> float:
 
 
 def by_known_names(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Refuse a keyword that a function, or the constructor of a class, does not know, and name those it does.
+    """Refuse a call of a function, or of the constructor of a class, that does not fit its arguments.
 
     Example:
         >>> by_known_names(check_integer)("steps", 4, at_least=5)
@@ -110,14 +110,19 @@ def by_known_names(function: Callable[Given, Result]) -> Callable[Given, Result]
     if isinstance(function, type):
         function.__init__ = by_known_names(function.__init__)  # type: ignore[misc]
         return function
-    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    signature = inspect.signature(function)
+    known = [name for name in signature.parameters if name != "self"]
 
     @wraps(function)
     def with_known(*values: Given.args, **named: Given.kwargs) -> Result:
+        called = type(values[0]) if function.__name__ == "__init__" else function
         for name in named:
             if name not in known:
-                called = type(values[0]) if function.__name__ == "__init__" else function
                 raise unknown_name(f"argument of {called.__name__}", name, known)
+        try:
+            signature.bind(*values, **named)
+        except TypeError as error:
+            raise InputError(f"{called.__name__}: {error}; it takes {', '.join(known)}") from None
         return function(*values, **named)
 
     return with_known

@@ -1,31 +1,6 @@
-"""Automata in JSON: what a file may hold, and the task that is made from it.
+"""Automata in JSON: the task of a file in one of four forms, which its fields tell apart.
 
-The fields say which of the four it is. Those in brackets may be left out; every form also takes ``name`` and
-``description``.
-
-- A *deterministic automaton*: ``transitions`` (from each state by each symbol to a state), ``initial``,
-  [``accepting``], [``avoid``: states that sampling keeps out of; if left out, those after which only finitely
-  many words are accepted]. Targets are the states.
-
-      {"transitions": {"even": {"0": "even", "1": "odd"}, "odd": {"0": "odd", "1": "even"}},
-       "initial": "even"}
-
-- A *monoid*: ``table`` (the number of the product of each two elements), [``element_names``], [``tokens``:
-  the elements, by number or name, that are tokens; all if left out]. Targets are the products.
-
-      {"table": [[0, 1], [1, 0]], "element_names": ["0", "1"]}
-
-- *Generators*: ``generators`` (permutations or transformations of 1 … n in one-line form), [``token_names``].
-  Targets are the products, read as ``state_t[i] = state_{t-1}[σ_t[i]]``.
-
-      {"generators": [[1, 2, 3], [2, 1, 3], [2, 3, 1]]}
-
-- A *probabilistic automaton*: ``states``, ``initial`` (a probability for each state), ``actions`` (for each a
-  column-stochastic matrix, ``matrix[next][current]``), [``reveals``: for each what it shows in every state],
-  [``target``: ``"reveals"`` or ``"states"``], [``reveal_probability``].
-
-      {"states": ["heads", "tails"], "initial": [1, 0], "actions": {"flip": [[0.1, 0.9], [0.9, 0.1]]},
-       "reveals": {"look": ["heads", "tails"]}, "target": "reveals", "reveal_probability": 0.25}
+``docs/your_own_task.md`` has an example of each form, and all fields.
 """
 
 import json
@@ -72,7 +47,7 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
     if len(found) != 1:
         raise InputError(
             f"{where} is no automaton: it has {' and '.join(found) or 'none'} of the fields "
-            f"{', '.join(FORMS)}; give exactly one of them (formats: automata/tasks/json_formats.py)"
+            f"{', '.join(FORMS)}; give exactly one of them (fields: docs/your_own_task.md)"
         )
     build, fields = FORMS[found[0]]
     known = {*found, *fields, "name", "description"}
@@ -85,7 +60,7 @@ def task_of_json(content: Content, where: str, name: str) -> Task:
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(
             f"{where} is no automaton: a value of {found[0]} or beside it is of the wrong kind ({error}); "
-            "see the formats in automata/tasks/json_formats.py"
+            "see the fields in docs/your_own_task.md"
         ) from error
 
 

@@ -5,8 +5,9 @@ A specification is JSON: the name of a registered task, or an object with one of
 - ``name``: a registered task.
 - ``regex``: a regular expression; tokens are letters of beginnings of long words that it matches, targets are
   the states of its minimal automaton; beside it ``alphabet``.
-- ``file``: the path of a JSON file, see `automata.tasks.json_formats`. It may also hold a specification
-  with ``repl``, ``balls``, ``program``, ``recognition``, ``arithmetic``, ``connectivity`` or ``matrices``.
+- ``file``: the path of a JSON file, see ``docs/your_own_task.md``. It may also hold a specification
+  with ``regex``, ``recognition``, ``arithmetic``, ``connectivity``, ``matrices``, ``balls``, ``program`` or
+  ``repl``.
 - ``automaton``: the content of such a file; beside it ``name``, ``description``. The content alone will do.
 - ``object``: ``module:name`` of a task, an automaton, a monoid or a probabilistic automaton, or of a class or
   function that makes one without arguments.
@@ -265,7 +266,7 @@ _OF_OPTIONS = (
     SortedConnectivity,
     MatrixProducts,
 )
-_DATA = {"recognition", *(made.specified_as for made in _OF_OPTIONS)}
+_DATA = {"regex", "recognition", *(made.specified_as for made in _OF_OPTIONS)}
 """The kinds that a task file may hold beside automata: numbers and texts, and no code or file."""
 _KINDS: dict[str, tuple[Callable[[dict[str, Any]], Task], tuple[str, ...]]] = {
     "name": (lambda given: registered_task(text_of(given, "name")), ()),

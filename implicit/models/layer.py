@@ -50,7 +50,8 @@ class FeatureLayer(Layers):
         self, cells: Cell | Iterable[Cell], d_model: int | None = None, *, mlp_size: int = 0
     ) -> None:
         super().__init__()
-        several = [cells] if isinstance(cells, nn.Module) or not isinstance(cells, Iterable) else list(cells)
+        alone = isinstance(cells, nn.Module | str) or not isinstance(cells, Iterable)
+        several = [cells] if alone else list(cells)
         if not several:
             raise InputError("cells is empty; give at least one cell, such as Mamba2Cell(32)")
         for cell in several:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from automata.checks import check_integer, check_type, shown
+from automata.checks import by_known_names, check_integer, check_type, shown
 from automata.errors import InputError
 from implicit.cells import keep_where
 from implicit.cells.contract import (
@@ -417,6 +417,7 @@ class _UsesOthers(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+@by_known_names
 def wrap(
     module: nn.Module,
     step: Step,

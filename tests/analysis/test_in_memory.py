@@ -18,7 +18,7 @@ from analysis.check_certificate import CheckSettings, check_certificate
 from analysis.framework.output import json_ready
 from automata import make_task
 from automata.errors import InputError
-from implicit import GRU, LSTM, Elman, Run, load_run, wrap
+from implicit import GRU, LSTM, Elman, ImplicitLayer, Run, load_run, wrap
 from implicit.models.interface import ModelOutput
 from implicit.models.registry import MODELS
 from implicit.models.torch_rnn import TorchRNNConfig
@@ -244,6 +244,8 @@ test_bad_input_is_refused = refusals(
     ),
     (lambda: Run.of(lstm(), "parity", name="a/b"), "name is 'a/b'; give one that a folder can have"),
     (lambda: Run.of(lstm(), "parity", length=0), "length is 0"),
+    (lambda: wrap(IDENTITY, len, {}), "wrap: missing a required argument: 'vocabulary_size'; it takes"),  # type: ignore[call-arg]
+    (lambda: ImplicitLayer("mamba2", 8), "one of cells is 'mamba2'; give a Cell"),  # type: ignore[arg-type]
     (lambda: wrap(len, len, {}, vocabulary_size=2), "module is .* give a torch.nn.Module"),  # type: ignore[arg-type]
     (
         lambda: wrapped(IDENTITY, PlainGRU(2, 2).one),

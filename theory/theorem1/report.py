@@ -192,7 +192,16 @@ class Theorem1Report:
     def __repr__(self) -> str:
         conditions = ", ".join(f"{name} {verdict}" for name, verdict in self.conditions.items())
         measured = f"\nConditions: {conditions}." if any(check.has_latent for check in self.checks) else ""
-        return f"{self.sentence}.\n{self.kind_sentence}{measured}"
+        return f"{self.sentence}.\n{self.kind_sentence}{measured}{self._mixed_by_fixed_point}"
+
+    @property
+    def _mixed_by_fixed_point(self) -> str:
+        """How much of J the second term has off the diagonal (C4): the rest is what the first term mixes."""
+        sizes = [check.conditions[3].value for check in self.with_fixed_point.checks if check.has_latent]
+        finite = [size for size in sizes if math.isfinite(size)]
+        if not finite:
+            return ""
+        return f"\nOff the diagonal the fixed point's term has {min(finite):.2g} to {max(finite):.2g} of ‖J‖."
 
     @property
     def verdict(self) -> Verdict:

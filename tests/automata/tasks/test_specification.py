@@ -108,6 +108,7 @@ def test_a_file_may_hold_the_specification_of_a_task_with_numbers_and_no_code(fo
         matrices,
         {"recognition": {**PARITY, "accepting": ["odd"]}},
         {"arithmetic": {"modulus": 3}},
+        {"regex": "(ab|ba)*", "alphabet": "abc"},
     ):
         (folder / "task.json").write_text(json.dumps(given))
         assert task_from({"file": "task.json"}).specification() == task_from(given).specification()
