@@ -38,7 +38,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_python_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    code = "".join(re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL))
     monkeypatch.chdir(tmp_path)  # answers are written into out/
     exec(compile(code, str(README), "exec"), {})
     comments = [line.rpartition("  # ")[2] for line in code.splitlines() if line.startswith("print")]
