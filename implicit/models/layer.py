@@ -50,8 +50,9 @@ class FeatureLayer(Layers):
         self, cells: Cell | Iterable[Cell], d_model: int | None = None, *, mlp_size: int = 0
     ) -> None:
         super().__init__()
-        alone = isinstance(cells, nn.Module | str) or not isinstance(cells, Iterable)
-        several = [cells] if alone else list(cells)
+        if isinstance(cells, nn.Module | str) or not isinstance(cells, Iterable):
+            cells = [cells]  # type: ignore[list-item]
+        several = list(cells)
         if not several:
             raise InputError("cells is empty; give at least one cell, such as Mamba2Cell(32)")
         for cell in several:

@@ -136,8 +136,8 @@ def test_the_states_are_those_that_the_tokens_lead_to_and_the_words_say_what_hol
     found = check(TanhRNN(implicit=True), tokens, seed=0)
     assert found.headline == "non-diagonal and non-linear; the conclusions of Theorem 1 hold"
     assert "Conditions: C1 holds, C2 holds, C3 holds, C4 holds." in repr(found)
-    masses = found.values("off_diagonal_mass")  # h/2 − z/2 adds nothing off the diagonal of the first term
-    shown = f"the fixed point's term has {masses.min():.2g} to {masses.max():.2g} of ‖J‖."
+    mixed = found.values("off_diagonal_mass")  # h/2 − z/2 adds nothing off the diagonal of the first term
+    shown = f"the fixed point's term has {mixed.min():.2g} to {mixed.max():.2g} of ‖J‖."
     assert shown in repr(found)
     # by hand: the states before the second, the third and the fourth token, in float64 as the weights are
     h, states = torch.tensor([1.0, 0.0], dtype=torch.float64), []
