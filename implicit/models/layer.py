@@ -51,7 +51,7 @@ class FeatureLayer(Layers):
     ) -> None:
         super().__init__()
         if isinstance(cells, nn.Module | str) or not isinstance(cells, Iterable):
-            cells = [cells]  # type: ignore[list-item]
+            cells = [cells]
         several = list(cells)
         if not several:
             raise InputError("cells is empty; give at least one cell, such as Mamba2Cell(32)")
