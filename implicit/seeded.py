@@ -1,5 +1,6 @@
 """Random weights from a generator of their own: the global one is shared by all threads."""
 
+import math
 import random
 import threading
 from collections.abc import Iterator, Mapping
@@ -48,14 +49,24 @@ class Seeded(TorchDispatchMode):
         return func(*args, **options)
 
 
+MOST_ENTRIES = 2**26
+"""The entries of the largest tensor that is made without its numbers: some are filled with ones, 256 MiB."""
+
+
 class Undrawn(Seeded):
-    """A context in which nothing is drawn: weights have shapes, and memory that nobody has touched."""
+    """A context in which nothing is drawn: weights have shapes, and little memory that anybody has touched.
+
+    RuntimeError for a tensor of more than `MOST_ENTRIES`.
+    """
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Call an operation of PyTorch, unless it draws."""
         options = dict(kwargs or {})
+        sizes = args[0] if args and isinstance(args[0], list | tuple) else args
+        if math.prod(number for number in sizes if isinstance(number, int)) > MOST_ENTRIES:
+            raise RuntimeError("a tensor of so many entries is not made to see its shape")
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **options)
         if isinstance(args[0], Tensor):  # in place, as `normal_`

@@ -154,13 +154,16 @@ def refuse_other_runs(file: Path, runs: Sequence[Run], places: Iterable[str] = F
     """Refuse to replace what is not of these runs: whoever asks again about the same ones replaces results.
 
     Files that no analysis wrote are left alone: JSON without hashes of weights, and pictures without JSON.
-    Below the folder of the run itself nothing is refused: what lies there can only be of that run. The file
-    is the JSON of the results, which need not exist; the hashes of the weights stand in it.
+    Results below the folder of the run itself can only be of that run; all that lies in its ``analysis`` is
+    ours. The file is the JSON of the results, which need not exist; the hashes of the weights stand in it.
     """
     folders = [run.path.resolve() for run in runs if not run.in_memory]
+    ours = [folder / "analysis" for folder in folders]
+    if any(file.resolve().is_relative_to(folder) for folder in ours):
+        return
+    found = refuse_others_files(file, (one for one in places if file.parent.resolve() / one not in ours))
     if any(file.resolve().is_relative_to(folder) for folder in folders):
         return
-    found = refuse_others_files(file, places)
     if found and set(found) != {weights_sha256(run.model) for run in runs}:
         names = ", ".join(sorted(set(found.values())))
         raise InputError(

@@ -287,7 +287,7 @@ def _shapes(name: str, config: ModelConfig) -> SequenceModel:
     try:
         with Undrawn():
             return MODELS[name](config)
-    except RuntimeError:  # no such memory; without any, PyTorch imports its compiler, which takes seconds
+    except RuntimeError:  # too large; without any memory, PyTorch imports its compiler, which takes seconds
         with torch.device("meta"):
             return MODELS[name](config)
 

@@ -157,7 +157,7 @@ class _Entry(BaseModel):
     length: int = 0
     loss: float = 0
     seconds: float = 0
-    validation: dict[Annotated[str, Field(pattern="^[0-9]+$")], _Measured] = {}
+    validation: dict[Annotated[str, Field(pattern="^[0-9]{1,19}$")], _Measured] = {}
 
 
 def read_entries(file: Path, *, partial: bool = False) -> list[Metrics]:

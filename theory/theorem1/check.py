@@ -38,6 +38,7 @@ from theory.theorem1.conditions import (
     Search,
     Verdict,
     coupling_condition,
+    second_term_mass,
     unmeasured,
 )
 from theory.theorem1.cross_checks import Probes, is_contradicted, jacobian_rounding
@@ -243,6 +244,7 @@ class _Layer:
             secant_rounding=rounding + sight.rounding,
             compared=found.compared,
             unvisited=found.unvisited,
+            second_term_mass=second_term_mass(here.jacobian),
         )
         denied = Verdict.FAILS in (conclusion.non_diagonal, conclusion.non_linear) and self.is_contradicted
         return dataclasses.replace(conclusion, contradicted=True) if denied else conclusion

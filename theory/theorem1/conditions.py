@@ -174,14 +174,19 @@ def coupling_condition(jacobians: Sequence[FactoredJacobian], errors: Sequence[f
     measured = []
     for factors, error in zip(jacobians, errors, strict=True):
         scale = factors.frobenius_norm() or 1.0
-        # Beside a diagonal first term the second one has all that is off the diagonal of J.
-        second = factors if factors.has_diagonal_direct_term else factors.coupling
-        measured.append((second.off_diagonal_norm() / scale, error / scale))
+        measured.append((second_term_mass(factors), error / scale))
     value, error = min(measured, key=lambda pair: pair[0] - ERROR_MARGIN * pair[1])
     threshold = ERROR_MARGIN * error
     verdict = combine([judge(*pair, EPSILON) for pair in measured])
     reason = f"the off-diagonal part of the second term is {value:.2e} of ‖J‖, with an error of {error:.1e}"
     return Condition("C4", value, threshold, value - threshold, verdict, reason)
+
+
+def second_term_mass(factors: FactoredJacobian) -> float:
+    """Return the norm of what the second term has off the diagonal, relative to ‖J‖_F."""
+    # Beside a diagonal first term the second one has all that is off the diagonal of J.
+    second = factors if factors.has_diagonal_direct_term else factors.coupling
+    return second.off_diagonal_norm() / (factors.frobenius_norm() or 1.0)
 
 
 def damped_slope(slope: Tensor, damping: float) -> Tensor:
@@ -220,6 +225,7 @@ class LayerConclusion:
         compared: how many other h̃ were compared.
         unvisited: whether only an h̃ that was not visited shows the non-linearity.
         contradicted: whether finite differences deny J by more than they leave open; then nothing is zero.
+        second_term_mass: what the second term has off the diagonal, relative to ‖J‖_F.
     """
 
     names: tuple[str, ...]
@@ -238,6 +244,7 @@ class LayerConclusion:
     compared: int = 0
     unvisited: bool = False
     contradicted: bool = False
+    second_term_mass: float = math.nan
 
     @property
     def non_diagonal(self) -> Verdict:

@@ -196,12 +196,16 @@ class Theorem1Report:
 
     @property
     def _mixed_by_fixed_point(self) -> str:
-        """How much of J the second term has off the diagonal (C4): the rest is what the first term mixes."""
-        sizes = [check.conditions[3].value for check in self.with_fixed_point.checks if check.has_latent]
-        finite = [size for size in sizes if math.isfinite(size)]
-        if not finite:
-            return ""
-        return f"\nOff the diagonal the fixed point's term has {min(finite):.2g} to {max(finite):.2g} of ‖J‖."
+        """How much of J the second term has off the diagonal: what more there is, the first term mixes."""
+        measured = [check.layers for check in self.checks if check.has_latent and check.layers]
+        ranges = []
+        for column in zip(*measured, strict=True):
+            sizes = [layer.second_term_mass for layer in column]
+            of = f" in {' + '.join(column[0].names)}" if len(measured[0]) > 1 else ""
+            ends = dict.fromkeys(f"{size:.2g}" for size in (min(sizes), max(sizes)))
+            ranges.append(f"{' to '.join(ends)} of ‖J‖{of}")
+        at = f" at {len(measured)} states" if len(measured) < len(self.checks) else ""
+        return f"\nOff the diagonal the fixed point's term has {', '.join(ranges)}{at}." if ranges else ""
 
     @property
     def verdict(self) -> Verdict:

@@ -120,9 +120,13 @@ def test_runs_named_alike_do_not_share_a_folder(
     assert json.loads((tmp_path / "out" / "jacobian.json").read_text())["settings"]["seed"] == 1
 
 
+@pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("name", ["jacobian.json", "jacobian.png", "report.json", "report.md", "analysis"])
-def test_files_that_no_analysis_wrote_are_not_replaced(make_run: Any, tmp_path: Path, name: str) -> None:
-    folder, run = tmp_path / "out", make_run("lstm")
+def test_files_that_no_analysis_wrote_are_not_replaced(
+    make_run: Any, tmp_path: Path, name: str, within: bool
+) -> None:
+    run = make_run("lstm")
+    folder = run.path / "notes" if within else tmp_path / "out"
     folder.mkdir()
     (folder / name).write_text('{"my": "own"}')
     if name.startswith("jacobian"):

@@ -19,7 +19,7 @@ from implicit.config.run import TrainConfig
 from implicit.fixed_point import Stopping
 from implicit.models.implicit_model import ImplicitModel
 from implicit.models.interface import SequenceModel
-from implicit.models.registry import MODELS
+from implicit.models.registry import MODELS, build_shapes
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.seeded import Seeded
@@ -161,6 +161,14 @@ def test_models_and_draws_in_the_context_are_those_of_the_seed() -> None:
     with Seeded(3):
         assert all(map(torch.equal, draws(), expected))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("sizes", [{"d_model": 10**8}, {"expand": 10**9}])
+def test_shapes_of_large_models_take_no_memory(sizes: dict[str, int]) -> None:
+    """Norms begin with ones: of 10⁹ features they filled 4 GB, before the weights file was looked at."""
+    assert all(
+        one.is_meta for one in build_shapes("implicit-mamba2", sizes, make_task("parity")).parameters()
+    )
 
 
 CONFIG = small_config(model="tests.drawing_model:Drawing", sizes={}, steps=4, checkpoint_every=2)
