@@ -35,7 +35,7 @@ from implicit.runs.files import read_settings
 from implicit.runs.folder import RunFolder
 from implicit.runs.loading import initial_model, load_run
 from implicit.threads import add_threads_flag, chosen_threads
-from implicit.training.train import begin_from, run_ending, run_shortfall, train
+from implicit.training.train import begin_from, run_ending, run_fall, run_shortfall, train
 
 __all__ = ["main", "train"]
 
@@ -109,7 +109,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{run.path} {_FINISHED_BEFORE if was_finished else 'is finished'}: step {last['step']}, "
         f"{last['seconds']:.0f} s, loss {last['loss']:.4f}{_length(last)}, "
         f"validation accuracy {accuracies}"
-        + "".join(f"; {why}" for why in (run_ending(run), shortfall, run.bounded_end, general) if why)
+        + "".join(
+            f"; {why}" for why in (run_ending(run), shortfall, run.bounded_end, run_fall(run), general) if why
+        )
     )
     print(printable(told))
 

@@ -34,6 +34,7 @@ where it stood: the content of a ``file`` is in it, as ``automaton``.
 
 import json
 from collections.abc import Callable, Hashable, Iterable
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import PurePath
@@ -175,6 +176,13 @@ def _of_file(given: dict[str, Any]) -> Task:
             return task_from(content)
         except InputError as error:
             raise InputError(f"task file {path}: {error}") from error
+    if not FORMS.keys() & content.keys():
+        kinds = [*FORMS, *sorted(_DATA)]
+        near = [match for field in content for match in get_close_matches(field, kinds, 1)]
+        raise InputError(
+            f"task file {path} is no automaton: it has none of the fields {', '.join(kinds)}; "
+            + (f"did you mean {near[0]!r}?" if near else "give one of them")
+        )
     task = task_of_json(content, f"task file {path}", path.stem)
     return with_specification(task, {"automaton": content, "name": task.name})
 

@@ -111,7 +111,8 @@ def fixed_point(
         with suppress(ValueError):  # of another structure; keys may have another order
             parts = structure.flatten_up_to(tree)
         if not parts or not all(isinstance(part, Tensor) for part in parts):
-            raise InputError(f"function returned {shown(tree)}; it must return what it is given, {structure}")
+            form = "a tensor" if structure.is_leaf() else structure
+            raise InputError(f"function returned {shown(tree)}; it must return what it is given, {form}")
         for part, shape in zip(parts, shapes, strict=True):
             if part.shape != shape:
                 raise InputError(

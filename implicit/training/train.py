@@ -236,6 +236,16 @@ def run_ending(run: Run) -> str | None:
     )
 
 
+def run_fall(run: Run) -> str | None:
+    """Return after which step validation was better by more than 0.05: training can lose what it learnt."""
+    measured = [entry for entry in run.metrics if entry.get("validation")]
+    worst = [min(one["accuracy"] for one in entry["validation"].values()) for entry in measured]
+    if max(worst) <= worst[-1] + 0.05:
+        return None
+    step = measured[worst.index(max(worst))]["step"]
+    return f"it was better before, {max(worst):.4f} after step {step:,}, and the last weights are stored"
+
+
 def available_device(name: str) -> torch.device:
     """Return the device of that name; refuse one that this machine does not have."""
     try:

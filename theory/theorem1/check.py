@@ -362,6 +362,8 @@ def layer_remedy(model: object) -> str:
     """Return how to ask about a layer that seeks fixed points, before other remedies; empty if none does."""
     if _seeks_fixed_points(model):
         return "ask theory.check(layer, features), or "
+    if isinstance(getattr(model, "model", None), HasTransition):
+        return "give its model, such as run.model, or "
     within = layer_within(model)
     return f"ask about its layer, theory.check(model.{within}, features), or " if within else ""
 
@@ -376,7 +378,8 @@ def _rows(tokens: object) -> tuple[list[list[int]], Tensor | None]:
         found = torch.as_tensor(tokens)
     except (TypeError, ValueError, RuntimeError):
         raise InputError(
-            f"tokens is {type(tokens).__name__}; give whole numbers, such as [0, 1, 1]"
+            f"tokens is {type(tokens).__name__} of what is no number, or of sequences of several lengths; "
+            "give whole numbers, such as [0, 1, 1], or sequences of one length"
         ) from None
     if found.is_floating_point() and found.ndim in (2, 3) and found.numel():
         rows_of = found.detach().double().flatten(0, -2)
@@ -384,6 +387,7 @@ def _rows(tokens: object) -> tuple[list[list[int]], Tensor | None]:
         return numbers.reshape(-1, found.shape[-2]).tolist(), features
     if found.is_floating_point() or found.is_complex() or found.ndim not in (1, 2) or not found.numel():
         given = f"{found.dtype} of shape {[*found.shape]}" if found.numel() else "empty"
-        raise InputError(f"tokens is {given}; give whole numbers, [length] or [sequences, length]")
+        features = ", or of a layer features, with an axis more" if found.is_floating_point() else ""
+        raise InputError(f"tokens is {given}; give whole numbers, [length] or [sequences, length]{features}")
     rows: list[list[int]] = found.reshape(-1, found.shape[-1]).tolist()
     return rows, None

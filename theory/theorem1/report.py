@@ -191,8 +191,22 @@ class Theorem1Report:
 
     def __repr__(self) -> str:
         conditions = ", ".join(f"{name} {verdict}" for name, verdict in self.conditions.items())
-        measured = f"\nConditions: {conditions}." if any(check.has_latent for check in self.checks) else ""
-        return f"{self.sentence}.\n{self.kind_sentence}{measured}{self._mixed_by_fixed_point}"
+        measured = ""
+        if any(check.has_latent for check in self.checks):
+            measured = f"\nConditions: {conditions}.{self._sizes}{self._mixed_by_fixed_point}"
+        return f"{self.sentence}.\n{self.kind_sentence}{measured}"
+
+    @property
+    def _sizes(self) -> str:
+        """The numbers of C1 to C3 at the state that is worst for each, where they were measured."""
+        residuals, smallest, radii = (self.values(quantity) for quantity in QUANTITIES[:3])
+        if not np.isfinite(radii).any():
+            return ""
+        return (
+            f"\nMeasured: residual at most {np.nanmax(residuals):.1g} (C1), smallest singular value of "
+            f"I − ∂zΦ at least {np.nanmin(smallest):.2g} (C2), "
+            f"spectral radius at most {np.nanmax(radii):.2g} (C3)."
+        )
 
     @property
     def _mixed_by_fixed_point(self) -> str:

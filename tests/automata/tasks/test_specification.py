@@ -116,6 +116,9 @@ def test_a_file_may_hold_the_specification_of_a_task_with_numbers_and_no_code(fo
         (folder / "task.json").write_text(json.dumps(code))
         with pytest.raises(InputError, match=r"task file .*task\.json"):
             task_from({"file": "task.json"})
+    (folder / "task.json").write_text('{"regexp": "(ab|ba)*"}')
+    with pytest.raises(InputError, match=r"task file .*, repl; did you mean 'regex'\?$"):
+        task_from({"file": "task.json"})
 
 
 def test_generators_act_as_the_permutation_word_problem_says() -> None:

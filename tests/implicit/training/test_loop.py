@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from implicit.models.registry import build_model
 from implicit.train import train
 from implicit.training import loop
 from implicit.training.streams import Stream, draw_batch
-from implicit.training.train import available_device, run_ending
+from implicit.training.train import available_device, run_ending, run_fall
 from tests.small_models import small_config
 
 
@@ -129,3 +130,7 @@ def test_a_run_that_reached_its_target_says_that_it_ended_early(tmp_path: Path) 
     assert not {"phase", "share_converged"} & {*run.metrics[-1], *measured}  # those of implicit models
     said = "ended before its limit of 9 steps: 2 evaluations in a row reached the target accuracy"
     assert str(run_ending(run)).startswith(said)
+    assert run_fall(replace(run, metrics=run.metrics[-1:])) is None
+    before = {"step": 1, "validation": {"5": {"accuracy": measured["accuracy"] + 0.06}}}
+    fell = str(run_fall(replace(run, metrics=[before, *run.metrics[-1:]])))
+    assert "after step 1, and the last weights are stored" in fell

@@ -111,6 +111,7 @@ def test_a_report_says_what_the_fixed_point_mixes_in_each_layer() -> None:
     masses = sorted(check.layers[0].off_diagonal_mass for check in found.checks)
     sizes = " to ".join(dict.fromkeys(f"{mass:.2g}" for mass in (masses[0], masses[-1])))
     assert repr(found).endswith(f"the fixed point's term has {sizes} of ‖J‖ in a, 0 of ‖J‖ in b.")
+    assert "I − ∂zΦ at least 1 (C2), spectral radius at most 0 (C3)" in repr(found)
 
 
 def test_damping_belongs_to_the_iteration_and_not_to_the_jacobian() -> None:
@@ -202,8 +203,11 @@ test_what_is_wrong_is_said_in_one_sentence = refusals(
         r"tokens is torch.float32 of shape \[1\]; give whole numbers",
     ),
     (lambda: check(TanhRNN(implicit=True), []), "give whole numbers"),
-    (lambda: check(TanhRNN(implicit=True), [[0, 1], [0]]), "tokens is list; give whole numbers"),
-    (lambda: check(TanhRNN(implicit=True), "0101"), "tokens is str; give whole numbers"),  # type: ignore[arg-type]
+    (
+        lambda: check(TanhRNN(implicit=True), [[0, 1], [0]]),
+        "tokens is list .* give whole numbers, .* of one length",
+    ),
+    (lambda: check(TanhRNN(implicit=True), "0101"), "tokens is str of what is no number"),  # type: ignore[arg-type]
 )
 
 
