@@ -8,6 +8,7 @@ import os
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import NoneType
 from typing import Any
 
 from torch import nn
@@ -98,6 +99,7 @@ def ask(
         raise InputError(f"runs is empty; give a run to ask {question} of")
     if len(runs) > 1 and not analysis.takes_several:
         raise InputError(f"runs has {len(runs)} entries; {question} is asked of one run at a time")
+    check_type("out", out, (str, os.PathLike, NoneType), "give the path of a folder")
     chosen = settings_from(analysis.settings, settings)
     loaded = [_as_run(run, task) for run in runs]
     with TemporaryDirectory() as nowhere:

@@ -251,8 +251,8 @@ class Difference:
         size, more = len(self.word), "…" if len(self.word) > SHOWN_TOKENS else ""
         word = f"{shown}{more} ({size} token{'s' * (size > 1)})"  # "11" may be one of them, or two
         return (
-            f"after {word} the model answers {names[self.model]}, its automaton {names[self.automaton]}, "
-            f"the task {names[self.task]}"
+            f"after {word} the model answers {names[self.model]!r}, the extracted automaton "
+            f"{names[self.automaton]!r}, the task {names[self.task]!r}"
         )
 
 
