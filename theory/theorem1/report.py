@@ -219,7 +219,8 @@ class Theorem1Report:
             ends = dict.fromkeys(f"{size:.2g}" for size in (min(sizes), max(sizes)))
             ranges.append(f"{' to '.join(ends)} of ‖J‖{of}")
         at = f" at {len(measured)} states" if len(measured) < len(self.checks) else ""
-        return f"\nOff the diagonal the fixed point's term has {', '.join(ranges)}{at}." if ranges else ""
+        said = f"\nOff the diagonal the second term, that of the fixed point, has {', '.join(ranges)}{at}."
+        return said if ranges else ""
 
     @property
     def verdict(self) -> Verdict:

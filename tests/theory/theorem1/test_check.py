@@ -110,7 +110,7 @@ def test_a_report_says_what_the_fixed_point_mixes_in_each_layer() -> None:
     found = check_theorem1(transition, states, seed=0)
     masses = sorted(check.layers[0].off_diagonal_mass for check in found.checks)
     sizes = " to ".join(dict.fromkeys(f"{mass:.2g}" for mass in (masses[0], masses[-1])))
-    assert repr(found).endswith(f"the fixed point's term has {sizes} of ‖J‖ in a, 0 of ‖J‖ in b.")
+    assert repr(found).endswith(f"that of the fixed point, has {sizes} of ‖J‖ in a, 0 of ‖J‖ in b.")
     assert "I − ∂zΦ at least 1 (C2), spectral radius at most 0 (C3)" in repr(found)
 
 
