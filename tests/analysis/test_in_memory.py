@@ -245,7 +245,7 @@ test_bad_input_is_refused = refusals(
     (lambda: Run.of(lstm(), "parity", name="a/b"), "name is 'a/b'; give one that a folder can have"),
     (lambda: Run.of(lstm(), "parity", length=0), "length is 0"),
     (lambda: wrap(IDENTITY, len, {}), "wrap: missing a required argument: 'vocabulary_size'; it takes"),  # type: ignore[arg-type, call-arg]
-    (lambda: analysis.ask("jacobian", lstm(), task="parity", out=3), "out is 3; give the path"),
+    (lambda: analysis.ask("jacobian", lstm(), task="parity", out=3), "out is 3; give the path"),  # type: ignore[arg-type]
     (lambda: ImplicitLayer("mamba2", 8), "one of cells is 'mamba2'; give a Cell"),  # type: ignore[arg-type]
     (lambda: wrap(len, len, {}, vocabulary_size=2), "module is .* give a torch.nn.Module"),  # type: ignore[arg-type]
     (
