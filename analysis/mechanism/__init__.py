@@ -248,8 +248,8 @@ def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
 
 QUANTITIES = """\
 held in: the part that takes 90% of the answers with it when it is exchanged with that of another word.
-taken by: share of the answers that are right for the other word, at the first and the last token after the\
- exchange; 0 where the part has no effect, one in k where k answers are guessed.
+taken by: share of the answers that are right for the other word, at the first and the last token after:
+  0 where the part has no effect, and one in k where k answers are guessed.
 codes: means of that part after words that lead to one automaton state and end alike.
 dimension: their participation ratio.
 unevenness: spread of their distances over the mean, 0 for one-hot codes.

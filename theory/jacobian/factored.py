@@ -60,7 +60,7 @@ class FactoredJacobian:
         """Return whether D is stored as a diagonal."""
         return self.direct.ndim == 1
 
-    @property
+    @cached_property
     def coupling(self) -> "FactoredJacobian":
         """The second term alone, L R: the part of J that goes through the fixed point."""
         return FactoredJacobian(self.left.new_zeros(self.size), self.left, self.right)
