@@ -6,7 +6,7 @@ accuracy ends training, or lengthens sequences, the number of steps depends on t
 
 from typing import Any
 
-from automata.tasks.specification import TaskSource, task_from
+from automata.tasks.specification import TaskSource, is_pinned, task_from
 from implicit.config.flat import nest
 from implicit.config.references import AnyModel, model_name, task_specification
 from implicit.config.run import OptimizerConfig, TrainConfig
@@ -33,7 +33,7 @@ FALLBACK: Settings = {
     "evaluation_rtol": 0.01,
     "evaluation_max_iterations": 100,
 }
-"""By step number, with phantom gradients: taken for every task without its own settings."""
+"""By step number, with phantom gradients: taken for a task without settings of its own or an automaton."""
 
 BY_ACCURACY: Settings = {
     "batch_size": 64,
@@ -71,7 +71,7 @@ EVERY_ANSWER: Settings = {
 }
 """For tasks whose tokens are all elements: the first token may have a fixed point for every answer, and which
 of them is reached must not change from one update to the next. The loss ends at the first wrong answer, so
-that sequences need not grow (docs/training.md)."""
+that sequences need not grow (docs/training.md). Every automaton without settings of its own takes them."""
 
 GENERATORS: Settings = {
     **BY_ACCURACY,
@@ -183,8 +183,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     InputError for an unknown task, model or field, or a bad value.
 
     Args:
-        task: its name, or one of your own, which takes `FALLBACK`: ``module:name``, a specification, or the
-            object itself.
+        task: its name, or one of your own: ``module:name``, a specification, or the object itself. Without a
+            recipe an automaton takes `EVERY_ANSWER`, any other task `FALLBACK`.
         model: its name, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names), whole groups, or sizes
             of the model. Fewer steps than the recipe's shorten its final phase in proportion, and the warm-up
@@ -210,12 +210,16 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     named = {name: overrides.pop(name) for name in {*size_fields(), *size_names(model)} & overrides.keys()}
     sizes.update(joined_sizes(overrides.pop("sizes", {}), named))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
-    good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, FALLBACK))
+    good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, {}))
     if known in ("parity", "S3") and model not in MODELS and issubclass(model_class(model), CellStack):
         good = dict(OWN_CELL)
-    told = "carried_share" in overrides or "curriculum" in overrides  # then nothing needs the task's data
-    if not told:
-        built = task_from(specification)
+    told = "carried_share" in overrides or "curriculum" in overrides
+    # what is known unread is no automaton, and its data need not be there
+    unread = told and (known in RECIPES or is_pinned(specification))
+    built = None if unread else task_from(specification)
+    if not good:
+        good = dict(FALLBACK if built is None or built.machine() is None else EVERY_ANSWER)
+    if built is not None and not told:
         if model_class(model).state_grows or not built.continues:
             good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task
         good["length"] = min(good["length"], built.longest or good["length"])

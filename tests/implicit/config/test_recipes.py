@@ -34,6 +34,15 @@ def test_controls_train_as_the_implicit_model_does(task: str) -> None:
             assert control.sizes[size] == implicit.sizes[size]
 
 
+def test_an_automaton_without_a_recipe_trains_as_s3_does_and_answers_drawn_at_random_do_not() -> None:
+    automaton, others = {"regex": "(b|ab*ab*a)*"}, {"task"}
+    expected = recipe("S3", "implicit-mamba2").model_dump(exclude=others)
+    assert recipe(automaton, "implicit-mamba2").model_dump(exclude=others) == expected
+    expected = recipe("S3", "lstm", carried_share=0.5).curriculum
+    assert recipe(automaton, "lstm", carried_share=0.5).curriculum == expected
+    assert not recipe("noisy-parity-states", "implicit-mamba2").curriculum.loss_until_error
+
+
 def test_group_among_the_overrides_takes_the_place_of_the_recipes() -> None:
     curriculum = Curriculum(bounded_steps=3)
     config = recipe("S3", "lstm", curriculum=curriculum, free_rtol=0.5)
