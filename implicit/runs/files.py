@@ -21,8 +21,9 @@ from safetensors.torch import _TYPES
 from torch import Tensor
 
 from automata.data_files import LARGEST_FILE, fresh_file, read_file, strict_json, without_repetition
-from automata.errors import InputError, printable
+from automata.errors import InputError, printable, unknown_name
 from implicit.config.references import check_allowed, named_code
+from implicit.models.registry import MODELS, size_names
 
 LARGEST_STORED = 2**40
 """Bytes of weights, where no configuration says how large they are."""
@@ -292,4 +293,11 @@ def read_settings(
         raise InputError(f"settings in {path} are of another form; give an object of fields, sizes by model")
     for values in (found | given, *found.get("sizes", {}).values()):
         check_allowed(f"settings file {path}", values, allow_code or named_code(given))
+    for model, values in sizes.items():
+        if ":" in model:  # a user's own is imported when it is trained
+            continue
+        if model not in MODELS:
+            raise unknown_name(f"model in sizes of {path}", model, MODELS)
+        for size in sorted(values.keys() - {*size_names(model)}):
+            raise unknown_name(f"size of {model} in {path}", size, size_names(model))
     return found | given

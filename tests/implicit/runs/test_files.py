@@ -201,3 +201,16 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(InputError, match=r"are of another form; give an object|is not valid JSON"):
             read_settings(file)
+    for text, message in (
+        (
+            '{"sizes": {"LSTM": {"d_model": 4}}}',
+            "model in sizes of .* 'LSTM' is unknown; did you mean 'lstm'",
+        ),
+        (
+            '{"sizes": {"lstm": {"width": 4}}}',
+            "size of lstm in .* 'width' is unknown; known: d_model, layers",
+        ),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_settings(file)
