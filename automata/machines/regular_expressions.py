@@ -134,6 +134,7 @@ def _alphabet(expression: str, nodes: Nodes, given: Sequence[str] | None) -> tup
     """Return the alphabet, after a check that every letter named is in it."""
     named: set[str] = set()  # letters that have to be there
     ranged: set[str] = set()  # letters that are taken if no alphabet is given
+    ends = False  # whether it has $
     for kind, value in _walk(expression, nodes):
         if kind == "LITERAL":
             named.add(chr(value))
@@ -151,12 +152,13 @@ def _alphabet(expression: str, nodes: Nodes, given: Sequence[str] | None) -> tup
                             "give the alphabet"
                         )
                     ranged.update(map(chr, range(item[0], item[1] + 1)))
-        elif kind == "AT_END" and given is not None and "\n" in given:
-            raise InputError(
-                f"expression {shown(expression)} has $, which also stands before a last newline, and the "
-                r"alphabet has one; write \Z"
-            )
+        ends = ends or kind == "AT_END"
     letters = tuple(sorted(named | ranged) if given is None else given)
+    if ends and "\n" in letters:
+        raise InputError(
+            f"expression {shown(expression)} has $, which also stands before a last newline, and the "
+            r"alphabet has one; write \Z"
+        )
     if given is None and not letters:
         raise InputError(f"expression {shown(expression)} names no letter; give the alphabet")
     if len(letters) > _MOST_LETTERS:

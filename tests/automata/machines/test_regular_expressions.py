@@ -122,6 +122,7 @@ def test_the_alphabet_is_what_the_expression_names(expression: str, alphabet: st
         ("ab", "a", "uses 'b', which is not in the alphabet; add it"),
         ("a", ["a", "bc"], "alphabet holds 'bc'; give single letters"),
         ("a$", "a\n", "write "),
+        ("(a$|\n)*", None, "write "),
         ("((a{100}){100}){100}", None, "positions once its repetitions are written out"),
         ("(a|b)*a(a|b){20}", None, "more than 20000 states"),
     ],
