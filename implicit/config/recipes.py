@@ -215,7 +215,7 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
         good = dict(OWN_CELL)
     told = "carried_share" in overrides or "curriculum" in overrides
     # what is known unread is no automaton, and its data need not be there
-    unread = told and (known in RECIPES or is_pinned(specification))
+    unread = told and (known in RECIPES or is_pinned(task))
     built = None if unread else task_from(specification)
     if not good:
         good = dict(FALLBACK if built is None or built.machine() is None else EVERY_ANSWER)
