@@ -68,7 +68,7 @@ class LengthSettings(AnalysisSettings):
     seed: NonNegativeInt = Field(default=0, description="seed of the sequences")
 
 
-def wilson_interval(mean: float, count: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson_interval(mean: float, count: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return a confidence interval for the mean of ``count`` independent values in [0, 1].
 
     There is one value per sequence: the share of its last ten tokens that are right. Their errors come
@@ -95,8 +95,8 @@ class RunAccuracy:
 
     ``share_converged``, of all real tokens, and ``baseline``, the accuracy of always giving the most
     frequent answer, are by length. ``counted`` says where something is asked; None for everywhere.
-    ``different`` is the number of stored words that sequences were drawn from, which are the independent
-    units if they are fewer; None where words are drawn afresh.
+    ``different`` is the number of stored words that sequences were drawn from, with replacement; None where
+    words are drawn afresh.
     """
 
     run: RunIdentity
@@ -143,8 +143,11 @@ class RunAccuracy:
             raise InputError(f"length is {length}, and 1 to {longest} tokens were measured; give one of them")
 
     def _interval(self, accuracy: float, length: int, confidence: float) -> tuple[float, float]:
-        sequences = min(int(self.asked[:, :length].any(axis=1).sum()), self.different or sys.maxsize)
-        return wilson_interval(accuracy, sequences, confidence) if sequences else (math.nan, math.nan)
+        count = float(self.asked[:, :length].any(axis=1).sum())
+        if self.different is not None:
+            # of n values drawn from N the mean has the variance σ² (1/n + 1/N − 1/nN)
+            count *= self.different / (count + self.different - 1)
+        return wilson_interval(accuracy, count, confidence) if count else (math.nan, math.nan)
 
     @property
     def by_position(self) -> NDArray[np.float64]:
@@ -270,7 +273,7 @@ def analyse(
 
 @torch.no_grad()
 def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
-    longest = max(settings.lengths)
+    longest, tested = max(settings.lengths), run.task.part("test")
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     correct, counted, targets, converged, real = [], [], [], [], []
     firsts = range(0, settings.sequences, settings.batch_size)
@@ -298,9 +301,9 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
         RunIdentity.of(run),
         np.concatenate(correct),
         share,
-        {length: _baseline(run.task, length, asked, answers) for length in settings.lengths},
+        {length: _baseline(tested, length, asked, answers) for length in settings.lengths},
         None if asked.all() else asked,
-        len(tested.words) if isinstance(tested := run.task.part("test"), SequenceFile) else None,
+        len(tested.words) if isinstance(tested, SequenceFile) else None,
     )
 
 

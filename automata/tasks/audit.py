@@ -143,7 +143,7 @@ class ShortcutAudit:
         task: the name of the task.
         length: tokens in a sequence.
         last: the figures are for the last so many tokens of it.
-        majority: the share of the most frequent answer.
+        majority: the share of the most frequent answer; of data in files, in their test part.
         position_only: the share of the best answer to the number of tokens so far alone, counted from the
             beginning of the sequence, or of its last document where the task marks documents.
         windows: one entry for each k.
@@ -264,7 +264,7 @@ def shortcut_audit(
         task.name,
         length,
         last,
-        task.majority_baseline(length, last=last, sequences=sequences, rng=source),
+        task.part("test").majority_baseline(length, last=last, sequences=sequences, rng=source),
         blind,
         tuple(entries),
         method,

@@ -1,5 +1,6 @@
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,10 @@ import torch
 
 from analysis import length_generalization
 from analysis.framework.terminal import number
+from automata.tasks.audit import shortcut_audit
 from automata.tasks.repl_language import ReplLanguage
+from automata.tasks.text_file import TextFile
+from implicit import LSTM, Run
 from implicit.training.streams import Stream, draw_batch
 
 
@@ -90,6 +94,28 @@ def test_the_baseline_is_that_of_the_task_where_everything_is_asked(make_run: An
         length: run.task.majority_baseline(length, last=10) for length in (5, 30)
     }
     assert found.runs[0].baseline[30] > 1 / run.task.output_size
+
+
+def test_of_data_in_files_the_baseline_is_that_of_the_part_that_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "shift.txt"
+    file.write_text("ab" * 4000 + "aaab" * 250 + "aaaaaaab" * 125)  # training, validation, test
+    task = TextFile(file, "characters")
+    model = LSTM(LSTM.config_class(vocabulary_size=2, output_size=2, d_model=4))
+    (found,) = length_generalization.analyse(Run.of(model, task), lengths=(8,), sequences=4).runs
+    assert found.baseline == {8: 7 / 8}
+    assert shortcut_audit(task, 8, windows=[0]).majority == 7 / 8
+
+
+def test_intervals_allow_for_words_that_are_drawn_twice(make_run: Any) -> None:
+    (found,) = length_generalization.analyse(make_run("lstm"), lengths=(1,), sequences=1).runs
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(400):
+        drawn = rng.choice(rng.random(100) < 0.7, 100)
+        low, high = replace(found, correct=drawn[:, None], counted=None, different=100).interval(1)
+        covered += low <= 0.7 <= high
+    assert (
+        covered >= 0.93 * 400
+    )  # of 0.95; two standard errors are 0.02, and without allowance 0.83 are covered
 
 
 @pytest.mark.parametrize(("successes", "count"), [(0, 5), (3, 7), (512, 512), (250, 512)])
