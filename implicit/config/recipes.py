@@ -184,7 +184,7 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
 
     Args:
         task: its name, or one of your own: ``module:name``, a specification, or the object itself. Without a
-            recipe an automaton takes `EVERY_ANSWER`, any other task `FALLBACK`.
+            recipe an automaton takes that of S3, any other task `FALLBACK`.
         model: its name, or one of your own: ``module:name`` or the class itself.
         overrides: fields of `TrainConfig` (those of its groups by their flat names), whole groups, or sizes
             of the model. Fewer steps than the recipe's shorten its final phase in proportion, and the warm-up
@@ -210,15 +210,16 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     named = {name: overrides.pop(name) for name in {*size_fields(), *size_names(model)} & overrides.keys()}
     sizes.update(joined_sizes(overrides.pop("sizes", {}), named))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
-    good = dict(MODEL_RECIPES.get((known, model)) or RECIPES.get(known, {}))
-    if known in ("parity", "S3") and model not in MODELS and issubclass(model_class(model), CellStack):
-        good = dict(OWN_CELL)
     told = "carried_share" in overrides or "curriculum" in overrides
     # what is known unread is no automaton, and its data need not be there
     unread = told and (known in RECIPES or is_pinned(task))
     built = None if unread else task_from(specification)
-    if not good:
-        good = dict(FALLBACK if built is None or built.machine() is None else EVERY_ANSWER)
+    automaton = known not in RECIPES and built is not None and built.machine() is not None
+    own_cell = model not in MODELS and issubclass(model_class(model), CellStack)
+    good = RECIPES.get(known) or (EVERY_ANSWER if automaton else FALLBACK)
+    if own_cell and (automaton or known in ("parity", "S3")):
+        good = OWN_CELL
+    good = dict(MODEL_RECIPES.get((known, model), good))
     if built is not None and not told:
         if model_class(model).state_grows or not built.continues:
             good["carried_share"] = 0.0  # such a model cannot go on in the next batch, nor can such a task

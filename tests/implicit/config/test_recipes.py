@@ -65,5 +65,6 @@ def test_a_cell_of_the_users_and_its_twin_train_alike_by_lengths(monkeypatch: py
     )
     assert explicit.curriculum == twin.curriculum
     assert twin.curriculum.free_mode == "simultaneous"
+    assert twin.curriculum == recipe({"regex": "(b|ab*ab*a)*"}, "leaky_cell:ImplicitLeaky").curriculum
     assert step.curriculum == recipe("S3", "lstm").curriculum
     assert recipe("A4", "leaky_cell:ImplicitLeaky").curriculum == recipe("A4", "mamba2").curriculum
