@@ -60,19 +60,6 @@ class Right(Cell):
         h = self.write(state["h"], value)
         return self.out_proj(self.dropout(h * gate.sigmoid())), {"h": h}
 
-    def forward(
-        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
-    ) -> tuple[Tensor, State]:
-        outputs = []
-        for t in range(inputs.shape[1]):
-            output, after = self.step(inputs[:, t], state, None if injection is None else injection[:, t])
-            outputs.append(output)
-            keep = slice(None) if mask is None else mask[:, t]
-            state = {name: part.clone() for name, part in state.items()}
-            for name in state:
-                state[name][keep] = after[name][keep]
-        return torch.stack(outputs, 1), state
-
 
 class Pair(Right):
     """An LSTM's state, of which only c is named: h acts on it and follows from it."""
@@ -340,13 +327,13 @@ class OtherSizes(Right):
 
 class NoStep(Cell):
     sizes_class = Sizes
-    init_state, forward = Right.init_state, Right.forward
+    init_state = Right.init_state
 
 
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
-        (NoStep, "NoStep lacks step; a Cell has the methods forward, init_state, step (docs/your_own_cell"),
+        (NoStep, "NoStep lacks step; a Cell has the methods init_state, step (docs/your_own_cell"),
         (nn.GRU, "cell is the class GRU; give a subclass of Cell, such as Mamba2Cell"),
         (NoSizes, "sizes_class of NoSizes is None; give the CellSizes whose fields are the keyword"),
         (OtherSizes, "sizes_class of OtherSizes has d_inner, which its constructor does not take"),
