@@ -54,6 +54,8 @@ COLUMNS = (
     "fidelity, longest: share of tokens at which model and automaton agree on fresh words, of the sequences' "
     "length and of the longest. departs: tokens after which it is less than demanded (0: from the first on)."
 )
+TRANSITIONS = "a row for every state, the initial one first; a state is named by the answers that lead to it."
+LARGEST_TABLE = 12  # states, and tokens, that a terminal has space for
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,13 +165,27 @@ class ExtractionAnalysis(Answer):
         )
         return Finding(
             self.sentence,
-            [Rows(columns, [row], title="automata behind the models", note=COLUMNS)],
+            [Rows(columns, [row], title="automata behind the models", note=COLUMNS), *self._transitions],
             limits="The two automata are compared exactly. That the model follows its automaton is "
             "measured on fresh words, and says nothing of other words.",
             warnings=[lost] if self.share_converged < 1 else [],
             holds=self.verdict == "equivalent",
             verdict=self.verdict,
         )
+
+    @property
+    def _transitions(self) -> list[Rows]:
+        """The table of an automaton that has space in a terminal."""
+        machine, tokens = self.extraction.machine, self.task.token_names
+        if machine is None or machine.state_count > LARGEST_TABLE or len(tokens) > LARGEST_TABLE:
+            return []
+        labels = state_labels(self)
+        names = [
+            label if labels.count(label) == 1 else f"{label} ({state})" for state, label in enumerate(labels)
+        ]
+        order = [machine.initial, *(state for state in range(len(names)) if state != machine.initial)]
+        rows = [[names[state], *(names[after] for after in machine.table[state])] for state in order]
+        return [Rows(["state", *tokens], rows, title="next state by state and token", note=TRANSITIONS)]
 
     def numbers(self) -> dict[str, Any]:
         """Return everything for JSON; states are numbers, answers and tokens too, with their names beside."""
@@ -405,7 +421,8 @@ ANALYSIS = EachRunAnalysis(
     draw=draw,
     shows="Left: the automaton extracted from the states that sequences visit. A state is named by the "
     "answers that lead to it. A graph whose labels would overlap is given as its transition table: a row "
-    "for every state, the initial one first, and a column for every token. Middle: visited states by "
+    "for every state, the initial one first, and a column for every token; by its size if even that has no "
+    "space. Middle: visited states by "
     "class, on their first two principal components. Right: shares of fresh words.",
     needs=CONSTANT_STATE,
 )
