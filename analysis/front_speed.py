@@ -33,7 +33,7 @@ from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import RED
 from analysis.framework.settings import AnalysisSettings, settings_from
-from analysis.framework.visited_states import in_double_precision, sample_sequences
+from analysis.framework.visited_states import in_double_precision, relative_distance, sample_sequences
 from automata.errors import InputError, printable
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
@@ -261,11 +261,10 @@ def _sweep(
 ) -> FloatArray:
     """The relative errors before every sweep, down to a twentieth of the level, ``[sweeps, B, L]``."""
     image, damping, latents = model.problem(tokens, state).function, model.solver.damping, start
-    scale = right.norm(dim=-1)
     errors: list[FloatArray] = []
     bar = tqdm(desc=printable(f"{run.name}: sweeps"), unit="sweep", leave=False, disable=None)
     for _ in range(settings.max_iterations):
-        errors.append(((latents - right).norm(dim=-1) / scale).numpy())
+        errors.append(relative_distance(latents, right).numpy())
         if (errors[-1] < settings.level / 20).all():
             bar.close()
             return np.stack(errors)

@@ -202,7 +202,7 @@ class LengthAnalysis(Answer):
             title=f"share of {settings.sequences} sequences, with {confidence:.0%} intervals",
         )
         return Finding(
-            f"accuracy {reached} tokens; the most frequent answer reaches {chance}",
+            f"accuracy {reached} tokens; the most frequent answer reaches {chance} at {max(lengths)}",
             [rows],
             limits=LIMITS,
             warnings=_unconverged(found.share_converged or {}, settings.mode),

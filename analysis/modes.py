@@ -22,7 +22,7 @@ from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.settings import AnalysisSettings, settings_from
-from analysis.framework.terminal import number
+from analysis.framework.terminal import number, percent
 from analysis.length_generalization import last_answers
 from automata.errors import printable
 from implicit.models.interface import FixedPointModel, ModelOutput
@@ -89,8 +89,8 @@ class ModesAnalysis(Answer):
         worst = min(self.lengths, key=lambda entry: entry.equal)
         verb = "answers" if worst.is_demanded else "does not answer"
         return (
-            f"model(tokens) {verb} as the sequential mode: at least {worst.equal:.3%} of tokens are equal "
-            f"(demanded: {DEMANDED:.1%}; the least at length {worst.length})"
+            f"model(tokens) {verb} as the sequential mode: at least {percent(worst.equal, 3)} of tokens are "
+            f"equal (demanded: {DEMANDED:.1%}; the least at length {worst.length})"
         )
 
     @property
@@ -105,9 +105,9 @@ class ModesAnalysis(Answer):
         for entry in self.lengths:
             pair = {"model(tokens)": entry.called, "plain PyTorch": entry.sequential}
             for computed_by, answers in pair.items():
-                converged, seconds = f"{answers.share_converged:.2%}", f"{answers.seconds:.2f}"
+                converged, seconds = percent(answers.share_converged, 2), f"{answers.seconds:.2f}"
                 first = [str(entry.length), computed_by, answers.mode, number(answers.accuracy)]
-                rows.append([*first, converged, seconds, f"{entry.equal:.3%}"])
+                rows.append([*first, converged, seconds, percent(entry.equal, 3)])
         columns = ["length", "computed by", "mode", "accuracy", "converged", "seconds", "equal answers"]
         return Finding(
             self.sentence,

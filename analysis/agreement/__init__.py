@@ -32,8 +32,8 @@ from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import FINDING_LOOKS, GREY, RED
 from analysis.framework.settings import SampleSettings, settings_from
-from analysis.framework.terminal import number
-from analysis.framework.visited_states import in_double_precision, sample_sequences
+from analysis.framework.terminal import number, percent
+from analysis.framework.visited_states import in_double_precision, relative_distance, sample_sequences
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
@@ -106,9 +106,10 @@ class AgreementAnalysis(Answer):
         """The finding with its numbers."""
         shares = self.shares
         return (
-            f"both modes reach the same fixed point at {shares['agree']:.2%} of {self.agrees.size} tokens, "
-            f"different ones at {shares['differ']:.2%}, none in at least one mode at "
-            f"{shares['unconverged']:.2%}; they decode the same answer at {self.same_answer.mean():.2%}"
+            f"both modes reach the same fixed point at {percent(shares['agree'], 2)} of {self.agrees.size} "
+            f"tokens, different ones at {percent(shares['differ'], 2)}, none in at least one mode at "
+            f"{percent(shares['unconverged'], 2)}; they decode the same answer at "
+            f"{percent(self.same_answer.mean(), 2)}"
         )
 
     @property
@@ -131,7 +132,7 @@ class AgreementAnalysis(Answer):
         rows = [
             Rows(
                 ["share of", "tokens", "sequences"],
-                [[label, f"{tokens:.3%}", f"{sequences:.3%}"] for label, tokens, sequences in shares],
+                [[label, percent(tokens, 3), percent(sequences, 3)] for label, tokens, sequences in shares],
                 note=distances,
             )
         ]
@@ -192,7 +193,7 @@ def analyse(run: Run, settings: AgreementSettings | None = None, **chosen: Any) 
     converged = simultaneous.converged & sequential.converged
     amplification = _amplification(converged, simultaneous.amplification, sequential.amplification)
     one, other = simultaneous.solution, sequential.solution
-    distance = (one.latents - other.latents).norm(dim=-1) / other.latents.norm(dim=-1)
+    distance = relative_distance(one.latents, other.latents)
     result = AgreementAnalysis(
         RunIdentity.of(run),
         settings,
@@ -232,11 +233,16 @@ def _solve_twice(
     output = model.run(tokens, solve=Solve(mode, stopping=tighter, start=first.latents))
     second = output.solution
     assert second is not None
-    moved = (second.latents - first.latents).norm(dim=-1) / second.latents.norm(dim=-1)
+    moved = relative_distance(first.latents, second.latents)
     # The error of a token comes from its own residual and from those before it, through the state.
     before, after = (solution.relative_residual.cummax(dim=1).values for solution in (first, second))
     answers = output.answers
-    return _SolvedTwice(second, answers, first.converged & second.converged, after, moved / before)
+    return _SolvedTwice(second, answers, first.converged & second.converged, after, _over(moved, before))
+
+
+def _over(moved: Tensor, residual: Tensor) -> Tensor:
+    """How far a token moved over its residual; 0 where neither is anything, as at a fixed point of 0."""
+    return torch.where(moved == 0, 0.0, moved / residual)
 
 
 def _amplification(converged: Tensor, *measured: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ class RunBelief:
     def finding(self) -> Finding:
         """How far predictions and decoded beliefs are from the exact ones, and how fast norms fall."""
         last, settings = self.lengths[-1], self.settings
-        sentence = f"KL(exact ‖ model) is {self.kl(last).cell} nats up to {last} tokens"
+        first = 1 + self.lengths[-2] if len(self.lengths) > 1 else 1
+        sentence = f"KL(exact ‖ model) is {self.kl(last).cell} nats at tokens {first} to {last}"
         if self.decoded:
             found = self.decoded[last]
             sentence += (

@@ -5,6 +5,7 @@ in float64 the gains of words that return two states, and errors followed along 
 (`analysis.error_control.following`). All of it is measured on some words, and none of it is a bound.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -58,9 +59,9 @@ NOT_A_BOUND = (
 
 COLUMNS = (
     "q: 90% of the visits stay below it, in the last block. predicted: tokens after which it reaches its "
-    "limit (~: extrapolated). failed: tokens after which accuracy was below 90%. between, within: factor "
-    "by which words that return both states change their distance, and a small error along it. left: share "
-    "of the smallest error after the last token (1 for an affine layer)."
+    "limit (~: extrapolated). failed: the middle of the first block with an accuracy below 90%. between, "
+    "within: factor by which words that return both states change their distance, and a small error along "
+    "it. left: share of the smallest error after the last token (1 for an affine layer)."
 )
 
 
@@ -122,25 +123,34 @@ class ErrorControlAnalysis(Answer):
     def sentence(self) -> str:
         """The finding, with what it was measured on."""
         settings, spread = self.settings, self.spread
-        count, failed = len(self.followed.shares[self.smallest]), spread.failure
+        shares, failed = self.followed.shares[self.smallest][:, -1], spread.failure
+        count, merged = len(shares), self.followed.merged
         accuracy = (
-            f"accuracy was never below {spread.accuracy.min():.3f}"
+            f"Accuracy was never below {math.floor(1000 * spread.accuracy.min()) / 1000:.3f}"
             if failed is None
-            else f"accuracy fell below {SHARE_BELOW:.0%} after {failed:.0f} tokens"
+            else f"Accuracy fell below {SHARE_BELOW:.0%} in the block around token {failed:.0f}"
         )
         left = f"less than {ROUNDING:g}" if self.left < ROUNDING else f"{self.left:.2g}"
-        becomes = (
-            f"not measured: the words of all {count} pairs lead to one state within {settings.follow} tokens"
-            if np.isnan(self.left)
-            else f"{self.verdict}: {left} of it is left after {settings.follow} tokens (median "
-            f"of {count} pairs; an affine layer leaves 1)"
-        )
+        if not np.isnan(self.left):
+            becomes = (
+                f"{self.verdict}: {left} of it is left after {settings.follow} tokens (median "
+                f"of {np.isfinite(shares).sum()} pairs; an affine layer leaves 1)"
+            )
+        elif merged:
+            becomes = "not measured"
+        else:
+            becomes = (
+                f"not measured: the words of all {count} pairs lead to one state within "
+                f"{settings.follow} tokens"
+            )
+        if merged:
+            becomes += f". The model has one state for {merged} of {count} pairs that lead to different ones"
         return (
-            f"an error of {self.smallest:g} of the way to a state of another class is {becomes}; "
+            f"an error of {self.smallest:g} of the way to a state of another class is {becomes}. "
             f"q, the spread of a class of states over its distance from others, was below "
-            f"{number(spread.upper[0], 2)} for 90% of the visits at the first token, "
-            f"{number(spread.upper[-1], 2)} at the last (limit {spread.limit:.2g}); {self.horizon.sentence}; "
-            f"{accuracy}"
+            f"{number(spread.upper[0], 2)} for 90% of the visits in the first {settings.block} tokens, "
+            f"{number(spread.upper[-1], 2)} in the last {settings.block} (limit {spread.limit:.2g}). "
+            f"{self.horizon.sentence}. {accuracy}"
         )
 
     @property

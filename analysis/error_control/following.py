@@ -138,15 +138,16 @@ class Followed:
     Example:
         An error that halves with every token:
 
-        >>> followed = Followed(np.ones((1, 4)), {0.1: 0.1 * 0.5 ** np.arange(4.0)[None]}, None, 1.0)
+        >>> followed = Followed(np.ones((1, 4)), {0.1: 0.1 * 0.5 ** np.arange(4.0)[None]}, 0, None, 1.0)
         >>> followed.left(0.1)
         0.125
     """
 
     distances: FloatArray  # of the two runs of a pair over that at first, ``[pairs, follow + 1]``
     # by η, the distance to the run without the error over the distance of the pair, ``[pairs, follow + 1]``;
-    # NaN from where the automaton no longer tells the pair apart
+    # NaN from where the automaton or the model no longer tells the pair apart
     shares: dict[float, FloatArray]
+    merged: int  # pairs that the automaton tells apart after the last token, and the model does not
     gains: Gains | None  # of words that return
     share_converged: float  # of the fixed points that were sought; 1 for an explicit model
 
@@ -223,7 +224,10 @@ def follow_errors(
     }
     side = {**here, **moved}
     gains = _gains(reader, pairs, [here, there, _between(here, there, min(sizes)), side], count)
-    return Followed(by_run[0] / by_run[0][:, :1], shares, gains, reader.share_converged)
+    merged = int((pairs.apart[:, -1] & (by_run[0][:, -1] == 0)).sum())
+    with np.errstate(invalid="ignore"):
+        distances = by_run[0] / by_run[0][:, :1]
+    return Followed(distances, shares, merged, gains, reader.share_converged)
 
 
 class _Reader:
@@ -260,9 +264,10 @@ def _gains(reader: _Reader, pairs: Pairs, runs: list[State], count: int) -> Gain
     at_first, at_last = _distances(before, len(runs)), _distances(after, len(runs))
     once = _part(after, 0, len(runs))
     twice = reader.read(once, words.to(reader.model.device), lengths)
-    moved = _norm(_minus(twice, once)).cpu().numpy() / at_last[0]
     values = np.full((4, count), np.nan)
-    values[:, found] = [*(at_last / at_first), moved]
+    with np.errstate(divide="ignore", invalid="ignore"):  # of states that fall together
+        moved = _norm(_minus(twice, once)).cpu().numpy() / at_last[0]
+        values[:, found] = [*(at_last / at_first), moved]
     return Gains(*values)
 
 

@@ -80,17 +80,17 @@ class Horizon:
     def sentence(self) -> str:
         """The prediction, in words."""
         if self.how == "reached":
-            return f"it reached the limit after {self.length:.0f} tokens"
+            return f"It reached the limit after {self.length:.0f} tokens"
         if self.how == "extrapolated":
             return f"q² extrapolated along a straight line reaches the limit after {self.length:.0f} tokens"
         if self.how == "too far":
             return (
-                f"it grows, but a straight line reaches the limit only beyond {FARTHEST} times the words "
+                f"It grows, but a straight line reaches the limit only beyond {FARTHEST} times the words "
                 "that were read, too far to predict a failure from them"
             )
         if self.how == "too short":
-            return f"less than {FITTED} blocks beyond the training length do not tell whether it grows"
-        return "beyond the training length it does not grow measurably, so that no failure is predicted"
+            return f"Fewer than {FITTED} blocks beyond the training length do not tell whether it grows"
+        return "Beyond the training length it does not grow measurably, so no failure is predicted"
 
 
 @dataclass(frozen=True, eq=False)

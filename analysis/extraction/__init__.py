@@ -34,6 +34,7 @@ from analysis.framework.needs import CONSTANT_STATE, word_problem_of
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS
 from analysis.framework.settings import settings_from
+from analysis.framework.terminal import percent
 from automata.drawing import COLORS, draw_dfa_or_table, in_legend, show_plainly
 from automata.errors import InputError
 from automata.machines.dfa import DFA
@@ -124,17 +125,17 @@ class ExtractionAnalysis(Answer):
         """The finding with its numbers."""
         machine = self.extraction.machine
         task = "the task" if self.task.name in UNNAMED else self.task.name
-        follows = (
-            f"the model follows it at {self.fidelity(self.length):.2%} of tokens at length {self.length} "
-            f"and {self.fidelity(self.agrees.shape[1]):.2%} at {self.agrees.shape[1]}"
-        )
+        longest = self.agrees.shape[1]
+        near, far = (percent(self.fidelity(length), 2) for length in (self.length, longest))
+        follows = f"the model follows it at {near} of tokens at length {self.length} and {far} at {longest}"
         if machine is None:
             return (
                 f"inconclusive: more than {self.settings.max_states} classes of states after "
                 f"{len(self.extraction.suffixes)} suffixes; the model does not act like a smaller automaton"
             )
         if self.verdict == "equivalent":
-            return f"equivalent to the automaton of {task}: {machine.state_count} states; {follows}"
+            departs = f"; not always: {self.departure.sentence(self.task)}" if self.departure else ""
+            return f"equivalent to the automaton of {task}: {machine.state_count} states; {follows}{departs}"
         if self.difference is not None and self.verdict == "differs":
             return f"differs: {self.difference.sentence(self.task)}; {machine.state_count} states; {follows}"
         why = (
@@ -152,8 +153,8 @@ class ExtractionAnalysis(Answer):
         row = [
             "–" if machine is None else str(machine.state_count),
             f"{self.extraction.inconsistent:.2%}",
-            f"{self.fidelity(self.length):.2%}",
-            f"{self.fidelity(self.agrees.shape[1]):.2%}",
+            percent(self.fidelity(self.length), 2),
+            percent(self.fidelity(self.agrees.shape[1]), 2),
             "–" if departs is None else str(departs),
             self.verdict,
         ]

@@ -64,13 +64,16 @@ def print_tables(tables: Iterable[Table | Text | str], written: Iterable[Path]) 
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """Return a share in percent, or a dash where nothing could be measured.
+    """Return a share in percent, or a dash where nothing could be measured. Only all is 100%.
 
     Example:
-        >>> percent(0.1234), percent(float("nan"))
-        ('12.3%', '–')
+        >>> percent(0.1234), percent(0.99999), percent(float("nan"))
+        ('12.3%', '99.9%', '–')
     """
-    return "–" if value != value else f"{value:.{digits}%}"
+    if value != value:
+        return "–"
+    shown = f"{value:.{digits}%}"
+    return f"{100 - 10.0**-digits:.{digits}f}%" if value < 1 and shown.startswith("100") else shown
 
 
 def number(value: float | None, digits: int = 3) -> str:

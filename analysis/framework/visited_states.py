@@ -46,6 +46,17 @@ def joined(states: Sequence[State]) -> State:
     return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
 
+def relative_distance(one: Tensor, other: Tensor) -> Tensor:
+    """Return ‖one − other‖ / ‖other‖ over the last axis; 0 where they are the same, zeros among them.
+
+    Example:
+        >>> relative_distance(torch.tensor([[0.0], [3.0]]), torch.tensor([[0.0], [2.0]])).tolist()
+        [0.0, 0.5]
+    """
+    distance = (one - other).norm(dim=-1)
+    return torch.where(distance == 0, 0.0, distance / other.norm(dim=-1))
+
+
 def entries(state: State, names: Iterable[str] | None = None, leading: int = 1) -> Tensor:
     """Return parts of a state side by side behind its ``leading`` axes; complex ones as pairs of numbers.
 

@@ -108,11 +108,11 @@ class RunMechanism:
 
     @property
     def kept_in(self) -> str:
-        """The kind of part that takes the answers with it when it is exchanged; "several" if none does."""
+        """The kind of part that takes the answers with it when it is exchanged, or that none alone does."""
         for kind, swap in self.swaps.items():
             if swap.last >= DECIDES:
                 return kind
-        return "several"
+        return "no part alone"
 
     @property
     def coded_in(self) -> str:
@@ -247,7 +247,8 @@ def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
 
 
 QUANTITIES = """\
-held in: the part that takes 90% of the answers with it when it is exchanged with that of another word.
+held in: the part that takes 90% of the answers with it when it is exchanged with that of another word;
+  "no part alone" if none does.
 taken by: share of the answers that are right for the other word, at the first and the last token after:
   0 where the part has no effect, and one in k where k answers are guessed.
 codes: means of that part after words that lead to one automaton state and end alike.

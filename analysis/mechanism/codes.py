@@ -43,7 +43,7 @@ class Codes:
     @property
     def between(self) -> float:
         """The share of the variance of the visits that is between classes; 0 if the codes are the same."""
-        return float(self.gram.trace() / len(self.gram))
+        return max(0.0, float(self.gram.trace() / len(self.gram)))  # of halves, so below 0 by noise
 
     @property
     def spectrum(self) -> FloatArray:

@@ -197,7 +197,7 @@ class Dynamics:
     second_term: float | None  # ‖∂zG (I − ∂zΦ)⁻¹ ∂sΦ‖ over ‖∂sG‖, Frobenius norms, in the median; likewise
     # how many directions that term acts in: (Σσ²)²/Σσ⁴ of its singular values; likewise
     second_rank: float | None
-    # the entries of the direct term: their 5%, 50% and 95% quantiles; likewise
+    # the diagonal entries of the direct term: their 5%, 50% and 95% quantiles; likewise
     decay: tuple[float, float, float] | None
 
 
@@ -265,10 +265,11 @@ def _derivatives(
             continue
         factors = torch.linalg.qr(left).R @ torch.linalg.qr(right.mT).R.mT
         squares = torch.linalg.svdvals(factors) ** 2
-        direct = torch.cat(
+        direct = torch.cat([block.direct.flatten() for block in blocks])
+        diagonal = torch.cat(
             [block.direct if block.direct.ndim == 1 else block.direct.diagonal() for block in blocks]
         )
         size, rank = squares.sum().sqrt() / direct.norm(), squares.sum() ** 2 / (squares**2).sum()
         norm = float(torch.linalg.matrix_norm(slope, 2))
-        found.append((norm, float(size), float(rank), direct.numpy()))
+        found.append((norm, float(size), float(rank), diagonal.numpy()))
     return found

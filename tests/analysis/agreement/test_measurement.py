@@ -13,7 +13,7 @@ from analysis.agreement.fixed_point_search import search_fixed_points
 from analysis.framework.needs import as_implicit
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.modes import Solve
-from implicit.runs.loading import Run
+from implicit.runs.loading import Run, load_run
 
 DRIVES = (0.3125, -0.3125)
 
@@ -111,6 +111,16 @@ def test_a_contracting_model_agrees_everywhere(make_run: Any) -> None:
     assert all(len(search.fixed_points) == 1 for search in found.searches)
     # the tolerance still tells apart what differs visibly
     assert found.tolerance.max() < 0.1
+
+
+def test_a_fixed_point_of_zero_is_the_same_in_both_modes() -> None:
+    run = load_run("parity-small")
+    with torch.no_grad():
+        run.model.embedding.weight[0] = 0  # as `padding_idx` does; then z* is 0 at the first zeros of a word
+    found = agreement.analyse(run, sequences=2, length=8, rtol=1e-12, examples=0)
+    assert found.shares["agree"] == 1
+    assert (found.distance == 0).any()
+    assert np.isfinite(found.tolerance).all()
 
 
 def test_unconverged_tokens_are_told_apart_and_count_against_agreement(make_run: Any) -> None:

@@ -284,5 +284,5 @@ def test_a_model_whose_states_all_fall_together_is_drawn_and_told(tmp_path: Path
     forgets: Any = lambda m, s, t: ({"h": 0 * s["h"]}, m(s["h"] + t[:, None]))  # noqa: E731
     model = wrap(nn.Linear(1, 2), forgets, {"h": torch.zeros(1)}, vocabulary_size=2)
     found = analysis.ask("error_control", model, task="parity", out=tmp_path, **SMALL)
-    assert "lead to one state" in found.sentence
+    assert "one state for 6 of 6 pairs" in found.sentence
     assert (tmp_path / "error_control.png").is_file()

@@ -180,6 +180,17 @@ def test_a_few_stray_states_do_not_change_the_automaton() -> None:
     assert resolved.verdict == "differs"
 
 
+def test_a_rare_word_on_which_the_model_is_wrong_is_named_beside_the_verdict() -> None:
+    def advance(number: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+        parity, word = (number % 2 + token) % 2, (number / 2).floor().clamp_min(1)
+        word = torch.where(word < 2**10, 2 * word + token, word)  # in binary, behind a 1
+        return 2 * word + parity, torch.where(word == 0b1110, 1 - parity, parity)
+
+    found = extraction.analyse(Run.of(Loose(advance), "parity"), length=12, sequences=128)
+    assert found.verdict == "equivalent"
+    assert "; not always: after 110 (3 tokens) the model answers '1'" in found.sentence
+
+
 def test_a_counter_without_bound_is_not_taken_for_an_automaton() -> None:
     # answers whether there were more ones than zeros
     def advance(number: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
