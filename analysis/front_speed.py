@@ -23,7 +23,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
-from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison
 from analysis.framework.arrays import FloatArray
@@ -34,6 +33,7 @@ from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import RED
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.visited_states import in_double_precision, relative_distance, sample_sequences
+from automata.command_line import progress_bar
 from automata.errors import InputError, printable
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
@@ -262,7 +262,7 @@ def _sweep(
     """The relative errors before every sweep, down to a twentieth of the level, ``[sweeps, B, L]``."""
     image, damping, latents = model.problem(tokens, state).function, model.solver.damping, start
     errors: list[FloatArray] = []
-    bar = tqdm(desc=printable(f"{run.name}: sweeps"), unit="sweep", leave=False, disable=None)
+    bar = progress_bar(desc=printable(f"{run.name}: sweeps"), unit="sweep")
     for _ in range(settings.max_iterations):
         errors.append(relative_distance(latents, right).numpy())
         if (errors[-1] < settings.level / 20).all():

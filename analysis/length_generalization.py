@@ -18,7 +18,6 @@ import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
-from tqdm import tqdm
 
 from analysis.framework.analysis import Comparison, ReportSection
 from analysis.framework.figures import TEXT_WIDTH, legend_below, new_panels, powers_of_two, styled
@@ -28,6 +27,7 @@ from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import RUN_LINES, draw_runs, drawn_groups, mark_training_lengths
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number
+from automata.command_line import progress_bar
 from automata.errors import InputError, printable
 from automata.tasks.interface import Task
 from automata.tasks.sequence_file import SequenceFile
@@ -277,9 +277,7 @@ def _measure(run: Run, settings: LengthSettings) -> RunAccuracy:
     stopping = Stopping(rtol=settings.rtol, max_iterations=settings.max_iterations)
     correct, counted, targets, converged, real = [], [], [], [], []
     firsts = range(0, settings.sequences, settings.batch_size)
-    for index, first in enumerate(
-        tqdm(firsts, desc=printable(run.name), unit="batch", leave=False, disable=None)
-    ):
+    for index, first in enumerate(progress_bar(firsts, desc=printable(run.name), unit="batch")):
         size = min(settings.batch_size, settings.sequences - first)
         drawn = draw_batch(run.task, size, longest, settings.seed, Stream.TEST, longest, index)
         batch = drawn.to(run.model.device)

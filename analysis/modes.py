@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
-from tqdm import tqdm
 
 from analysis.framework.analysis import EachRunAnalysis
 from analysis.framework.finding import Answer, Finding, Rows
@@ -24,6 +23,7 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.settings import AnalysisSettings, settings_from
 from analysis.framework.terminal import number, percent
 from analysis.length_generalization import last_answers
+from automata.command_line import progress_bar
 from automata.errors import printable
 from implicit.models.interface import FixedPointModel, ModelOutput
 from implicit.modes import Solve
@@ -140,7 +140,7 @@ def analyse(run: Run, settings: ModesSettings | None = None, **chosen: Any) -> M
     settings = settings_from(ModesSettings, chosen, settings)
     model = as_implicit(run)
     definition = copy.deepcopy(model).without_kernels()
-    bar = tqdm(settings.lengths, desc=printable(run.name), unit="length", leave=False, disable=None)
+    bar = progress_bar(settings.lengths, desc=printable(run.name), unit="length")
     found = []
     for length in bar:
         batch = draw_batch(run.task, settings.sequences, length, settings.seed, Stream.TEST, length, 0)

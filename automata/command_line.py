@@ -78,6 +78,20 @@ def exit_code(
         warnings.showwarning = usual
 
 
+def progress_bar(told: Any = None, **options: Any) -> Any:
+    """Return a bar of `tqdm` on standard error; where that is no terminal, it is shown every half minute.
+
+    Args:
+        told: what is gone through, if anything.
+        options: of `tqdm`, such as ``total``, ``desc`` and ``unit``.
+    """
+    from tqdm import tqdm
+
+    if sys.stderr is None or not sys.stderr.isatty():
+        options = {"delay": 30, "mininterval": 30, "disable": sys.stderr is None} | options
+    return tqdm(told, leave=False, **options)
+
+
 def _teller() -> Callable[..., None]:
     told = set[str]()
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
-from tqdm import tqdm
 
 from analysis.framework.arrays import IntArray
 from analysis.framework.settings import AnalysisSettings
+from automata.command_line import progress_bar
 from implicit.fixed_point import Stopping
 from implicit.models.interface import SequenceModel
 from implicit.modes import Mode, Solve
@@ -109,7 +109,7 @@ def read_in_blocks(
         for first in range(0, given.shape[1], size)
     ]
     state: State | None = None
-    for rows, first in tqdm(places, desc=label, unit="block", leave=False, disable=None):
+    for rows, first in progress_bar(places, desc=label, unit="block"):
         piece = given[rows, first : first + size]
         before = None if first == 0 else state
         output = model.run(piece, before, settings.solve)

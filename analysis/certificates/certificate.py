@@ -38,8 +38,8 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
 )
-from tqdm import tqdm
 
+from automata.command_line import progress_bar
 from automata.data_files import read_file, strict_json
 from automata.errors import InputError, printable
 from automata.processes import spawned_workers
@@ -516,7 +516,7 @@ def check_each(
 
     A checker is made in each process, and as many jobs as ``at_once`` are handed to it together.
     """
-    with tqdm(total=len(jobs), desc=f"{unit}s", unit=unit, leave=False, disable=None) as bar:
+    with progress_bar(total=len(jobs), desc=f"{unit}s", unit=unit) as bar:
         if context.processes == 1:
             checker = make(*arguments)
             for job in jobs:

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
-from tqdm import tqdm
+from automata.command_line import progress_bar
 
 from analysis.framework.analysis import ReportSection, RunAnalysis
 from analysis.framework.figures import SMALLEST_TEXT, TEXT_WIDTH, legend_below, log_axis, new_panels, styled
@@ -193,7 +193,7 @@ def analyse(run: Run, settings: JacobianSettings | None = None, **chosen: Any) -
     transitions = {token: model.transition(token) for token in sorted({state.token for state in visited})}
     alternatives = [state.state for state in visited]
     checks = []
-    for index, state in enumerate(tqdm(visited, desc="Theorem 1", unit="state", leave=False, disable=None)):
+    for index, state in enumerate(progress_bar(visited, desc="Theorem 1", unit="state")):
         # directions that follow from the seed, so that results can be had again; each state has its own
         seed = int(np.random.SeedSequence(settings.seed, spawn_key=(index,)).generate_state(1)[0])
         check = _check(transitions[state.token], state.state, alternatives, settings.max_iterations, seed)

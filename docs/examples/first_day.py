@@ -32,7 +32,7 @@ def main(out: str = "out/first_day", steps: int = 250) -> None:
 
     for found in analysis.ask("extraction", *runs, out=f"{out}/automata"):
         states, share = found.extraction.machine.state_count, found.fidelity(64)
-        print(f"{found.run.name}: {found.verdict}, {states} states; at 64 tokens it follows them at {share:.2%}")
+        print(f"{found.run.name}: {found.verdict}, {states} states; followed at {share:.2%} of 64 tokens")
     print(f"done in {time.monotonic() - began:.0f} seconds")
 
 

@@ -42,7 +42,6 @@ import torch
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, PositiveInt
 from scipy.spatial import cKDTree
-from tqdm import tqdm
 
 from analysis.certificates.claims.lengths import ExplicitLengths, Lengths, Starts
 from analysis.certificates.producing import Found, Proof, about
@@ -68,6 +67,7 @@ from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
+from automata.command_line import progress_bar
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
 from implicit.cells.contract import check_reading, close, evaluation_mode, words_of
@@ -97,7 +97,7 @@ from theory.rigorous.tensors.agreement import AsReal, compare_beside, compare_in
 from theory.rigorous.tensors.enclosed_tensor import Heard, listening
 
 Step = Callable[[Array, IntArray], tuple[Array, Array]]
-Tolerance = Callable[[Array, IntArray], tuple[Array, Array]]
+Tolerance = Callable[[Array, IntArray], tuple[Array | None, Array]]
 NEIGHBOURS = 8  # nearest states in the Euclidean norm that are tried in their own metrics
 
 
@@ -118,7 +118,7 @@ def reachable_states(
 
     The step gives the next states and the latents, from states ``[m, n]`` and tokens ``[m]``; the table the
     label after a token, ``[labels, tokens]``; the tolerance metrics W ``[m, n, n]`` and radii r ``[m]`` of
-    states with their labels. A state s lies near c if ‖W (s − c)‖₂ ≤ r.
+    states with their labels; W is the identity if None. A state s lies near c if ‖W (s − c)‖₂ ≤ r.
     """
     tokens = table.shape[1]
     states, labels = initial[None], np.array([label])
@@ -126,7 +126,7 @@ def reachable_states(
     targets: list[IntArray] = []
     latents: list[Array] = []
     front = np.arange(1)
-    bar = tqdm(desc="states that words reach", unit="state", leave=False, disable=None)
+    bar = progress_bar(desc="states that words reach", unit="state")
     while len(front):
         bar.update(len(front))
         read = np.tile(np.arange(tokens), len(front))
@@ -137,31 +137,42 @@ def reachable_states(
         own_metrics, own_radii = tolerance(images, after)
         reached = _nearest(images, after, states, labels, metrics, radii)
         added: list[int] = []
+        number = np.full(len(images), -1)  # of those added
+        tree = cKDTree(images) if own_metrics is None else None
         for row in np.nonzero(reached < 0)[0]:
             others = np.array(added, dtype=np.int64)
-            away = own_metrics[others] @ (images[row] - images[others])[..., None]
-            distance = np.linalg.norm(away[..., 0], axis=1) / own_radii[others]
+            if tree is not None:  # the same result, without a look at those that lie farther
+                near = np.sort(tree.query_ball_point(images[row], own_radii.max()))
+                others = near[number[near] >= 0]
+            away = _measured(own_metrics, others, images[row] - images[others])
+            distance = np.linalg.norm(away, axis=1) / own_radii[others]
             distance[after[others] != after[row]] = np.inf
-            if len(added) and distance.min() <= 1:
-                reached[row] = len(states) + int(distance.argmin())
-            else:
-                reached[row] = len(states) + len(added)
-                added.append(int(row))
+            if len(others) and distance.min() <= 1:
+                reached[row] = len(states) + number[others[distance.argmin()]]
+                continue
+            number[row], reached[row] = len(added), len(states) + len(added)
+            added.append(int(row))
+            if len(states) + len(added) > limit:
+                bar.close()
+                return None
         targets.append(reached.reshape(-1, tokens))
         latents.append(found.reshape(len(front), tokens, -1))
         front = np.arange(len(states), len(states) + len(added))
-        if len(states) + len(added) > limit:
-            bar.close()
-            return None
         states, labels = np.concatenate([states, images[added]]), np.concatenate([labels, after[added]])
-        metrics = np.concatenate([metrics, own_metrics[added]])
+        if metrics is not None and own_metrics is not None:
+            metrics = np.concatenate([metrics, own_metrics[added]])
         radii = np.concatenate([radii, own_radii[added]])
     bar.close()
     return ReachableStates(states, labels, np.concatenate(targets), np.concatenate(latents))
 
 
+def _measured(metrics: Array | None, of: IntArray, differences: Array) -> Array:
+    """Differences of states in the metrics of some of them."""
+    return differences if metrics is None else (metrics[of] @ differences[..., None])[..., 0]
+
+
 def _nearest(
-    images: Array, after: IntArray, states: Array, labels: IntArray, metrics: Array, radii: Array
+    images: Array, after: IntArray, states: Array, labels: IntArray, metrics: Array | None, radii: Array
 ) -> IntArray:
     """The number of the state that each image is taken for; −1 for none."""
     reached = np.full(len(images), -1, dtype=np.int64)
@@ -171,8 +182,8 @@ def _nearest(
             continue
         count = min(NEIGHBOURS, len(there))
         near = there[cKDTree(states[there]).query(images[here], k=count)[1].reshape(len(here), count)]
-        away = metrics[near] @ (images[here][:, None] - states[near])[..., None]
-        distance = np.linalg.norm(away[..., 0], axis=-1) / radii[near]
+        away = _measured(metrics, near, images[here][:, None] - states[near])
+        distance = np.linalg.norm(away, axis=-1) / radii[near]
         best = distance.argmin(axis=1)
         rows = np.arange(len(here))
         close = distance[rows, best] <= 1
@@ -239,9 +250,8 @@ def find_cover(
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(step, initial, task.initial_state, task.table, tolerance, settings.sets)
 
-    def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[Array, Array]:
-        shape = (len(states), loop.state_size, loop.state_size)
-        return np.broadcast_to(np.eye(loop.state_size), shape), np.full(len(states), settings.distance)
+    def coarse_tolerance(states: Array, _labels: IntArray) -> tuple[None, Array]:
+        return None, np.full(len(states), settings.distance)
 
     many = f"more than {settings.sets} states lie farther than"
     unsettled = f"no metrics were found in which every step contracts by {settings.rate}"

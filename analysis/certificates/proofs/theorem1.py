@@ -21,7 +21,6 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 from torch import Tensor
-from tqdm import tqdm
 
 from analysis.certificates.claims.theorem1 import (
     VERIFIED,
@@ -51,6 +50,7 @@ from analysis.framework.visited_states import (
     sample_batch,
     visited_states,
 )
+from automata.command_line import progress_bar
 from implicit.enclosed.any_loop import Form, block_parts, boxes, compare_with_floats, form_of, widest
 from implicit.enclosed.mamba2 import EnclosedMamba2, compare_form
 from implicit.fixed_point import Stopping
@@ -410,7 +410,7 @@ def prove(run: Run, settings: CertifySettings | None = None, **chosen: int) -> F
 
 def certify_pairs(model: FixedPointModel, visited: Sequence[VisitedState]) -> list[Pair]:
     """Prove A1 to A6 at visited pairs, as far as they can be."""
-    with tqdm(total=4, desc="certify", unit="stage", leave=False, disable=None) as bar:
+    with progress_bar(total=4, desc="certify", unit="stage") as bar:
         points = visited_points(model, visited)
         bar.update()
         proved = prove_points(points)

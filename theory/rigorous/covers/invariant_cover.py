@@ -44,8 +44,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from automata.command_line import progress_bar
 from automata.monoids.cayley import IntArray
 from theory.rigorous.balls.ball import Array, Ball, approximate_inverse, round_up, row_sum_norm, spectral_norm
 from theory.rigorous.balls.dual import Dual
@@ -265,7 +265,7 @@ def bound_all(
     rows = np.arange(cover.targets.size) if rows is None else rows
     parts = [
         enclose_steps(loop, cover, *np.divmod(rows[first : first + STEPS_AT_ONCE], tokens), errors)
-        for first in tqdm(range(0, len(rows), STEPS_AT_ONCE), "steps bounded", leave=False, disable=None)
+        for first in progress_bar(range(0, len(rows), STEPS_AT_ONCE), desc="steps bounded")
     ]
     return StepBounds.joined(parts)
 
