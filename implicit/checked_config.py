@@ -103,8 +103,9 @@ def _called(place: tuple[str, ...], names: Mapping[tuple[str, ...], str]) -> str
     """Return the caller's name of a place: its longest part that has a name, and the rest after dots."""
     for count in range(len(place), 0, -1):
         if place[:count] in names:
-            return ".".join([names[place[:count]], *place[count:]])
-    return ".".join(place)
+            place = names[place[:count]], *place[count:]
+            break
+    return "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in place).removeprefix(".")
 
 
 def _beside(config_class: type[BaseModel], place: tuple[str, ...]) -> list[str]:

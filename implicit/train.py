@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(printable(told))
 
 
-_GENERAL = "no recipe exists for this task: settings not given were general ones"
+_GENERAL = "no recipe exists for this task; --show-config prints the settings that it takes"
 _FINISHED_BEFORE = "was finished before, and nothing was trained (another --out begins a new run)"
 
 

@@ -45,9 +45,11 @@ def as_column(token: Tensor) -> Tensor:
 
 
 def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """Return which tokens are real, bool ``[batch, length]``, or None if all are."""
+    """Return which tokens are real, bool ``[batch, length]``, or None if all are; lengths may be a list."""
     if lengths is None:
         return None
+    if isinstance(lengths, list | tuple):
+        lengths = torch.tensor(lengths)
     check_is_tensor("lengths", lengths)
     batch, length = tokens.shape
     if lengths.shape == tokens.shape and bool(((lengths == 0) | (lengths == 1)).all()):

@@ -96,7 +96,9 @@ class FeatureLayer(Layers):
 
     def transition(self, features: Tensor) -> Transition:
         """Return (Φ, G) at the features of one token, ``[d_model]``; `theory.check` takes many of them."""
-        check_type("features", features, Tensor, f"a layer takes features, [{self.d_model}], not tokens")
+        if not isinstance(features, Tensor):
+            takes = f"a layer takes features, [{self.d_model}], not tokens"
+            raise InputError(f"token is {shown(features)}; {takes}: theory.check(layer, features)")
         if self.state_grows:
             raise InputError("the state of this layer grows with every token; give cells of constant state")
         if has_hooks(self):

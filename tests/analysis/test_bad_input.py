@@ -55,7 +55,7 @@ CASES: list[tuple[Main, list[str], str]] = [
     (length_generalization.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
     (extraction.main, ["RUN", "--demanded", "1.5"], "demanded is 1.5"),
     (extraction.main, ["RUN", "RUN", "--out", "OUT"], "is given twice"),
-    (error_control.main, ["RUN", "--errors", "1"], "errors.0 is 1"),
+    (error_control.main, ["RUN", "--errors", "1"], "errors[0] is 1"),
     (error_control.main, ["RUN", "--sequences", "1", "--length", "4"], "sequences is 1, too few for two"),
     (error_control.main, ["GROWING"], "is transformer, whose state grows with every token; give the run of"),
     (error_control.main, ["REPL"], "was trained on the task repl-3-reveals, which is no word problem; give"),

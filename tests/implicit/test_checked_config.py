@@ -33,7 +33,7 @@ class Options(BaseModel):
         ({"width": None}, "width is None; it should be a valid integer"),
         ({"width": 1, "rate": 2}, "rate is 2; it should be less than or equal to 1"),
         ({"width": 1, "rate": float("inf")}, "rate is inf; it should be a finite number"),
-        ({"width": 1, "pair": [1]}, "pair.1 is missing; give a value for it"),
+        ({"width": 1, "pair": [1]}, "pair[1] is missing; give a value for it"),
         ({"width": 1, "pair": [1, 2, 3]}, "pair is [1, 2, 3]; tuple should have at most 2 items"),
         ({"width": 1, "name": "B"}, "name is B; write it small"),
         ({"width": 1, "heigth": 2}, "field 'heigth' is unknown; known: name, pair, rate, width"),

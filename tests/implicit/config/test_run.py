@@ -157,7 +157,7 @@ def test_sizes_of_the_model_may_stand_among_the_fields() -> None:
         ({"curriculum": {"bounded_steps": -3}}, "curriculum.bounded_steps is -3; it should be greater than"),
         ({"bounded_steps": -3}, "^bounded_steps is -3; it should be greater than"),
         ({"hard_fraction": 2}, "^hard_fraction is 2; it should be less than"),
-        ({"evaluation_lengths": (8, 0)}, "^evaluation_lengths.1 is 0; it should be greater than 0"),
+        ({"evaluation_lengths": (8, 0)}, r"^evaluation_lengths\[1\] is 0; it should be greater than 0"),
         ({"curriculum": 3}, "curriculum is 3; it should be a valid dictionary"),
         ({"curriculum": 3, "bounded_steps": 3}, "curriculum is 3; it should be a valid dictionary"),
         ({"start_length": 33}, "^start_length is 33; give at most the training length, 32"),

@@ -279,7 +279,7 @@ test_what_does_not_fit_is_refused_in_a_sentence = refusals(
     (lambda: ImplicitLayer(mamba())(torch.ones(2, D)), r"^features has shape \(2, 8\); give"),
     (lambda: ImplicitLayer(mamba())([[0.0]]), r"^features is \[\[0.0\]\]; give a tensor"),
     (lambda: theory.check(hooked(), torch.zeros(2, 8)), "has hooks, which its transition does not call"),
-    (lambda: theory.check(ImplicitLayer(mamba()), [0]), r"^features is 0; a layer takes features, \[8\]"),
+    (lambda: theory.check(ImplicitLayer(mamba()), [0]), r"^token is 0; a layer takes features, \[8\]"),
     (lambda: theory.check(nn.Sequential(ImplicitLayer(mamba())), [0]), "model.0, features"),  # type: ignore[arg-type]
     (lambda: ExplicitLayer(mamba())(features().float()), "^features has dtype torch.float32 on cpu, and"),
     (lambda: ExplicitLayer(mamba())(features(), {"h": features()}), "^state has the parts h; a state of"),
