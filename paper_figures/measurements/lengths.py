@@ -1,6 +1,6 @@
 """Accuracy by length, and agreement of the modes: the analyses, with what training took beside them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from analysis.agreement import AgreementSettings
@@ -26,6 +26,15 @@ def accuracy(run: Run, settings: LengthSettings) -> dict[str, Any]:
         "million_tokens": last.get("tokens", 0) / 1e6,
         "million_tokens_to_90": _million_tokens_to(0.9, run),
     }
+
+
+def accuracy_as_trained(run: Run, settings: LengthSettings) -> dict[str, Any]:
+    """Return `accuracy`; a model that was trained with a fixed number of loops answers with as many."""
+    if run.bounded_end:
+        loops = run.config.curriculum.bounded_iterations
+        every = {"mode": "simultaneous", "max_iterations": loops, "rtol": 1e-6}  # no earlier stop
+        settings = settings.model_copy(update=every)
+    return accuracy(run, settings)
 
 
 def _million_tokens_to(accuracy: float, run: Run) -> float | None:
@@ -54,11 +63,12 @@ def accuracy_at(
     sequences: int,
     name: str = "accuracy",
     keep: Sequence[str] | Mapping[str, str] = KEPT,
+    by: Callable[[Run, LengthSettings], dict[str, Any]] = accuracy,
     **chosen: Any,
 ) -> Measurement:
     """Return the measurement of accuracy in sequential mode, at lengths and in settings of its analysis."""
     settings = LengthSettings(lengths=lengths, sequences=sequences, mode="sequential", **chosen)
-    return Measurement(name, accuracy, settings, keep)
+    return Measurement(name, by, settings, keep)
 
 
 AGREEMENT = Measurement(
