@@ -87,6 +87,6 @@ FIGURE = rivals_on(
     "S3",
     "S3 by family, each with its own learning rate",
     "trained on pieces of 32 tokens of S3, at their own rates, two implicit models and four non-linear RNNs "
-    f"answer 0.95 of the sequences of {LENGTH:,} right; the linear RNNs and the Transformer tried do not",
+    f"answer 0.95 of the sequences of {LENGTH:,} right; the linear RNNs and the Transformers tried do not",
     NON_LINEAR,
 )
