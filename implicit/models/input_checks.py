@@ -44,7 +44,7 @@ def as_column(token: Tensor) -> Tensor:
     return token[:, None]
 
 
-def mask_of(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
+def mask_of(tokens: Tensor, lengths: Tensor | list[int] | tuple[int, ...] | None) -> Tensor | None:
     """Return which tokens are real, bool ``[batch, length]``, or None if all are; lengths may be a list."""
     if lengths is None:
         return None

@@ -96,9 +96,8 @@ class FeatureLayer(Layers):
 
     def transition(self, features: Tensor) -> Transition:
         """Return (Φ, G) at the features of one token, ``[d_model]``; `theory.check` takes many of them."""
-        if not isinstance(features, Tensor):
-            takes = f"a layer takes features, [{self.d_model}], not tokens"
-            raise InputError(f"token is {shown(features)}; {takes}: theory.check(layer, features)")
+        takes = f"a layer takes features, [{self.d_model}], not tokens: theory.check(layer, features)"
+        check_type("token", features, Tensor, takes)
         if self.state_grows:
             raise InputError("the state of this layer grows with every token; give cells of constant state")
         if has_hooks(self):

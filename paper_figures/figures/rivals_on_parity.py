@@ -7,6 +7,6 @@ FIGURE = rivals_on(
     "parity",
     "Parity by family, at the learning rates of S3",
     "trained on pieces of 32 tokens of parity, non-linear RNNs, implicit models and linear RNNs with "
-    f"eigenvalues of −1 answer 0.95 of the sequences of {LENGTH:,} right; Mamba-2 and the Transformers do not",
+    f"eigenvalues of −1 answer 0.95 of the sequences of {LENGTH:,} right; Mamba-2 and Transformers do not",
     (*NON_LINEAR, *SIGNED),
 )

@@ -14,6 +14,7 @@ from automata.tasks.audit import shortcut_audit
 from automata.tasks.repl_language import ReplLanguage
 from automata.tasks.text_file import TextFile
 from implicit import LSTM, Run
+from implicit.models.torch_rnn import LSTMConfig
 from implicit.training.streams import Stream, draw_batch
 
 
@@ -100,7 +101,7 @@ def test_of_data_in_files_the_baseline_is_that_of_the_part_that_is_measured(tmp_
     file = tmp_path / "shift.txt"
     file.write_text("ab" * 4000 + "aaab" * 250 + "aaaaaaab" * 125)  # training, validation, test
     task = TextFile(file, "characters")
-    model = LSTM(LSTM.config_class(vocabulary_size=2, output_size=2, d_model=4))
+    model = LSTM(LSTMConfig(vocabulary_size=2, output_size=2, d_model=4))
     (found,) = length_generalization.analyse(Run.of(model, task), lengths=(8,), sequences=4).runs
     assert found.baseline == {8: 7 / 8}
     assert shortcut_audit(task, 8, windows=[0]).majority == 7 / 8

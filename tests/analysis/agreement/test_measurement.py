@@ -116,7 +116,7 @@ def test_a_contracting_model_agrees_everywhere(make_run: Any) -> None:
 def test_a_fixed_point_of_zero_is_the_same_in_both_modes() -> None:
     run = load_run("parity-small")
     with torch.no_grad():
-        run.model.embedding.weight[0] = 0  # as `padding_idx` does; then z* is 0 at the first zeros of a word
+        run.model.get_parameter("embedding.weight")[0] = 0  # then z* is 0 at the first zeros of a word
     found = agreement.analyse(run, sequences=2, length=8, rtol=1e-12, examples=0)
     assert found.shares["agree"] == 1
     assert (found.distance == 0).any()

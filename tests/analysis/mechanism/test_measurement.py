@@ -135,9 +135,10 @@ def test_trained_parity_is_kept_in_the_window_and_compiled_parity_in_the_memory(
 
 def test_the_second_term_is_compared_with_all_of_the_first() -> None:
     """The first term of DeltaNet is a full matrix, here by automatic differentiation."""
-    run = load_run("parity-deltanet")
+    run, task = load_run("parity-deltanet"), make_task("parity")
+    assert isinstance(task, WordProblem)
     found = compare([run], **SMALL | {"states": 1}).runs[0].dynamics.second_term
-    pairs = choose_pairs(run.task, SMALL["pairs"], SMALL["length"], SMALL["follow"], np.random.default_rng(0))
+    pairs = choose_pairs(task, SMALL["pairs"], SMALL["length"], SMALL["follow"], np.random.default_rng(0))
     (visited,) = visited_states(exact := in_double_precision(run.model), torch.from_numpy(pairs.first), 1)
     transition, state = exact.transition(visited.token), dict(visited.state)
     latent = solve_fixed_point(transition, state).latent
