@@ -1,4 +1,4 @@
-"""The generated pages of the site: every command, question, figure and public name is on them."""
+"""The generated pages of the site: every command and every figure is on them."""
 
 import re
 from pathlib import Path
@@ -6,13 +6,11 @@ from pathlib import Path
 import griffe
 
 from analysis.questions import QUESTIONS
-from paper_figures.registry import all_figures
 from website.commands import APART, GROUPS, commands_page, help_of
 from website.docstrings import Sections
-from website.gallery import SHOWN, Picture, gallery_page
+from website.gallery import SHOWN
 from website.links import FOLDERS, PAGES, relinked, with_formulas
-from website.names import names_pages, public_names
-from website.questions import questions_page
+from website.names import names_pages
 
 ROOT = Path(__file__).parents[2]
 CODE = ("automata", "theory", "implicit", "analysis", "paper_figures", "benchmarks")
@@ -40,37 +38,12 @@ def test_the_help_of_every_command_is_on_the_page() -> None:
         assert text.rstrip() in page
 
 
-def test_every_question_is_on_its_page_with_its_settings() -> None:
-    text = questions_page()
-    for question in QUESTIONS:
-        row = next(line for line in text.splitlines() if line.startswith(f"| {question.question} |"))
-        assert f"[`{question.name}`]" in row
-        assert ("figure" in row) == (question.draw is not None)
-        assert ("several at once" in row) == question.takes_several
-        for name in question.settings.model_fields:
-            assert f"| `{name}` |" in text
-
-
 def test_every_figure_is_in_the_gallery() -> None:
     drawn = {question.name for question in QUESTIONS if question.draw is not None}
     assert set(SHOWN) <= drawn
     assert drawn - set(SHOWN) == {"all_words", "all_lengths"}  # proofs that take minutes
     for name, (_, chosen) in SHOWN.items():  # the command below the figure takes these flags
         assert all(f"--{key.replace('_', '-')} " in help_of(f"analysis.{name}") for key in chosen)
-    shown = [Picture(name, name, "", "", b"") for name in all_figures()]
-    assert all(f"(gallery/{name}.png)" in gallery_page(shown) for name in all_figures())
-
-
-def test_every_public_name_stands_on_one_page_and_is_linked_from_the_others() -> None:
-    pages = names_pages()
-    for entry in public_names():
-        here = pages[f"reference/{entry.package}.md"]
-        anchor = (
-            f"::: {entry.source}\n" if entry.source else f"## {entry.name} {{ #{entry.page}.{entry.name} }}"
-        )
-        assert (anchor in here) == (entry.package == entry.page), entry
-        assert entry.link in here or entry.package == entry.page
-        assert entry.link in pages["reference/index.md"]
 
 
 def test_every_page_is_in_the_menu() -> None:

@@ -103,10 +103,7 @@ def test_every_length_of_a_gated_deltanet_is_proved_from_its_own_initial_state(
 class ByType(GatedDeltaNetCell):
     """Another function in the run's own type than in float64."""
 
-    states = Cell.states
-
-    def forward(self, inputs: Tensor, *given: Any) -> tuple[Tensor, State]:
-        return super().forward(self._seen(inputs), *given)
+    states, forward = Cell.states, Cell.forward
 
     def step(self, inputs: Tensor, *given: Any) -> tuple[Tensor, State]:
         return super().step(self._seen(inputs), *given)

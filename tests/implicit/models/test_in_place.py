@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from implicit import ImplicitLayer, Solve, Stopping, wrap
-from implicit.cells import Cell, keep_where
+from implicit.cells import Cell
 from implicit.models.interface import ModelConfig
 from implicit.models.step_model import StepModel
 from implicit.modes import Mode
@@ -37,17 +37,6 @@ class LeakyCell(Cell):
             self.gain * self.in_proj(inputs) + state["h"] + (0 if injection is None else injection)
         )
         return out, {"h": 0.5 * state["h"] + 0.4 * out}
-
-    def forward(
-        self, inputs: Tensor, state: State, injection: Tensor | None = None, mask: Tensor | None = None
-    ) -> tuple[Tensor, State]:
-        injection = torch.zeros_like(inputs) if injection is None else injection
-        outputs = []
-        for t in range(inputs.shape[1]):
-            out, after = LeakyCell.step(self, inputs[:, t], state, injection[:, t])
-            state = after if mask is None else keep_where(mask[:, t], after, state)
-            outputs.append(out)
-        return torch.stack(outputs, dim=1), state
 
 
 class LeakyInPlace(LeakyCell):

@@ -257,9 +257,6 @@ class NoProjection(Cell):
     def step(self, inputs, state, injection=None):  # type: ignore[no-untyped-def]
         return inputs + (0 if injection is None else injection), state
 
-    def forward(self, inputs, state, injection=None, mask=None):  # type: ignore[no-untyped-def]
-        return self.step(inputs, state, injection)
-
 
 def hooked() -> ImplicitLayer:
     layer = ImplicitLayer(mamba())

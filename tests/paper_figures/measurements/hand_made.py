@@ -13,7 +13,6 @@ from implicit.config.recipes import recipe
 from implicit.config.run import TrainConfig
 from implicit.models.interface import ModelConfig, ModelOutput
 from implicit.models.step_model import StepModel
-from implicit.modes import Solve
 from implicit.runs.loading import Run, initial_model
 from theory.transition import State
 
@@ -35,17 +34,10 @@ class Sayer(StepModel):
     def check_made(self) -> None:
         """Let it pass: readers have no steps, and nothing is kept of what a check reads."""
 
-    def run(
-        self,
-        tokens: Tensor,
-        state: State | None = None,
-        solve: Solve | None = None,
-        *,
-        lengths: Tensor | None = None,
-    ) -> ModelOutput:
+    def run(self, tokens: Tensor, state: Any = None, *solve: Any, **options: Any) -> ModelOutput:
         self.seen.append(tokens)
         self.went_on.append(state is not None)
-        return super().run(tokens, state, solve, lengths=lengths)
+        return super().run(tokens, state, *solve, **options)
 
     def init_state(self, batch_size: int) -> State:
         return {"held": torch.zeros(batch_size, 2)}
