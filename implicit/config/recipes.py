@@ -33,7 +33,7 @@ FALLBACK: Settings = {
     "evaluation_rtol": 0.01,
     "evaluation_max_iterations": 100,
 }
-"""By step number, with phantom gradients: taken for a task without settings of its own or an automaton."""
+"""By step number, with phantom gradients: of a task that has no settings of its own and is no automaton."""
 
 BY_ACCURACY: Settings = {
     "batch_size": 64,
