@@ -42,7 +42,7 @@ FLAGS = {
     "--task parity --model lstm": "out is missing",
     "--model lstm --out new": "task is missing; give one with --task",
     f"{NEW} --batch-size 1048576 --length 1048576": "a batch of 1048576 sequences of length 1048576 with 2",
-    f"{NEW} --betas 0.9 1": "betas.1 is 1; it should be less than 1",
+    f"{NEW} --betas 0.9 1": "betas[1] is 1; it should be less than 1",
     f"{NEW} --steps 10 --warmup-steps 100": "warmup_steps is 100; give at most steps, 10",
     f"{NEW} --model mamba2 --d-model 10": "head_size is 16; it must divide",
     f"{NEW} --out /proc/new": "/proc/new: no such file or directory",
