@@ -33,7 +33,7 @@ from analysis.framework.needs import FIXED_POINTS, as_implicit
 from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, MODE_LOOKS
 from analysis.framework.settings import SampleSettings, settings_from
-from analysis.framework.terminal import number
+from analysis.framework.terminal import number, percent
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from implicit.fixed_point import DampedPicard, Stopping
 from implicit.models.interface import FixedPointModel
@@ -157,7 +157,7 @@ class ConvergenceAnalysis(Answer):
     def finding(self) -> Finding:
         """The shares of converged tokens, and what the search takes in both modes."""
         sentence = "; ".join(
-            f"{mode} mode: {found.share_converged:.2%} of tokens converged, "
+            f"{mode} mode: {percent(found.share_converged, 2)} of tokens converged, "
             f"{found.iterations.mean():.1f} iterations per token"
             for mode, found in self.modes.items()
         )
@@ -165,7 +165,7 @@ class ConvergenceAnalysis(Answer):
             [
                 mode,
                 str(length),
-                f"{found.converged[:, :length].mean():.2%}",
+                percent(found.converged[:, :length].mean(), 2),
                 f"{np.median(found.until(length)):.0f} (at most {found.until(length).max()})",
                 number(found.evaluations(length, shared=mode == "simultaneous"), 6),
             ]

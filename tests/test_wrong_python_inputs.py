@@ -212,10 +212,7 @@ MODELS = [
     ("model.run(tokens, arrays)", "conv.0 is of type ndarray | returned"),
     ("lstm.run(tokens, torch.zeros(2, 4))", "state is of type Tensor | returned"),
     ("model.run(tokens, in_turn)", "state is of type Solve | leave"),
-    (
-        "model.run(tokens, lengths=[3])",
-        "lengths has shape (1,) and dtype torch.int64 | give int64 of shape (2,)",
-    ),
+    ("model.run(tokens, lengths=[True, 3])", "lengths holds True | numbers in 1 … 3"),
     ("Solve(np.zeros(2))", "mode | known: auto"),
     ("FactoredImplicit('tight')", "rtol is 'tight' | number"),
     ("Solve('serial')", "'serial' | 'sequential'"),

@@ -332,7 +332,7 @@ def _draw_distances(axes: Axes, found: AgreementAnalysis) -> None:
         if mask.any():
             values = np.log10(np.maximum(found.distance[mask], smallest))
             bins = np.linspace(-16, 1, 86).tolist()
-            axes.hist(values, bins=bins, color=color, alpha=0.7, label=f"{label}: {mask.mean():.2%}")
+            axes.hist(values, bins=bins, color=color, alpha=0.7, label=f"{label}: {percent(mask.mean(), 2)}")
     tolerance = np.log10(np.median(found.tolerance))
     axes.axvline(tolerance, color="black", linestyle="--", linewidth=0.9, label="tolerance (median)")
     axes.set(title="distance between the modes", xlabel="log10 of the relative distance", ylabel="tokens")

@@ -43,7 +43,8 @@ class Rows:
     def markdown(self) -> str:
         """Return the table as Markdown; bars inside of cells are escaped, and what would undo that."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
-        escaped = ([cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in lines)
+        cells = ([printable(cell) for cell in line] for line in lines)
+        escaped = ([cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in cells)
         return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
     def html(self) -> str:

@@ -283,7 +283,10 @@ class _Evaluation:
     def _run(self, method: str, inputs: Tensor, state: State, *given: Tensor | None) -> tuple[Tensor, State]:
         """Call ``forward`` or ``step``, and check the shapes of what it returns."""
         injection, *mask = given
+        before = inputs.detach().clone()
         found = tried(self.cell, method, inputs, *for_code_of(self.cell, state, injection), *mask)
+        if not torch.equal(inputs, before):
+            raise InputError(f"{method} of {self.name} writes into its inputs; let it make new ones")
         if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor)):
             raise InputError(f"{method} of {self.name} returns {shown(found)}; return (outputs, state)")
         outputs, after = found

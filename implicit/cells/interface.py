@@ -89,6 +89,9 @@ class Cell(nn.Module, ABC):
         Returns:
             Outputs, ``[batch, length, d_model]``, and the state after the last real token.
         """
+        if self.state_grows and mask is not None:
+            name = type(self).__name__
+            raise InputError(f"the state of {name} grows, so its scan takes no padding; write a forward")
         outputs = []
         for t in range(inputs.shape[1]):
             given = for_code_of(self, state, None if injection is None else injection[:, t])

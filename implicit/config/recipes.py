@@ -211,8 +211,8 @@ def recipe(task: TaskSource, model: AnyModel, **overrides: Any) -> TrainConfig:
     sizes.update(joined_sizes(overrides.pop("sizes", {}), named))
     # In their groups, so that a group among the overrides takes the place of the recipe's.
     told = "carried_share" in overrides or "curriculum" in overrides
-    # what is known unread is no automaton, and its data need not be there
-    unread = told and (known in RECIPES or is_pinned(task))
+    # stories and texts are no automata, and need not be there
+    unread = told and (known in RECIPES or (is_pinned(task) and "csv" not in specification))
     built = None if unread else task_from(specification)
     automaton = known not in RECIPES and built is not None and built.machine() is not None
     own_cell = model not in MODELS and issubclass(model_class(model), CellStack)

@@ -117,9 +117,9 @@ def unflatten_state(model: SequenceModel, vectors: Tensor) -> State:
     }
 
 
-def flatten_state(state: State) -> Tensor:
-    """Return states as vectors, ``[batch, n]``, their parts one after the other."""
-    return torch.cat([part.flatten(1) for part in state.values()], dim=1)
+def flatten_state(model: SequenceModel, state: State) -> Tensor:
+    """Return states as vectors, ``[batch, n]``, their parts in the order of the initial state."""
+    return torch.cat([state[name].flatten(1) for name in model.init_state(1)], dim=1)
 
 
 class ExecutedClosedLoop:

@@ -48,10 +48,13 @@ def mask_of(tokens: Tensor, lengths: Tensor | list[int] | tuple[int, ...] | None
     """Return which tokens are real, bool ``[batch, length]``, or None if all are; lengths may be a list."""
     if lengths is None:
         return None
-    if isinstance(lengths, list | tuple):
-        lengths = torch.tensor(lengths)
-    check_is_tensor("lengths", lengths)
     batch, length = tokens.shape
+    if isinstance(lengths, list | tuple):
+        for number in lengths:
+            if type(number) is not int or not 1 <= number <= length:
+                raise InputError(f"lengths holds {shown(number)}; give numbers in 1 … {length}")
+        lengths = torch.tensor(lengths, dtype=torch.int64)
+    check_is_tensor("lengths", lengths)
     if lengths.shape == tokens.shape and bool(((lengths == 0) | (lengths == 1)).all()):
         lengths = lengths.bool()  # an attention mask, as tokenizers give it
     if lengths.dtype == torch.bool:

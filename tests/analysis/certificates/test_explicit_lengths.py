@@ -167,7 +167,7 @@ def test_own_code_is_proved_and_told_to_have_no_check(run: Run) -> None:
 
 
 class Followed(Own):
-    """Two layers: the second follows the first."""
+    """Two layers: the second follows the first; `update` names its parts in another order."""
 
     name, layer_states = "followed", (("first",), ("sum",))
 
@@ -176,7 +176,7 @@ class Followed(Own):
 
     def update(self, state: State, inputs: Tensor) -> State:
         first = torch.tanh(2 * inputs)
-        return {"first": first, "sum": torch.tanh(2 * first + self.gain * state["sum"])}
+        return {"sum": torch.tanh(2 * first + self.gain * state["sum"]), "first": first}
 
 
 def test_layers_with_parts_of_their_own_are_proved(run: Run) -> None:

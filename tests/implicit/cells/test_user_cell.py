@@ -198,6 +198,8 @@ WRONG: list[tuple[Any, str]] = [
         "dtype=self.in_proj.weight.dtype.to_complex()) does",
     ),
     (wrong(forward=in_chunks), NO_SCAN),
+    (wrong(state_grows=True), "the state of Wrong grows, so its scan takes no padding; write a forward"),
+    (wrong(step=lambda self, x, *given: Right.step(self, x.mul_(2), *given)), "step of Wrong writes into"),
     (
         wrong(forward=partialmethod(in_chunks, size=64)),
         f"{NO_SCAN}outputs of 130 tokens differ from token 64",
