@@ -245,7 +245,7 @@ def find_cover(
 ) -> tuple[ClosedCover | None, str]:
     """Return a cover, whose first set holds the model's initial state, or why there is none."""
     with torch.no_grad():
-        initial = flatten_state(model, model.init_state(1))[0].numpy()
+        initial = flatten_state(model.init_state(1))[0].numpy()
 
     def follow(tolerance: Tolerance) -> ReachableStates | None:
         return reachable_states(step, initial, task.initial_state, task.table, tolerance, settings.sets)
@@ -540,8 +540,9 @@ def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundEx
 
     @torch.no_grad()
     def step(states: Array, tokens: IntArray) -> tuple[Array, Array]:
-        after, _ = model.step(unflatten_state(model, torch.as_tensor(states)), torch.as_tensor(tokens))
-        vectors = flatten_state(model, after).numpy()
+        before = unflatten_state(model, torch.as_tensor(states))
+        after, _ = model.step(before, torch.as_tensor(tokens))
+        vectors = flatten_state(after, before).numpy()  # `step` may name the parts in another order
         return vectors, vectors
 
     found, fault = find_cover(step, loop, model, task, settings, StepErrors(state=EXPLICIT_STEP_ERROR))

@@ -114,7 +114,7 @@ def solve_steps(
     before = unflatten_state(model, torch.as_tensor(states))
     output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
     assert output.solution is not None
-    return flatten_state(model, output.state).numpy(), output.solution.latents[:, 0].numpy()
+    return flatten_state(output.state, before).numpy(), output.solution.latents[:, 0].numpy()
 
 
 OWN = {"__init__", "init_state", "embed", "update", "read", "layer_states"}
@@ -334,7 +334,7 @@ def prove_levels(
     """Follow all words, one length after the other, as long as some are proved right."""
     loop = enclosed_loop(model)
     tokens = np.arange(task.vocabulary_size)
-    centres = flatten_state(model, model.init_state(1)).numpy()
+    centres = flatten_state(model.init_state(1)).numpy()
     labels, words = np.array([task.initial_state]), np.zeros((1, 0), dtype=np.int64)
     radii = np.full(1, FIRST_RADIUS)
     for _ in range(length):

@@ -43,7 +43,7 @@ def joined_step(model: ImplicitModel, transition: Transition, joined: torch.Tens
     size = model.config.d_model
     state = {name: part[0] for name, part in unflatten_state(model, joined[None, size:]).items()}
     after = transition.state_update(joined[:size], state)
-    flat = flatten_state(model, {name: part[None] for name, part in after.items()})[0]
+    flat = flatten_state({name: part[None] for name, part in after.items()})[0]
     return torch.cat([transition.self_map(joined[:size], state), flat])
 
 
@@ -96,7 +96,7 @@ def test_states_near_by_stay_in_the_enclosure_of_a_box() -> None:
         state = {name: part[0] for name, part in unflatten_state(model, moved).items()}
         assert image.value[0].contains(transition.self_map(z, state).detach().numpy())
         after = {name: part[None] for name, part in transition.state_update(z, state).items()}
-        assert following.value[0].contains(flatten_state(model, after)[0].detach().numpy())
+        assert following.value[0].contains(flatten_state(after)[0].detach().numpy())
 
 
 test_several_layers_are_refused = refusals(
@@ -117,7 +117,7 @@ def parts(model: ImplicitMamba2, latent: Tensor, state: Tensor, tokens: Tensor) 
     inputs = [part[:, 0] for part in recurrence.inputs]
     image, after = recurrence.advance(latent, inputs, unflatten_state(model, state))
     step, _ = DampedPicard(model.config.damping).step(latent, image - latent)
-    return step, (image - latent).norm(dim=-1), flatten_state(model, after), model.head(latent)
+    return step, (image - latent).norm(dim=-1), flatten_state(after), model.head(latent)
 
 
 def positions(model: ImplicitMamba2, size: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -306,7 +306,7 @@ def test_float64_is_within_the_bound(model: ImplicitMamba2) -> None:
         state = unflatten_state(executed, torch.as_tensor(states[row : row + 1]))
         own = {name: part[0] for name, part in state.items()}
         image, after = transition.self_map(z, own), transition.state_update(z, own)
-        following = flatten_state(executed, {name: part[None] for name, part in after.items()})[0]
+        following = flatten_state({name: part[None] for name, part in after.items()})[0]
         with precision(BITS):
             exact = checker.model
             phi, _, found = exact.evaluate(token, exact_z, s, None)
