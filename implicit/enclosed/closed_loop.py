@@ -9,7 +9,7 @@ operations of `implicit.cells.mamba2.Mamba2Cell.step`, `implicit.models.implicit
 `implicit.fixed_point` on `theory.rigorous.rounded.Rounded` numbers, for all z and s of boxes at once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -117,9 +117,9 @@ def unflatten_state(model: SequenceModel, vectors: Tensor) -> State:
     }
 
 
-def flatten_state(state: State, names: Iterable[str] = ()) -> Tensor:
-    """Return states as vectors, ``[batch, n]``, their parts in this order; in their own if none is given."""
-    return torch.cat([state[name].flatten(1) for name in tuple(names) or state], dim=1)
+def flatten_state(state: State) -> Tensor:
+    """Return states as vectors, ``[batch, n]``, their parts one after the other."""
+    return torch.cat([part.flatten(1) for part in state.values()], dim=1)
 
 
 class ExecutedClosedLoop:

@@ -37,3 +37,8 @@ def test_neither_checkout_nor_installation(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(version, "version", missing)
     assert read_version(tmp_path / "pyproject.toml") == "unknown"
+
+
+def test_the_citation_and_the_changelog_name_the_version() -> None:
+    assert f"\nversion: {PROJECT['version']}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## [{PROJECT['version']}] - " in (ROOT / "CHANGELOG.md").read_text()

@@ -542,7 +542,8 @@ def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundEx
     def step(states: Array, tokens: IntArray) -> tuple[Array, Array]:
         before = unflatten_state(model, torch.as_tensor(states))
         after, _ = model.step(before, torch.as_tensor(tokens))
-        vectors = flatten_state(after, before).numpy()  # `step` may name the parts in another order
+        # `step` may name the parts in another order
+        vectors = flatten_state({name: after[name] for name in before}).numpy()
         return vectors, vectors
 
     found, fault = find_cover(step, loop, model, task, settings, StepErrors(state=EXPLICIT_STEP_ERROR))

@@ -114,7 +114,8 @@ def solve_steps(
     before = unflatten_state(model, torch.as_tensor(states))
     output = model.run(torch.as_tensor(tokens)[:, None], before, Solve("sequential", stopping=stopping))
     assert output.solution is not None
-    return flatten_state(output.state, before).numpy(), output.solution.latents[:, 0].numpy()
+    after = flatten_state({name: output.state[name] for name in before})
+    return after.numpy(), output.solution.latents[:, 0].numpy()
 
 
 OWN = {"__init__", "init_state", "embed", "update", "read", "layer_states"}
