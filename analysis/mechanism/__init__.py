@@ -141,7 +141,7 @@ class RunMechanism:
         return (
             f"exchanged between states, {swaps}; the {len(self.classes)} codes in {self.coded_in} span "
             f"{number(codes.dimension)} directions (participation ratio; {len(self.classes) - 1} for equal "
-            f"distances) and hold {codes.between:.1%} of the variance there; of a small error "
+            f"distances) and hold {percent(codes.between)} of the variance there; of a small error "
             f"{number(dynamics.left_after_one, 2)} is left after one token"
             + ("" if np.isnan(late) else f" and {number(late, 2)} after the last")
         )
@@ -163,6 +163,7 @@ class RunMechanism:
         }
 
 
+ALIGNMENT = "alignment: linear CKA of the codes; by chance: with random names of the states."
 DECIDES = 0.9  # the share of the answers that a part has to take with it to be what holds the automaton state
 
 
@@ -190,8 +191,8 @@ class MechanismAnalysis(Answer):
             run.run.name: Finding(
                 run.sentence,
                 [
-                    Rows(["quantity", "value"], [*_quantities(run, self.chance).items()], note=QUANTITIES),
-                    *([Rows(columns, alike[place])] if place in alike else []),
+                    *_tables(run, self.chance),
+                    *([Rows(columns, alike[place], note=ALIGNMENT)] if place in alike else []),
                 ],
                 limits="Measured on some words, not a bound: it shows where mechanisms differ and does not "
                 "prove that they are the same.",
@@ -212,55 +213,49 @@ class MechanismAnalysis(Answer):
         return found
 
 
-def _quantities(run: RunMechanism, chance: dict[str, float]) -> dict[str, str]:
+def _tables(run: RunMechanism, chance: dict[str, float]) -> list[Rows]:
+    """The quantities in three tables, those left out that this run does not have."""
     codes, dynamics, geometry = run.held, run.dynamics, run.geometry[run.coded_in]
-    rows = {"held in": run.kept_in}
+    held = {f"the part that takes {percent(DECIDES, 0)} of the answers with it": run.kept_in}
     for kind, swap in run.swaps.items():
-        rows[f"taken by {kind}"] = f"{percent(swap.first)}, {percent(swap.last)}"
+        name = f"answers right for the word that {kind} is from: first token, last"
+        held[name] = f"{percent(swap.first)}, {percent(swap.last)}"
     for kind in run.swaps:
-        rows[f"variance between codes, {kind}"] = f"{run.codes[kind].between:.1%}"
-    rows |= {
-        "dimension of the codes": f"{codes.dimension:.1f} of {len(run.classes) - 1}",
-        "directions for 90%": f"{codes.directions_for(0.9)}",
-        "unevenness": number(codes.unevenness),
-        "reliability": number(codes.reliability),
-        **{
-            f"share of {name} (equal: {chance[name]:.1%}), dimension": (
-                f"{share:.1%}, {number(geometry.dimensions[name])}"
-            )
-            for name, share in geometry.shares.items()
-        },
-        "distances by words": number(geometry.by_words),
-        "distances by renaming": number(geometry.by_renaming),
-        "turned by tokens": number(geometry.turned),
-        "written": number(dynamics.written),
-        "left after one token": number(dynamics.left_after_one),
-        "left after the last token": number(dynamics.left_after_all),
-        "iterations per token": "–" if run.iterations is None else f"{run.iterations:.1f}",
-        "norm of ∂zΦ": number(dynamics.contraction),
-        "second term / direct": number(dynamics.second_term),
-        "rank of the second term": number(dynamics.second_rank),
+        held[f"variance of {kind} between the codes"] = percent(run.codes[kind].between)
+    lie = {
+        "directions: participation ratio": f"{codes.dimension:.1f} of {len(run.classes) - 1}",
+        "directions that hold 90% of their variance": f"{codes.directions_for(0.9)}",
+        "spread of their distances over the mean": number(codes.unevenness),
+        "correlation of the distances of two halves of the words": number(codes.reliability),
     }
-    if dynamics.decay is not None:
-        rows["decay: 5%, 50%, 95%"] = ", ".join(number(value) for value in dynamics.decay)
-    return rows
-
-
-QUANTITIES = """\
-held in: the part that takes 90% of the answers with it when it is exchanged with that of another word;
-  "no part alone" if none does.
-taken by: share of the answers that are right for the other word, at the first and the last token after:
-  0 where the part has no effect, and one in k where k answers are guessed.
-codes: means of that part after words that lead to one automaton state and end alike.
-dimension: their participation ratio.
-unevenness: spread of their distances over the mean, 0 for one-hot codes.
-reliability: correlation of the distances of two halves of the words.
-share of 4: of the variance, in the irreducible representation of 4 dimensions, and the dimension there.
-distances by words, by renaming: share of their differences that reading a word, or renaming states, keeps.
-turned: share of the variance that one orthogonal matrix for each token explains.
-written: share of the codes in the recurrent state that the last token wrote.
-left: of an error of 1% of the way to another state (an affine layer leaves 1).
-alignment: linear CKA of the codes; by chance: with random names of the states."""
+    for name, share in geometry.shares.items():
+        lie[f"variance in {name} (at equal distances: {percent(chance[name])})"] = percent(share)
+        lie[f"directions in {name}"] = number(geometry.dimensions[name])
+    lie |= {
+        "differences of distances that reading a word keeps": number(geometry.by_words),
+        "differences of distances that renaming states keeps": number(geometry.by_renaming),
+        "variance that an orthogonal matrix for each token explains": number(geometry.turned),
+    }
+    decay = dynamics.decay
+    does = {
+        "codes in the recurrent state: the share that it wrote": number(dynamics.written),
+        "small error left after it (an affine layer: 1)": number(dynamics.left_after_one),
+        "small error left after the last token": number(dynamics.left_after_all),
+        "iterations": "–" if run.iterations is None else f"{run.iterations:.1f}",
+        "norm of ∂Φ/∂z": number(dynamics.contraction),
+        "norm of the second term of J over the first": number(dynamics.second_term),
+        "rank of the second term": number(dynamics.second_rank),
+        "decay: 5%, 50%, 95%": "–" if decay is None else ", ".join(number(value) for value in decay),
+    }
+    tables = {
+        "where the answers are": held,
+        f"codes: the mean of {'the state' if run.coded_in == 'all' else run.coded_in} for each of {len(run.classes)} automaton states": lie,
+        "what one token does": does,
+    }
+    return [
+        Rows(["quantity", "value"], [[*row] for row in rows.items() if row[1] != "–"], title)
+        for title, rows in tables.items()
+    ]
 
 
 def compare(

@@ -303,23 +303,20 @@ class Theorem1Report:
 
     @property
     def kind_sentence(self) -> str:
-        """The kind with its meaning and its reason, as one sentence."""
+        """The kind with its meaning and its reason."""
         whole = overall_kind(self.layer_kinds)
         if whole.kind is TransitionKind.UNDETERMINED:
             return f"The kind of the transition is undetermined: {_decided(whole)} ({whole.reason})."
         of = "The transition"
         if len(self.layer_kinds) > 1:
             of += " within layers, each layer's own block with the rest of the state held fixed,"
-        sentence = f"{of} is {whole.kind}: {whole.kind.meaning} ({whole.reason})"
         negative = [
             name
             for name, verdict in (("diagonal", whole.non_diagonal), ("linear", whole.non_linear))
             if verdict is Verdict.FAILS
         ]
-        if negative:
-            claim = " and ".join(negative)
-            return f"{sentence}, {claim} wherever it was evaluated: what no evaluation met is not decided."
-        return f"{sentence}."
+        limit = f" It is {' and '.join(negative)} wherever it was evaluated: what no evaluation met is not decided."
+        return f"{of} is {whole.kind}: {whole.kind.meaning}. Measured: {whole.reason}.{limit if negative else ''}"
 
     def values(self, quantity: str) -> NDArray[np.float64]:
         """Return one of :data:`QUANTITIES` for every state, NaN where it was not measured."""

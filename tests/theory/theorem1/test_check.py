@@ -278,7 +278,7 @@ def test_the_kind_of_a_transition(transition: Transition, states: list[State], k
     report = check_theorem1(transition, states[:2], alternatives=states)
     assert report.kind.value == kind
     assert report.conclusions.value == ("holds" if kind == BOTH else "fails")
-    assert f" is {kind}: {report.kind.meaning} (" in report.kind_sentence
+    assert f" is {kind}: {report.kind.meaning}. " in report.kind_sentence
     assert ("each layer's own block" in report.kind_sentence) == (len(transition.layer_states) > 1)
 
 
