@@ -100,6 +100,12 @@ class Front:
         relative = float(self.sweeps.std(ddof=1) / np.sqrt(count) / self.sweeps.mean())
         return self.speed * relative
 
+    def in_words(self, digits: int = 3) -> str:
+        """The speed, with its standard error if there is one."""
+        if np.isinf(self.speed):
+            return "no front"
+        return f"{self.speed:.{digits}f}" + ("" if np.isnan(self.error) else f" ± {self.error:.{digits}f}")
+
 
 PREFIX = 8  # tokens that are read before a wall; states of both its sides are visited ones
 RADII, ANGLES = (1.0, 1.02, 1.05, 1.1, 1.2), 3
@@ -146,18 +152,20 @@ class RunFront:
     def sentence(self) -> str:
         """The finding."""
         measured, wall = self.measured, self.wall
+        unit = "" if np.isinf(measured.speed) else " tokens per sweep"
+        ratio = wall.speed / measured.speed - 1
+        beside = f" ({ratio:+.0%})" if np.isfinite(ratio) else ""
         return (
-            f"measured {measured.speed:.3f} ± {measured.error:.3f} tokens per sweep; predicted "
-            f"{wall.speed:.3f} ± {wall.error:.3f} from walls ({wall.speed / measured.speed - 1:+.0%}), "
+            f"measured {measured.in_words()}{unit}; predicted {wall.in_words()} from walls{beside}, "
             f"{self._linear_in_words} from derivatives"
         )
 
     @property
     def finding(self) -> Finding:
         """The speeds, measured and predicted."""
-        cells = [f"{front.speed:.3f} ± {front.error:.3f}" for front in (self.measured, self.wall)]
         columns = ["measured", "from walls", "from derivatives"]
-        rows = Rows(columns, [[*cells, self._linear_in_words]], title="tokens per sweep")
+        cells = [self.measured.in_words(), self.wall.in_words(), self._linear_in_words]
+        rows = Rows(columns, [cells], title="tokens per sweep")
         return Finding(
             self.sentence, [rows], limits="Measured, with standard errors over sequences; no bound."
         )
@@ -333,12 +341,12 @@ def draw(found: FrontSpeedAnalysis, width: float = TEXT_WIDTH) -> Figure:
             )
             begin = each.measured.begin
             arrival = each.measured.arrivals[0]
-            below = f"below {level:g}: {each.measured.speed:.2f} ± {each.measured.error:.2f}"
+            below = f"below {level:g}: {each.measured.in_words(2)}"
             axes.step(np.arange(1, length + 1), arrival, where="mid", color="black", label=below)
             # what is foretold is a slope; it is drawn from where the measured front has formed
             tokens = np.array([begin, length - 1])
             foretold = arrival[begin] + (tokens - begin) / each.wall.speed
-            walls = f"walls: {each.wall.speed:.2f} ± {each.wall.error:.2f}"
+            walls = f"walls: {each.wall.in_words(2)}"
             axes.plot(tokens + 1, foretold, "--", color=RED, label=walls)
             axes.set(title=each.run.name, xlabel="position of the token", ylabel="sweep")
             axes.grid(visible=False)

@@ -237,6 +237,7 @@ def _tables(run: RunMechanism, chance: dict[str, float]) -> list[Rows]:
         "variance that an orthogonal matrix for each token explains": number(geometry.turned),
     }
     decay = dynamics.decay
+    part = "the state" if run.coded_in == "all" else run.coded_in
     does = {
         "codes in the recurrent state: the share that it wrote": number(dynamics.written),
         "small error left after it (an affine layer: 1)": number(dynamics.left_after_one),
@@ -249,7 +250,7 @@ def _tables(run: RunMechanism, chance: dict[str, float]) -> list[Rows]:
     }
     tables = {
         "where the answers are": held,
-        f"codes: the mean of {'the state' if run.coded_in == 'all' else run.coded_in} for each of {len(run.classes)} automaton states": lie,
+        f"codes: the mean of {part} for each of {len(run.classes)} automaton states": lie,
         "what one token does": does,
     }
     return [

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -321,7 +322,8 @@ def _rows(path: str | os.PathLike[str], content: bytes) -> Iterator[tuple[bytes,
 
 
 def _numbers(where: str, name: str, text: str) -> NDArray[np.int32]:
-    words = text.split()
+    listed = re.fullmatch(r"\[([\d, ]*)\]", text)  # as the package datasets writes a column of lists
+    words = listed[1].replace(",", " ").split() if listed else text.split()
     if not words or not all(word.isascii() and word.isdigit() and len(word) <= 7 for word in words):
         raise InputError(f"{where}: {name} is not a row of numbers from 0 on; separate them by spaces")
     numbers = np.array(list(map(int, words)), _NUMBER)

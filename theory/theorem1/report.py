@@ -310,13 +310,18 @@ class Theorem1Report:
         of = "The transition"
         if len(self.layer_kinds) > 1:
             of += " within layers, each layer's own block with the rest of the state held fixed,"
+        sentences = f"{of} is {whole.kind}: {whole.kind.meaning}. Measured: {whole.reason}."
         negative = [
             name
             for name, verdict in (("diagonal", whole.non_diagonal), ("linear", whole.non_linear))
             if verdict is Verdict.FAILS
         ]
-        limit = f" It is {' and '.join(negative)} wherever it was evaluated: what no evaluation met is not decided."
-        return f"{of} is {whole.kind}: {whole.kind.meaning}. Measured: {whole.reason}.{limit if negative else ''}"
+        if negative:
+            claim = " and ".join(negative)
+            return (
+                f"{sentences} It is {claim} wherever it was evaluated: what no evaluation met is not decided."
+            )
+        return sentences
 
     def values(self, quantity: str) -> NDArray[np.float64]:
         """Return one of :data:`QUANTITIES` for every state, NaN where it was not measured."""

@@ -50,8 +50,9 @@ def test_groups_in_exact_weights_take_one_sweep_per_token(group: Monoid) -> None
         latents = torch.stack(states, dim=1)
     found = Front(arrivals(np.array(errors), 0.1), 0)
     np.testing.assert_array_equal(found.arrivals, np.tile(np.arange(40), (4, 1)))
-    assert found.speed == 1.0
-    assert found.error == 0.0
+    assert found.in_words() == "1.000 ± 0.000"
+    assert Front(np.zeros((2, 8), np.int64), 0).in_words() == "no front"  # all tokens arrive together
+    assert Front(found.arrivals[:1], 0).in_words() == "1.000"  # one sequence has no spread
 
 
 def test_arrivals_are_those_of_a_plain_loop() -> None:

@@ -110,6 +110,9 @@ def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     loaded = datasets.load_dataset("csv", data_files=str(file), split="train", cache_dir=tmp_path)
     assert loaded["target"] == [" ".join(map(str, answers)) for answers in data["target"]]
     assert make_task("S3").states(data["input"]).tolist() == list(data["target"])
+    data.to_csv(tmp_path / "lists.csv")
+    read, written = SequenceFile(tmp_path / "lists.csv"), SequenceFile(file)
+    assert np.array_equal(read.words, written.words, equal_nan=True)
 
 
 @pytest.mark.parametrize(
