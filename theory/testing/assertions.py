@@ -331,7 +331,8 @@ def assert_modes_agree(
         sequence, token = divmod(int(ranked.argmax()), tokens.shape[1])
         raise AssertionError(
             f"the modes agree on {int(same.sum())} of {same.numel()} fixed points and {int(decoded.sum())} "
-            f"outputs, a share of {share:g} is asked; {int((~converged).sum())} tokens did not converge in both; the worst is sequence {sequence}, token {token}: relative distance "
+            f"outputs, a share of {share:g} is asked; {int((~converged).sum())} tokens did "
+            f"not converge in both; the worst is sequence {sequence}, token {token}: relative distance "
             f"{distance[sequence, token].item():.3g}, threshold {tolerance:.3g}"
         )
     return agreement
