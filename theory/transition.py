@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
-import torch
 from torch import Tensor
 
 from automata.checks import check_integer, check_number, check_type, shown
@@ -113,6 +112,7 @@ class TransitionBatch:
     Example:
         h' = λ(x) h + x, without a latent, at three positions.
 
+        >>> import torch
         >>> batch = TransitionBatch(
         ...     advance=lambda z, s, x: (z, {"h": x["decay"] * s["h"] + x["drive"]}),
         ...     inputs={"decay": torch.tensor([0.5, 0.5, 0.0]), "drive": torch.tensor([0.0, 1.0, 2.0])},
@@ -121,8 +121,6 @@ class TransitionBatch:
         ... )
         >>> len(batch), batch[1].state_update(torch.zeros(0), {"h": torch.ones(1)})
         (3, {'h': tensor([1.5000])})
-        >>> batch.states_along({"h": torch.ones(1)}, torch.zeros(3, 0))["h"].T
-        tensor([[1.0000, 0.5000, 1.2500]])
     """
 
     advance: Callable[[Tensor, State, TokenInputs], tuple[Tensor, State]] = field(repr=False)
@@ -166,15 +164,3 @@ class TransitionBatch:
 
     def _part(self, part: int, inputs: TokenInputs, latent: Tensor, state: State) -> Any:
         return self.advance(latent, state, inputs)[part]
-
-    @torch.no_grad()
-    def states_along(self, state: State, latents: Tensor) -> State:
-        """Return the states before the tokens of one sequence, each entry ``[T, …]``, given its latents.
-
-        The first state has no axis of positions; latents z* are ``[T, latent_size]``.
-        """
-        visited = []
-        for position, latent in enumerate(latents):
-            visited.append(state)
-            state = self[position].state_update(latent, state)
-        return {name: torch.stack([before[name] for before in visited]) for name in state}

@@ -223,18 +223,6 @@ class Monoid:
         """Return the elements of the smallest submonoid that holds the given ones; in a group, a subgroup."""
         return tuple(generated_elements(self.table, self.identity, self._valid(elements)).tolist())
 
-    def submonoid(self, elements: Iterable[int], name: str | None = None) -> "Monoid":
-        """Return the submonoid that the elements generate, as a monoid with the same element names.
-
-        Example:
-            >>> Monoid(np.add.outer(range(6), range(6)) % 6).submonoid([3])
-            Monoid([[0, 1], [1, 0]], element_names=('0', '3'), name='submonoid of monoid of order 6')
-        """
-        members = np.array(self.closure(elements))
-        table = np.searchsorted(members, self.table[np.ix_(members, members)])
-        names = [self.element_names[member] for member in members]
-        return Monoid(table, names, f"submonoid of {self.name}" if name is None else name)
-
     def _valid(self, elements: Iterable[int]) -> tuple[int, ...]:
         numbers = tuple(check_integer(f"an element of {self.name}", element) for element in elements)
         check_members(f"elements of {self.name}", numbers, self.order)

@@ -149,7 +149,7 @@ test_bad_input_is_refused = refusals(
     (lambda: Monoid([[0, 1], [1, 0]], ["a"]), "1 entries"),
     (lambda: Monoid([[0, 1], [1, 0]], ["a", "a"]), "'a' twice"),
     (lambda: Z3.multiply(3), "elements of Z3 holds 3"),
-    (lambda: Z3.submonoid(np.array([1.5])), "an element of Z3 is .*1.5.*; give a whole number"),
+    (lambda: Z3.closure(np.array([1.5])), "an element of Z3 is .*1.5.*; give a whole number"),
     (lambda: Z3.index("x"), "element 'x' is not in Z3"),
     (lambda: Z3.derived_series(1), "idempotent is 1"),
     (lambda: groups.reset_monoid(2).inverse(1), "'a' has no inverse in U2"),

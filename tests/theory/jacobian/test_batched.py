@@ -140,16 +140,6 @@ def test_no_square_matrix_of_the_state_is_formed() -> None:
     assert 2 * 4 * 3 * size <= largest.entries < size**2 / 10
 
 
-def test_states_along_a_sequence_are_those_of_step_after_step() -> None:
-    batch, latents = make_batch(), random(POSITIONS, 4, seed=11)
-    state = at(make_states(), 0)
-    states = batch.states_along(state, latents)
-    for position in range(POSITIONS):
-        for name, entry in state.items():
-            assert torch.equal(states[name][position], entry)
-        state = batch[position].state_update(latents[position], state)
-
-
 def measured(change: Callable[[State, Tensor], tuple[State, Tensor]]) -> Callable[[], object]:
     """The Jacobians at states and latents that are changed."""
     return lambda: batched_layer_jacobians(make_batch(), *change(make_states(), random(POSITIONS, 4)))
