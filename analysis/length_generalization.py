@@ -86,7 +86,8 @@ def wilson_interval(mean: float, count: float, confidence: float = 0.95) -> tupl
     z = float(scipy.special.ndtri((1 + confidence) / 2))
     center = (mean + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * (mean * (1 - mean) / count + z**2 / (4 * count**2)) ** 0.5
-    return max(0.0, center - half), min(1.0, center + half)
+    # an end that is the mean itself must not miss it by rounding
+    return min(mean, max(0.0, center - half)), max(mean, min(1.0, center + half))
 
 
 @dataclass(frozen=True, eq=False)

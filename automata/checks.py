@@ -4,6 +4,7 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import wraps
 from types import UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
@@ -34,6 +35,26 @@ def shown(value: object) -> str:
         return f"of type {type(value).__name__}"
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+def at_least(number: float, digits: int = 3) -> str:
+    """Return a bound from below for reading, rounded down, so that nothing is added."""
+    return _rounded(number, digits, ROUND_FLOOR)
+
+
+def at_most(number: float, digits: int = 3) -> str:
+    """Return a bound from above for reading, rounded up; one below 1 stays there.
+
+    Example:
+        >>> at_most(0.5004), at_most(0.5004, 2), at_most(0.99996, 2), at_least(1.1667, 2)
+        ('0.501', '0.51', '0.99996', '1.1')
+    """
+    text = _rounded(number, digits, ROUND_CEILING)
+    return at_most(number, digits + 1) if text == "1" and number < 1 else text
+
+
+def _rounded(number: float, digits: int, rounding: str) -> str:
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(number))):.{digits}g}"
 
 
 def repeated(values: Iterable[Named]) -> Named:

@@ -19,8 +19,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from decimal import Context as Rounding
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
 
@@ -288,20 +286,6 @@ def seal(content: Mapping[str, Any]) -> str:
 def same_json(one: Any, other: Any) -> bool:
     """Return whether two values are the same JSON: ``1``, ``1.0`` and ``true`` are three."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def at_least(number: float) -> str:
-    """Return a bound from below for reading, in three digits and rounded down, so that nothing is added."""
-    return _three_digits(number, ROUND_FLOOR)
-
-
-def at_most(number: float) -> str:
-    """Return a bound from above for reading, in three digits and rounded up."""
-    return _three_digits(number, ROUND_CEILING)
-
-
-def _three_digits(number: float, rounding: str) -> str:
-    return f"{float(Rounding(prec=3, rounding=rounding).create_decimal(Decimal(number))):.3g}"
 
 
 def read_part(kind: type[Any], content: Any, line: str) -> Any:

@@ -26,6 +26,7 @@ from analysis.framework.run_lines import mark_training_lengths
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision, sample_sequences
+from automata.checks import at_most
 from automata.drawing import COLORS
 from implicit.runs.loading import Run
 
@@ -147,9 +148,9 @@ class ErrorControlAnalysis(Answer):
             becomes += f". The model has one state for {merged} of {count} pairs that lead to different ones"
         return (
             f"an error of {self.smallest:g} of the way to a state of another class is {becomes}. "
-            f"q, the spread of a class of states over its distance from others, was below "
-            f"{number(spread.upper[0], 2)} for 90% of the visits in the first {settings.block} tokens, "
-            f"{number(spread.upper[-1], 2)} in the last {settings.block} (limit {spread.limit:.2g}). "
+            f"q, the spread of a class of states over its distance from others, was at most "
+            f"{at_most(spread.upper[0], 2)} for 90% of the visits in the first {settings.block} tokens, "
+            f"{at_most(spread.upper[-1], 2)} in the last {settings.block} (limit {spread.limit:.2g}). "
             f"{self.horizon.sentence}. {accuracy}"
         )
 

@@ -76,10 +76,11 @@ class Unrolled:
 class Phantom:
     """Take the gradient of k damped steps from the solution. Memory does not grow with the iterations.
 
-    The steps leave the value as it is; for a token that reached the limit they are the last ones, which led
-    to its value. The gradient is the truncated Neumann series τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends
-    to the implicit gradient as k grows wherever the damped iteration contracts. The damping τ is that of the
-    solver if None, or 0.8 where it has none.
+    The steps leave the value as it is. For a token that reached the limit the simultaneous mode takes the
+    last ones, which led to its value, if the limit is above k; other modes may go on from it. The gradient is
+    the truncated Neumann series τ Σ_{i<k} ((1−τ) I + τ ∂zΦ)^i ∂θΦ, which tends to the implicit gradient as k
+    grows wherever the damped iteration contracts. The damping τ is that of the solver if None, or 0.8 where
+    it has none.
 
     Source: Geng et al. 2021, "On Training Implicit Models", arXiv 2111.05177; k = 4 and τ = 0.8 in Schöne et
     al. 2025, arXiv 2502.07827.

@@ -96,7 +96,7 @@ class SequenceSolution(Solution):
             length]``, int64; those of gradients are not counted.
         mode: the mode that found them.
         mask: which tokens are real, ``[batch, length]``, bool; None where all are. Padding has the latent 0
-            and counts as converged.
+            and is counted nowhere.
         resting: which tokens only lack a fixed point as one that was read before, in another call, has none.
 
     Example:
@@ -125,8 +125,9 @@ class SequenceSolution(Solution):
 
     def message(self) -> str:
         """Say for the worst status how many real tokens ended with it, in which mode, and the remedy."""
-        worst = Status(int(self.status.max()))
-        there = self.status == worst
+        status = self.status if self.mask is None else self.status.masked_fill(~self.mask, 0)
+        worst = Status(int(status.max()))
+        there = status == worst
         total = self.status.numel() if self.mask is None else int(self.mask.sum())
         if worst is Status.CONVERGED:
             return f"{total} of {total} tokens: {worst.sentence}"

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from automata.checks import at_least, at_most
 from automata.errors import InputError
 from theory.blocks import validate
 from theory.fixed_point import solve_fixed_point
@@ -149,12 +150,12 @@ class Theorem1Proof:
         several = len(self.states[0].places) > 1
         blocks = ", of every layer's own block" if several else ""
         another = "where the h of all layers are others" if several else "at another h"
-        rate = f"; the damped step contracts by {max(factors):.3g} or better" if factors else ""
+        rate = f"; the damped step contracts by {at_most(max(factors))} or better" if factors else ""
         radius, error = min(b.radius for b in found), max(b.error for b in found)
         lines = (
             f"Of {count['states']} states it is proved of Φ and G as written:",
-            f"- at {count['existence']}: exactly one fixed point in a ball of radius {radius:.2g} or more "
-            f"around the latent, at most {error:.2g} from it",
+            f"- at {count['existence']}: exactly one fixed point in a ball of radius "
+            f"{at_least(radius, 2)} or more around the latent, at most {at_most(error, 2)} from it",
             f"- at {count['contraction']}: the fixed point attracts{rate}",
             f"- at {count['orbit']}: the exact iteration from z0 = 0 tends to it",
             f"- at {count['non_diagonal']}: all of these, and ∂h'/∂h is non-diagonal{blocks}",

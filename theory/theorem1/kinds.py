@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from automata.checks import at_most
 from theory.fixed_point import ERROR_MARGIN
 from theory.theorem1.conditions import LayerConclusion, Verdict
 
@@ -176,7 +177,7 @@ def _clause(name: str, verdicts: Sequence[Verdict], measured: Sequence[tuple[flo
     if not known:
         return f"{name} not measured"
     value, error = max(known)
-    size = f"at most {value:.2g} of ‖J‖ with an error of {error:.1g}"
+    size = f"at most {at_most(value, 2)} of ‖J‖ with an error of {error:.1g}"
     found = verdicts.count(Verdict.HOLDS)
     if found:
         return f"{name} at {found} of {total} states, {size}"

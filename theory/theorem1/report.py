@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from automata.checks import at_least, at_most
 from theory.status import Status
 from theory.theorem1.conditions import STATEMENTS, Condition, LayerConclusion, Verdict, combine
 from theory.theorem1.kinds import LayerKind, TransitionKind, layer_kind, overall_kind
@@ -203,9 +204,9 @@ class Theorem1Report:
         if not np.isfinite(radii).any():
             return ""
         return (
-            f"\nMeasured: residual at most {np.nanmax(residuals):.1g} (C1), smallest singular value of "
-            f"I − ∂zΦ at least {np.nanmin(smallest):.2g} (C2), "
-            f"spectral radius at most {np.nanmax(radii):.2g} (C3)."
+            f"\nMeasured: residual at most {at_most(np.nanmax(residuals), 1)} (C1), smallest singular value "
+            f"of I − ∂zΦ at least {at_least(np.nanmin(smallest), 2)} (C2), "
+            f"spectral radius at most {at_most(np.nanmax(radii), 2)} (C3)."
         )
 
     @property

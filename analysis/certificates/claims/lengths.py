@@ -55,7 +55,6 @@ from analysis.certificates.certificate import (
     Verdict,
     Weights,
     Work,
-    at_least,
     check_answers,
     check_each,
     statements,
@@ -68,6 +67,7 @@ from analysis.certificates.claims.words import (
     check_iteration,
     work_of_steps,
 )
+from automata.checks import at_least
 
 Array = NDArray[np.float64]
 

@@ -54,12 +54,12 @@ from analysis.certificates.certificate import (
     Verdict,
     Weights,
     Work,
-    at_least,
     check_answers,
     check_each,
     check_weights,
     statements,
 )
+from automata.checks import at_least
 
 Array = NDArray[np.float64]
 

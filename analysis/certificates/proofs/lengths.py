@@ -65,8 +65,8 @@ from analysis.framework.finding import Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, Need, as_implicit, word_problem_of
 from analysis.framework.palette import RED
 from analysis.framework.settings import settings_from
-from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
+from automata.checks import at_least, at_most
 from automata.command_line import progress_bar
 from automata.errors import InputError
 from automata.tasks.word_problem import WordProblem
@@ -375,7 +375,8 @@ class FoundLengths(Found):
             return []
         found = self.numbers()
         columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
-        row = [str(found[n]) if isinstance(found[n], int) else number(found[n]) for n in columns]
+        cells = {n: str(found[n]) if isinstance(found[n], int) else at_most(found[n]) for n in columns}
+        row = list({**cells, "margin": at_least(found["margin"])}.values())
         return [Rows([name.replace("_", " ") for name in columns], [row], self.run.title, COLUMNS)]
 
     def numbers(self) -> dict[str, Any]:

@@ -32,9 +32,8 @@ from analysis.framework.figures import TEXT_WIDTH, log_axis, new_panels, styled
 from analysis.framework.finding import Rows, for_title
 from analysis.framework.needs import FIXED_POINTS, as_implicit, word_problem_of
 from analysis.framework.settings import settings_from
-from analysis.framework.terminal import number
 from analysis.framework.visited_states import in_double_precision
-from automata.checks import check_memory
+from automata.checks import at_least, at_most, check_memory
 from automata.errors import InputError
 from automata.machines.mealy import word_in_names
 from automata.tasks.word_problem import WordProblem
@@ -276,11 +275,11 @@ class ProvedLevel:
     def obstacle(self, row: int, iterations: int, dtype: DType) -> str:
         """Return why nothing is proved of a word, and what may help."""
         bounds, rounding = self.bounds, ", or --dtype real, without rounding" * (dtype != "real")
-        ball = f"the ball of radius {number(self.before_radii[row])} of states before its last token"
+        ball = f"the ball of radius {at_most(self.before_radii[row])} of states before its last token"
         if not np.isfinite(bounds.image[row]):
             return f"no single fixed point is proved over {ball}; try a smaller --tolerance{rounding}"
         if not bounds.margin[row] > 0:
-            proved = f"the margin of its answer is only proved to be at least {number(bounds.margin[row])}"
+            proved = f"the margin of its answer is only proved to be at least {at_least(bounds.margin[row])}"
             return f"{proved} over {ball}; if the model answers it right, try a smaller --tolerance"
         near = f"its iteration is not proved to end near the fixed point within {iterations} evaluations"
         return f"{near}; try another --tolerance{rounding}"
@@ -431,8 +430,8 @@ class FoundWords(Found):
         columns = (self.words, self.proved, self.margin, self.radius, self.gain)
         rows = []
         for length, (words, proved, margin, radius, gain) in enumerate(zip(*columns, strict=True), start=1):
-            least = number(margin) if np.isfinite(margin) else "–"
-            rows.append([str(length), str(words), str(proved), least, number(radius), number(gain)])
+            least = at_least(margin) if np.isfinite(margin) else "–"
+            rows.append([str(length), str(words), str(proved), least, at_most(radius), at_most(gain)])
         return [Rows(headings, rows, self.run.title)]
 
     def numbers(self) -> dict[str, Any]:

@@ -261,6 +261,10 @@ def delta_rule_states(
             after = state[:, None] + gains.cumsum(1)
         else:
             gained = (decays.between @ gains.flatten(2)).view_as(gains)
+            if not_finite_sequences(gained) is not None:  # zeros above the diagonal times NaN are NaN
+                finite = gains.isfinite()
+                gained = (decays.between @ gains.masked_fill(~finite, 0).flatten(2)).view_as(gains)
+                gained = gained + gains.masked_fill(finite, 0).cumsum(1)
             after = decays.since_start[..., None] * state[:, None] + gained
         visited.append(after)
         state = after[:, -1]

@@ -18,12 +18,13 @@ import pytest
 import torch
 
 from analysis import check_certificate
-from analysis.certificates.certificate import RefusedError, at_least, parse_certificate, seal
+from analysis.certificates.certificate import RefusedError, parse_certificate, seal
 from analysis.certificates.producing import identity_of
 from analysis.certificates.proofs.theorem1 import certify_pairs
 from analysis.certificates.replay import check_state
 from analysis.certify import certify
 from analysis.framework.visited_states import in_double_precision, sample_batch, visited_states
+from automata.checks import at_least
 from automata.tasks.word_problem import WordProblem
 from benchmarks.certificate_mutations.targets import COARSE, TINY, constant, untrained
 from implicit.models.interface import FixedPointModel

@@ -180,6 +180,16 @@ def test_a_few_stray_states_do_not_change_the_automaton() -> None:
     assert resolved.verdict == "differs"
 
 
+def test_a_model_departs_after_the_last_token_that_it_answers() -> None:
+    def advance(number: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+        parity, read = (number % 2 + token) % 2, (number / 2).floor() + 1
+        return 2 * read + parity, torch.where(read > 20, torch.zeros_like(parity), parity)
+
+    found = extraction.analyse(Run.of(Loose(advance), "parity"), length=16, times=4)
+    assert found.departs_after == 20
+    assert (found.agrees.mean(axis=0)[:20] == 1).all()
+
+
 def test_a_rare_word_on_which_the_model_is_wrong_is_named_beside_the_verdict() -> None:
     def advance(number: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
         parity, word = (number % 2 + token) % 2, (number / 2).floor().clamp_min(1)

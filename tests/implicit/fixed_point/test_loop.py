@@ -334,8 +334,8 @@ def test_statistics_leave_padding_out() -> None:
 
 
 def test_the_message_counts_the_real_tokens_and_those_behind_the_limit() -> None:
-    given = [[0, 1, 0, 0], [1, 0, 0, 0]]
-    for mask, real in ((None, 8), (MASK, 3)):
+    behind = [[0, 1, 1, 1], [1, 1, 1, 1]]  # padding rests on the token before it
+    for mask, given, real in ((None, [[0, 1, 0, 0], [1, 0, 0, 0]], 8), (MASK, behind, 3)):
         message = sequential(given, given, mask).message()
         assert message.startswith(f"2 of {real} tokens (mode sequential, first at position 0): ")
     message = sequential([[0, 1, 1, 1]], [[3, 9, 4, 9]]).message()

@@ -141,7 +141,7 @@ def test_a_norm_that_overflows_makes_no_fixed_point_of_zero(
     [(name, "simultaneous", True) for name in MODELS]
     + [(name, "simultaneous", False) for name in MODELS if name.startswith("implicit-")]
     + [(name, "sequential", True) for name in MODELS if name.startswith("implicit-")]
-    + [(name, "windowed", True) for name in ("implicit-mamba2", "implicit-deltanet")],
+    + [(name, "windowed", True) for name in ("implicit-mamba2", "implicit-gated-deltanet")],
 )
 @torch.no_grad()
 def test_a_token_that_is_not_finite_reaches_no_earlier_one(name: str, mode: Mode, kernels: bool) -> None:
