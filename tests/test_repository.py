@@ -1,8 +1,6 @@
 """Imports point downward and in no circle; the example of the README runs."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,25 +9,6 @@ from importlinter.cli import lint_imports
 
 def test_the_contracts_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint_imports(no_cache=True) == 0, capsys.readouterr().out
-
-
-ONCE = """
-import implicit.cells
-import implicit.cells.mamba2
-
-def test_once():
-    assert implicit.cells.Mamba2Cell is implicit.cells.mamba2.Mamba2Cell
-"""
-
-
-def test_pytest_runs_no_module_a_second_time(tmp_path: Path) -> None:
-    """Its own import of a file runs it anew, if the package of the file has imported it just before."""
-    (tmp_path / "test_once.py").write_text(ONCE)
-    options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-k", "test_once"]
-    files = ["implicit/cells/mamba2.py", str(tmp_path / "test_once.py")]
-    command, root = [sys.executable, "-m", "pytest", *options, *files], Path(__file__).parents[1]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
 
 
 README = Path(__file__).parents[1] / "README.md"
