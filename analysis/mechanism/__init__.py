@@ -163,6 +163,7 @@ class RunMechanism:
         }
 
 
+IRREDUCIBLE = "Representations are irreducible, of the group of the tokens, and named by their dimension."
 ALIGNMENT = "alignment: linear CKA of the codes; by chance: with random names of the states."
 DECIDES = 0.9  # the share of the answers that a part has to take with it to be what holds the automaton state
 
@@ -229,8 +230,10 @@ def _tables(run: RunMechanism, chance: dict[str, float]) -> list[Rows]:
         "correlation of the distances of two halves of the words": number(codes.reliability),
     }
     for name, share in geometry.shares.items():
-        lie[f"variance in {name} (at equal distances: {percent(chance[name])})"] = percent(share)
-        lie[f"directions in {name}"] = number(geometry.dimensions[name])
+        lie[f"variance in representation {name} (at equal distances: {percent(chance[name])})"] = percent(
+            share
+        )
+        lie[f"directions in representation {name}"] = number(geometry.dimensions[name])
     lie |= {
         "differences of distances that reading a word keeps": number(geometry.by_words),
         "differences of distances that renaming states keeps": number(geometry.by_renaming),
@@ -248,14 +251,14 @@ def _tables(run: RunMechanism, chance: dict[str, float]) -> list[Rows]:
         "rank of the second term": number(dynamics.second_rank),
         "decay: 5%, 50%, 95%": "–" if decay is None else ", ".join(number(value) for value in decay),
     }
-    tables = {
-        "where the answers are": held,
-        f"codes: the mean of {part} for each of {len(run.classes)} automaton states": lie,
-        "what one token does": does,
-    }
+    tables = (
+        ("where the answers are", held, "Of k answers that are guessed, one in k is right."),
+        (f"codes: the mean of {part} for each of {len(run.classes)} automaton states", lie, IRREDUCIBLE),
+        ("what one token does", does, "A small error is 1% of the way to another automaton state."),
+    )
     return [
-        Rows(["quantity", "value"], [[*row] for row in rows.items() if row[1] != "–"], title)
-        for title, rows in tables.items()
+        Rows(["quantity", "value"], [[*row] for row in rows.items() if row[1] != "–"], title, note)
+        for title, rows, note in tables
     ]
 
 
