@@ -13,6 +13,7 @@ from automata.errors import InputError, printable_lines
 from automata.machines.dfa import DFA
 from automata.machines.named_dfas import monoid_dfa
 from automata.monoids.monoid import Monoid
+from automata.tasks.word_problem import WordProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,10 +40,13 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 
 @checked
-def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None) -> "Axes":
+def draw_dfa(
+    dfa: DFA | WordProblem, ax: "Axes | None" = None, label_of: Mapping[object, str] | None = None
+) -> "Axes":
     """Draw an automaton: an arrow into the initial state, double circles, one arrow for parallel symbols.
 
-    With more than 12 states the initial one is grey instead.
+    A word problem is drawn as its automaton, without accepting states. With more than 12 states the initial
+    one is grey instead.
 
     ``label_of`` says what to write into a state instead of its name. Without ``ax`` there are new axes.
     InputError if there are more than ``LARGEST_DRAWING`` states.
@@ -54,6 +58,8 @@ def draw_dfa(dfa: DFA, ax: "Axes | None" = None, label_of: Mapping[object, str] 
         >>> sorted(text.get_text() for text in draw_dfa(parity_dfa()).texts)
         ['0', '0', '1', '1', 'even', 'odd']
     """
+    if isinstance(dfa, WordProblem):
+        dfa = DFA.from_table(dfa.table, dfa.initial_state, (), dfa.state_names, dfa.token_names)
     labels = {state: (label_of or {}).get(state, str(state) or "ε") for state in dfa.states}
     arrows = {edge: (", ".join(names), _GREY) for edge, names in _symbols_of_edges(dfa).items()}
     return _draw(list(dfa.states), labels, arrows, ax, start=dfa.initial, doubled=dfa.accepting)
@@ -118,27 +124,42 @@ def draw_transition_table(
 ) -> "Axes":
     """Write out the transition table: a row per state, the initial one first, and a column per symbol.
 
-    Accepting states have a star. A table that the axes have no space for is a sentence with its size.
+    Accepting states have a star. Where the axes have no space for the names of the states, numbers stand for
+    them, and where they have none for those, a sentence with the size.
     """
-    from matplotlib.transforms import Bbox
-
     axes = _axes(ax, len(dfa.states))
     names = {
         state: ((label_of or {}).get(state, str(state)) or "ε") + ("*" if state in dfa.accepting else "")
         for state in dfa.states
     }
     states = [dfa.initial, *(state for state in dfa.states if state != dfa.initial)]
-    rows = [
-        [names[state], *(names[dfa.transitions[state][symbol]] for symbol in dfa.alphabet)]
-        for state in states
-    ]
-    colours = [["#E8E8E8", *["white"] * len(dfa.alphabet)] for _ in states]
+    number = {state: str(place) for place, state in enumerate(states)}
+    numbered = {state: f"{number[state]} {names[state]}" for state in states}
+    if not any(_has_table(axes, dfa, states, *written) for written in ((names, names), (numbered, number))):
+        size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
+        axes.text(0.5, 0.5, size, **_CENTRED, transform=axes.transAxes)
+    return axes
+
+
+def _has_table(
+    axes: "Axes",
+    dfa: DFA,
+    states: Sequence[object],
+    rows: Mapping[object, str],
+    entries: Mapping[object, str],
+) -> bool:
+    """Write the table, with these names of rows and entries; return whether it has the space, and is kept."""
+    from matplotlib.transforms import Bbox
+
+    body = [[rows[s], *(entries[dfa.transitions[s][symbol]] for symbol in dfa.alphabet)] for s in states]
+    widths = [max(map(len, column)) + 1 for column in zip(["", *dfa.alphabet], *body, strict=True)]
     table = axes.table(
-        rows,
-        cellColours=colours,
+        body,
+        cellColours=[["#E8E8E8", *["white"] * len(dfa.alphabet)] for _ in states],
         cellLoc="center",
         colLabels=["", *dfa.alphabet],
         colColours=["#E8E8E8"] * (len(dfa.alphabet) + 1),
+        colWidths=[width / sum(widths) for width in widths],
         bbox=Bbox.unit(),
     )
     table.auto_set_font_size(False)
@@ -148,9 +169,8 @@ def draw_transition_table(
         show_plainly(cell.get_text())
     if not _has_space(axes, table):
         table.remove()
-        size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
-        axes.text(0.5, 0.5, size, **_CENTRED, transform=axes.transAxes)
-    return axes
+        return False
+    return True
 
 
 def _has_space(axes: "Axes", table: "Table") -> bool:
@@ -251,6 +271,8 @@ def _path(
         outwards = _unit(here - centre)
         if source == start:  # the arrow into the initial state comes from outside: leave it the space
             outwards = _turned(outwards, -1.2)
+        elif outwards[0] > 0.9:  # beside the state the label would hide the loop
+            outwards = _turned(outwards, 1.0)
         tip, tail = (here + RADIUS * _turned(outwards, angle) for angle in (-0.5, 0.5))
         return (tail, tip), "arc3,rad=-1.6", here + 2.3 * RADIUS * outwards
     along = _unit(there - here)

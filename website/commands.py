@@ -40,7 +40,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "paper_figures": "Draw the figures of the paper from stored results, or make them from nothing.",
         "theory.belief": "How fast does a linear filter lose its mass, and what is worst for it?",
         "benchmarks": "Check and time what the toolkit does most.",
-        "benchmarks.compiled_automata": "Let compiled automata read long words, and count the right answers.",
         "benchmarks.certificate_mutations": "Change certificates as a forger would; count what is refused.",
         "benchmarks.imports": "Count the imports between files within packages.",
         "benchmarks.mutation": "Make small faults in the code, and count those that the tests notice.",

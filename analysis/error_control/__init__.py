@@ -141,8 +141,8 @@ class ErrorControlAnalysis(Answer):
             becomes = "not measured"
         else:
             becomes = (
-                f"not measured: the words of all {count} pairs lead to one state within "
-                f"{settings.follow} tokens"
+                f"not measured: within {settings.follow} tokens the automaton itself leads all {count} pairs "
+                "of words to one state"
             )
         if merged:
             becomes += f". The model has one state for {merged} of {count} pairs that lead to different ones"

@@ -200,7 +200,7 @@ def for_title(title: str, finding: Finding) -> dict[str, Any]:
     r"""Return title and colour of a figure of one run, as `new_panels` takes them."""
     sentence = finding.sentence
     if len(sentence) > LONGEST_TITLE:
-        cut = sentence.rfind("; ", 0, LONGEST_TITLE)
+        cut = max(sentence.rfind(end, 0, LONGEST_TITLE) for end in ("; ", ". "))
         sentence = sentence[:cut] if cut > 0 else f"{sentence[: LONGEST_TITLE - 1]}…"
     return {"title": f"{title}\n{sentence}", "color": finding.color}
 

@@ -98,6 +98,7 @@ class RunMechanism:
 
     run: RunIdentity
     classes: IntArray  # the automaton states that have codes
+    without: tuple[str, ...]  # the names of the others
     codes: dict[str, Codes]  # by kind of state part, and of all kinds side by side as ``all``
     # of the codes of each of these, what the symmetry of the automaton makes of them
     geometry: dict[str, Geometry]
@@ -112,12 +113,24 @@ class RunMechanism:
         for kind, swap in self.swaps.items():
             if swap.last >= DECIDES:
                 return kind
-        return "no part alone"
+        return UNKNOWN if all(np.isnan(swap.last) for swap in self.swaps.values()) else TOGETHER
 
     @property
     def coded_in(self) -> str:
         """Whose codes are looked at: those of the kind that holds the automaton state, or of all."""
         return self.kept_in if self.kept_in in self.codes else "all"
+
+    @property
+    def warnings(self) -> list[str]:
+        """Which automaton states are left out, and how many fixed points."""
+        found = []
+        if self.without:
+            found.append(
+                f"no codes of {', '.join(self.without)}: no word that ends as the others do leads there"
+            )
+        if self.share_converged < 1:
+            found.append(f"{1 - self.share_converged:.2%} of the fixed points on the way were not found")
+        return found
 
     @property
     def held(self) -> Codes:
@@ -128,18 +141,14 @@ class RunMechanism:
     def sentence(self) -> str:
         """The finding, in words."""
         codes, dynamics = self.held, self.dynamics
-        swaps = ", ".join(
-            f"{kind} takes {percent(swap.first, 0)} of the answers with it at the first token after, "
-            + (
-                "and later tokens lead all states to one"
-                if np.isnan(swap.last)
-                else f"{percent(swap.last, 0)} at the last"
-            )
-            for kind, swap in self.swaps.items()
-        )
+        first = ", ".join(f"{kind} {percent(swap.first, 0)}" for kind, swap in self.swaps.items())
+        last = ", ".join(f"{kind} {percent(swap.last, 0)}" for kind, swap in self.swaps.items())
+        ends = "later tokens lead all states to one" if self.kept_in == UNKNOWN else f"{last} at the last"
         late = dynamics.left_after_all
         return (
-            f"exchanged between states, {swaps}; the {len(self.classes)} codes in {self.coded_in} span "
+            f"{HELD.get(self.kept_in, f'{self.kept_in} holds')} the answers: exchanged between states, parts "
+            f"take these shares of them along: {first} at the first token after, {ends}; the "
+            f"{len(self.classes)} codes in {self.coded_in} span "
             f"{number(codes.dimension)} directions (participation ratio; {len(self.classes) - 1} for equal "
             f"distances) and hold {percent(codes.between)} of the variance there; of a small error "
             f"{number(dynamics.left_after_one, 2)} is left after one token"
@@ -163,6 +172,8 @@ class RunMechanism:
         }
 
 
+UNKNOWN, TOGETHER = "not measured", "no part alone"
+HELD = {UNKNOWN: "it is not measured which part holds", TOGETHER: "no part alone holds"}
 IRREDUCIBLE = "Representations are irreducible, of the group of the tokens, and named by their dimension."
 ALIGNMENT = "alignment: linear CKA of the codes; by chance: with random names of the states."
 DECIDES = 0.9  # the share of the answers that a part has to take with it to be what holds the automaton state
@@ -197,9 +208,7 @@ class MechanismAnalysis(Answer):
                 ],
                 limits="Measured on some words, not a bound: it shows where mechanisms differ and does not "
                 "prove that they are the same.",
-                warnings=[f"{1 - run.share_converged:.2%} of the fixed points on the way were not found"]
-                if run.share_converged < 1
-                else [],
+                warnings=run.warnings,
             )
             for place, run in enumerate(self.runs)
         }
@@ -312,6 +321,7 @@ def _measure(run: Run, settings: MechanismSettings, symmetry: Symmetry | None) -
     return RunMechanism(
         run=RunIdentity.of(run),
         classes=visits.classes,
+        without=tuple(name for state, name in enumerate(task.state_names) if state not in visits.classes),
         codes=codes,
         geometry={kind: Geometry.of(each, complete, task.table) for kind, each in codes.items()},
         swaps=swap_parts(run.model, task, pairs),

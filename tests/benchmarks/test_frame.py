@@ -9,14 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import compiled_automata, imports
+from benchmarks import imports
 from benchmarks.frame import Benchmark, Case, Contender, Headline, IncorrectError, run_case
 from benchmarks.summary import summary
 
@@ -125,10 +124,9 @@ def test_the_page_shows_the_stored_results(capsys: pytest.CaptureFixture[str]) -
     assert section[1].strip() == capsys.readouterr().out.strip()
 
 
-@pytest.mark.parametrize("module", [compiled_automata, imports], ids=lambda module: module.__name__)
-def test_examples(module: ModuleType) -> None:
+def test_examples() -> None:
     """Pytest does not collect the folder of the benchmarks, where scripts lie."""
-    found = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    found = doctest.testmod(imports, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert found.failed == 0 < found.attempted
 
 
