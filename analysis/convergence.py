@@ -259,7 +259,7 @@ def draw(found: ConvergenceAnalysis, width: float = TEXT_WIDTH) -> Figure:
             look = MODE_LOOKS[mode]
             steps, places = (np.arange(1.0, n + 1) for n in (result.history.shape[1], settings.length))
             mark_quantiles(residual, steps, result.history, look.color, mode)
-            label = f"{mode}: {result.share_converged:.1%} converged"
+            label = f"{mode}: {percent(result.share_converged)} converged"
             mark_quantiles(position, places, result.iterations.astype(float), look.color, label)
             evaluations = [
                 result.evaluations(length, shared=mode == "simultaneous") for length in found.lengths

@@ -146,15 +146,15 @@ class RunFront:
     @property
     def linear(self) -> float:
         """The speed of the linear front, in tokens per sweep; infinite where small errors are forgotten."""
-        return linear_speed(self.radii, self.exponents)
+        return linear_speed(self.radii, self.exponents, self.spectral_radius)
 
     @property
     def sentence(self) -> str:
         """The finding."""
         measured, wall = self.measured, self.wall
         unit = "" if np.isinf(measured.speed) else " tokens per sweep"
-        ratio = wall.speed / measured.speed - 1
-        beside = f" ({ratio:+.0%})" if np.isfinite(ratio) else ""
+        known = np.isfinite([wall.speed, measured.speed]).all()
+        beside = f" ({wall.speed / measured.speed - 1:+.0%})" if known else ""
         return (
             f"measured {measured.in_words()}{unit}; predicted {wall.in_words()} from walls{beside}, "
             f"{self._linear_in_words} from derivatives"
@@ -172,6 +172,8 @@ class RunFront:
 
     @property
     def _linear_in_words(self) -> str:
+        if np.isnan(self.linear):
+            return "nothing known"
         return "no front" if np.isinf(self.linear) else f"{self.linear:.2f}"
 
 

@@ -26,7 +26,7 @@ from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.palette import GREY, Look
 from analysis.framework.run_lines import RUN_LINES, draw_runs, drawn_groups, mark_training_lengths
 from analysis.framework.settings import AnalysisSettings, settings_from
-from analysis.framework.terminal import number
+from analysis.framework.terminal import number, percent
 from automata.command_line import progress_bar
 from automata.errors import InputError, printable
 from automata.tasks.interface import Task
@@ -247,8 +247,8 @@ def _unconverged(shares: Mapping[int, float], mode: str) -> list[str]:
         return []
     simpler = ", or take the mode auto, which needs fewer iterations" if mode == "simultaneous" else ""
     return [
-        f"{1 - shares[longest]:.2%} of the tokens up to length {longest} have no converged fixed point (mode "
-        f"{mode}), and later ones rest on them: their answers do not count as the model's; raise "
+        f"{percent(1 - shares[longest], 2)} of the tokens up to length {longest} have no converged fixed "
+        f"point (mode {mode}), and later ones rest on them: their answers do not count as the model's; raise "
         f"max_iterations or loosen rtol{simpler}"
     ]
 

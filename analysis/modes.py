@@ -7,6 +7,7 @@ are part of what is checked.
 """
 
 import copy
+import math
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -88,8 +89,9 @@ class ModesAnalysis(Answer):
         """The finding."""
         worst = min(self.lengths, key=lambda entry: entry.equal)
         verb = "answers" if worst.is_demanded else "does not answer"
+        least = math.floor(1e5 * worst.equal) / 1e3
         return (
-            f"model(tokens) {verb} as the sequential mode: at least {percent(worst.equal, 3)} of tokens are "
+            f"model(tokens) {verb} as the sequential mode: at least {least:.3f}% of tokens are "
             f"equal (demanded: {DEMANDED:.1%}; the least at length {worst.length})"
         )
 

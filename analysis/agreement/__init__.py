@@ -34,6 +34,7 @@ from analysis.framework.palette import FINDING_LOOKS, GREY, RED
 from analysis.framework.settings import SampleSettings, settings_from
 from analysis.framework.terminal import number, percent
 from analysis.framework.visited_states import in_double_precision, relative_distance, sample_sequences
+from automata.checks import at_least, at_most
 from implicit.fixed_point import Stopping
 from implicit.models.interface import FixedPointModel
 from implicit.modes import Mode, SequenceSolution, Solve
@@ -122,10 +123,10 @@ class AgreementAnalysis(Answer):
             ["not converged", self.shares["unconverged"], (~self.converged).any(axis=1).mean()],
             ["same answer", numbers["decoded_tokens"], numbers["decoded_sequences"]],
         ]
+        same, other = numbers["largest_distance_of_same"], numbers["smallest_distance_of_different"]
         distances = (
-            "Relative distance of the same fixed points: at most "
-            f"{number(numbers['largest_distance_of_same'])}; of different ones: at least "
-            f"{number(numbers['smallest_distance_of_different'])}. Tolerance (median): "
+            f"Relative distance of the same fixed points: at most {'–' if same is None else at_most(same)}; "
+            f"of different ones: at least {'–' if other is None else at_least(other)}. Tolerance (median): "
             f"{number(numbers['tolerance']['median'])}."
         )
         several = [search for search in self.searches if len(search.fixed_points) > 1]

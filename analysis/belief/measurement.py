@@ -33,7 +33,7 @@ from analysis.framework.finding import Answer, Finding, Rows
 from analysis.framework.needs import observed_task_of
 from analysis.framework.output import RunIdentity, loaded_runs
 from analysis.framework.settings import settings_from
-from analysis.framework.terminal import number
+from analysis.framework.terminal import number, percent
 from automata.errors import InputError
 from implicit.runs.loading import Run
 
@@ -78,8 +78,8 @@ class RunBelief:
         else:
             sentence += f"; no belief was decoded: {self.left_out}"
         lost = (
-            f"{self.unconverged or 0:.2%} of the tokens have no converged fixed point, and later ones rest "
-            "on them; raise max_iterations or loosen rtol"
+            f"{percent(self.unconverged or 0, 2)} of the tokens have no converged fixed point, and later "
+            "ones rest on them; raise max_iterations or loosen rtol"
         )
         return Finding(
             sentence,

@@ -24,7 +24,7 @@ from analysis.framework.output import RunIdentity
 from analysis.framework.palette import GREY, QUANTITY_LOOKS, RED
 from analysis.framework.run_lines import mark_training_lengths
 from analysis.framework.settings import SampleSettings, settings_from
-from analysis.framework.terminal import number
+from analysis.framework.terminal import number, percent
 from analysis.framework.visited_states import in_double_precision, sample_sequences
 from automata.checks import at_most
 from automata.drawing import COLORS
@@ -170,7 +170,7 @@ class ErrorControlAnalysis(Answer):
         ]
         columns = ["q", "predicted", "failed", "between", "within", "left", "errors are"]
         converged = min(self.followed.share_converged, self.spread.share_converged)
-        lost = f"up to {1 - converged:.2%} of the fixed points were not found"
+        lost = f"up to {percent(1 - converged, 2)} of the fixed points were not found"
         return Finding(
             self.sentence,
             [Rows(columns, [row], title="error control", note=COLUMNS)],

@@ -117,8 +117,9 @@ class ExtractionAnalysis(Answer):
         """
         share, demanded = self.agrees.mean(axis=0), self.settings.demanded
         tens = np.lib.stride_tricks.sliding_window_view(share, min(10, len(share)))
-        below = np.flatnonzero(tens.mean(axis=1) < demanded)
-        return int(below[0] + np.argmax(tens[below[0]] < demanded)) if below.size else None
+        short = tens < demanded
+        below = np.flatnonzero((tens.mean(axis=1) < demanded) & short.any(axis=1))  # means round
+        return int(below[0] + np.argmax(short[below[0]])) if below.size else None
 
     @property
     def sentence(self) -> str:
@@ -160,9 +161,9 @@ class ExtractionAnalysis(Answer):
         ]
         columns = ["states", "against", "fidelity", "longest", "departs", "verdict"]
         lost = (
-            f"{1 - self.share_converged:.2%} of the tokens that were read have no converged fixed point, and "
-            "later ones rest on them; raise max_iterations, loosen rtol, or train on (a run that ended in "
-            "the bounded phase has not learnt to converge)"
+            f"{percent(1 - self.share_converged, 2)} of the tokens that were read have no converged fixed "
+            "point, and later ones rest on them; raise max_iterations, loosen rtol, or train on (a run that "
+            "ended in the bounded phase has not learnt to converge)"
         )
         return Finding(
             self.sentence,

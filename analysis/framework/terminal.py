@@ -64,15 +64,17 @@ def print_tables(tables: Iterable[Table | Text | str], written: Iterable[Path]) 
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """Return a share in percent, or a dash where nothing could be measured. Only all is 100%.
+    """Return a share in percent, or a dash where nothing could be measured. Only all is 100%, only none 0%.
 
     Example:
-        >>> percent(0.1234), percent(0.99999), percent(float("nan"))
-        ('12.3%', '99.9%', '–')
+        >>> percent(0.1234), percent(0.99999), percent(0.00002), percent(float("nan"))
+        ('12.3%', '99.9%', '0.002%', '–')
     """
     if value != value:
         return "–"
     shown = f"{value:.{digits}%}"
+    if value > 0 and float(shown[:-1]) == 0:
+        return f"{100 * value:.1g}%"
     return f"{100 - 10.0**-digits:.{digits}f}%" if value < 1 and shown.startswith("100") else shown
 
 

@@ -129,7 +129,9 @@ class RunMechanism:
                 f"no codes of {', '.join(self.without)}: no word that ends as the others do leads there"
             )
         if self.share_converged < 1:
-            found.append(f"{1 - self.share_converged:.2%} of the fixed points on the way were not found")
+            found.append(
+                f"{percent(1 - self.share_converged, 2)} of the fixed points on the way were not found"
+            )
         return found
 
     @property

@@ -66,20 +66,28 @@ class LinearResponse:
         return distinct, np.array([exponents[radii == radius].max() for radius in distinct])
 
 
-def linear_speed(radii: Sequence[float] | FloatArray, exponents: Sequence[float] | FloatArray) -> float:
+def linear_speed(
+    radii: Sequence[float] | FloatArray, exponents: Sequence[float] | FloatArray, spectral_radius: float = 0.0
+) -> float:
     """Return the speed of the linear front, in tokens per sweep: the largest log r / Λ(r) over r > 1.
 
     The speed is infinite if the exponent Λ(r) is negative at some r > 1: small errors then vanish at all
-    tokens together. Radii of at most 1 are left out. InputError if no radius exceeds 1.
+    tokens together. Radii of at most 1 are left out, and those with r·ρ of at least 1 for the spectral radius
+    ρ, where the response is that of no sweeps. NaN if none is left; InputError if no radius exceeds 1.
 
     Example:
         >>> linear_speed([1.0, 2.0], [-0.1, math.log(2)]), linear_speed([1.1], [-0.1])
         (1.0, inf)
+        >>> linear_speed([1.1, 2.0], [math.log(1.1), -1], 0.9), linear_speed([2.0], [-1], 0.9)
+        (1.0, nan)
     """
-    pairs = [(math.log(r), value) for r, value in zip(radii, exponents, strict=True) if r > 1]
+    pairs = [(r, value) for r, value in zip(radii, exponents, strict=True) if r > 1]
     if not pairs:
         raise InputError(f"radii is {list(radii)}; give at least one above 1")
-    return max(math.inf if value <= 0 else log / value for log, value in pairs)
+    speeds = [
+        math.inf if value <= 0 else math.log(r) / value for r, value in pairs if r * spectral_radius < 1
+    ]
+    return max(speeds, default=math.nan)
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from analysis.certificates.producing import Found, Proof, about
 from analysis.framework.finding import Rows
 from analysis.framework.needs import FIXED_POINTS
 from analysis.framework.settings import settings_from
-from analysis.framework.terminal import number
+from automata.checks import at_least, at_most
 from automata.errors import InputError
 from implicit.checked_config import CheckedConfig
 from implicit.compiled.compile import machine_of
@@ -58,8 +58,12 @@ class FoundFloatingPoint(Found):
         return [FloatingPoint(statements=statements, dtype=dtype, ulps=ulps, rtol=rtol, boxes=Boxes(**boxes))]
 
     def rows(self) -> list[Rows]:
-        """Return the boxes."""
-        bounds = [[name.replace("_", " "), number(getattr(self.bounds, name))] for name in Boxes.model_fields]
+        """Return the boxes, bounds from below rounded down and others up."""
+        below = ("least_write", "least_read", "least_first", "dominance", "margin")
+        bounds = [
+            [name.replace("_", " "), (at_least if name in below else at_most)(getattr(self.bounds, name))]
+            for name in Boxes.model_fields
+        ]
         return [Rows(["box", "bound"], bounds, self.run.title)]
 
     def numbers(self) -> dict[str, Any]:

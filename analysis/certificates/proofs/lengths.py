@@ -547,7 +547,9 @@ def prove_explicit(run: Run, settings: LengthsSettings | None = None) -> FoundEx
         vectors = flatten_state({name: after[name] for name in before}).numpy()
         return vectors, vectors
 
-    found, fault = find_cover(step, loop, model, task, settings, StepErrors(state=EXPLICIT_STEP_ERROR))
+    # the next state is what answers are read from, the latent here: its error moves logits as well
+    errors = StepErrors(EXPLICIT_STEP_ERROR, EXPLICIT_STEP_ERROR)
+    found, fault = find_cover(step, loop, model, task, settings, errors)
     if found is not None and found.closed.all():
         sets = np.arange(found.cover.set_count)
         reach = np.abs(found.cover.centres) + reach_and_box(found.cover, sets)[1]

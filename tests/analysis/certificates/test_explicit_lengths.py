@@ -414,6 +414,28 @@ def test_a_wrong_answer_is_not_proved_right(run: Run) -> None:
     assert found.claims == []
 
 
+class Amplified(Own):
+    """With an entry that is 0 in exact arithmetic, whose error is read with a weight."""
+
+    name, weight = "amplified", 0.0
+
+    def init_state(self, batch_size: int) -> State:
+        return {**super().init_state(batch_size), "rest": self.gain.new_zeros(batch_size, 1)}
+
+    def update(self, state: State, inputs: Tensor) -> State:
+        return {**super().update(state, inputs), "rest": state["rest"] * 1e-7}
+
+    def read(self, state: State) -> Tensor:
+        return super().read(state) + self.weight * torch.cat([state["rest"], 0 * state["rest"]], dim=-1)
+
+
+@pytest.mark.parametrize(("weight", "proved"), [(1e8, True), (1e9, False)])
+def test_the_error_of_a_state_is_one_of_its_logits(run: Run, weight: float, proved: bool) -> None:
+    model = Amplified(ModelConfig(vocabulary_size=2, output_size=2))
+    model.weight = weight
+    assert prove_explicit(_of(model, run), SMALL).proved == proved
+
+
 @pytest.mark.parametrize("kind", [Elman, GRU, LSTM])
 def test_the_loop_is_the_model_of_every_network(kind: type[Any]) -> None:
     torch.manual_seed(0)

@@ -169,6 +169,21 @@ def bound_of(metric: np.ndarray, radius: float) -> float:
     return float(bound_responses(LinearLoop(), LOOP_DAMPING, cover, np.ones(1), step, step, radius)[0])
 
 
+def test_radii_beyond_the_theorem_foretell_nothing() -> None:
+    """z ← 0.95 z + h, h' = 0.05 z: every mode moves by 0.05 tokens per sweep in the mean."""
+    batch = TransitionBatch(
+        advance=lambda z, s, x: (0.95 * z + s["h"], {"h": 0.05 * z}),
+        inputs={"x": torch.zeros(120)},
+        latent_size=1,
+        layer_states=(("h",),),
+    )
+    zeros = torch.zeros(1, 120, 1, dtype=torch.float64)
+    found = linear_response(batch, {"h": zeros}, zeros, [1.02, 1.05, 1.2], {"h": torch.ones(1).double()})
+    radii, exponents = found.circle_exponents(8)
+    assert linear_speed(radii, exponents) == math.inf
+    assert 0.03 < linear_speed(radii, exponents, float(found.spectral_radii.max())) < 0.05
+
+
 @pytest.mark.parametrize("radius", [0.5, 1.0, 1.1])
 @pytest.mark.parametrize(
     "metric", [np.eye(2), np.array([[3.0, 1.0], [0.0, 0.7]])], ids=["identity", "skewed"]
