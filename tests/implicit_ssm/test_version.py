@@ -2,7 +2,6 @@
 
 import tomllib
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -29,14 +28,6 @@ def test_an_installed_package_asks_its_metadata(tmp_path: Path, monkeypatch: pyt
     other = tmp_path / "pyproject.toml"
     other.write_text('[project]\nname = "other"\nversion = "7"\n')  # installed into another project's folder
     assert read_version(other) == "3.2.1"
-
-
-def test_neither_checkout_nor_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(version, "version", missing)
-    assert read_version(tmp_path / "pyproject.toml") == "unknown"
 
 
 def test_the_citation_and_the_changelog_name_the_version() -> None:
