@@ -51,9 +51,9 @@ UNNAMED = ("automaton", "word problem")
 """The names of tasks that were given none."""
 Verdict = Literal["equivalent", "differs", "inconclusive"]
 COLUMNS = (
-    "states: with the same answers to all further words two are one. against: votes against the majority. "
-    "fidelity, longest: share of tokens at which model and automaton agree on fresh words, of the sequences' "
-    "length and of the longest. departs: tokens after which it is less than demanded (0: from the first on)."
+    "states: two that give the same answers to all further words count as one. against: votes against the "
+    "majority. fidelity, longest: share of tokens at which model and automaton agree on fresh words, of the "
+    "sequences' length and of the longest. departs: tokens for which that share is as demanded (0: for none)."
 )
 TRANSITIONS = "a row for every state, the initial one first; a state is named by the answers that lead to it."
 LARGEST_TABLE = 12  # states, and tokens, that a terminal has space for

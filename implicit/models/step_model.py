@@ -331,7 +331,8 @@ class WrappedModule(SequenceModel):
             shapes = ", ".join(f"{name} {[*part.shape]}" for name, part in {**state, "token": token}.items())
             return (
                 f"it is called as step(module, state, token), batch first ({shapes}; state is given without "
-                "that axis), and takes weights from this module, which may be a float64 copy"
+                f"that axis; tokens are below vocabulary_size, {self.config.vocabulary_size}), and takes "
+                "weights from this module, which may be a float64 copy"
             )
 
         with in_one_sentence("step", remedy):
