@@ -54,7 +54,9 @@ def at_most(number: float, digits: int = 3) -> str:
 
 
 def _rounded(number: float, digits: int, rounding: str) -> str:
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(number))):.{digits}g}"
+    return (
+        f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(float(number)))):.{digits}g}"
+    )
 
 
 def repeated(values: Iterable[Named]) -> Named:

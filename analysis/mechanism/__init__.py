@@ -125,9 +125,8 @@ class RunMechanism:
         """Which automaton states are left out, and how many fixed points."""
         found = []
         if self.without:
-            found.append(
-                f"no codes of {', '.join(self.without)}: no word that ends as the others do leads there"
-            )
+            names = ", ".join(self.without[:5]) + ", …" * (len(self.without) > 5)
+            found.append(f"no codes of {names}: no word that ends as the others do leads there")
         if self.share_converged < 1:
             found.append(
                 f"{percent(1 - self.share_converged, 2)} of the fixed points on the way were not found"
