@@ -125,7 +125,8 @@ def draw_transition_table(
     """Write out the transition table: a row per state, the initial one first, and a column per symbol.
 
     Accepting states have a star. Where the axes have no space for the names of the states, numbers stand for
-    them, and where they have none for those, a sentence with the size.
+    them, and where they have none for those, a sentence with the size. InputError for over
+    ``LARGEST_DRAWING`` states.
     """
     axes = _axes(ax, len(dfa.states))
     names = {
@@ -186,6 +187,8 @@ def _axes(ax: "Axes | None", states: int) -> "Axes":
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 
+    if states > LARGEST_DRAWING:
+        raise InputError(f"the drawing would have {states} states; give at most {LARGEST_DRAWING}")
     check_type("ax", ax, (Axes, type(None)), "give axes of matplotlib, or leave it out")
     side = 2.6 + 0.5 * min(states, 12) + 0.06 * max(0, states - 12)
     axes = plt.subplots(figsize=(side, side), layout="constrained")[1] if ax is None else ax
@@ -211,8 +214,6 @@ def _draw(
 ) -> "Axes":
     from matplotlib.patches import Circle, FancyArrowPatch
 
-    if len(states) > LARGEST_DRAWING:
-        raise InputError(f"the drawing would have {len(states)} states; give at most {LARGEST_DRAWING}")
     axes = _axes(ax, len(states))
     places = _places(states, arrows)
     corners = np.array(list(places.values()))

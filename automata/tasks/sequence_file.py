@@ -322,7 +322,7 @@ def _rows(path: str | os.PathLike[str], content: bytes) -> Iterator[tuple[bytes,
 
 
 def _numbers(where: str, name: str, text: str) -> NDArray[np.int32]:
-    listed = re.fullmatch(r"\[([\d, ]*)\]", text)  # as the package datasets writes a column of lists
+    listed = re.fullmatch(r" *\[ *(\d+(?:(?: *, *| +)\d+)*) *\] *", text)  # as datasets writes lists
     words = listed[1].replace(",", " ").split() if listed else text.split()
     if not words or not all(word.isascii() and word.isdigit() and len(word) <= 7 for word in words):
         raise InputError(f"{where}: {name} is not a row of numbers from 0 on; separate them by spaces")

@@ -99,7 +99,7 @@ class PDSSMCell(Cell):
         """Run the cell on one token; see `Cell.step`."""
         factor, written = self._project(inputs, injection)
         scores = self._scores(inputs)
-        before = torch.view_as_complex(state["ssm"].contiguous())
+        before = torch.view_as_complex(state["ssm"].clone(memory_format=torch.contiguous_format))
         if torch.is_grad_enabled():
             written = written + straight_through(scores / self.temperature, factor * before)
         ssm = torch.view_as_real(one_hot_step(scores.argmax(-2), factor, written, before))
@@ -112,7 +112,7 @@ class PDSSMCell(Cell):
         factor, written = self._project(inputs, injection)
         scores = self._scores(inputs)
         target = scores.argmax(-2)
-        initial = torch.view_as_complex(state["ssm"].contiguous())
+        initial = torch.view_as_complex(state["ssm"].clone(memory_format=torch.contiguous_format))
         if mask is not None:  # in padding the identity
             padding = ~mask[..., None, None]
             target = torch.where(padding, torch.arange(self.d_state, device=target.device), target)

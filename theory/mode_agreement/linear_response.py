@@ -87,7 +87,7 @@ def linear_speed(
     speeds = [
         math.inf if value <= 0 else math.log(r) / value for r, value in pairs if r * spectral_radius < 1
     ]
-    return max(speeds, default=math.nan)
+    return float(np.max(speeds)) if speeds else math.nan  # NaN if one is
 
 
 @torch.no_grad()

@@ -217,8 +217,9 @@ class Theorem1Report:
         for column in zip(*measured, strict=True):
             sizes = [layer.second_term_mass for layer in column]
             of = f" in {' + '.join(column[0].names)}" if len(measured[0]) > 1 else ""
-            ends = dict.fromkeys(f"{size:.2g}" for size in (min(sizes), max(sizes)))
-            ranges.append(f"{' to '.join(ends)} of ‖J‖{of}")
+            least, most = min(sizes), max(sizes)
+            ends = f"{at_least(least, 2)} to {at_most(most, 2)}" if least < most else f"{most:.2g}"
+            ranges.append(f"{ends} of ‖J‖{of}")
         at = f" at {len(measured)} states" if len(measured) < len(self.checks) else ""
         said = f"\nOff the diagonal the second term, that of the fixed point, has {', '.join(ranges)}{at}."
         return said if ranges else ""

@@ -122,6 +122,7 @@ def test_hugging_face_reads_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (HEAD + "0,1 2,1\n", "line 2: input has 2 numbers and target 1"),
         (HEAD + "0,1 x,1 2\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,1 -2,1 2\n", "line 2: input is not a row of numbers"),
+        (HEAD + '0,"[1,,2]","[1,2]"\n', "line 2: input is not a row of numbers"),
         (HEAD + "0,,\n", "line 2: input is not a row of numbers"),
         (HEAD + "0,1 2\n", "line 2: it has 2 cells, and the first row has 3"),
         (HEAD + "0,1 2,1 2,3\n", "line 2: it has 4 cells, and the first row has 3"),
