@@ -187,7 +187,6 @@ def test_a_model_departs_after_the_last_token_that_it_answers() -> None:
 
     found = extraction.analyse(Run.of(Loose(advance), "parity"), length=16, times=4)
     assert found.departs_after == 20
-    assert (found.agrees.mean(axis=0)[:20] == 1).all()
 
 
 def test_a_rare_word_on_which_the_model_is_wrong_is_named_beside_the_verdict() -> None:
