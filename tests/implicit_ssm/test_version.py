@@ -30,6 +30,11 @@ def test_an_installed_package_asks_its_metadata(tmp_path: Path, monkeypatch: pyt
     assert read_version(other) == "3.2.1"
 
 
+def test_neither_checkout_nor_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version, "DISTRIBUTION", "what-is-not-installed")
+    assert read_version(tmp_path / "pyproject.toml") == "unknown"
+
+
 def test_the_citation_and_the_changelog_name_the_version() -> None:
     assert f"\nversion: {PROJECT['version']}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## [{PROJECT['version']}] - " in (ROOT / "CHANGELOG.md").read_text()

@@ -375,8 +375,10 @@ class FoundLengths(Found):
             return []
         found = self.numbers()
         columns = ("sets", "steps", "closed", "margin", "largest_gain", "largest_radius", "median_radius")
-        cells = {n: str(found[n]) if isinstance(found[n], int) else at_most(found[n]) for n in columns}
-        row = list({**cells, "margin": at_least(found["margin"])}.values())
+        row = [
+            str(found[n]) if isinstance(found[n], int) else (at_least if n == "margin" else at_most)(found[n])
+            for n in columns
+        ]
         return [Rows([name.replace("_", " ") for name in columns], [row], self.run.title, COLUMNS)]
 
     def numbers(self) -> dict[str, Any]:

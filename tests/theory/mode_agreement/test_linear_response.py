@@ -170,14 +170,8 @@ def bound_of(metric: np.ndarray, radius: float) -> float:
 
 
 def test_radii_beyond_the_theorem_foretell_nothing() -> None:
-    """z ← 0.95 z + h, h' = 0.05 z: every mode moves by 0.05 tokens per sweep in the mean."""
-    batch = TransitionBatch(
-        advance=lambda z, s, x: (0.95 * z + s["h"], {"h": 0.05 * z}),
-        inputs={"x": torch.zeros(120)},
-        latent_size=1,
-        layer_states=(("h",),),
-    )
-    zeros = torch.zeros(1, 120, 1, dtype=torch.float64)
+    """z ← 0.95 z + 0.05 h, h' = z: every mode moves by 0.05 tokens per sweep in the mean."""
+    batch, zeros = scalar_chain(0.95, 0.05, 0.0, 120), torch.zeros(1, 120, 1, dtype=torch.float64)
     found = linear_response(batch, {"h": zeros}, zeros, [1.02, 1.05, 1.2], {"h": torch.ones(1).double()})
     radii, exponents = found.circle_exponents(8)
     assert linear_speed(radii, exponents) == math.inf
