@@ -429,11 +429,10 @@ class Amplified(Own):
         return super().read(state) + self.weight * torch.cat([state["rest"], 0 * state["rest"]], dim=-1)
 
 
-@pytest.mark.parametrize(("weight", "proved"), [(1e8, True), (1e9, False)])
-def test_the_error_of_a_state_is_one_of_its_logits(run: Run, weight: float, proved: bool) -> None:
+def test_the_error_of_a_state_is_one_of_its_logits(run: Run) -> None:
     model = Amplified(ModelConfig(vocabulary_size=2, output_size=2))
-    model.weight = weight
-    assert prove_explicit(_of(model, run), SMALL).proved == proved
+    for model.weight in (1e8, 1e9):
+        assert prove_explicit(_of(model, run), SMALL).proved == (model.weight < 1e9)
 
 
 @pytest.mark.parametrize("kind", [Elman, GRU, LSTM])
