@@ -9,12 +9,14 @@ carry 0 · NaN to earlier ones.
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 Tensors = tuple[Tensor, ...]
 Arguments = Sequence[Any]
@@ -70,8 +72,17 @@ def is_transformed(tensors: Arguments) -> bool:
 
 
 def is_recorded() -> bool:
-    """Return whether a graph is recorded that other numbers will go through."""
-    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+    """Return whether a graph is recorded that other numbers will go through, or tensors are fake."""
+    if torch.compiler.is_exporting() or torch.jit.is_tracing():  # type: ignore[attr-defined]
+        return True
+    if not is_in_torch_dispatch_mode():
+        return False
+    # Loaded by whoever uses them. To import them here would load SymPy for everybody.
+    proxies, guards = (
+        sys.modules.get(f"torch.{name}") for name in ("fx.experimental.proxy_tensor", "_guards")
+    )
+    recorded = proxies is not None and proxies.get_proxy_mode() is not None
+    return recorded or (guards is not None and guards.detect_fake_mode() is not None)
 
 
 def _pull_back(definition: Op, inputs: Arguments, gradients: Arguments) -> Arguments:

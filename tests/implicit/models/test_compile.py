@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from automata.errors import InputError
 from implicit import load_run
@@ -41,12 +43,29 @@ def test_a_compiled_function_around_an_implicit_model() -> None:
     same(chances(TOKENS), torch.compile(chances, backend="eager")(TOKENS), model)
 
 
+RECORDERS = {
+    "export": lambda model: torch.export.export(model, (TOKENS,)).module(),
+    "jit": lambda model: torch.jit.trace(model, TOKENS),
+    "make_fx": lambda model: make_fx(model)(TOKENS),
+}
+
+
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
-def test_an_explicit_model_is_exported_and_traced_and_an_implicit_one_refused() -> None:
-    model, implicit = build_case("mamba2").eval(), load_run("parity-small").model
-    for graph in (torch.export.export(model, (TOKENS,)).module(), torch.jit.trace(model, TOKENS)):
-        torch.testing.assert_close(graph(1 - TOKENS), model(1 - TOKENS))
+@pytest.mark.parametrize("recorder", RECORDERS)
+@pytest.mark.parametrize("name", ["mamba2", "gated-deltanet"])
+def test_a_graph_is_recorded_of_an_explicit_model(recorder: str, name: str) -> None:
+    model = build_case(name).eval()
+    graph = RECORDERS[recorder](model)
+    torch.testing.assert_close(graph(1 - TOKENS), model(1 - TOKENS))
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("recorder", RECORDERS)
+def test_no_graph_is_recorded_of_an_iteration(recorder: str) -> None:
     with pytest.raises(InputError, match="export or trace an explicit model"):
-        torch.export.export(implicit, (TOKENS,))
-    with pytest.raises(InputError, match="export or trace an explicit model"):
-        torch.jit.trace(implicit, TOKENS)
+        RECORDERS[recorder](load_run("parity-small").model)
+
+
+def test_an_explicit_model_runs_on_fake_tensors() -> None:
+    with FakeTensorMode():
+        assert build_case("gated-deltanet")(torch.zeros(2, 6, dtype=torch.int64)).shape[:2] == (2, 6)
