@@ -1,7 +1,8 @@
 """Drawings of automata and Cayley graphs: states as circles, accepting ones doubled, edges with symbols."""
 
+import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -34,6 +35,8 @@ _CENTRED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8}
 """The style of names and symbols."""
 _SMALLEST = 7
 """Points of a table's entries."""
+_KEY_WIDTH = 28
+"""Letters of that size in the two inches of a panel."""
 _GREY = "#333333"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The palette of Okabe and Ito (2008), which colour-blind readers can tell apart; yellow left out."""
@@ -60,9 +63,19 @@ def draw_dfa(
     """
     if isinstance(dfa, WordProblem):
         dfa = DFA.from_table(dfa.table, dfa.initial_state, (), dfa.state_names, dfa.token_names)
-    labels = {state: (label_of or {}).get(state, str(state) or "ε") for state in dfa.states}
-    arrows = {edge: (", ".join(names), _GREY) for edge, names in _symbols_of_edges(dfa).items()}
+    labels = {state: _wrapped((label_of or {}).get(state, str(state) or "ε")) for state in dfa.states}
+    arrows = {edge: (_listed(names), _GREY) for edge, names in _symbols_of_edges(dfa).items()}
     return _draw(list(dfa.states), labels, arrows, ax, start=dfa.initial, doubled=dfa.accepting)
+
+
+def _wrapped(name: str) -> str:
+    """Break a long name at its spaces: a circle has the width of some nine letters."""
+    return "\n".join(textwrap.wrap(name, 9, break_long_words=False, break_on_hyphens=False)) or name
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the symbols of an arrow, long ones one below the other."""
+    return (", " if max(map(len, names)) <= _LONGEST_NAME else ",\n").join(names)
 
 
 @checked
@@ -125,8 +138,8 @@ def draw_transition_table(
     """Write out the transition table: a row per state, the initial one first, and a column per symbol.
 
     Accepting states have a star. Where the axes have no space for the names of the states, numbers stand for
-    them, and where they have none for those, a sentence with the size. InputError for over
-    ``LARGEST_DRAWING`` states.
+    them, then for the symbols, too, which are listed below. Where they have no space for that, there is a
+    sentence with the size. InputError for over ``LARGEST_DRAWING`` states.
     """
     axes = _axes(ax, len(dfa.states))
     names = {
@@ -136,7 +149,13 @@ def draw_transition_table(
     states = [dfa.initial, *(state for state in dfa.states if state != dfa.initial)]
     number = {state: str(place) for place, state in enumerate(states)}
     numbered = {state: f"{number[state]} {names[state]}" for state in states}
-    if not any(_has_table(axes, dfa, states, *written) for written in ((names, names), (numbered, number))):
+    columns = [str(place) for place in range(len(dfa.alphabet))]
+    key = textwrap.wrap(", ".join(map(" = ".join, zip(columns, dfa.alphabet, strict=True))), _KEY_WIDTH)
+    if not (
+        _has_table(axes, dfa, states, names, names)
+        or _has_table(axes, dfa, states, numbered, number)
+        or _has_table(axes, dfa, states, numbered, number, columns, key)
+    ):
         size = f"{len(states)} states,\n{len(dfa.alphabet)} symbols"
         axes.text(0.5, 0.5, size, **_CENTRED, transform=axes.transAxes)
     return axes
@@ -148,20 +167,27 @@ def _has_table(
     states: Sequence[object],
     rows: Mapping[object, str],
     entries: Mapping[object, str],
+    columns: Sequence[str] | None = None,
+    key: Sequence[str] = (),
 ) -> bool:
-    """Write the table, with these names of rows and entries; return whether it has the space, and is kept."""
+    """Write the table, with these names of rows, entries and columns, above the lines of a key.
+
+    Returned is whether it has the space, and is kept.
+    """
     from matplotlib.transforms import Bbox
 
+    columns = columns or dfa.alphabet
+    below = min(0.09 * len(key), 0.5)
     body = [[rows[s], *(entries[dfa.transitions[s][symbol]] for symbol in dfa.alphabet)] for s in states]
-    widths = [max(map(len, column)) + 1 for column in zip(["", *dfa.alphabet], *body, strict=True)]
+    widths = [max(map(len, column)) + 1 for column in zip(["", *columns], *body, strict=True)]
     table = axes.table(
         body,
-        cellColours=[["#E8E8E8", *["white"] * len(dfa.alphabet)] for _ in states],
+        cellColours=[["#E8E8E8", *["white"] * len(columns)] for _ in states],
         cellLoc="center",
-        colLabels=["", *dfa.alphabet],
-        colColours=["#E8E8E8"] * (len(dfa.alphabet) + 1),
+        colLabels=["", *columns],
+        colColours=["#E8E8E8"] * (len(columns) + 1),
         colWidths=[width / sum(widths) for width in widths],
-        bbox=Bbox.unit(),
+        bbox=Bbox.from_bounds(0, below, 1, 1 - below),
     )
     table.auto_set_font_size(False)
     table.set_fontsize(_SMALLEST)
@@ -171,6 +197,9 @@ def _has_table(
     if not _has_space(axes, table):
         table.remove()
         return False
+    if key:
+        style = {"ha": "left", "va": "top", "fontsize": _SMALLEST}
+        show_plainly(axes.text(0, below - 0.03, "\n".join(key), **style, transform=axes.transAxes))
     return True
 
 
@@ -182,15 +211,20 @@ def _has_space(axes: "Axes", table: "Table") -> bool:
     return all(text.width <= cell.width and text.height <= cell.height for text, cell in pairs)
 
 
-def _axes(ax: "Axes | None", states: int) -> "Axes":
-    """Return the axes that were given, or new ones of a size for so many states, without a frame."""
+def _axes(ax: "Axes | None", states: int, letters: int = 0) -> "Axes":
+    """Return the axes that were given, or new ones, without a frame.
+
+    Their size follows the number of states and the most letters beside an arrow.
+    """
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 
     if states > LARGEST_DRAWING:
         raise InputError(f"the drawing would have {states} states; give at most {LARGEST_DRAWING}")
     check_type("ax", ax, (Axes, type(None)), "give axes of matplotlib, or leave it out")
-    side = 2.6 + 0.5 * min(states, 12) + 0.06 * max(0, states - 12)
+    side = (2.6 + 0.5 * min(states, 12) + 0.06 * max(0, states - 12)) * (
+        1 if letters <= _LONGEST_NAME else 1.4
+    )
     axes = plt.subplots(figsize=(side, side), layout="constrained")[1] if ax is None else ax
     axes.set_axis_off()
     return axes
@@ -214,7 +248,8 @@ def _draw(
 ) -> "Axes":
     from matplotlib.patches import Circle, FancyArrowPatch
 
-    axes = _axes(ax, len(states))
+    longest = max((len(line) for text, _ in arrows.values() for line in text.split("\n")), default=0)
+    axes = _axes(ax, len(states), longest)
     places = _places(states, arrows)
     corners = np.array(list(places.values()))
     margin = 1.1
@@ -223,8 +258,11 @@ def _draw(
     axes.set_aspect("equal")
     crowded = len(states) > _LARGEST_CIRCLE  # no space for an arrow from outside: the initial state is grey
     centre = corners.mean(axis=0)
+    written: list[Point] = []
     for (source, target), (text, colour) in arrows.items():
-        ends, style, middle = _path(places, arrows, source, target, centre, start)
+        ends, style, label_at = _path(places, arrows, source, target, centre, start)
+        # Nearer to where it starts: arrows may cross in the middle, and one may come back.
+        middle = max(map(label_at, (0.35, 0.25, 0.5, 0.18, 0.6)), key=lambda at: _space(at, written))
         axes.add_patch(
             FancyArrowPatch(
                 *map(tuple, ends),
@@ -238,6 +276,7 @@ def _draw(
             )
         )
         if text:
+            written.append(middle)
             box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
             show_plainly(axes.text(middle[0], middle[1], text, **_CENTRED, color=colour, bbox=box))
     for state, place in places.items():
@@ -265,8 +304,8 @@ def _path(
     target: object,
     centre: Point,
     start: object,
-) -> tuple[tuple[Point, Point], str, Point]:
-    """The ends of an arrow, how it bends, and the middle of its label."""
+) -> tuple[tuple[Point, Point], str, Callable[[float], Point]]:
+    """The ends of an arrow, how it bends, and where its label is, by the share of the way."""
     here, there = places[source], places[target]
     if source == target:
         outwards = _unit(here - centre)
@@ -275,16 +314,23 @@ def _path(
         elif outwards[0] > 0.9:  # beside the state the label would hide the loop
             outwards = _turned(outwards, 1.0)
         tip, tail = (here + RADIUS * _turned(outwards, angle) for angle in (-0.5, 0.5))
-        return (tail, tip), "arc3,rad=-1.6", here + 2.3 * RADIUS * outwards
+        return (tail, tip), "arc3,rad=-1.6", lambda _: here + 2.3 * RADIUS * outwards
     along = _unit(there - here)
     bend = 0.25 if (target, source) in arrows else 0.0
     begin, end = here + RADIUS * along, there - RADIUS * along
     side = np.array([along[1], -along[0]])
     # "arc3" is a parabola whose middle control point lies this far to the side
     control = (begin + end) / 2 + bend * float(np.linalg.norm(end - begin)) * side
-    share = 0.35  # nearer to where it starts: arrows may cross in the middle, and one may come back
-    middle = (1 - share) ** 2 * begin + 2 * share * (1 - share) * control + share**2 * end
-    return (begin, end), f"arc3,rad={bend}", middle
+
+    def label_at(share: float) -> Point:
+        return (1 - share) ** 2 * begin + 2 * share * (1 - share) * control + share**2 * end
+
+    return (begin, end), f"arc3,rad={bend}", label_at
+
+
+def _space(place: Point, labels: Sequence[Point]) -> float:
+    """Return the distance to the nearest label; more than 0.4, where two lines have space, counts as that."""
+    return min([0.4, *(float(np.linalg.norm(place - label)) for label in labels)])
 
 
 def _places(

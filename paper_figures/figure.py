@@ -53,6 +53,7 @@ SECTIONS = (
     "Published",
 )
 """Sections, in the order of the paper; within one, figures are in the order of their names."""
+Share = Literal["none", "all", "row", "col"]
 CAPTIONS = Path(__file__).parent / "figures"
 
 
@@ -99,24 +100,27 @@ def _plain(settings: Settings) -> dict[str, Any]:
 class Layout:
     """How the panels of a figure are arranged, on a page 6.75 inches wide and in a column of 3.3.
 
-    ``share`` says which axes panels have in common, as `matplotlib.figure.Figure.subplots` takes it;
-    ``legend`` how many columns the legend below has, None for no legend; ``keys`` its entries, if not the
-    rows.
+    ``share`` says which axes panels have in common, as `matplotlib.figure.Figure.subplots` takes it: if None
+    the vertical one where all panels are of one kind, and none elsewhere. ``legend`` says how many columns
+    the legend below has, None for no legend; ``keys`` its entries, if not the rows.
     """
 
     columns: tuple[int, int] = (3, 3)
     height: tuple[float, float] = (2.6, 2.6)
-    share: tuple[Literal["none", "all", "row", "col"], Literal["none", "all", "row", "col"]] = ("none", "all")
+    share: tuple[Share, Share] | None = None
     legend: tuple[int, int] | None = None
     keys: Mapping[str, Look] | None = None
 
-    def axes(self, figure: mpl.Figure, count: int, narrow: int) -> list[Axes]:
-        """Return the axes of so many panels.
+    def shared(self, panels: Sequence[Panel]) -> tuple[Share, Share]:
+        """Return which horizontal and which vertical axes these panels have in common."""
+        one_kind = len({*map(type, panels)}) == 1
+        return self.share or ("none", "all" if one_kind else "none")
 
-        ``narrow`` is 0 on a page, 1 in a column.
-        """
+    def axes(self, figure: mpl.Figure, panels: Sequence[Panel], narrow: int) -> list[Axes]:
+        """Return the axes of the panels; ``narrow`` is 0 on a page, 1 in a column."""
+        count = len(panels)
         columns = min(self.columns[narrow], count)
-        sharex, sharey = self.share
+        sharex, sharey = self.shared(panels)
         places = figure.subplots(
             -(-count // columns), columns, sharex=sharex, sharey=sharey, squeeze=False
         ).ravel()
@@ -196,10 +200,10 @@ class Figure:
         with styled():
             mark = "Published, not measured here" if self.published else ""
             figure = new_figure(width, layout.height[narrow], mark, color=RED)
-            places = layout.axes(figure, len(self.panels), narrow)
+            places = layout.axes(figure, self.panels, narrow)
             for axes, panel in zip(places, self.panels, strict=True):
                 panel.draw(axes, rows)
-                _label_outer(axes, *layout.share)
+                _label_outer(axes, *layout.shared(self.panels))
             if layout.legend is not None:
                 handles = handles_of(places, layout.keys)
                 figure.legend(

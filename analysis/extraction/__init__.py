@@ -7,7 +7,7 @@ automaton describes the model is measured on fresh words: the share of tokens at
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -53,7 +53,9 @@ Verdict = Literal["equivalent", "differs", "inconclusive"]
 COLUMNS = (
     "states: two that give the same answers to all further words count as one. against: votes against the "
     "majority. fidelity, longest: share of tokens at which model and automaton agree on fresh words, of the "
-    "sequences' length and of the longest. departs: tokens for which that share is as demanded (0: for none)."
+    "sequences' length and of the longest. follows for: tokens for which that share is as demanded (0: for "
+    "none, –: for all). Where the votes against are more than a few per cent, the states are not cleanly "
+    "apart, and their number says little."
 )
 TRANSITIONS = "a row for every state, the initial one first; a state is named by the answers that lead to it."
 LARGEST_TABLE = 12  # states, and tokens, that a terminal has space for
@@ -159,7 +161,7 @@ class ExtractionAnalysis(Answer):
             "–" if departs is None else str(departs),
             self.verdict,
         ]
-        columns = ["states", "against", "fidelity", "longest", "departs", "verdict"]
+        columns = ["states", "against", "fidelity", "longest", "follows for", "verdict"]
         lost = (
             f"{percent(1 - self.share_converged, 2)} of the tokens that were read have no converged fixed "
             "point, and later ones rest on them; raise max_iterations, loosen rtol, or train on (a run that "
@@ -174,6 +176,20 @@ class ExtractionAnalysis(Answer):
             holds=self.verdict == "equivalent",
             verdict=self.verdict,
         )
+
+    @cached_property
+    def dfa(self) -> DFA:
+        """The automaton with names, as `automata.draw_dfa` draws it; no state accepts.
+
+        A state is named by the answers that lead to it, behind its number where these are those of another,
+        too. InputError where there are too many states to be listed.
+        """
+        machine, labels = self.extraction.machine, state_labels(self)
+        if machine is None:
+            raise InputError(f"the extraction has no automaton: {self.sentence}")
+        several = len({*labels}) < len(labels)
+        states = [f"{number} {label}" if several else label for number, label in enumerate(labels)]
+        return DFA.from_table(machine.table, machine.initial, (), states, self.task.token_names)
 
     @property
     def _transitions(self) -> list[Rows]:
@@ -355,12 +371,10 @@ def _draw_automaton(axes: Axes, found: ExtractionAnalysis) -> None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, f"{size} states", ha="center", va="center", transform=axes.transAxes)
     else:
-        labels: dict[object, str] = {str(state): label for state, label in enumerate(state_labels(found))}
-        states = [str(state) for state in range(machine.state_count)]
-        dfa = DFA.from_table(machine.table, machine.initial, (), states, found.task.token_names)
-        draw_dfa_or_table(dfa, axes, labels)
+        labels: dict[object, str] = dict(zip(found.dfa.states, state_labels(found), strict=True))
+        draw_dfa_or_table(found.dfa, axes, labels)
         if axes.tables:
-            axes.set_title("extracted automaton:\nnext state by state and token")
+            axes.set_title("extracted automaton:\nnext states")
 
 
 def _draw_states(axes: Axes, found: ExtractionAnalysis) -> None:

@@ -5,13 +5,14 @@ carries the answers when it is exchanged, how the codes of the automaton's state
 and what one token writes, keeps and corrects (`dynamics`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from pydantic import Field, PositiveInt
 
 from analysis.error_control.following import choose_pairs
@@ -130,6 +131,12 @@ class RunMechanism:
         if self.share_converged < 1:
             found.append(
                 f"{percent(1 - self.share_converged, 2)} of the fixed points on the way were not found"
+            )
+        if self.kept_in == UNKNOWN:
+            length = len(next(iter(self.swaps.values())).giver)
+            found.append(
+                f"this automaton forgets: within {length} tokens of an exchange all pairs of states meet. "
+                "So the last token cannot tell which part holds the answers; --follow 2 asks earlier ones"
             )
         return found
 
@@ -347,9 +354,15 @@ MARKERS = "os^Dv<>P"
 def draw(found: MechanismAnalysis, width: float = TEXT_WIDTH) -> Figure:
     """Draw how the codes of every run lie, and whose answers follow an exchanged part."""
     names = ", ".join(run.run.name for run in found.runs)
+    fills: list[Callable[[Axes, MechanismAnalysis], None]] = [_swaps]
+    if len(found.runs[0].classes) > 2:  # two codes have one direction and one distance
+        fills += [_directions, _distances]
+    if len(found.chance) > 1:
+        fills.append(_components)
     with styled():
-        figure, panels = new_panels(width, 4, f"mechanism: {names}", height=2.75, columns=2)
-        for axes, fill in zip(panels, (_directions, _components, _distances, _swaps), strict=True):
+        columns = 3 if len(fills) == 3 else 2
+        figure, panels = new_panels(width, len(fills), f"mechanism: {names}", height=2.75, columns=columns)
+        for axes, fill in zip(panels, fills, strict=True):
             fill(axes, found)
             legend_below(axes, columns=1)
     return figure
@@ -367,6 +380,7 @@ def _directions(axes: Axes, found: MechanismAnalysis) -> None:
         shares = lengths.cumsum() / max(lengths.sum(), 1e-300)
         every = max(1, len(shares) // 8)
         axes.plot(np.arange(1, len(shares) + 1), shares, markevery=every, **_look(place, run.run.name))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(
         title="directions of the codes",
         xlabel="principal directions",
@@ -379,10 +393,6 @@ def _components(axes: Axes, found: MechanismAnalysis) -> None:
     axes.set(title="representations", xlabel="irreducible representation", ylabel="share of variance")
     names = list(found.chance)
     places = np.arange(len(names))
-    if not names:
-        axes.text(0.5, 0.5, "no group", ha="center", transform=axes.transAxes)
-        axes.plot([], [], color=GREY, label="equal distances")
-        return
     axes.plot(places, [*found.chance.values()], "_", color=GREY, markersize=14, label="equal distances")
     for place, run in enumerate(found.runs):
         shares = run.geometry[run.coded_in].shares
@@ -415,9 +425,10 @@ def _swaps(axes: Axes, found: MechanismAnalysis) -> None:
     for place, run in enumerate(found.runs):
         for kind_place, (kind, swap) in enumerate(run.swaps.items()):
             tokens, dashes = np.arange(1, len(swap.giver) + 1), DASHES[kind_place % len(DASHES)]
-            axes.plot(
-                tokens, swap.giver, linestyle=dashes, markersize=2.5, **_look(place, run.run.name, kind)
-            )
+            alone = len(found.runs) == 1
+            look = _look(kind_place, kind) if alone else _look(place, run.run.name, kind)
+            axes.plot(tokens, swap.giver, linestyle=dashes, markersize=2.5, **look)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(
         title="answers that follow an exchanged part",
         xlabel="tokens after the exchange",
@@ -433,10 +444,10 @@ ANALYSIS = Comparison(
     settings=MechanismSettings,
     compare=compare,
     draw=draw,
-    shows="Top left: variance of the codes along the first principal directions. Top right: its share in "
-    "each irreducible representation of the tokens' group; bars: codes at equal distances. Bottom left: "
-    "distances between the codes. Bottom right: answers that are right for the word that a part was taken "
-    "from.",
+    shows="Answers that follow: right for the word that a part was taken from. Directions: variance of the "
+    "codes along the first principal ones. Distances: between the codes. Representations: their variance in "
+    "each irreducible one of the tokens' group; bars: codes at equal distances. Panels that would say "
+    "nothing of so few states are left out.",
     needs=CONSTANT_STATE,
     any_length=True,
 )
